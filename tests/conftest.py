@@ -1,19 +1,20 @@
-"""What every test run shares: one BLAS thread per worker, hypothesis without deadlines, torch only where it is."""
+"""What every test shares: one BLAS thread per worker, hypothesis without deadlines, torch where it is."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 
-# Workers of `pytest -n auto` already fill the cores; BLAS threads on top make them wait for each other. This must
-# stand before anything imports NumPy.
+# Workers of `pytest -n auto` already fill the cores; BLAS threads on top make them wait for each other.
+# This must stand before anything imports NumPy.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import hypothesis
 import pytest
 
-# Deadlines measure the machine's other work. CI must say the same of the same commit, so there examples are fixed.
+# Deadlines measure the machine's other work. CI must say the same of the same commit twice, so there the
+# examples are fixed.
 hypothesis.settings.register_profile("weft", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("weft")
 

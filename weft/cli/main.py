@@ -1,0 +1,84 @@
+"""The command line: takes the arguments, gives the exit status.
+
+One idea: a subcommand is a module with a docstring (its help), `add_arguments(parser)` and `run(options)`,
+which gives the status; here stand only the table of them and what all share: errors without tracebacks,
+interrupts and closed pipes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from weft.cli import demo, doctor
+from weft.cli.errors import CommandError
+
+COMMANDS: dict[str, ModuleType] = {"demo": demo, "doctor": doctor}
+
+EXIT_STATUSES = """\
+exit status:
+  0    done
+  1    the command could not do its work; standard error says why
+  2    the arguments were not understood
+  130  interrupted
+"""
+
+
+class _Version(argparse.Action):
+    """`--version`, looked up only when asked for: reading package metadata takes longer than the rest."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        _namespace: argparse.Namespace,
+        _values: object,
+        _option: str | None = None,
+    ) -> None:
+        print(f"weft {importlib.metadata.version('weft')}")
+        parser.exit()
+
+
+def build_parser() -> argparse.ArgumentParser:
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="weft",
+        description="Weft: PyTorch-shaped tensors and autograd over NumPy.",
+        epilog=EXIT_STATUSES,
+        formatter_class=layout,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    for name, module in COMMANDS.items():
+        description = module.__doc__ or ""
+        command = commands.add_parser(
+            name,
+            help=description.partition("\n")[0].rstrip("."),
+            description=description,
+            epilog=EXIT_STATUSES,
+            formatter_class=layout,
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = build_parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+        return status
+    except CommandError as error:
+        print(f"weft: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("weft: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader (`weft doctor | head -1`) has what it wanted; keep the last flush quiet too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
