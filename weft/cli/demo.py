@@ -1,7 +1,8 @@
 """Train a small network on embedded data and show how it goes.
 
-A network with one hidden layer learns to read noisy, shifted digits that the command draws itself (nothing is
-downloaded). It trains eagerly, op by op, and is then tested on digits that it has not seen.
+A network with one hidden layer learns to read noisy, shifted digits that the
+command draws itself; nothing is downloaded. It trains eagerly, op by op, and is
+then tested on digits that it has not seen.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Show what Weft runs on, and whether it works here.
 
-Prints versions, processor, threads and BLAS, then takes one gradient. Include its output when you
-report a problem.
+Prints versions, processor, threads and BLAS, then takes one gradient. Include
+its output when you report a problem.
 """
 
 from __future__ import annotations
