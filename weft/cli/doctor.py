@@ -46,7 +46,7 @@ def facts() -> Iterator[tuple[str, str]]:
         yield name, version(name) or "not installed"
     yield "processor", processor()
     yield "cores", f"{usable_cores()} usable of {os.cpu_count()}"
-    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index,call-arg]
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     yield "blas", f"{blas.get('name')} {blas.get('version')}"
     limits = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
     yield "threads", " ".join(limits) or "no limit set in the environment"
