@@ -100,9 +100,8 @@ class _Stream:
         }
 
 
-_idle: Final[
-    list[_Stream]
-] = []  # streams nobody is using; popping one is atomic, also against signal handlers
+# Streams that nobody is using. Taking one from a list is atomic, against threads and signal handlers alike.
+_idle: Final[list[_Stream]] = []
 
 
 def words(key: int, offset: int, count: int, xp: Any = np) -> Array:
@@ -423,9 +422,10 @@ def uniform(
             xp,
         )
     kind = precision.floating.type
-    start, end = kind(low), kind(high)
-    # Rounding may reach `high`, which is not in the range: stop at the dtype's last number before it.
-    last = kind(np.nextafter(dtype.type(high), dtype.type(low)))
+    with np.errstate(all="ignore"):
+        start, end = kind(low), kind(high)
+        # Rounding may reach `high`, which is not in the range: stop at the dtype's last number before it.
+        last = kind(np.nextafter(dtype.type(high), dtype.type(low)))
 
     def numbers(lanes: Array, precision: Precision) -> Array:
         result = _unit(lanes, digits, precision)
@@ -455,9 +455,9 @@ def normal(
     def numbers(lanes: Array, precision: Precision) -> Array:
         result = _standard_normal(lanes, precision, xp)
         if std != 1:
-            result *= std
+            result *= float(std)
         if mean != 0:
-            result += mean
+            result += float(mean)  # type: ignore[arg-type]  # complex only above
         return result
 
     return _floating(numbers, key, offset, shape, dtype, xp)
@@ -470,8 +470,8 @@ def log_normal(
 
     def numbers(lanes: Array, precision: Precision) -> Array:
         result = _standard_normal(lanes, precision, xp)
-        result *= std
-        result += mean
+        result *= float(std)
+        result += float(mean)
         return xp.exp(result, out=result)
 
     return _floating(numbers, key, offset, shape, np.dtype(dtype), xp)
@@ -484,7 +484,7 @@ def exponential(
 
     def numbers(lanes: Array, precision: Precision) -> Array:
         result = _log(_open(lanes, precision), precision)
-        result /= -rate
+        result /= -float(rate)
         return result
 
     return _floating(numbers, key, offset, shape, np.dtype(dtype), xp)
@@ -504,8 +504,8 @@ def cauchy(
     def numbers(lanes: Array, precision: Precision) -> Array:
         result, sine = _circle(lanes >> 1, precision)
         result /= sine
-        result *= -sigma
-        result += median
+        result *= -float(sigma)
+        result += float(median)
         return result
 
     return _floating(numbers, key, offset, shape, np.dtype(dtype), xp)
@@ -519,14 +519,15 @@ def _largest(dtype: Any) -> int:
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).max)
     limits: Any = ml_dtypes.finfo  # untyped
-    return int(limits(dtype).max)
+    return int(float(limits(dtype).max))  # bfloat16's own int() goes through 64 bits
 
 
 def geometric(key: int, offset: int, shape: Sequence[int], dtype: Any, p: float, xp: Any = np) -> Array:
     """How many trials of probability p until the first success: 1 up to the most that the dtype holds."""
     dtype = np.dtype(dtype)
-    # 2**63 - 1 is no double: the cast of the next above it would overflow.
-    most = math.nextafter(2.0**63, 0) if dtype == np.int64 else float(_largest(dtype))
+    most = float(_largest(dtype))
+    if dtype.kind in "iu":
+        most = min(most, math.nextafter(2.0**63, 0))  # 2**63 - 1 is no double, and 2**63 no int64
     scale = math.log1p(-p)
     precision = _precision(64, xp)
 
@@ -536,7 +537,8 @@ def geometric(key: int, offset: int, shape: Sequence[int], dtype: Any, p: float,
         xp.ceil(result, out=result)
         return xp.clip(result, 1, most, out=result)
 
-    return _fill(numbers, key, offset, shape, dtype, 64, xp)
+    with np.errstate(all="ignore"):
+        return _fill(numbers, key, offset, shape, dtype, 64, xp)
 
 
 def integers(
@@ -571,9 +573,8 @@ def bernoulli(key: int, offset: int, shape: Sequence[int], dtype: Any, p: Any = 
     """One with probability p, otherwise zero; p is a number, or an array of exactly this shape."""
     dtype = np.dtype(dtype)
     if not isinstance(p, (int, float)):
-        lanes = words(key, offset, blocks("bernoulli", math.prod(shape)), xp).view(np.uint32)[
-            : math.prod(shape)
-        ]
+        count = math.prod(shape)
+        lanes = words(key, offset, blocks("bernoulli", count), xp).view(np.uint32)[:count]
         threshold = p.astype(np.float64)
         threshold *= 2.0**32
         return (lanes.reshape(shape) < threshold).astype(dtype)
@@ -635,14 +636,14 @@ def multinomial(key: int, offset: int, weights: Array, samples: int, replacement
     """
     xp = namespace(weights)
     weights = weights.astype(np.float64)
-    rows = weights.shape[:-1]
-    if replacement or samples == 1:
-        total = xp.cumsum(weights, axis=-1)
-        whole = total[..., -1:]
-        target = uniform(key, offset, (*rows, samples), np.float64, xp=xp) * whole
-        return _search(total, xp.minimum(target, xp.nextafter(whole, 0.0)), xp)
-    times = exponential(key, offset, weights.shape, np.float64, xp=xp)
     with np.errstate(all="ignore"):
+        if replacement or samples == 1:
+            total = xp.cumsum(weights, axis=-1)
+            whole = total[..., -1:]
+            target = uniform(key, offset, (*weights.shape[:-1], samples), np.float64, xp=xp)
+            target *= whole
+            return _search(total, xp.minimum(target, xp.nextafter(whole, 0.0)), xp)
+        times = exponential(key, offset, weights.shape, np.float64, xp=xp)
         times /= weights
     order = xp.argsort(times, axis=-1, kind="stable")
     return xp.ascontiguousarray(order[..., :samples])
