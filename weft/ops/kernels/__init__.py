@@ -1,1 +1,1 @@
-"""Array kernels of the structured ops (convolution, pooling, resizing, folding, padding): arrays in and out."""
+"""Array kernels of the structured ops: convolution, pooling, resizing, folding, padding."""

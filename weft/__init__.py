@@ -1,0 +1,15 @@
+"""Weft: a PyTorch-shaped tensor library whose autograd is compiled whole."""
+
+import weft.ops as _ops  # noqa: F401
+from weft.tensor import faces as _faces
+from weft.tensor.base import Parameter as Parameter
+from weft.tensor.base import Tensor as Tensor
+
+_faces.install_all()
+globals().update({name: face for name, face in _faces.FUNCTIONS.items() if "." not in name})
+
+from weft import linalg as linalg  # noqa: E402
+from weft import nn as nn  # noqa: E402
+from weft import special as special  # noqa: E402
+from weft.autograd import engine as _engine  # noqa: E402, F401
+from weft.nn import functional as _functional  # noqa: E402, F401

@@ -1,0 +1,1 @@
+"""Autograd for tensors: the engine, grad modes, hooks, gradient checks."""

@@ -1,0 +1,264 @@
+"""Element types: PyTorch's names over NumPy's dtypes, and the promotion lattice.
+
+Takes names or NumPy dtypes, gives the one `dtype` object of each kind; `promote_types` and `result_dtype` say what mixed
+operands become. One idea: a dtype's category (bool < integer < float < complex) decides between operands of different
+rank, and a pairwise table decides between equals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+BOOL, INTEGER, FLOAT, COMPLEX = range(4)
+
+
+class dtype:
+    """One element type. Singletons: compare with `is` or `==`."""
+
+    __slots__ = ("name", "short", "scalar_name", "numpy", "itemsize", "category", "is_signed", "aliases")
+    name: str
+    short: str
+    scalar_name: str
+    numpy: np.dtype[Any]
+
+    def __init__(
+        self, name: str, short: str, scalar_name: str, kind: Any, category: int, aliases: tuple[str, ...] = ()
+    ) -> None:
+        self.name, self.short, self.scalar_name = name, short, scalar_name
+        self.numpy = np.dtype(kind)
+        self.itemsize = self.numpy.itemsize
+        self.category = category
+        self.is_signed = category >= FLOAT or (category == INTEGER and self.numpy.kind == "i")
+        self.aliases = aliases
+
+    @property
+    def is_floating_point(self) -> bool:
+        return self.category == FLOAT
+
+    @property
+    def is_complex(self) -> bool:
+        return self.category == COMPLEX
+
+    def to_real(self) -> dtype:
+        return {complex64: float32, complex128: float64}.get(self, self)
+
+    def to_complex(self) -> dtype:
+        return {float64: complex128, complex128: complex128}.get(self, complex64)
+
+    def __repr__(self) -> str:
+        return f"weft.{self.name}"
+
+    def __reduce__(self) -> Any:
+        return dtype_by_name, (self.name,)
+
+    def __copy__(self) -> dtype:
+        return self
+
+    def __deepcopy__(self, memo: object) -> dtype:
+        return self
+
+
+bool_ = dtype("bool", "b1", "Bool", np.bool_, BOOL)
+uint8 = dtype("uint8", "u8", "Byte", np.uint8, INTEGER)
+int8 = dtype("int8", "i8", "Char", np.int8, INTEGER)
+int16 = dtype("int16", "i16", "Short", np.int16, INTEGER, ("short",))
+int32 = dtype("int32", "i32", "Int", np.int32, INTEGER, ("int",))
+int64 = dtype("int64", "i64", "Long", np.int64, INTEGER, ("long",))
+float16 = dtype("float16", "f16", "Half", np.float16, FLOAT, ("half",))
+bfloat16 = dtype("bfloat16", "bf16", "BFloat16", ml_dtypes.bfloat16, FLOAT)
+float32 = dtype("float32", "f32", "Float", np.float32, FLOAT, ("float",))
+float64 = dtype("float64", "f64", "Double", np.float64, FLOAT, ("double",))
+complex64 = dtype("complex64", "c64", "ComplexFloat", np.complex64, COMPLEX, ("cfloat",))
+complex128 = dtype("complex128", "c128", "ComplexDouble", np.complex128, COMPLEX, ("cdouble",))
+
+ALL: Final = (
+    bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
+)  # fmt: skip
+HALVES: Final = (float16, bfloat16)
+BY_NAME: Final[dict[str, dtype]] = {name: d for d in ALL for name in (d.name, *d.aliases)}
+BY_NUMPY: Final[dict[np.dtype[Any], dtype]] = {d.numpy: d for d in ALL}
+PYTHON_TYPES: Final[dict[type, dtype]] = {bool: bool_, int: int64}
+
+
+def dtype_by_name(name: str) -> dtype:
+    return BY_NAME[name]
+
+
+def as_dtype(kind: Any) -> dtype:
+    """The Weft dtype for a dtype, a NumPy dtype or scalar type, or Python's bool, int, float, complex."""
+    if isinstance(kind, dtype):
+        return kind
+    if kind is float:
+        return default.dtype
+    if kind is complex:
+        return default.dtype.to_complex()
+    if kind in PYTHON_TYPES:
+        return PYTHON_TYPES[kind]
+    try:
+        return BY_NUMPY[np.dtype(kind)]
+    except (KeyError, TypeError):
+        raise TypeError(f"can't convert {kind!r} to a weft dtype") from None
+
+
+def dtype_of(value: Any) -> dtype:
+    """The dtype of a tensor, an array, a TensorType or a Python number."""
+    kind = getattr(value, "dtype", None)
+    if kind is None:
+        return as_dtype(type(value))
+    return kind if type(kind) is dtype else as_dtype(kind)
+
+
+class Default:
+    """The default floating dtype (process-wide, as PyTorch's is)."""
+
+    dtype: dtype = float32
+
+
+default = Default()
+
+
+def get_default_dtype() -> dtype:
+    return default.dtype
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Sets the dtype that Python floats become; it must be a floating point dtype."""
+    if not isinstance(d, dtype):
+        raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
+    if not d.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    default.dtype = d
+
+
+def _promote_pair(a: dtype, b: dtype) -> dtype:
+    if a is b:
+        return a
+    low, high = (a, b) if (a.category, a.itemsize) <= (b.category, b.itemsize) else (b, a)
+    if low.category != high.category:
+        if high.is_complex and low is float64:
+            return complex128
+        return high
+    if {a, b} == {float16, bfloat16}:
+        return float32
+    if a.category == INTEGER and uint8 in (a, b):
+        other = b if a is uint8 else a
+        return int16 if other is int8 else other
+    return high
+
+
+_PROMOTED: Final = {(a, b): _promote_pair(a, b) for a in ALL for b in ALL}
+
+
+def promote_types(type1: dtype, type2: dtype) -> dtype:
+    """The smallest dtype, by PyTorch's lattice, to which both can be cast."""
+    return _PROMOTED[type1, type2]
+
+
+def _combine(higher: dtype | None, lower: dtype | None) -> dtype | None:
+    """`higher` wins unless `lower` is of a higher category."""
+    if higher is None or lower is None:
+        return higher or lower
+    if higher.is_complex:
+        return higher
+    if higher.is_floating_point:
+        return higher.to_complex() if lower.is_complex else higher
+    if higher is bool_ or lower.category >= FLOAT:
+        return _PROMOTED[higher, lower]
+    return higher
+
+
+def scalar_dtype(value: Any) -> dtype:
+    """The dtype a bare Python (or NumPy) number counts as in promotion."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool_
+    if isinstance(value, (int, np.integer)):
+        return int64
+    if isinstance(value, (float, np.floating)):
+        return default.dtype
+    if isinstance(value, (complex, np.complexfloating)):
+        return default.dtype.to_complex()
+    raise TypeError(f"expected a tensor or a number, got {type(value).__name__}")
+
+
+def result_dtype(operands: Iterable[Any]) -> dtype:
+    """The common dtype of tensors, arrays, tensor types (anything with dtype and ndim) and Python numbers.
+
+    Dimensioned operands decide first, then zero-dim ones, then bare numbers; a lower class only matters when it is
+    of a higher category.
+    """
+    classes: list[dtype | None] = [None, None, None]
+    for operand in operands:
+        kind = getattr(operand, "dtype", None)
+        if kind is None or isinstance(operand, np.generic):
+            kind, rank = scalar_dtype(operand), 2
+        else:
+            kind = kind if type(kind) is dtype else BY_NUMPY[kind]
+            rank = 0 if operand.ndim else 1
+        seen = classes[rank]
+        classes[rank] = kind if seen is None else _PROMOTED[seen, kind]
+    result = _combine(classes[0], _combine(classes[1], classes[2]))
+    if result is None:
+        raise ValueError("result_dtype needs at least one operand")
+    return result
+
+
+def can_cast(from_: dtype, to: dtype) -> bool:
+    """Whether PyTorch's casting rules let a result of `from_` be stored as `to` (category never decreases)."""
+    return from_.category <= to.category
+
+
+class finfo:
+    """Limits of a floating dtype (of its parts, for a complex one)."""
+
+    def __init__(self, type: dtype | None = None) -> None:
+        kind = default.dtype if type is None else type
+        if not isinstance(kind, dtype) or kind.category < FLOAT:
+            raise TypeError(
+                f"weft.finfo() requires a floating point input type. Use weft.iinfo to handle '{kind!r}'"
+            )
+        real = kind.to_real()
+        info: Any = ml_dtypes.finfo(real.numpy) if real is bfloat16 else np.finfo(real.numpy)
+        self.dtype = real.name
+        self.bits = real.itemsize * 8
+        self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
+        self.tiny = self.smallest_normal = float(info.tiny)
+        self.resolution = float(info.resolution)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, finfo) and other.dtype == self.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+
+class iinfo:
+    """Limits of an integer dtype."""
+
+    def __init__(self, type: dtype) -> None:
+        if not isinstance(type, dtype) or type.category != INTEGER:
+            raise TypeError(
+                f"weft.iinfo() requires an integer input type. Use weft.finfo to handle '{type!r}'"
+                if isinstance(type, dtype) and type is not bool_
+                else f"weft.bool is not supported by weft.iinfo: {type!r}"
+            )
+        info = np.iinfo(type.numpy)
+        self.dtype, self.bits, self.max, self.min = type.name, info.bits, int(info.max), int(info.min)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, iinfo) and other.dtype == self.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)

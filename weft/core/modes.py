@@ -1,0 +1,83 @@
+"""The one mode stack: what surrounds the code that runs now, read with one ContextVar lookup.
+
+The variable holds `True` (plain eager code, gradients on), `False` (plain, gradients off) or a `Modes` record when
+anything rarer is active. One idea: the fast path of every op asks only whether the value is one of the two plain ones.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, Token
+from typing import Any
+
+
+class Modes:
+    """Everything that may surround a call. Immutable: a change makes a new record."""
+
+    __slots__ = ("grad", "inference", "functions", "saved_hooks", "saved_hooks_error", "anomaly", "extra", "multithreading", "shielded")
+    grad: bool
+    inference: bool
+    functions: tuple[Any, ...]
+    saved_hooks: tuple[Any, ...]
+    saved_hooks_error: str | None
+    anomaly: bool | None
+    extra: tuple[tuple[str, Any], ...]
+    multithreading: bool
+    shielded: bool
+
+    def __init__(self) -> None:
+        self.grad = True
+        self.inference = False
+        self.functions = ()  # TorchFunctionMode-like objects, innermost last
+        self.saved_hooks = ()  # (pack, unpack) pairs, innermost last
+        self.saved_hooks_error = None  # text, where saved-tensor hooks are disabled
+        self.anomaly = None  # None: off; else whether NaN is checked
+        self.extra = ()  # (name, value): room for transforms and autocast
+        self.multithreading = True
+        self.shielded = False  # inside DisableTorchFunction
+
+    def is_plain(self) -> bool:
+        return not (
+            self.inference
+            or self.functions
+            or self.saved_hooks
+            or self.saved_hooks_error
+            or self.anomaly is not None
+            or self.extra
+            or self.shielded
+            or not self.multithreading
+        )
+
+
+State = bool | Modes
+state: ContextVar[State] = ContextVar("weft_modes", default=True)
+current = state.get
+
+
+def modes() -> Modes:
+    """The active modes as a record, also where the plain shorthand stands."""
+    value = state.get()
+    if isinstance(value, Modes):
+        return value
+    record = Modes()
+    record.grad = value
+    return record
+
+
+def enter(**changes: Any) -> Token[State]:
+    """Sets the active modes with these changes; undo with `leave(token)`."""
+    if len(changes) == 1 and "grad" in changes and type(state.get()) is bool:
+        return state.set(bool(changes["grad"]))
+    old = modes()
+    record = Modes()
+    for name in Modes.__slots__:
+        setattr(record, name, changes[name] if name in changes else getattr(old, name))
+    return state.set(record.grad if record.is_plain() else record)
+
+
+def leave(token: Token[State]) -> None:
+    state.reset(token)
+
+
+def grad_enabled() -> bool:
+    value = state.get()
+    return value if type(value) is bool else value.grad  # type: ignore[union-attr]

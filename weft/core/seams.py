@@ -1,0 +1,26 @@
+"""Seams: slots through which a lower layer calls a higher one without importing it.
+
+Each slot starts as a function that says what is missing, and the layer that owns the behaviour fills it at import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def _unfilled(name: str) -> Callable[..., Any]:
+    def missing(*_args: Any, **_kwargs: Any) -> Any:
+        raise NotImplementedError(f"weft was imported without the layer that provides {name!r}")
+
+    return missing
+
+
+class Seams:
+    """The slots. `compiler.py` and `autograd` fill them; nothing else writes here."""
+
+    backward: Callable[..., Any] = staticmethod(_unfilled("backward"))
+    is_compiling: Callable[[], bool] = staticmethod(lambda: False)
+
+
+seams = Seams()

@@ -1,0 +1,80 @@
+"""Shapes and tensor types: what is known of a tensor without its elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import Any, SupportsIndex, overload
+
+from weft.core.device import cpu, device
+from weft.core.dtypes import dtype
+
+
+class Size(tuple[int, ...]):
+    """A shape: a tuple that prints as PyTorch's and counts its elements."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        return prod(self)
+
+    def __repr__(self) -> str:
+        return f"weft.Size([{', '.join(map(str, self))}])"
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, key: slice) -> Size: ...
+    def __getitem__(self, key: Any) -> Any:
+        item = tuple.__getitem__(self, key)
+        return Size(item) if isinstance(key, slice) else item
+
+    def __add__(self, other: Iterable[int]) -> Size:  # type: ignore[override]
+        if not isinstance(other, tuple):
+            return NotImplemented
+        return Size(tuple.__add__(self, other))
+
+    def __radd__(self, other: tuple[int, ...]) -> Size:
+        return Size(tuple.__add__(tuple(other), self))
+
+    def __mul__(self, times: SupportsIndex) -> Size:
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
+    def __reduce__(self) -> Any:
+        return Size, (tuple(self),)
+
+
+class TensorType:
+    """Shape, dtype and device of a tensor: what type rules take and give."""
+
+    __slots__ = ("shape", "dtype", "device")
+    shape: tuple[int, ...]
+    dtype: dtype
+    device: device
+
+    def __init__(self, shape: Iterable[int], dtype: dtype, device: device = cpu) -> None:
+        self.shape = tuple(shape)
+        self.dtype = dtype
+        self.device = device
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def numel(self) -> int:
+        return prod(self.shape)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorType) and (self.shape, self.dtype, self.device) == (
+            other.shape,
+            other.dtype,
+            other.device,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.short}[{','.join(map(str, self.shape))}]"

@@ -1,0 +1,1 @@
+"""Neural network pieces: functional forms and Parameter."""

@@ -1,0 +1,28 @@
+"""The op records, by family. Importing this package defines every op."""
+
+from weft.ops import (  # noqa: F401
+    activation,
+    arithmetic,
+    attention,
+    batching,
+    comparison,
+    contract,
+    convolution,
+    create,
+    elementary,
+    foreach,
+    indexing,
+    linalg,
+    losses,
+    normalisation,
+    pooling,
+    random,
+    reduce,
+    replay,
+    scan,
+    shape,
+    sorting,
+    special,
+    view,
+    vision,
+)

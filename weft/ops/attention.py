@@ -1,0 +1,1 @@
+"""Attention, embedding, dropout, linear layers."""

@@ -1,0 +1,1 @@
+"""Batch rules, derived by family."""

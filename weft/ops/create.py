@@ -1,0 +1,1 @@
+"""Tensors from nothing: zeros, arange, eye, full, and the like-forms."""

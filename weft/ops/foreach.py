@@ -1,0 +1,1 @@
+"""The _foreach_ forms that optimizers use."""

@@ -1,0 +1,1 @@
+"""Gathers, scatters, masks and advanced indexing."""

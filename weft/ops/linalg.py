@@ -1,0 +1,1 @@
+"""Factorisations, solves, norms: the linalg namespace."""

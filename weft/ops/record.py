@@ -1,0 +1,316 @@
+"""The op record: everything Weft knows of an op, in one place, and the families that fill in what they share.
+
+Takes a name, an array kernel, a type rule and gradient rules; gives an `Op` that can be called on raw arrays (runs the
+kernel with Weft's promotion), on tensors (through the face that the tensor layer generated) or on tensor types (runs the
+type rule). One idea: every layer above interprets these same records.
+
+# Note [Calling conventions]
+Kernel, type rule and vjp receive *all* parameters of the signature, positionally and in order, defaults filled in:
+
+    sum: "input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None"
+    kernel(x, dim, keepdim, dtype) -> array                      x is an array
+    rule(x, dim, keepdim, dtype) -> TensorType                   x is a TensorType; raises the error the user sees
+    vjp(g, out, x, dim, keepdim, dtype) -> gradient of x         may stop early: lambda g, _out, _x, dim: ...
+
+A vjp is a tuple with one rule per tensor parameter (None: no gradient), a single rule for an op with one tensor, or a
+`joint(fn)` whose fn takes `needs` (one bool per tensor) first and returns one gradient per tensor. A rule's parameter whose
+name starts with `_` receives a TensorType instead of the value, so what is saved is visible in the rule. Rules call ops,
+never Python operators, so they run on arrays and on tensors alike. An op with several outputs gets tuples for g (None for
+outputs without gradient) and out. A gradient may have the broadcast shape and dtype of the output in POINTWISE ops: the
+family brings it back to its input's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextvars import copy_context
+from enum import Enum
+from typing import Any, Final
+
+import numpy as np
+
+from weft.core.arrays import Array
+from weft.core.dtypes import BY_NUMPY, HALVES, dtype, dtype_of, float32
+from weft.core.types import TensorType
+from weft.ops.signature import Signature
+
+ndarray = np.ndarray
+Rule = Callable[..., Any]
+
+
+class Kind(Enum):
+    """What sort of op this is; purity, aliasing and fusibility follow from it."""
+
+    POINTWISE = "pointwise"
+    REDUCE = "reduce"
+    VIEW = "view"
+    CONTRACT = "contract"
+    INDEX = "index"
+    RANDOM = "random"
+    CREATE = "create"
+    COMPOSITE = "composite"
+
+
+_QUIET: Final = copy_context()
+_QUIET.run(np.seterr, all="ignore")
+run_quietly: Final = _QUIET.run
+
+
+def quiet(kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Runs a kernel with NumPy's floating point warnings off (40 ns, where np.errstate takes a microsecond).
+
+    A context can be entered by one thread at a time; whoever finds it taken pays for np.errstate.
+    """
+    try:
+        return run_quietly(kernel, *args, **kwargs)
+    except RuntimeError as error:
+        if "cannot enter context" not in str(error):
+            raise
+    with np.errstate(all="ignore"):
+        return kernel(*args, **kwargs)
+
+
+class Joint:
+    """A gradient rule for all inputs at once: `fn(needs, g, out, *params) -> one gradient per tensor`."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Rule) -> None:
+        self.function = function
+
+
+def joint(function: Rule) -> Joint:
+    return Joint(function)
+
+
+class Op:
+    """One op. Fields are facts; `face` is filled by the tensor layer."""
+
+    __slots__ = (
+        "name", "kind", "signature", "kernel", "rule", "vjp", "batch", "amp", "body", "emit", "samples", "namespace",
+        "aliases", "method", "function", "inplace", "out", "node_name", "trusted", "promotion", "known", "known_scalar",
+        "face", "doc", "jvp", "returns",
+    )  # fmt: skip
+
+    def __init__(self, name: str, kind: Kind, signature: str, **facts: Any) -> None:
+        self.name = name
+        self.kind = kind
+        self.signature = Signature(signature)
+        self.kernel: Callable[..., Any] | None = facts.pop("kernel", None)
+        self.rule: Rule | None = facts.pop("rule", None)
+        self.vjp: tuple[Rule | None, ...] | Joint | None = _as_rules(facts.pop("vjp", None))
+        self.batch: Rule | None = facts.pop("batch", None)
+        self.jvp: Rule | None = facts.pop("jvp", None)
+        self.amp: str | None = facts.pop("amp", None)
+        self.body: Callable[..., Any] | None = facts.pop("body", None)
+        self.emit: Any = facts.pop("emit", None)
+        self.samples: Callable[..., Iterator[Any]] | None = facts.pop("samples", None)
+        self.namespace: str = facts.pop("namespace", "")
+        self.aliases: tuple[str, ...] = facts.pop("aliases", ())
+        self.method: bool = facts.pop("method", not self.namespace)
+        self.function: bool = facts.pop("function", True)
+        self.inplace: bool = facts.pop("inplace", False)
+        self.out: bool = facts.pop("out", False)
+        self.node_name: str | None = facts.pop("node", None)
+        self.trusted: bool = facts.pop("trusted", False)
+        self.promotion: Promotion | None = facts.pop("promotion", None)
+        self.doc: str = facts.pop("doc", "")
+        self.returns: Any = facts.pop("returns", None)  # a named tuple class, where PyTorch gives one
+        self.known: set[np.dtype[Any]] = set()
+        self.known_scalar: dict[type, set[np.dtype[Any]]] = {float: set(), int: set()}
+        self.face: Callable[..., Any] = _no_face
+        if facts:
+            raise TypeError(f"op {name!r} has no field {next(iter(facts))!r}")
+        if self.qualified_name in REGISTRY:
+            raise ValueError(f"op {self.qualified_name!r} is defined twice")
+        REGISTRY[self.qualified_name] = self
+
+    @property
+    def qualified_name(self) -> str:
+        return f"{self.namespace}.{self.name}" if self.namespace else self.name
+
+    def __repr__(self) -> str:
+        return f"<op {self.qualified_name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for value in args:
+            kind = type(value)
+            if kind is ndarray:
+                return self.on_arrays(self.signature.bind(args, kwargs))
+            if kind is TensorType:
+                return self.on_types(self.signature.bind(args, kwargs))
+            if (kind is tuple or kind is list) and value and not isinstance(value[0], (int, float)):
+                if type(value[0]) is ndarray:
+                    return self.on_arrays(self.signature.bind(args, kwargs))
+                break
+            if hasattr(value, "dtype"):
+                break
+        return self.face(*args, **kwargs)
+
+    def on_types(self, bound: tuple[Any, ...]) -> Any:
+        """The type of the result for these types, or the error the user would see."""
+        if self.rule is not None:
+            return self.rule(*bound)
+        if self.promotion is not None:
+            return self.promotion.rule(self, bound)
+        assert self.body is not None, f"{self.name} has neither a type rule nor a body"
+        return self.body(*bound)
+
+    def on_arrays(self, bound: tuple[Any, ...]) -> Any:
+        """The result for raw arrays: the kernel, with Weft's promotion where the family promotes."""
+        if self.promotion is not None:
+            return self.promotion.run(self, bound)
+        if self.kernel is None:
+            assert self.body is not None, f"{self.name} has neither a kernel nor a body"
+            return self.body(*bound)
+        out = quiet(self.kernel, *bound)
+        kind = type(out)
+        return out if kind is ndarray or kind is tuple or kind is list else np.asarray(out)
+
+
+REGISTRY: Final[dict[str, Op]] = {}
+
+
+class Ops:
+    """Late-bound access to every op, for rules that need one from a module imported later: `ops.mul`, `ops.linalg_inv`."""
+
+    def __getattr__(self, name: str) -> Op:
+        op = REGISTRY.get(name)
+        if op is None:
+            op = next((o for key, o in REGISTRY.items() if key.replace(".", "_") == name), None)
+        if op is None:
+            raise AttributeError(f"there is no op {name!r}")
+        self.__dict__[name] = op
+        return op
+
+
+ops: Final = Ops()
+
+
+def _no_face(*_args: Any, **_kwargs: Any) -> Any:
+    raise NotImplementedError("this op has no face for tensors; import weft, not only weft.ops")
+
+
+def _as_rules(vjp: Any) -> tuple[Rule | None, ...] | Joint | None:
+    return vjp if vjp is None or isinstance(vjp, (tuple, Joint)) else (vjp,)
+
+
+class Promotion:
+    """How a pointwise family treats dtypes: which dtype it computes in and which it gives."""
+
+    __slots__ = ("name", "dtypes")
+
+    def __init__(self, name: str, dtypes: Callable[[list[Any]], tuple[dtype, dtype]]) -> None:
+        self.name = name
+        self.dtypes = dtypes
+
+    def operands(self, op: Op, bound: tuple[Any, ...]) -> list[Any]:
+        return [bound[i] for i in op.signature.tensor_slots if bound[i] is not None]
+
+    def rule(self, op: Op, bound: tuple[Any, ...]) -> TensorType:
+        operands = self.operands(op, bound)
+        types = [value for value in operands if isinstance(value, TensorType)]
+        shape = broadcast_shapes(*[t.shape for t in types])
+        return TensorType(shape, self.dtypes(operands)[1], common_device(types))
+
+    def run(self, op: Op, bound: tuple[Any, ...]) -> Array:
+        slots = op.signature.tensor_slots
+        operands = self.operands(op, bound)
+        first = operands[0]
+        kernel = op.kernel
+        assert kernel is not None
+        same = all(type(v) is ndarray and v.dtype is first.dtype for v in operands)
+        if same and first.dtype in op.known:
+            out = quiet(kernel, *operands, out=...) if isinstance(kernel, np.ufunc) else quiet(kernel, *bound)
+            return out if type(out) is ndarray else np.asarray(out)
+        compute, result = self.dtypes(operands)
+        carrier = float32.numpy if compute in HALVES else compute.numpy
+        cast = list(bound)
+        for slot in slots:
+            if cast[slot] is not None:
+                cast[slot] = cast_operand(cast[slot], carrier)
+        if isinstance(kernel, np.ufunc):
+            out = quiet(kernel, *[cast[slot] for slot in slots], out=...)
+        else:
+            out = np.asarray(quiet(kernel, *cast))
+        self.remember(op, operands, same, compute, out.dtype is result.numpy)
+        return out if out.dtype is result.numpy else quiet(out.astype, result.numpy)
+
+    def remember(self, op: Op, operands: list[Any], same: bool, compute: dtype, exact: bool) -> None:
+        """Notes the operand dtypes for which the kernel alone gives what the rule says."""
+        native = compute.numpy
+        if compute in HALVES:
+            if same and isinstance(op.kernel, np.ufunc) and exact_half(op.kernel, native):
+                op.known.add(native)
+            return
+        first = operands[0]
+        if not exact or type(first) is not ndarray or first.dtype is not native:
+            return
+        if same:
+            op.known.add(native)
+        elif len(operands) == 2 and type(operands[1]) in op.known_scalar and native.kind in "fiu":
+            op.known_scalar[type(operands[1])].add(native)
+
+
+def exact_half(kernel: np.ufunc, native: np.dtype[Any]) -> bool:
+    """Whether the ufunc has a loop for this half type that keeps it (those loops round once, from float32)."""
+    try:
+        resolved = kernel.resolve_dtypes((native,) * kernel.nin + (None,) * kernel.nout)
+    except TypeError:
+        return False
+    return all(kind == native for kind in resolved[: kernel.nin]) and resolved[-1] in (native, np.dtype(bool))
+
+
+def cast_operand(value: Any, carrier: np.dtype[Any]) -> Array:
+    """The operand as an array of the computing dtype; integers wrap, as in PyTorch."""
+    if type(value) is ndarray or isinstance(value, np.ndarray):
+        return value if value.dtype is carrier else quiet(value.astype, carrier)
+    array = np.asarray(value)
+    if array.dtype == object:
+        raise RuntimeError(f"value cannot be converted to type {BY_NUMPY[carrier].name} without overflow")
+    return quiet(array.astype, carrier)
+
+
+def common_device(types: list[TensorType]) -> Any:
+    """The device all operands share; a zero-dim CPU operand may join any."""
+    device = types[0].device
+    for other in types[1:]:
+        if other.device != device:
+            first_meta, second_meta = device.type == "meta", other.device.type == "meta"
+            if first_meta or second_meta:
+                device = other.device if second_meta else device
+                continue
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but found at least two devices, {device} and {other.device}!"
+            )
+    return device
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The common shape, or PyTorch's error naming the sizes and the dimension."""
+    result = shapes[0]
+    for shape in shapes[1:]:
+        if shape == result:
+            continue
+        rank = max(len(result), len(shape))
+        left = (1,) * (rank - len(result)) + tuple(result)
+        right = (1,) * (rank - len(shape)) + tuple(shape)
+        merged = list(left)
+        for i in reversed(range(rank)):
+            a, b = left[i], right[i]
+            if a != b and a != 1 and b != 1:
+                raise RuntimeError(
+                    f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {i}"
+                )
+            merged[i] = b if a == 1 else a
+        result = tuple(merged)
+    return tuple(result)
+
+
+def type_of(value: Any) -> TensorType:
+    """The TensorType of an array, a tensor or a type."""
+    if isinstance(value, TensorType):
+        return value
+    device = getattr(value, "device", None)
+    kind = dtype_of(value)
+    return TensorType(value.shape, kind) if device is None or isinstance(device, str) else TensorType(value.shape, kind, device)

@@ -1,0 +1,1 @@
+"""Cumulative ops: cumsum, cumprod, diff."""

@@ -1,0 +1,1 @@
+"""Joining and splitting: cat, stack, split, chunk, tile, repeat, flip, roll."""

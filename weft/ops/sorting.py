@@ -1,0 +1,1 @@
+"""Sorts and selections: sort, argsort, topk, median, unique."""

@@ -1,0 +1,1 @@
+"""Padding, interpolation, folding, pixel shuffles."""

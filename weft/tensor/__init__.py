@@ -1,0 +1,1 @@
+"""Tensors over arrays: storage, views, versions, indexing, printing, interchange, and the faces of the op records."""

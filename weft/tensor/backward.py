@@ -1,0 +1,214 @@
+"""Runs gradient rules for nodes: compiles an op's backward functions, and the helpers that their text calls.
+
+Takes an op's plan, gives its node class two functions, `raw_backward` on arrays and `graph_backward` on tensors. Ops with lists
+of tensors are interpreted instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.core.dtypes import BY_NUMPY, HALVES, as_dtype, float32
+from weft.core.types import TensorType
+from weft.ops.record import REGISTRY, Joint, Kind, Op, quiet
+from weft.tensor import source
+from weft.tensor.base import Tensor, wrap
+from weft.tensor.plan import OUT, Plan
+from weft.tensor.tape import Node, check_versions, freed
+
+ndarray = np.ndarray
+
+
+def unbroadcast(array: Any, shape: tuple[int, ...]) -> Any:
+    """Sums a gradient over the dimensions along which its input was broadcast."""
+    lead = array.ndim - len(shape)
+    axes = tuple(range(lead)) + tuple(i + lead for i, n in enumerate(shape) if n == 1 and array.shape[i + lead] != 1)
+    if not axes:
+        return np.broadcast_to(array, shape).copy() if array.shape != shape else array
+    kind = BY_NUMPY[array.dtype]
+    if kind in HALVES:
+        return quiet(np.add.reduce, array, axes, dtype=float32.numpy, out=...).reshape(shape).astype(array.dtype)
+    return quiet(np.add.reduce, array, axes, out=...).reshape(shape)
+
+
+def cast(array: Any, kind: Any) -> Any:
+    """A gradient in its input's dtype (the real part, for a real input)."""
+    if array.dtype.kind == "c" and kind.kind != "c":
+        array = array.real
+    return quiet(array.astype, kind)
+
+
+def finish(gradient: Tensor, shape: tuple[int, ...], kind: Any) -> Tensor:
+    """The same two steps on tensors, recorded."""
+    if gradient.array.shape != shape:
+        lead = gradient.array.ndim - len(shape)
+        if lead < 0:
+            return finish(REGISTRY["expand"](gradient, shape), shape, kind)
+        axes = tuple(range(lead)) + tuple(
+            i + lead for i, n in enumerate(shape) if n == 1 and gradient.array.shape[i + lead] != 1
+        )
+        if axes:
+            gradient = REGISTRY["sum"](gradient, axes)
+        gradient = REGISTRY["reshape"](gradient, shape)
+    if gradient.array.dtype is not kind:
+        gradient = REGISTRY["_to_copy"](gradient, as_dtype(kind))
+    return gradient
+
+
+def type_of(shape: Any, kind: Any) -> Any:
+    """The TensorType for a type-only parameter (None for a number; the tuple of types for several outputs)."""
+    if kind is None:
+        return shape
+    return TensorType(shape, BY_NUMPY[kind])
+
+
+def unpack(node: Node) -> tuple[Any, ...]:
+    """What a node saved, as tensors with their history."""
+    saved = node.saved
+    if type(saved) is not tuple:
+        return saved.tensors(node)  # type: ignore[no-any-return]
+    return tuple(revive(node, source, value) for source, value in zip(node.saved_sources, saved, strict=True))
+
+
+def revive(node: Node, source: int, value: Any) -> Any:
+    """One saved value as a tensor: the leaf itself, or a tensor with the same edge as the one that was saved."""
+    if source == OUT:
+        if type(value) is tuple:
+            return tuple(_with_edge(array, node, i) for i, array in enumerate(value))
+        return None if value is None else _with_edge(value, node, 0)
+    from_op = node.op.signature
+    position = 0
+    for slot in sorted((*from_op.tensor_slots, *from_op.list_slots)):
+        if slot == source:
+            break
+        position += 1
+    if type(value) is list or type(value) is tuple:
+        return [_revive_input(node, position + i, array) for i, array in enumerate(value)]
+    return _revive_input(node, position, value)
+
+
+def _revive_input(node: Node, position: int, value: Any) -> Any:
+    if type(value) is not ndarray:
+        return value
+    target = node.next[position]
+    if target is None:
+        return wrap(value)
+    if isinstance(target, Tensor):
+        return target if target.array is value else _detached_like(target, value)
+    return _with_edge(value, target, node.slots[position] if node.slots is not None else 0)
+
+
+def _detached_like(leaf: Tensor, value: Any) -> Tensor:
+    """A leaf whose array was swapped (`x.data = y`) or saved as a copy: same gradient edge, the saved elements."""
+    alias = REGISTRY["view_as"](leaf, leaf)
+    alias.array = value
+    return alias  # type: ignore[no-any-return]
+
+
+def _with_edge(array: Any, node: Node, index: int) -> Tensor:
+    tensor = wrap(array, BY_NUMPY[array.dtype].category >= 2)
+    if tensor.tracked:
+        tensor.node, tensor.index = node, index
+    return tensor
+
+
+def interpret(node: Node, grad: Any, graph: bool) -> tuple[Any, ...]:
+    """Runs the rules of an op that takes lists of tensors, one gradient per tensor in order."""
+    if node.saved is None:
+        freed()
+    values = unpack(node) if graph else node.saved if type(node.saved) is tuple else node.saved.arrays(node)
+    if node.versions is not None:
+        check_versions(node, node.versions)
+    op = node.op
+    arguments, needs, layout = _arguments(node, op, values)
+    out = values[node.saved_sources.index(OUT)] if OUT in node.saved_sources else type_of(*node.types[-2:])
+    if isinstance(op.vjp, Joint):
+        code = op.vjp.function.__code__
+        given = [out, *arguments] if code.co_flags & 4 else [out, *arguments][: code.co_argcount - 2]
+        groups = op.vjp.function(needs, grad, *given)
+    else:
+        groups = [
+            None if rule is None or not _any(need) else rule(grad, *[out, *arguments][: rule.__code__.co_argcount - 1])
+            for rule, need in zip(op.vjp, needs, strict=True)
+        ]
+    flat: list[Any] = []
+    for group, width in zip(groups, layout, strict=True):
+        flat += [group] if width is None else ([None] * width if group is None else list(group))
+    for position, gradient in enumerate(flat):
+        if gradient is None or node.next[position] is None:
+            flat[position] = None
+        elif graph:
+            flat[position] = finish(gradient, node.types[2 * position], node.types[2 * position + 1])
+        elif gradient.dtype is not node.types[2 * position + 1]:
+            flat[position] = cast(gradient, node.types[2 * position + 1])
+    return tuple(flat)
+
+
+def _any(need: Any) -> bool:
+    return any(need) if isinstance(need, tuple) else bool(need)
+
+
+def _arguments(node: Node, op: Op, values: tuple[Any, ...]) -> tuple[list[Any], tuple[Any, ...], list[int | None]]:
+    """All parameters of the op as its rules want them, what needs a gradient, and each tensor parameter's width."""
+    signature = op.signature
+    arguments: list[Any] = []
+    needs: list[Any] = []
+    layout: list[int | None] = []
+    plain = iter(node.params)
+    lists = len(signature.list_slots)
+    total = len(node.next) - len(signature.tensor_slots)
+    position = 0
+    for slot in range(len(signature.parameters)):
+        if slot in signature.list_slots or slot in signature.tensor_slots:
+            width = None if slot in signature.tensor_slots else _width(node, slot, total, lists)
+            count = 1 if width is None else width
+            kinds = [type_of(*node.types[2 * i : 2 * i + 2]) for i in range(position, position + count)]
+            need = tuple(node.next[i] is not None for i in range(position, position + count))
+            known = slot in node.saved_sources and values[node.saved_sources.index(slot)] is not None
+            fallback = kinds if width is not None else kinds[0]
+            arguments.append(values[node.saved_sources.index(slot)] if known else fallback)
+            needs.append(need if width is not None else need[0])
+            layout.append(width)
+            position += count
+        else:
+            arguments.append(next(plain))
+    return arguments, tuple(needs), layout
+
+
+def _width(node: Node, slot: int, total: int, lists: int) -> int:
+    if lists == 1:
+        return total
+    return int(node.widths[slot])  # type: ignore[attr-defined]
+
+
+NAMESPACE: dict[str, Any] = {
+    "freed": freed, "unpack": unpack, "check_versions": check_versions, "finish": finish, "unbroadcast": unbroadcast,
+    "cast": cast, "type_of": type_of,
+}  # fmt: skip
+
+
+def compile_backward(op: Op, plan: Plan) -> None:
+    """Gives the op's node class its two backward functions."""
+    node_class: Any = plan.node_class
+    node_class.compiled = True
+    if op.vjp is None:
+        return
+    if not plan.fixed:
+        node_class.raw_backward = lambda node, grad: interpret(node, grad, False)
+        node_class.graph_backward = lambda node, grad: interpret(node, grad, True)
+        return
+    namespace = dict(NAMESPACE)
+    if isinstance(op.vjp, Joint):
+        namespace["JOINT"] = op.vjp.function
+    else:
+        namespace |= {f"V{i}": rule for i, rule in enumerate(op.vjp)}
+    text = source.backward_source(op, plan, graph=False) + source.backward_source(op, plan, graph=True)
+    exec(compile(text, f"<weft backward of {op.name}>", "exec"), namespace)
+    node_class.raw_backward = namespace["raw_backward"]
+    node_class.graph_backward = namespace["graph_backward"]
+
+
+def differentiable(op: Op) -> bool:
+    return op.vjp is not None or op.kind is Kind.COMPOSITE

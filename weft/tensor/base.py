@@ -1,0 +1,186 @@
+"""The Tensor class itself: its slots, its plain facts, and the ways to make one from an array.
+
+Takes an array, gives a `Tensor`. Ops are attached by `weft.tensor.faces`, the other families of methods by their modules with
+`@method`. One idea: the slots are what the generated fast path reads, and nothing on that path is a property.
+
+# Note [Slots]
+    array    the NumPy array (or MetaArray); views share memory, so a tensor view is an array view
+    tracked  whether gradients flow to it (what `requires_grad` tells)
+    node     the Node that made it (what `grad_fn` tells), None for leaves
+    index    which output of that node it is
+    cell     [version] shared by all tensors of one storage; None until somebody needs it
+    view     how it was made from its base (`weft.tensor.views.View`), None if it is no view
+    _grad    the accumulated gradient
+    hooks    hooks on a leaf, and what else is rare (`weft.autograd` owns it)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from weft.core import modes
+from weft.core.device import cpu, device, meta
+from weft.core.dtypes import BY_NUMPY, dtype
+from weft.core.types import Size
+from weft.tensor.meta import MetaArray, contiguous_strides
+from weft.ops.sweep import LEAF_SEQUENCE
+from weft.tensor.tape import INFERENCE
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+ndarray = np.ndarray
+
+
+class Tensor:
+    """A multi-dimensional array of one dtype, with autograd facts."""
+
+    __slots__ = ("array", "tracked", "node", "index", "cell", "view", "_grad", "hooks", "__weakref__", "__dict__")
+    _seq = LEAF_SEQUENCE
+    outputs = None
+    __array_priority__ = 1000
+    __hash__ = object.__hash__
+
+    array: Any
+    tracked: bool
+    node: Any
+    index: int
+    cell: Any
+    view: Any
+    _grad: Any
+    hooks: Any
+
+    # -- facts ------------------------------------------------------------------------------------------------------
+    @property
+    def shape(self) -> Size:
+        return tuple.__new__(Size, self.array.shape)
+
+    @property
+    def dtype(self) -> dtype:
+        return BY_NUMPY[self.array.dtype]
+
+    @property
+    def device(self) -> device:
+        return meta if type(self.array) is MetaArray else cpu
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim  # type: ignore[no-any-return]
+
+    def dim(self) -> int:
+        return self.array.ndim  # type: ignore[no-any-return]
+
+    ndimension = dim
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        if dim is None:
+            return tuple.__new__(Size, self.array.shape)
+        return self.array.shape[check_dim(dim, self.array.ndim)]
+
+    def numel(self) -> int:
+        return int(self.array.size)
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        return self.array.dtype.itemsize  # type: ignore[no-any-return]
+
+    @property
+    def itemsize(self) -> int:
+        return self.array.dtype.itemsize  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.array.size) * self.array.dtype.itemsize  # type: ignore[no-any-return]
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Steps, in elements, from one item to the next along each dimension (or one of them)."""
+        array = self.array
+        if array.size == 0:
+            strides = contiguous_strides(array.shape)
+        else:
+            item = array.dtype.itemsize
+            strides = tuple(step // item for step in array.strides)
+        return strides if dim is None else strides[check_dim(dim, array.ndim)]
+
+    def is_floating_point(self) -> bool:
+        return BY_NUMPY[self.array.dtype].is_floating_point
+
+    def is_complex(self) -> bool:
+        return BY_NUMPY[self.array.dtype].is_complex
+
+    def is_signed(self) -> bool:
+        return BY_NUMPY[self.array.dtype].is_signed
+
+    @property
+    def is_meta(self) -> bool:
+        return type(self.array) is MetaArray
+
+    def is_inference(self) -> bool:
+        return self.cell is INFERENCE
+
+    # -- versions ---------------------------------------------------------------------------------------------------
+    @property
+    def _version(self) -> int:
+        if self.cell is INFERENCE:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return 0 if self.cell is None else self.cell[0]
+
+    def bump(self) -> None:
+        """Notes that the elements were written to."""
+        if self.cell is None:
+            self.cell = [1]
+        else:
+            self.cell[0] += 1 if self.cell is not INFERENCE else 0
+
+    def shared_cell(self) -> Any:
+        """The version cell, made if need be, for another tensor of the same storage."""
+        if self.cell is None:
+            self.cell = [0]
+        return self.cell
+
+
+def check_dim(dim: int, rank: int) -> int:
+    """A dimension counted from the front, or PyTorch's IndexError."""
+    span = max(rank, 1)
+    if not -span <= dim < span:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})")
+    return dim + span if dim < 0 else dim
+
+
+class Parameter(Tensor):
+    """A tensor that a module trains. Ops treat it as a plain Tensor and give plain Tensors."""
+
+    __slots__ = ()
+
+
+PLAIN = frozenset({Tensor, Parameter})
+
+new = object.__new__
+
+
+def wrap(array: Any, tracked: bool = False, kind: type[Tensor] = Tensor) -> Tensor:
+    """A tensor that holds this very array."""
+    tensor = new(kind)
+    tensor.array = array
+    tensor.tracked = tracked
+    tensor.node = tensor.cell = tensor.view = tensor._grad = tensor.hooks = None
+    tensor.index = 0
+    return tensor
+
+
+def fresh(array: Any) -> Tensor:
+    """As `wrap`, for tensors made by the user's call: an inference tensor inside inference_mode."""
+    tensor = wrap(array)
+    mode = modes.current()
+    if type(mode) is not bool and mode.inference:  # type: ignore[union-attr]
+        tensor.cell = INFERENCE
+    return tensor
+
+
+def method(function: Method) -> Method:
+    """Decorator: the function becomes the Tensor method of its name."""
+    setattr(Tensor, function.__name__, function)
+    return function

@@ -1,0 +1,298 @@
+"""The generic dispatcher: what happens to a call that the generated fast path does not take.
+
+Takes an op and all its arguments in order; checks them, lets overrides and modes have the call, runs the type rule (which
+raises the user's error), runs the kernel, wraps the results and records a node. One idea: every rarer circumstance
+(subclasses, modes, mixed dtypes, meta tensors, tensor lists) is handled here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any
+
+import numpy as np
+
+from weft.core import modes
+from weft.core.dtypes import BY_NUMPY
+from weft.core.types import TensorType
+from weft.ops.record import Kind, Op, quiet
+from weft.ops.signature import OPERAND, OPTIONAL, OPTIONAL_OPERAND
+from weft.tensor import overrides
+from weft.tensor.backward import compile_backward
+from weft.tensor.base import PLAIN, Tensor, wrap
+from weft.tensor.meta import MetaArray, meta_array
+from weft.tensor.plan import OUT, Plan, plan_of
+from weft.tensor.saved import pack_saved
+from weft.tensor.tape import INFERENCE, next_sequence
+from weft.tensor.views import make_view, refresh
+
+ndarray = np.ndarray
+
+
+def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
+    """The result of a call, by the generic route."""
+    mode = modes.current()
+    tensors = gather(op, bound)
+    if type(mode) is not bool or any(type(t) not in PLAIN for t in tensors):
+        handled, result = overrides.intercept(op, bound, tensors, mode)
+        if handled:
+            return result
+    if op.kind is Kind.COMPOSITE:
+        return named(op, op.body(*bound))  # type: ignore[misc]
+    grad = mode if type(mode) is bool else mode.grad  # type: ignore[union-attr]
+    if grad:
+        for tensor in tensors:
+            if tensor.view is not None:
+                refresh(tensor)
+    bound = unwrap_indices(op, bound)
+    types = op.on_types(tuple(map(typed, bound)))
+    if any(type(t.array) is MetaArray for t in tensors) or _asks_meta(types):
+        arrays = _meta_result(types)
+    else:
+        arrays = op.on_arrays(tuple(map(untensored, bound)))
+        if op.trusted and op.promotion is None:
+            op.known.add(tensors[0].array.dtype)
+    return finish_call(op, bound, tensors, arrays, mode, grad)
+
+
+def finish_call(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], arrays: Any, mode: Any, grad: bool) -> Any:
+    """Wraps the arrays and records the call where a gradient can flow."""
+    tracked = grad and any(t.tracked for t in tensors)
+    if op.kind is Kind.VIEW:
+        results = make_view(op, bound, arrays, mode)
+    elif type(arrays) is tuple or type(arrays) is list:
+        results = type(arrays)(wrap(a) for a in arrays)
+    else:
+        results = wrap(arrays)
+    if type(mode) is not bool and mode.inference and op.kind is not Kind.VIEW:
+        for result in results if isinstance(results, (tuple, list)) else (results,):
+            result.cell = INFERENCE
+    if tracked:
+        record(op, bound, tensors, results, mode)
+    return named(op, results)
+
+
+def named(op: Op, results: Any) -> Any:
+    """Tuple results under PyTorch's field names, where it has them."""
+    return op.returns(*results) if op.returns is not None and type(results) is tuple else results
+
+
+def gather(op: Op, bound: tuple[Any, ...]) -> list[Tensor]:
+    """The tensors among the arguments, in order; raises TypeError for what cannot be an argument there."""
+    found: list[Tensor] = []
+    for position, parameter in enumerate(op.signature.parameters):
+        value = bound[position]
+        if isinstance(value, Tensor):
+            if parameter.is_tensor:
+                found.append(value)
+            continue
+        if parameter.is_tensor:
+            _check_single(op, position, parameter.annotation, value)
+        elif parameter.annotation == "Tensors":
+            if not isinstance(value, (tuple, list)):
+                raise TypeError(
+                    f"{op.name}(): argument '{parameter.name}' (position {position + 1}) must be tuple of Tensors, "
+                    f"not {type(value).__name__}"
+                )
+            for i, item in enumerate(value):
+                if not isinstance(item, Tensor):
+                    raise TypeError(
+                        f"expected Tensor as element {i} in argument {position}, but got {type(item).__name__}"
+                    )
+                found.append(item)
+    return found
+
+
+def _check_single(op: Op, position: int, annotation: str, value: Any) -> None:
+    if annotation in (OPTIONAL, OPTIONAL_OPERAND) and value is None:
+        return
+    if annotation in (OPERAND, OPTIONAL_OPERAND) and isinstance(value, (numbers.Number, np.generic)):
+        return
+    if overrides.has_override(value):
+        return
+    name = op.signature.parameters[position].name
+    kind = type(value)
+    label = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    raise TypeError(f"{op.name}(): argument '{name}' (position {position + 1}) must be Tensor, not {label}")
+
+
+def typed(value: Any) -> Any:
+    """Tensors become their types, in the way type rules want their arguments."""
+    if isinstance(value, Tensor):
+        array = value.array
+        return TensorType(array.shape, BY_NUMPY[array.dtype], value.device)
+    if type(value) is list or type(value) is tuple:
+        return type(value)(typed(item) for item in value)
+    return value
+
+
+def untensored(value: Any) -> Any:
+    """Tensors become their arrays."""
+    if isinstance(value, Tensor):
+        return value.array
+    if type(value) is list or type(value) is tuple:
+        return type(value)(untensored(item) for item in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def unwrap_indices(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Parameters annotated `Index` carry tensors that no gradient reaches: they travel as arrays."""
+    parameters = op.signature.parameters
+    if not any(p.annotation == "Index" for p in parameters):
+        return bound
+    return tuple(untensored(v) if p.annotation == "Index" else v for p, v in zip(parameters, bound, strict=True))
+
+
+def _asks_meta(types: Any) -> bool:
+    if isinstance(types, (tuple, list)):
+        return any(_asks_meta(t) for t in types)
+    return isinstance(types, TensorType) and types.device.type == "meta"
+
+
+def _meta_result(types: Any) -> Any:
+    if isinstance(types, (tuple, list)):
+        return type(types)(_meta_result(t) for t in types)
+    return meta_array(types)
+
+
+def record(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], results: Any, mode: Any) -> None:
+    """Puts a node behind the results. The layout is that of Note [Node layout] in `weft.tensor.tape`."""
+    single = not isinstance(results, (tuple, list))
+    outputs: list[Tensor] = [results] if single else list(results)
+    floating = [BY_NUMPY[o.array.dtype].category >= 2 for o in outputs]
+    if not any(floating) or (op.vjp is None and op.kind is Kind.CREATE):
+        return
+    refuse_complex(op, [*tensors, *outputs])
+    node = build_node(op, bound, None if not single else outputs[0].array, outputs, mode)
+    for index, (output, live) in enumerate(zip(outputs, floating, strict=True)):
+        if live:
+            output.node, output.index, output.tracked = node, index, True
+
+
+def refuse_complex(op: Op, tensors: list[Tensor]) -> None:
+    """Gradients of complex values are not there yet: better refused than wrong."""
+    for tensor in tensors:
+        if tensor.array.dtype.kind == "c":
+            raise NotImplementedError(f"{op.name}: gradients through complex tensors are not supported yet")
+
+
+def build_node(op: Op, bound: tuple[Any, ...], out: Any, outputs: list[Tensor], mode: Any, keep_self: Any = None) -> Any:
+    """A node for this call. `out` is the single output's array; `keep_self` replaces the first argument when saved."""
+    plan = plan_of(op)
+    if not hasattr(plan.node_class, "compiled"):
+        compile_backward(op, plan)
+    node = plan.node_class.__new__(plan.node_class)
+    node._seq = next_sequence()
+    node.hooks = None
+    node.params = tuple(bound[i] for i in plan.plain_slots)
+    inputs = flat_inputs(plan, bound)
+    refs = [(v.node or v) if isinstance(v, Tensor) and v.tracked else None for v in inputs]
+    node.next = tuple(refs)
+    indices = tuple(v.index if isinstance(v, Tensor) else 0 for v in inputs)
+    node.slots = indices if any(indices) else None
+    types: list[Any] = []
+    for value in inputs:
+        types += [value.array.shape, value.array.dtype] if isinstance(value, Tensor) else [None, None]
+    if out is not None:
+        types += [out.shape, out.dtype]
+    else:
+        node.outputs = tuple(TensorType(o.array.shape, BY_NUMPY[o.array.dtype], o.device) for o in outputs)
+        types += [node.outputs, None]
+    node.types = tuple(types)
+    _save(node, plan, bound, out, outputs, keep_self)
+    if type(mode) is not bool:
+        pack_saved(node, plan, bound, outputs, mode)
+    return node
+
+
+def flat_inputs(plan: Plan, bound: tuple[Any, ...]) -> list[Any]:
+    """Tensor arguments in order, lists laid out."""
+    if plan.fixed:
+        return [bound[i] for i in plan.tensor_slots]
+    flat: list[Any] = []
+    for slot in sorted((*plan.tensor_slots, *plan.list_slots)):
+        flat += bound[slot] if slot in plan.list_slots else [bound[slot]]
+    return flat
+
+
+def _save(node: Any, plan: Plan, bound: tuple[Any, ...], out: Any, outputs: list[Tensor], keep_self: Any) -> None:
+    slots = sorted((*plan.tensor_slots, *plan.list_slots))
+    needs = tuple(
+        any(isinstance(v, Tensor) and v.tracked for v in (bound[s] if s in plan.list_slots else (bound[s],))) for s in slots
+    )
+    wanted = plan.saved_for(needs)
+    saved: list[Any] = []
+    versions: list[Any] = []
+    for source in plan.saved:
+        if source not in wanted:
+            saved.append(None)
+            continue
+        if source == OUT:
+            saved.append(out if out is not None else tuple(o.array for o in outputs))
+            for output in outputs:
+                versions += version_pair(output)
+            continue
+        value = bound[source]
+        if source == 0 and keep_self is not None:
+            saved.append(keep_self)
+            continue
+        saved.append(untensored(value))
+        for tensor in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(tensor, Tensor):
+                versions += version_pair(tensor)
+    node.saved = tuple(saved)
+    node.versions = tuple(versions) if versions else None
+
+
+def version_pair(tensor: Tensor) -> list[Any]:
+    cell = tensor.cell
+    if cell is None:
+        cell = tensor.cell = [0]
+    return [cell, cell[0]]
+
+
+def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
+    """The `out=` form: computes, checks what may be stored where, resizes and copies."""
+    targets = out if isinstance(out, (tuple, list)) else (out,)
+    for target in targets:
+        if not isinstance(target, Tensor):
+            raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(target).__name__}")
+    tensors = gather(op, bound)
+    if modes.grad_enabled() and any(t.tracked for t in (*tensors, *targets)):
+        raise RuntimeError(
+            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    results = dispatch(op, bound)
+    values = results if isinstance(results, (tuple, list)) else (results,)
+    for target, value in zip(targets, values, strict=True):
+        store(target, value.array)
+    return out if isinstance(out, Tensor) else named(op, tuple(out))
+
+
+def store(target: Tensor, array: Any) -> None:
+    """Copies a result into an `out=` tensor, resizing it if its shape is another's."""
+    source, wanted = BY_NUMPY[array.dtype], BY_NUMPY[target.array.dtype]
+    if source.category > wanted.category:
+        raise RuntimeError(
+            f"result type {source.scalar_name} can't be cast to the desired output type {wanted.scalar_name}"
+        )
+    if target.array.shape != array.shape:
+        resize_out(target, array.shape)
+    if type(target.array) is not MetaArray:
+        quiet(np.copyto, target.array, array, casting="unsafe")
+    target.bump()
+
+
+def resize_out(target: Tensor, shape: tuple[int, ...]) -> None:
+    """Gives an `out=` tensor the result's shape; only an empty one may be resized without a word."""
+    if target.array.size:
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(target.array.shape)}, which does not "
+            f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future release outputs will "
+            "not be resized unless they have zero elements.",
+            UserWarning,
+            stacklevel=4,
+        )
+    target.array = meta_array(TensorType(shape, target.dtype)) if target.is_meta else np.empty(shape, target.array.dtype)

@@ -1,0 +1,56 @@
+"""Arrays without elements: what a tensor on the `meta` device holds. Shape, dtype and strides, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.core.types import TensorType
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides, in elements, of a row-major tensor of this shape (as PyTorch counts them for empty ones too)."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+class MetaArray:
+    """Stands where a NumPy array would: kernels refuse it, so every op goes by its type rule."""
+
+    __slots__ = ("shape", "dtype", "strides")
+    __array_ufunc__ = None
+    base = None
+
+    def __init__(self, shape: Iterable[int], dtype: np.dtype[Any]) -> None:
+        self.shape = tuple(shape)
+        self.dtype = dtype
+        self.strides = tuple(s * dtype.itemsize for s in contiguous_strides(self.shape))
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def copy(self) -> MetaArray:
+        return MetaArray(self.shape, self.dtype)
+
+
+def meta_array(type_: TensorType) -> MetaArray:
+    return MetaArray(type_.shape, type_.dtype.numpy)

@@ -1,0 +1,296 @@
+"""Writes the Python source of an op's face and of its two backward functions, from the op's record.
+
+Takes an `Op` and its `Plan`, gives text; `weft.tensor.faces` compiles it on the op's first call. One idea: what the generic
+dispatcher decides anew at each call (which arguments are tensors, what to save, how to bring gradients back to shape) is
+decided here once.
+
+# Note [Generated face]
+For `mul` the text is, shortened:
+
+    def mul(input, other, *, out=None):
+        if type(input) is Tensor and type(other) is Tensor and out is None:
+            x0 = input.array; x1 = other.array; m = mode()
+            if x0.dtype is x1.dtype and x0.dtype in K and (m is True or m is False):
+                try: r = run(kernel, x0, x1, out=...)            # kernel first …
+                except Exception: return dispatch(OP, (input, other))   # … the type rule when it raises
+                t = new(Tensor); t.array = r; …
+                if m is True and (input.tracked or other.tracked): n = new(N); n.saved = …; t.node = n
+                return t
+        return dispatch(OP, (input, other))
+
+A dtype enters K once the dispatcher has seen the kernel agree with the rule for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.ops.record import Kind, Op
+from weft.ops.signature import MISSING, OPERAND, Parameter
+from weft.tensor.plan import OUT, Plan, RuleFacts
+
+NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
+
+
+def parameter_list(op: Op, *, with_out: bool, first: str | None = None) -> str:
+    """The Python parameter list of the face, with PyTorch's names and defaults and NumPy's spellings accepted."""
+    words: list[str] = []
+    star = False
+    for position, parameter in enumerate(op.signature.parameters):
+        if parameter.variadic:
+            words.append(f"*{parameter.name}")
+            star = True
+            continue
+        if parameter.keyword_only and not star:
+            words.append("*")
+            star = True
+        name = first if position == 0 and first else parameter.name
+        words.append(name if parameter.default is MISSING else f"{name}={parameter.default!r}")
+    extra = [f"{alias}=None" for alias in numpy_aliases(op).values()]
+    if with_out:
+        extra.append("out=None")
+    if extra and not star:
+        words.append("*")
+    return ", ".join([*words, *extra])
+
+
+def numpy_aliases(op: Op) -> dict[str, str]:
+    """Parameters of this op that NumPy spells otherwise (dim: axis, keepdim: keepdims)."""
+    names = {p.name for p in op.signature.parameters if not p.variadic}
+    return {ours: theirs for ours, theirs in NUMPY_NAMES.items() if ours in names and theirs not in names}
+
+
+def _prologue(op: Op) -> list[str]:
+    lines = []
+    for ours, theirs in numpy_aliases(op).items():
+        lines += [f"    if {theirs} is not None:", f"        {ours} = {theirs}"]
+    for parameter in op.signature.parameters:
+        if parameter.variadic:
+            lines.append(f"    {parameter.name} = flatten_variadic({parameter.name})")
+    return lines
+
+
+def face_source(op: Op, plan: Plan, name: str) -> str:
+    """The function form: `name(…, out=None)`."""
+    parameters = op.signature.parameters
+    bound = "(" + "".join(f"{p.name}, " for p in parameters) + ")"
+    lines = [f"def {name}({parameter_list(op, with_out=op.out)}):", *_prologue(op)]
+    if op.out:
+        lines += ["    if out is not None:", f"        return dispatch_out(OP, {bound}, out)"]
+    if op.kind is Kind.COMPOSITE:
+        lines += _composite_block(op, bound)
+    elif has_fast_path(op, plan):
+        tensors = [parameters[i] for i in plan.tensor_slots]
+        lines += _fast_block(op, plan, tensors, bound, None)
+        if len(tensors) == 2 and tensors[1].annotation == OPERAND:
+            lines += _fast_block(op, plan, tensors, bound, tensors[1])
+    lines.append(f"    return dispatch(OP, {bound})")
+    return "\n".join(lines) + "\n"
+
+
+def has_fast_path(op: Op, plan: Plan) -> bool:
+    return op.trusted and plan.fixed and op.kind is not Kind.VIEW and 1 <= len(plan.tensor_slots) <= 3
+
+
+def _composite_block(op: Op, bound: str) -> list[str]:
+    """A composite runs its body at once where nothing can override it."""
+    tensors = [p.name for p in op.signature.parameters if p.is_tensor]
+    if not tensors:
+        return []
+    first = tensors[0]
+    checks = [f"(type({first}) is Tensor or type({first}) is Parameter)"]
+    for name in tensors[1:]:
+        checks.append(f"({name} is None or type({name}) in PLAIN)")
+    if op.signature.list_slots:
+        return []
+    return [
+        f"    if {' and '.join(checks)}:",
+        "        m = mode()",
+        "        if m is True or m is False:",
+        f"            return BODY{bound}",
+    ]
+
+
+def _plain(name: str) -> str:
+    return f"(type({name}) is Tensor or type({name}) is Parameter)"
+
+
+def _fast_block(op: Op, plan: Plan, tensors: list[Parameter], bound: str, scalar: Parameter | None) -> list[str]:
+    """The straight-line path for plain tensors (and, with `scalar`, a Python number as second operand)."""
+    live = [p for p in tensors if p is not scalar]
+    conditions = [_plain(p.name) for p in live]
+    known = "K"
+    if scalar is not None:
+        conditions.append(f"(type({scalar.name}) is float or type({scalar.name}) is int)")
+        known = f"KS[type({scalar.name})]"
+    lines = [f"    if {' and '.join(conditions)}:"]
+    for position, parameter in enumerate(tensors):
+        value = parameter.name if parameter is scalar else f"{parameter.name}.array"
+        lines.append(f"        x{position} = {value}")
+    numbers = [i for i, p in enumerate(tensors) if p is not scalar]
+    same = [f"x{i}.dtype is x0.dtype" for i in numbers[1:]]
+    lines += [
+        "        m = mode()",
+        f"        if {' and '.join([*same, f'x0.dtype in {known}', '(m is True or m is False)'])}:",
+        "            try:",
+        f"                r = {_kernel_call(op, plan)}",
+        "            except Exception:",
+        f"                return dispatch(OP, {bound})",
+    ]
+    if not isinstance(op.kernel, np.ufunc):
+        lines += ["            if type(r) is not ndarray:", "                r = asarray(r)"]
+    lines += [
+        "            t = new(Tensor)",
+        "            t.array = r",
+        "            t.cell = t.view = t._grad = t.hooks = None",
+        "            t.index = 0",
+    ]
+    if op.vjp is not None:
+        lines += _record_block(op, plan, tensors, scalar)
+    lines += ["            t.node = None", "            t.tracked = False", "            return t"]
+    return lines
+
+
+def _kernel_call(op: Op, plan: Plan) -> str:
+    if isinstance(op.kernel, np.ufunc):
+        return f"run(KERNEL, {', '.join(f'x{i}' for i in range(len(plan.tensor_slots)))}, out=...)"
+    words = []
+    for position, parameter in enumerate(op.signature.parameters):
+        words.append(f"x{plan.tensor_slots.index(position)}" if position in plan.tensor_slots else parameter.name)
+    return f"run(KERNEL, {', '.join(words)})"
+
+
+def _record_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Parameter | None) -> list[str]:
+    live = [p for p in tensors if p is not scalar]
+    pad = " " * 20
+    lines = ["            if m is True:"]
+    for parameter in live:
+        lines += [f"                if {parameter.name}.view is not None:", f"                    refresh({parameter.name})"]
+    lines.append(f"                if {' or '.join(f'{p.name}.tracked' for p in live)}:")
+    lines += [f"{pad}n = new(N)", f"{pad}n._seq = sequence()"]
+    edges = [
+        "None" if p is scalar else f"({p.name}.node or {p.name}) if {p.name}.tracked else None" for p in tensors
+    ]
+    lines.append(f"{pad}n.next = ({', '.join(edges)},)")
+    indices = ", ".join("0" if p is scalar else f"{p.name}.index" for p in tensors)
+    nonzero = " or ".join(f"{p.name}.index" for p in live)
+    lines.append(f"{pad}n.slots = ({indices},) if {nonzero} else None")
+    lines.append(f"{pad}n.hooks = None")
+    plain = "".join(f"{op.signature.parameters[i].name}, " for i in plan.plain_slots)
+    lines.append(f"{pad}n.params = ({plain})")
+    types = "".join("None, None, " if p is scalar else f"x{i}.shape, x{i}.dtype, " for i, p in enumerate(tensors))
+    types += "r.shape, r.dtype, " if plan.out_type else ""
+    lines.append(f"{pad}n.types = ({types})")
+    lines += _save_lines(plan, tensors, scalar, pad)
+    lines += [f"{pad}t.node = n", f"{pad}t.tracked = True", f"{pad}return t"]
+    return lines
+
+
+def _save_lines(plan: Plan, tensors: list[Parameter], scalar: Parameter | None, pad: str) -> list[str]:
+    """Saves each source under the condition that some input whose rule reads it needs a gradient."""
+    lines: list[str] = []
+    values: list[str] = []
+    versions: list[str] = []
+    for source in plan.saved:
+        if source == OUT:
+            lines.append(f"{pad}t.cell = [0]")
+            values.append("r")
+            versions.append("t.cell, 0")
+            continue
+        position = plan.tensor_slots.index(source)
+        name = tensors[position].name
+        if tensors[position] is scalar:
+            values.append(f"x{position}")
+            continue
+        condition = _save_condition(plan, tensors, scalar, source)
+        inner = pad if condition is None else pad + "    "
+        if condition is not None:
+            lines += [f"{pad}s{position} = c{position} = v{position} = None", f"{pad}if {condition}:"]
+        lines += [
+            f"{inner}s{position} = x{position}",
+            f"{inner}c{position} = {name}.cell",
+            f"{inner}if c{position} is None:",
+            f"{inner}    c{position} = {name}.cell = [0]",
+            f"{inner}v{position} = c{position}[0]",
+        ]
+        values.append(f"s{position}")
+        versions.append(f"c{position}, v{position}")
+    lines.append(f"{pad}n.saved = ({''.join(v + ', ' for v in values)})")
+    lines.append(f"{pad}n.versions = " + (f"({', '.join(versions)},)" if versions else "None"))
+    return lines
+
+
+def _save_condition(plan: Plan, tensors: list[Parameter], scalar: Parameter | None, source: int) -> str | None:
+    if plan.joint is not None:
+        return None
+    live = [i for i, p in enumerate(tensors) if p is not scalar]
+    readers = [i for i in live if i < len(plan.rules) and (rule := plan.rules[i]) is not None and source in rule.saves]
+    if not readers:
+        return "False"
+    return None if readers == live else " or ".join(f"{tensors[i].name}.tracked" for i in readers)
+
+
+def backward_source(op: Op, plan: Plan, *, graph: bool) -> str:
+    """The function that runs the gradient rules of one node, on arrays or (graph) on tensors."""
+    name = "graph_backward" if graph else "raw_backward"
+    lines = [f"def {name}(n, g):", "    s = n.saved", "    if s is None:", "        freed()"]
+    names = [f"s{i}" for i in range(len(plan.saved))]
+    if graph:
+        lines.append("    s = unpack(n)")
+    else:
+        lines += ["    if type(s) is not tuple:", "        s = s.arrays(n)"]
+    if names:
+        lines += [
+            "    v = n.versions",
+            "    if v is not None:",
+            "        check_versions(n, v)",
+            f"    {', '.join(names)}, = s",
+        ]
+    count = len(plan.tensor_slots)
+    lines += ["    e = n.next", "    y = n.types", "    p = n.params"]
+    if plan.joint is not None:
+        needs = "(" + "".join(f"e[{i}] is not None, " for i in range(count)) + ")"
+        arguments = _rule_arguments(op, plan, plan.joint)
+        lines.append(f"    {', '.join(f'g{i}' for i in range(count))}, = JOINT({needs}, g, {arguments})")
+        for i in range(count):
+            lines += [f"    if e[{i}] is None:", f"        g{i} = None", "    else:", *_finish(op, i, graph, "        ")]
+    else:
+        for i in range(count):
+            rule = plan.rules[i] if i < len(plan.rules) else None
+            lines.append(f"    g{i} = None")
+            if rule is not None:
+                lines += [f"    if e[{i}] is not None:", f"        g{i} = V{i}(g, {_rule_arguments(op, plan, rule)})"]
+                lines += _finish(op, i, graph, "        ")
+    lines.append(f"    return ({''.join(f'g{i}, ' for i in range(count))})")
+    return "\n".join(lines) + "\n"
+
+
+def _finish(op: Op, position: int, graph: bool, pad: str) -> list[str]:
+    """Brings a gradient to its input's shape and dtype."""
+    g, shape, kind = f"g{position}", f"y[{2 * position}]", f"y[{2 * position + 1}]"
+    if graph:
+        return [f"{pad}if {g} is not None:", f"{pad}    {g} = finish({g}, {shape}, {kind})"]
+    lines = [f"{pad}if {g} is not None:"]
+    if op.kind is Kind.POINTWISE:
+        lines += [f"{pad}    if {g}.shape != {shape}:", f"{pad}        {g} = unbroadcast({g}, {shape})"]
+    return [*lines, f"{pad}    if {g}.dtype is not {kind}:", f"{pad}        {g} = cast({g}, {kind})"]
+
+
+def _rule_arguments(op: Op, plan: Plan, rule: RuleFacts) -> str:
+    words: list[str] = []
+    saved = {source: i for i, source in enumerate(plan.saved)}
+    count = len(plan.tensor_slots)
+    sources: list[Any] = [OUT, *range(len(op.signature.parameters))][: rule.arity]
+    for source in sources:
+        if source in plan.plain_slots:
+            words.append(f"p[{plan.plain_slots.index(source)}]")
+        elif source in rule.saves:
+            words.append(f"s{saved[source]}")
+        elif source in rule.types:
+            position = count if source == OUT else plan.tensor_slots.index(source)
+            words.append(f"type_of(y[{2 * position}], y[{2 * position + 1}])")
+        else:
+            words.append("None")
+    return ", ".join(words)

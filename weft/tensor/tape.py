@@ -1,0 +1,123 @@
+"""The tape's records: one `Node` per recorded op, with edges to what it came from.
+
+Takes nothing of its own: faces and the dispatcher fill nodes in; `weft.autograd` runs them. One idea: an edge ends at a
+node or at the leaf tensor itself, so a leaf needs no accumulator object and no reference ever points in a circle.
+
+# Note [Node layout]
+    next      per tensor input: Node, leaf Tensor, or None where no gradient flows
+    slots     per tensor input: which output of the node behind it; None when all are 0
+    saved     arrays and numbers that the gradient rules read, in the plan's order; None once freed; `Packed` under hooks
+    versions  (cell, count, cell, count, …) of the saved tensors, or None
+    params    the op's non-tensor arguments, in order
+    types     shape, dtype, shape, dtype, … of the tensor inputs (then of the output, where a rule asks for it)
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any, ClassVar
+
+from weft.core.arrays import Array
+from weft.ops.sweep import LEAF_SEQUENCE
+
+next_sequence = count().__next__
+
+
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+    "after calling backward."
+)
+
+
+class Node:
+    """One recorded op. Per-op subclasses carry the op and its two backward functions."""
+
+    __slots__ = (
+        "_seq", "next", "slots", "saved", "versions", "params", "types", "hooks", "__weakref__", "__dict__",
+    )  # fmt: skip
+    op: ClassVar[Any] = None
+    outputs: Any = None  # TensorTypes of the outputs where there are several
+    saved_sources: ClassVar[tuple[int, ...]] = ()
+    saved_names: ClassVar[tuple[str, ...]] = ()
+    _seq: int
+    next: tuple[Any, ...]
+    slots: tuple[int, ...] | None
+    saved: Any
+    versions: Any
+    params: tuple[Any, ...]
+    types: tuple[Any, ...]
+    hooks: Any
+
+    def raw_backward(self, grad: Any) -> Any:
+        """Gradients of the inputs, as arrays, for the gradient of the output (a list of them if there are several)."""
+        raise NotImplementedError(f"derivative for {self.op.name} is not implemented")
+
+    def graph_backward(self, grad: Any) -> Any:
+        """The same on tensors, recorded: for create_graph=True."""
+        raise NotImplementedError(f"derivative for {self.op.name} is not implemented")
+
+    runs_without_gradient: ClassVar[bool] = False
+
+    def release(self) -> None:
+        """Drops what was saved; a second backward that needs it raises."""
+        if self.saved:
+            self.saved = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+def check_versions(node: Node, versions: tuple[Any, ...]) -> None:
+    """Raises when a saved tensor has been written to since."""
+    for cell, seen in zip(versions[::2], versions[1::2], strict=True):
+        if cell is not None and cell[0] != seen:
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                f"[{describe_saved(node, cell)}], which is output of {node.__class__.__name__}, is at version {cell[0]}; "
+                f"expected version {seen} instead. Hint: enable anomaly detection to find the operation that failed to "
+                "compute its gradient, with torch.autograd.set_detect_anomaly(True).".replace("torch.", "weft.")
+            )
+
+
+def describe_saved(node: Node, cell: Any) -> str:
+    """`weft.FloatTensor [2, 3]`-like words for the saved tensor with this version cell."""
+    pairs = node.versions[::2]
+    for position, candidate in enumerate(pairs):
+        if candidate is cell:
+            values = [value for value in node.saved if isinstance(getattr(value, "shape", None), tuple)]
+            if position < len(values):
+                return f"weft.Tensor {list(values[position].shape)}"
+    return "weft.Tensor"
+
+
+def freed() -> None:
+    raise RuntimeError(FREED)
+
+
+def gradient_edge(tensor: Any) -> tuple[Any, int]:
+    """Where a tensor's gradient goes: its node and output number, itself if a leaf, or (None, 0)."""
+    if not tensor.tracked:
+        return None, 0
+    return (tensor.node, tensor.index) if tensor.node is not None else (tensor, 0)
+
+
+class InferenceCell:
+    """Version cell of a tensor made under inference_mode: nothing may be saved of it."""
+
+    __slots__ = ()
+
+    def __getitem__(self, _item: int) -> int:
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+            "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it "
+            "in autograd, or use `weft.no_grad()` instead of `weft.inference_mode()`."
+        )
+
+    def __setitem__(self, _item: int, _value: int) -> None:
+        pass
+
+
+INFERENCE = InferenceCell()
+Grad = Array
