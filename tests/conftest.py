@@ -1,0 +1,27 @@
+"""What every test shares: one BLAS thread per worker, hypothesis without deadlines, torch where it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+# Workers of `pytest -n auto` already fill the cores; BLAS threads on top make them wait for each other.
+# This must stand before anything imports NumPy.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import hypothesis
+import pytest
+
+# Deadlines measure the machine's other work. CI must say the same of the same commit twice, so there the
+# examples are fixed.
+hypothesis.settings.register_profile("weft", deadline=None, derandomize=bool(os.environ.get("CI")))
+hypothesis.settings.load_profile("weft")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if importlib.util.find_spec("torch") is None:
+        skip = pytest.mark.skip(reason="torch is not installed")
+        for item in items:
+            if item.get_closest_marker("torch"):
+                item.add_marker(skip)

@@ -1,0 +1,413 @@
+"""The house rules that no linter knows: layers, cycles, sizes, dependencies, the shape of the test tree.
+
+Takes the source tree, parsed but hardly ever imported. One idea: every rule is a function from modules to a
+list of complaints, so each rule is tried on trees that break it as well as on ours.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import graphlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+FILE_LIMIT = 800
+FUNCTION_LIMIT = 80
+SETTINGS_LIMIT = 15
+
+# Layer: what it may import besides itself. `namespaces` are single files beside the packages
+# (weft/linalg.py); `weft` is the root module, which users import: it joins what is loaded at once, and may
+# load the rest lazily.
+TENSORS = {"core", "ops", "tensor", "autograd"}
+LIBRARY = TENSORS | {"namespaces", "func", "amp", "nn"}
+BELOW_COMPILER = LIBRARY | {"optim", "data", "graph", "trace", "capture", "native", "jit"}
+BELOW_COMPILER |= {"aot", "aot.runtime", "aot.compiled_autograd"}
+TOP = BELOW_COMPILER | {"compiler", "weft"}
+LAYERS: dict[str, set[str]] = {
+    "core": set(),
+    "ops": {"core"},
+    "tensor": {"core", "ops"},
+    "autograd": {"core", "ops", "tensor"},
+    "namespaces": TENSORS,
+    "func": TENSORS | {"namespaces"},
+    "amp": TENSORS | {"namespaces"},
+    "nn": TENSORS | {"namespaces"},
+    "optim": LIBRARY,
+    "data": LIBRARY,
+    "graph": {"core", "ops"},
+    "trace": TENSORS | {"namespaces", "nn", "graph"},
+    "capture": LIBRARY | {"graph", "trace"},
+    "aot": {"core", "ops", "graph", "trace"},
+    "aot.runtime": {"core", "ops", "graph", "trace", "aot", "tensor", "autograd"},
+    "aot.compiled_autograd": {"core", "ops", "graph", "trace", "aot", "aot.runtime", "tensor", "autograd"},
+    "native": {"core", "ops", "graph"},
+    "jit": TENSORS | {"namespaces", "nn", "graph", "trace", "aot.runtime"},
+    "compiler": BELOW_COMPILER,
+    "weft": BELOW_COMPILER | {"compiler"},
+    "testing": TOP,
+    "compat": TOP,
+    "profiler": TOP,
+    "report": TOP,
+    "cli": TOP | {"testing", "compat", "profiler", "report"},
+    "__main__": {"cli"},
+}
+
+# Who may import what is not ours, and whether it must wait until it is used. Everything else is refused.
+OUTSIDE: dict[str, tuple[set[str] | None, bool]] = {
+    "numpy": (None, False),
+    "ml_dtypes": (None, False),
+    "scipy": (None, True),
+    "cupy": (None, True),
+    "llvmlite": ({"native"}, False),
+    "rich": ({"cli", "report", "profiler"}, True),
+    "expecttest": ({"testing"}, True),
+}
+
+VERSION_READERS = ("weft.capture.bytecode", "weft.capture.resume")
+LOADED_LATE = ("scipy", "llvmlite", "rich", "weft.native", "weft.jit", "weft.cli", "weft.report")
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module: `late` when it is loaded on use, `typing` when only a type checker sees it."""
+
+    target: str
+    line: int
+    late: bool = False
+    typing: bool = False
+
+
+@dataclass
+class Module:
+    """One source file of the package."""
+
+    name: str
+    path: Path
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, str(self.path))
+
+    @property
+    def layer(self) -> str:
+        parts = self.name.split(".")[1:]
+        if not parts:
+            return "weft"
+        if ".".join(parts[:2]) in LAYERS:
+            return ".".join(parts[:2])
+        single_file = len(parts) == 1 and self.path.name != "__init__.py"
+        return "namespaces" if single_file and parts[0] not in LAYERS else parts[0]
+
+    def at(self, line: int) -> str:
+        return f"{self.name}:{line}"
+
+
+def load(root: Path) -> dict[str, Module]:
+    """Every module under the package folder `root`, by dotted name."""
+    modules = {}
+    for path in sorted(root.rglob("*.py")):
+        parts = list(path.relative_to(root.parent).with_suffix("").parts)
+        if parts[-1] == "__init__":
+            parts.pop()
+        name = ".".join(parts)
+        modules[name] = Module(name, path, path.read_text(encoding="utf-8"))
+    return modules
+
+
+def imports(module: Module, modules: dict[str, Module]) -> Iterator[Import]:
+    """What a module imports, wherever the statement stands, and what it hands by name to a lazy loader."""
+
+    def visit(node: ast.AST, late: bool, typing: bool) -> Iterator[Import]:
+        match node:
+            case ast.Import():
+                for alias in node.names:
+                    yield Import(alias.name, node.lineno, late, typing)
+            case ast.ImportFrom(module=str(base), level=0):
+                for alias in node.names:
+                    inner = f"{base}.{alias.name}"
+                    yield Import(inner if inner in modules else base, node.lineno, late, typing)
+            case ast.ImportFrom():
+                raise AssertionError(f"{module.at(node.lineno)}: relative import; write the whole name")
+            case ast.Call(
+                func=ast.Name(id=called) | ast.Attribute(attr=called), args=[ast.Constant(str(name)), *_]
+            ):
+                if called in ("lazy", "import_module", "__import__"):
+                    yield Import(name, node.lineno, late=True, typing=typing)
+        inside = late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for field, value in ast.iter_fields(node):
+            checked = typing or (
+                field == "body" and isinstance(node, ast.If) and _is_type_checking(node.test)
+            )
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield from visit(child, inside, checked)
+
+    yield from visit(module.tree, False, False)
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
+        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
+    )
+
+
+def _is_ours(target: str) -> bool:
+    return target == "weft" or target.startswith("weft.")
+
+
+def _is_purpose_of_root(module: Module, found: Import) -> bool:
+    """The root makes upper layers appear (`weft.testing`) by loading them on first use."""
+    return module.layer == "weft" and found.late
+
+
+def layer_complaints(modules: dict[str, Module]) -> list[str]:
+    """Imports against the table. Those for types count: what a lower layer names is a Protocol in core."""
+    complaints = [
+        f"{module.name}: {module.layer!r} is in no layer"
+        for module in modules.values()
+        if module.layer not in LAYERS
+    ]
+    for module in modules.values():
+        allowed = LAYERS.get(module.layer, set()) | {module.layer}
+        for found in imports(module, modules):
+            if not _is_ours(found.target) or _is_purpose_of_root(module, found):
+                continue
+            if found.target not in modules:
+                complaints.append(f"{module.at(found.line)}: there is no module {found.target}")
+            elif modules[found.target].layer not in allowed:
+                complaints.append(f"{module.at(found.line)}: {module.layer} may not import {found.target}")
+    return complaints
+
+
+def cycle_complaints(modules: dict[str, Module]) -> list[str]:
+    """A cycle of imports. An import inside a function counts, one for types does not."""
+    graph: dict[str, set[str]] = {}
+    for module in modules.values():
+        graph[module.name] = {
+            found.target
+            for found in imports(module, modules)
+            if found.target in modules and found.target != module.name and not found.typing
+            if not _is_purpose_of_root(module, found)
+        }
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return ["import cycle: " + " <- ".join(error.args[1])]
+    return []
+
+
+def outside_complaints(modules: dict[str, Module]) -> list[str]:
+    """Imports of other people's modules where they do not belong, or at once where they must wait."""
+    complaints = []
+    for module in modules.values():
+        for found in imports(module, modules):
+            top = found.target.partition(".")[0]
+            if _is_ours(found.target) or top in sys.stdlib_module_names:
+                continue
+            layers, must_wait = OUTSIDE.get(top, (set(), False))
+            if layers is not None and module.layer not in layers:
+                complaints.append(f"{module.at(found.line)}: {module.layer} may not import {top}")
+            elif must_wait and not found.late and not found.typing:
+                complaints.append(
+                    f"{module.at(found.line)}: {top} must be imported when used (weft.core.lazy)"
+                )
+    return complaints
+
+
+def version_complaints(modules: dict[str, Module]) -> list[str]:
+    """Tests of the Python version outside the decoder of bytecode and the builder of resume functions."""
+    complaints = []
+    for module in modules.values():
+        if any(module.name == reader or module.name.startswith(reader + ".") for reader in VERSION_READERS):
+            continue
+        for node in ast.walk(module.tree):
+            names = {node.attr} if isinstance(node, ast.Attribute) else set()
+            if isinstance(node, ast.ImportFrom) and node.module == "sys":
+                names = {alias.name for alias in node.names}
+            if names & {"version_info", "hexversion"}:
+                complaints.append(f"{module.at(node.lineno)}: asks for the Python version")
+    return complaints
+
+
+def size_complaints(modules: dict[str, Module]) -> list[str]:
+    """Files and functions that have grown too long to read."""
+    complaints = []
+    for module in modules.values():
+        lines = len(module.text.splitlines())
+        if lines > FILE_LIMIT:
+            complaints.append(f"{module.name}: {lines} lines, more than {FILE_LIMIT}")
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > FUNCTION_LIMIT:
+                    complaints.append(f"{module.at(node.lineno)}: {node.name} has {length} lines")
+    return complaints
+
+
+def docstring_complaints(modules: dict[str, Module]) -> list[str]:
+    """Modules that do not open with what they take and give."""
+    return [
+        f"{module.name}: no docstring"
+        for module in modules.values()
+        if ast.get_docstring(module.tree) is None
+    ]
+
+
+def mirror_complaints(tests: Path, package: Path) -> list[str]:
+    """Tests that stand where nobody would look for them.
+
+    tests/ops/test_reduce.py needs weft/ops/reduce.py. A file of tests that grew too long becomes a folder of
+    any number of files: tests/ops/reduce/test_*.py. What concerns the whole stands in tests/whole or tests/.
+    """
+    complaints = []
+    for path in sorted(tests.rglob("test_*.py")):
+        place = path.relative_to(tests)
+        if len(place.parts) == 1 or place.parts[0] == "whole":
+            continue
+        tested = package / place.parent / path.stem.removeprefix("test_")
+        candidates = (tested.with_suffix(".py"), tested / "__init__.py")
+        split = (package / place.parent).with_suffix(".py")
+        if not any(candidate.is_file() for candidate in (*candidates, split)):
+            complaints.append(f"tests/{place}: there is no {package.name}/{tested.relative_to(package)}.py")
+    return complaints
+
+
+OURS = load(REPOSITORY / "weft")
+TESTS = load(REPOSITORY / "tests")
+BENCHMARKS = load(REPOSITORY / "benchmarks")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        layer_complaints,
+        cycle_complaints,
+        outside_complaints,
+        version_complaints,
+        size_complaints,
+        docstring_complaints,
+    ],
+)
+def test_package_keeps(rule):
+    assert len(OURS) > 10
+    assert rule(OURS) == []
+
+
+def test_tests_and_benchmarks_keep_their_size():
+    assert size_complaints(TESTS | BENCHMARKS) == []
+
+
+def test_tests_mirror_the_package():
+    assert mirror_complaints(REPOSITORY / "tests", REPOSITORY / "weft") == []
+
+
+def test_every_layer_is_ordered():
+    """The table itself has no cycle, so a layer that may import another can never be imported by it."""
+    graphlib.TopologicalSorter(LAYERS).prepare()
+    assert {layer for allowed in LAYERS.values() for layer in allowed} <= LAYERS.keys()
+
+
+def test_settings_stay_few():
+    from weft.core.settings import Settings
+
+    assert 0 < len(dataclasses.fields(Settings)) <= SETTINGS_LIMIT
+
+
+def test_import_loads_nothing_heavy():
+    source = f"import sys, weft\nweft.Tensor\nprint(*(name for name in {LOADED_LATE} if name in sys.modules))"
+    command = [sys.executable, "-W", "error", "-c", source]
+    result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "\n", "")
+
+
+def tree(**sources: str) -> dict[str, Module]:
+    """A small package from sources by name, `ops__reduce` for weft.ops.reduce."""
+    modules = {}
+    for key, text in {"": "", **sources}.items():
+        name = ".".join(["weft", *key.split("__")]).rstrip(".")
+        modules[name] = Module(name, Path(f"{name.rpartition('.')[2]}.py"), text)
+    return modules
+
+
+@pytest.mark.parametrize(
+    ("rule", "package"),
+    [
+        (layer_complaints, tree(core__a="import weft.ops.b", ops__b="")),
+        (layer_complaints, tree(core__a="def f():\n    from weft.ops.b import c", ops__b="")),
+        (layer_complaints, tree(core__a="from weft.ops import b", ops__b="")),
+        (layer_complaints, tree(core__a="if TYPE_CHECKING:\n    import weft.ops.b", ops__b="")),
+        (layer_complaints, tree(core__a="b = lazy('weft.ops.b')", ops__b="")),
+        (layer_complaints, tree(ops__a="import weft")),
+        (layer_complaints, tree(ops__a="import weft.core.missing")),
+        (layer_complaints, tree(aot__partition="import weft.tensor.a", tensor__a="")),
+        (layer_complaints, tree(native__a="import weft.tensor.a", tensor__a="")),
+        (layer_complaints, tree(capture__a="import weft.aot.b", aot__b="")),
+        (layer_complaints, tree(jit__a="import weft.aot.b", aot__b="")),
+        (layer_complaints, tree(nn__a="import weft.func.b", func__b="")),
+        (layer_complaints, tree(tensor__a="import weft.linalg", linalg="")),
+        (layer_complaints, tree(surprise__a="")),
+        (cycle_complaints, tree(ops__a="import weft.ops.b", ops__b="import weft.ops.a")),
+        (cycle_complaints, tree(ops__a="import weft.ops.b", ops__b="def f():\n    import weft.ops.a")),
+        (outside_complaints, tree(ops__a="import torch")),
+        (outside_complaints, tree(ops__a="import scipy.special")),
+        (outside_complaints, tree(cli__a="llvm = lazy('llvmlite.binding')")),
+        (outside_complaints, tree(tensor__a="def f():\n    import rich")),
+        (version_complaints, tree(ops__a="import sys\nif sys.version_info > (3, 12): pass")),
+        (version_complaints, tree(capture__a="from sys import version_info")),
+        (size_complaints, tree(ops__a="\n" * (FILE_LIMIT + 1))),
+        (size_complaints, tree(ops__a="def f():\n" + "    pass\n" * FUNCTION_LIMIT)),
+        (docstring_complaints, tree()),
+    ],
+)
+def test_rule_sees_what_breaks_it(rule, package):
+    assert len(rule(package)) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "package"),
+    [
+        (layer_complaints, tree(ops__a="from weft.core.b import c", core__b="")),
+        (layer_complaints, tree(aot__runtime="import weft.tensor.a", tensor__a="")),
+        (layer_complaints, tree(jit__a="import weft.aot.runtime", aot__runtime="")),
+        (layer_complaints, tree(linalg="import weft.autograd.a", autograd__a="")),
+        (layer_complaints, tree(**{"": "test = lazy('weft.testing.a')", "testing__a": "import weft"})),
+        (cycle_complaints, tree(**{"": "test = lazy('weft.testing.a')", "testing__a": "import weft"})),
+        (
+            cycle_complaints,
+            tree(ops__a="import weft.ops.b", ops__b="if TYPE_CHECKING:\n    import weft.ops.a"),
+        ),
+        (outside_complaints, tree(native__a="import llvmlite", ops__a="scipy = lazy('scipy.special')")),
+        (version_complaints, tree(capture__bytecode__decode="import sys\nsys.version_info")),
+        (size_complaints, tree(ops__a="def f():\n" + "    pass\n" * (FUNCTION_LIMIT - 1))),
+    ],
+)
+def test_rule_lets_pass_what_keeps_it(rule, package):
+    assert rule(package) == []
+
+
+def test_mirror_rule_sees_a_stray_test(tmp_path):
+    for name in ("weft/ops/reduce.py", "weft/ops/kernels/__init__.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    kept = [
+        "test_all.py",
+        "whole/test_any.py",
+        "ops/test_reduce.py",
+        "ops/reduce/test_sums.py",
+        "ops/test_kernels.py",
+    ]
+    for name in (*kept, "ops/test_stray.py"):
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tests" / name).touch()
+    complaints = mirror_complaints(tmp_path / "tests", tmp_path / "weft")
+    assert complaints == ["tests/ops/test_stray.py: there is no weft/ops/stray.py"]
