@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from typing import Any
+from unittest import mock
 
 import ml_dtypes
 import numpy as np
@@ -127,6 +128,14 @@ def test_an_infinite_gradient_reaches_only_its_own_sources() -> None:
     back = resize.interpolate_backward(g, (4,), "linear")
     assert np.isfinite(back[0, :3]).all()
     assert back[0, 3] == np.inf
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_blocks_of_planes_change_nothing(mode: str) -> None:
+    x = np.random.default_rng(0).standard_normal((3, 5, 4, 6))
+    whole = resize.interpolate(x, (7, 3), mode)
+    with mock.patch.object(resize, "BLOCK_BYTES", 400):
+        np.testing.assert_array_equal(resize.interpolate(x, (7, 3), mode), whole)
 
 
 def test_unknown_mode() -> None:

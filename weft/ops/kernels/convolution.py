@@ -87,7 +87,8 @@ def forward(
     xp = namespace(x, w)
     dtype, work = x.dtype, summing_dtype(xp, x.dtype)
     kernel = w.shape[2:]
-    counts = tuple(output_size or window_counts(x.shape[2:], kernel, stride, padding, dilation))
+    counts = window_counts(x.shape[2:], kernel, stride, padding, dilation)
+    counts = counts if output_size is None else tuple(output_size)
     columns = _column_view(x.astype(work, copy=False), kernel, stride, padding, dilation, groups, counts)
     batch, outputs, positions = x.shape[0], w.shape[0], math.prod(counts)
     if columns.size == 0 or outputs == 0:
@@ -156,6 +157,7 @@ def _flipped(
     outputs, channels, *kernel = w.shape
     mirrored = w[(..., *(slice(None, None, -1),) * len(kernel))].reshape(groups, -1, channels, *kernel)
     mirrored = mirrored.swapaxes(1, 2).reshape(groups * channels, outputs // groups, *kernel)
+    mirrored = namespace(w).ascontiguousarray(mirrored)  # BLAS takes no negative strides
     borders = []
     for size, have, taps, gap, (low, _) in zip(
         input_shape[2:], g.shape[2:], kernel, dilation, pairs, strict=True

@@ -172,11 +172,13 @@ def adaptive_avg_pool(x: Array, size: Sizes) -> Array:
     """Average the last `len(size)` axes down (or up) to `size`."""
     xp = namespace(x)
     lead = x.ndim - len(size)
-    total = x.astype(summing_dtype(xp, x.dtype), copy=True)
+    total = x.astype(summing_dtype(xp, x.dtype), copy=False)
+    if all(count == 1 for count in size):  # one long sum is much faster than one short sum per axis
+        total = total.reshape(*x.shape[:lead], math.prod(x.shape[lead:])).sum(axis=-1, dtype=total.dtype)
+        total = total.reshape(*x.shape[:lead], *size)
     for axis, count in enumerate(size, lead):
         total = _adaptive_sum(xp, total, axis, count)
-    total /= _adaptive_divisor(xp, x.shape[lead:], size, total.dtype)
-    return total.astype(x.dtype, copy=False)
+    return (total / _adaptive_divisor(xp, x.shape[lead:], size, total.dtype)).astype(x.dtype, copy=False)
 
 
 def adaptive_avg_pool_backward(g: Array, input_shape: Sizes) -> Array:

@@ -24,6 +24,7 @@ from weft.ops.kernels.pooling import adaptive_avg_pool, adaptive_avg_pool_backwa
 Scales = Sequence[float | None]
 LINEAR = frozenset({"linear", "bilinear", "trilinear"})
 CUBIC = frozenset({"bicubic"})
+BLOCK_BYTES = 1 << 21  # planes resampled at a time
 
 
 @dataclass(frozen=True)
@@ -92,22 +93,29 @@ def _tables(
 
 
 def _apply(x: Array, tables: Sequence[Table], lead: int, mode: str) -> Array:
-    """Run one table per axis; the axes that shrink most go first, so that the rest is less work."""
+    """Run one table per axis; the axes that shrink most, and then the last, go first: the rest is less work.
+
+    Planes go through in blocks that stay in cache, for every axis reads and writes them several times.
+    """
     xp = namespace(x)
     plain = all(table.plain for table in tables)
     work = x.dtype if plain else summing_dtype(xp, x.dtype)
     if work.kind == "i" and not plain and not mode.startswith("nearest"):
         work = xp.dtype(xp.float32)  # images of bytes: computed as real numbers, rounded at the end
-    out = x.astype(work, copy=False)
-    order = sorted(
-        range(len(tables)), key=lambda axis: tables[axis].counts.size / max(x.shape[lead + axis], 1)
-    )
-    for axis in order:
-        out = _gather_axis(xp, out, lead + axis, tables[axis])
-    if x.dtype.kind in "iu" and work.kind == "f":
-        limits = xp.iinfo(x.dtype)
-        out = xp.clip(xp.rint(out), limits.min, limits.max)
-    return out.astype(x.dtype, copy=out is x)
+    rounded = x.dtype.kind in "iu" and work.kind == "f"
+    have, want = x.shape[lead:], tuple(table.counts.size for table in tables)
+    order = sorted(range(len(tables)), key=lambda axis: (want[axis] / max(have[axis], 1), -axis))
+    planes = x.reshape(math.prod(x.shape[:lead]), *have)
+    out = xp.empty((len(planes), *want), x.dtype)
+    step = max(1, BLOCK_BYTES // (max(math.prod(have), math.prod(want), 1) * work.itemsize))
+    for start in range(0, len(planes), step):
+        block = planes[start : start + step].astype(work, copy=False)
+        for axis in order:
+            block = _gather_axis(xp, block, 1 + axis, tables[axis])
+        if rounded:
+            block = xp.clip(xp.rint(block), xp.iinfo(x.dtype).min, xp.iinfo(x.dtype).max)
+        out[start : start + step] = block
+    return out.reshape(*x.shape[:lead], *want)
 
 
 def _gather_axis(xp: Any, x: Array, axis: int, table: Table) -> Array:
