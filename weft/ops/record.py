@@ -145,6 +145,11 @@ class Op:
                 break
             if hasattr(value, "dtype"):
                 break
+        for value in args:
+            for item in value if type(value) is list or type(value) is tuple else (value,):
+                handler = INTERPRETERS.get(type(item))
+                if handler is not None:
+                    return handler(self, args, kwargs)
         return self.face(*args, **kwargs)
 
     def on_types(self, bound: tuple[Any, ...]) -> Any:
@@ -169,6 +174,8 @@ class Op:
 
 
 REGISTRY: Final[dict[str, Op]] = {}
+INTERPRETERS: Final[dict[type, Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]]] = {}
+"""Value classes that take op calls over (`Batched`): class to handler."""
 
 
 class Ops:
