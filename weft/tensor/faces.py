@@ -23,13 +23,13 @@ from weft.tensor.dispatch import dispatch, dispatch_out
 from weft.tensor.inplace import dispatch_inplace
 from weft.tensor.plan import plan_of
 from weft.tensor.tape import next_sequence
-from weft.tensor.views import refresh
+from weft.tensor.views import attach_view, refresh
 
 SHARED: dict[str, Any] = {
     "Tensor": Tensor, "Parameter": Parameter, "PLAIN": PLAIN, "mode": modes.current, "new": object.__new__, "run": run_quietly,
     "sequence": next_sequence, "refresh": refresh, "dispatch": dispatch, "dispatch_out": dispatch_out,
     "dispatch_inplace": dispatch_inplace, "ndarray": np.ndarray, "asarray": np.asarray, "flatten_variadic": flatten_variadic,
-    "bool": bool, "__name__": "weft",
+    "copyto": np.copyto, "attach_view": attach_view, "__name__": "weft",
 }  # fmt: skip
 
 
@@ -72,9 +72,7 @@ def function_source(op: Op, name: str) -> str:
 
 
 def inplace_source(op: Op, name: str) -> str:
-    bound = "(" + "".join(f"{p.name}, " for p in op.signature.parameters) + ")"
-    lines = [f"def {name}({source.parameter_list(op, with_out=False)}):", *source._prologue(op)]
-    return "\n".join([*lines, f"    return dispatch_inplace(OP, {bound}, FACE)"]) + "\n"
+    return source.inplace_source(op, plan_of(op), name)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}

@@ -81,6 +81,8 @@ def face_source(op: Op, plan: Plan, name: str) -> str:
         lines += ["    if out is not None:", f"        return dispatch_out(OP, {bound}, out)"]
     if op.kind is Kind.COMPOSITE:
         lines += _composite_block(op, bound)
+    elif op.trusted and op.kind is Kind.VIEW:
+        lines += _view_block(op, plan, bound)
     elif has_fast_path(op, plan):
         tensors = [parameters[i] for i in plan.tensor_slots]
         lines += _fast_block(op, plan, tensors, bound, None)
@@ -92,6 +94,73 @@ def face_source(op: Op, plan: Plan, name: str) -> str:
 
 def has_fast_path(op: Op, plan: Plan) -> bool:
     return op.trusted and plan.fixed and op.kind is not Kind.VIEW and 1 <= len(plan.tensor_slots) <= 3
+
+
+def inplace_source(op: Op, plan: Plan, name: str) -> str:
+    """The in-place form, `name(input, …)`, where `name` ends in an underscore."""
+    parameters = op.signature.parameters
+    bound = "(" + "".join(f"{p.name}, " for p in parameters) + ")"
+    lines = [f"def {name}({parameter_list(op, with_out=False)}):", *_prologue(op)]
+    tensors = [parameters[i] for i in plan.tensor_slots]
+    if op.kind is Kind.POINTWISE and has_fast_path(op, plan) and plan.tensor_slots[0] == 0:
+        lines += _inplace_block(op, plan, tensors, None)
+        if len(tensors) == 2 and tensors[1].annotation == OPERAND:
+            lines += _inplace_block(op, plan, tensors, tensors[1])
+    lines.append(f"    return dispatch_inplace(OP, {bound}, FACE)")
+    return "\n".join(lines) + "\n"
+
+
+def _inplace_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Parameter | None) -> list[str]:
+    """Writes straight into contiguous memory where no gradient is recorded; whatever raises goes the generic way."""
+    live = [p for p in tensors if p is not scalar]
+    target = tensors[0].name
+    untracked = [f"not {p.name}.tracked and {p.name}.view is None" for p in live]
+    conditions, known = _operand_conditions(tensors, scalar)
+    same = [f"x{i}.dtype is x0.dtype" for i, p in enumerate(tensors) if i and p is not scalar]
+    write = (
+        f"run(KERNEL, {', '.join(f'x{i}' for i in range(len(tensors)))}, out=x0)"
+        if isinstance(op.kernel, np.ufunc)
+        else f"copyto(x0, {_kernel_call(op, plan)})"
+    )
+    return [
+        f"    if {' and '.join(conditions)}:",
+        *_array_lines(tensors, scalar),
+        "        m = mode()",
+        f"        if (m is False or (m is True and {' and '.join(untracked)})) and "
+        f"{' and '.join([*same, f'x0.dtype in {known}', 'x0.flags.c_contiguous'])}:",
+        f"            c = {target}.cell",
+        "            if c is None or type(c) is list:",
+        "                try:",
+        f"                    {write}",
+        "                except Exception:",
+        "                    pass",
+        "                else:",
+        "                    if c is None:",
+        f"                        {target}.cell = [1]",
+        "                    else:",
+        "                        c[0] += 1",
+        f"                    return {target}",
+    ]
+
+
+def _view_block(op: Op, plan: Plan, bound: str) -> list[str]:
+    """The straight-line path of a view op on a plain tensor."""
+    first, *rest = op.signature.parameters
+    arguments = "".join(f", {p.name}" for p in rest)
+    lines = [
+        f"    if {_plain(first.name)}:",
+        "        m = mode()",
+        "        if m is True or m is False:",
+        f"            x0 = {first.name}.array",
+        "            try:",
+        f"                r = KERNEL(x0{arguments})",
+        "            except Exception:",
+        f"                return dispatch(OP, {bound})",
+        f"            t = attach_view({first.name}, r, (OP, ({arguments[2:]}{',' if rest else ''}), None), 0 if m else 2)",
+    ]
+    if op.vjp is not None:
+        lines += _record_block(op, plan, [first], None)
+    return [*lines, "            return t"]
 
 
 def _composite_block(op: Op, bound: str) -> list[str]:
@@ -119,16 +188,8 @@ def _plain(name: str) -> str:
 
 def _fast_block(op: Op, plan: Plan, tensors: list[Parameter], bound: str, scalar: Parameter | None) -> list[str]:
     """The straight-line path for plain tensors (and, with `scalar`, a Python number as second operand)."""
-    live = [p for p in tensors if p is not scalar]
-    conditions = [_plain(p.name) for p in live]
-    known = "K"
-    if scalar is not None:
-        conditions.append(f"(type({scalar.name}) is float or type({scalar.name}) is int)")
-        known = f"KS[type({scalar.name})]"
-    lines = [f"    if {' and '.join(conditions)}:"]
-    for position, parameter in enumerate(tensors):
-        value = parameter.name if parameter is scalar else f"{parameter.name}.array"
-        lines.append(f"        x{position} = {value}")
+    conditions, known = _operand_conditions(tensors, scalar)
+    lines = [f"    if {' and '.join(conditions)}:", *_array_lines(tensors, scalar)]
     numbers = [i for i, p in enumerate(tensors) if p is not scalar]
     same = [f"x{i}.dtype is x0.dtype" for i in numbers[1:]]
     lines += [
@@ -151,6 +212,20 @@ def _fast_block(op: Op, plan: Plan, tensors: list[Parameter], bound: str, scalar
         lines += _record_block(op, plan, tensors, scalar)
     lines += ["            t.node = None", "            t.tracked = False", "            return t"]
     return lines
+
+
+def _operand_conditions(tensors: list[Parameter], scalar: Parameter | None) -> tuple[list[str], str]:
+    """What the operands must be for a fast block, and the name of the set that knows their dtypes."""
+    conditions = [_plain(p.name) for p in tensors if p is not scalar]
+    if scalar is None:
+        return conditions, "K"
+    return [*conditions, f"(type({scalar.name}) is float or type({scalar.name}) is int)"], f"KS[type({scalar.name})]"
+
+
+def _array_lines(tensors: list[Parameter], scalar: Parameter | None) -> list[str]:
+    return [
+        f"        x{i} = {p.name if p is scalar else p.name + '.array'}" for i, p in enumerate(tensors)
+    ]
 
 
 def _kernel_call(op: Op, plan: Plan) -> str:
