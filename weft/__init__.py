@@ -1,12 +1,17 @@
 """Weft: a PyTorch-shaped tensor library whose autograd is compiled whole."""
 
 import weft.ops as _ops  # noqa: F401
+from weft.core import dtypes as _dtypes
+from weft.tensor import creation as _creation  # noqa: F401
 from weft.tensor import faces as _faces
+from weft.tensor import interchange as _interchange  # noqa: F401
+from weft.tensor.base import PUBLIC as _PUBLIC
 from weft.tensor.base import Parameter as Parameter
 from weft.tensor.base import Tensor as Tensor
 
 _faces.install_all()
 globals().update({name: face for name, face in _faces.FUNCTIONS.items() if "." not in name})
+globals().update({name: value for name, value in _PUBLIC.items() if "." not in name}, **_dtypes.BY_NAME)
 
 from weft import linalg as linalg  # noqa: E402
 from weft import nn as nn  # noqa: E402

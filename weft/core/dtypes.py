@@ -89,13 +89,9 @@ def dtype_by_name(name: str) -> dtype:
 
 
 def as_dtype(kind: Any) -> dtype:
-    """The Weft dtype for a dtype, a NumPy dtype or scalar type, or Python's bool, int, float, complex."""
+    """The Weft dtype for a dtype, a NumPy dtype or scalar type, or Python's bool, int, float (64 bits), complex (128)."""
     if isinstance(kind, dtype):
         return kind
-    if kind is float:
-        return default.dtype
-    if kind is complex:
-        return default.dtype.to_complex()
     if kind in PYTHON_TYPES:
         return PYTHON_TYPES[kind]
     try:
@@ -108,7 +104,7 @@ def dtype_of(value: Any) -> dtype:
     """The dtype of a tensor, an array, a TensorType or a Python number."""
     kind = getattr(value, "dtype", None)
     if kind is None:
-        return as_dtype(type(value))
+        return scalar_dtype(value)
     return kind if type(kind) is dtype else as_dtype(kind)
 
 

@@ -32,8 +32,6 @@ select_backward = index("select_backward", _sb, lambda g, shape, dim, i: TensorT
    vjp=lambda g, _o, _g, _s, dim, i: select(g, dim, i))
 sum_to_size = index("sum_to_size", lambda x, size: (x if x.shape == tuple(size) else np.add.reduce(x, tuple(range(x.ndim-len(size)))+tuple(i+x.ndim-len(size) for i,n in enumerate(size) if n==1 and x.shape[i+x.ndim-len(size)]!=1)).reshape(size)), lambda x, size: TensorType(size, x.dtype), "input: Tensor, *size: int", vjp=lambda g, _o, _x: expand(g, _x.shape))
 clone = index("clone", lambda x: x.copy(), lambda x: x, "input: Tensor", vjp=lambda g: g)
-_to_copy = index("_to_copy", lambda x, d: x.astype(d.numpy), lambda x, d: TensorType(x.shape, d), "input: Tensor, dtype: Any", vjp=lambda g, _o, _x: _to_copy(g, _x.dtype))
-zeros_like = index("zeros_like", lambda x: np.zeros_like(x), lambda x: x, "input: Tensor")
 cat = index("cat", lambda xs, dim: np.concatenate(xs, dim), lambda xs, dim: TensorType(xs[0].shape[:dim]+(sum(x.shape[dim] for x in xs),)+xs[0].shape[dim+1:], xs[0].dtype), "tensors: Tensors, dim: int = 0",
   vjp=lambda g, _out, _xs, dim: [narrow(g, dim, sum(x.shape[dim] for x in _xs[:i]), t.shape[dim]) for i, t in enumerate(_xs)])
 narrow = view_op("narrow", lambda x, dim, s, l: x[(slice(None),)*dim+(slice(s,s+l),)], lambda x, dim, s, l: TensorType(x.shape[:dim]+(l,)+x.shape[dim+1:], x.dtype), "input: Tensor, dim: int, start: int, length: int")

@@ -105,6 +105,18 @@ class Tensor:
             strides = tuple(step // item for step in array.strides)
         return strides if dim is None else strides[check_dim(dim, array.ndim)]
 
+    def storage_offset(self) -> int:
+        """How many elements after the start of its storage the first element lies."""
+        array = self.array
+        root = storage_root(array)
+        if root is array or not array.size:
+            return 0
+        return (address(array) - address(root)) // array.dtype.itemsize  # type: ignore[no-any-return]
+
+    def data_ptr(self) -> int:
+        """The address of the first element; 0 where there is none."""
+        return 0 if type(self.array) is MetaArray or not self.array.size else address(self.array)
+
     def is_floating_point(self) -> bool:
         return BY_NUMPY[self.array.dtype].is_floating_point
 
@@ -140,6 +152,20 @@ class Tensor:
         if self.cell is None:
             self.cell = [0]
         return self.cell
+
+
+def storage_root(array: Any) -> Any:
+    """The array whose memory this one lies in: the last array of its chain of bases."""
+    base = array.base
+    while base is not None:
+        if isinstance(base, ndarray):
+            array = base
+        base = getattr(base, "base", None)
+    return array
+
+
+def address(array: Any) -> int:
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
 
 def check_dim(dim: int, rank: int) -> int:
@@ -178,6 +204,16 @@ def fresh(array: Any) -> Tensor:
     if type(mode) is not bool and mode.inference:  # type: ignore[union-attr]
         tensor.cell = INFERENCE
     return tensor
+
+
+PUBLIC: dict[str, Any] = {}
+"""Public names that are not faces of ops, by qualified name: `weft` exports them beside `faces.FUNCTIONS`."""
+
+
+def public(value: Method) -> Method:
+    """Decorator: the function or class is exported by `weft` under its name."""
+    PUBLIC[value.__name__] = value
+    return value
 
 
 def method(function: Method) -> Method:

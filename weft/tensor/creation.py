@@ -1,0 +1,242 @@
+"""Tensors from Python data: `tensor`, `as_tensor`, `asarray`.
+
+Takes numbers, nested sequences, arrays and tensors; gives a new tensor (or one on the same memory, where asked). One idea: one
+walk over the nested sequences finds the shape and the set of leaf types; NumPy does the rest.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.device import as_device, device
+from weft.core.dtypes import BY_NUMPY, as_dtype, promote_types
+from weft.core.types import TensorType
+from weft.ops.record import quiet
+from weft.tensor.base import Tensor, fresh, public
+from weft.tensor.interchange import alias_array, checked_array
+from weft.tensor.meta import meta_array
+
+_PYTHON = {bool: dtypes.bool_, int: dtypes.int64}
+
+
+class Data:
+    """What a walk over nested sequences found."""
+
+    __slots__ = ("shape", "leaves", "kinds")
+
+    def __init__(self, value: Any) -> None:
+        self.leaves: list[Any] = []
+        self.kinds: set[type] = set()
+        self.shape = _shape_of(value)
+        self._visit(value, 0)
+
+    def _visit(self, value: Any, depth: int) -> None:
+        if depth == len(self.shape):
+            self.leaves.append(value)
+            self.kinds.add(type(value))
+            return
+        try:
+            count = len(value)
+        except TypeError:
+            raise TypeError("not a sequence") from None
+        if count != self.shape[depth]:
+            raise ValueError(f"expected sequence of length {self.shape[depth]} at dim {depth} (got {count})")
+        if depth == len(self.shape) - 1:
+            self.leaves.extend(value)
+            self.kinds.update(map(type, value))
+            return
+        for item in value:
+            self._visit(item, depth + 1)
+
+
+def _is_sequence(value: Any) -> bool:
+    if isinstance(value, (list, tuple, range, np.ndarray, Tensor)):
+        return getattr(value, "ndim", 1) > 0
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _shape_of(value: Any) -> tuple[int, ...]:
+    """The lengths along the first items, as PyTorch finds them."""
+    shape: list[int] = []
+    while True:
+        if isinstance(value, str):
+            if shape:
+                raise ValueError("too many dimensions 'str'")
+            raise TypeError("new(): invalid data type 'str'")
+        if not _is_sequence(value):
+            return tuple(shape)
+        shape.append(len(value))
+        if not shape[-1]:
+            return tuple(shape)
+        value = value[0]
+
+
+def _leaf_dtype(value: Any) -> dtypes.dtype:
+    """The dtype that one leaf asks for."""
+    kind = getattr(value, "dtype", None)
+    if isinstance(kind, dtypes.dtype):
+        return kind
+    if isinstance(value, (np.generic, np.ndarray)):
+        return BY_NUMPY[checked_array(np.asarray(value)).dtype]
+    if isinstance(value, bool):
+        return dtypes.bool_
+    if isinstance(value, int):
+        return dtypes.int64
+    if isinstance(value, float):
+        return dtypes.get_default_dtype()
+    if isinstance(value, complex):
+        return dtypes.get_default_dtype().to_complex()
+    if isinstance(value, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if hasattr(value, "__float__"):
+        return dtypes.get_default_dtype()
+    raise RuntimeError(f"Could not infer dtype of {type(value).__name__}")
+
+
+def _infer(data: Data) -> dtypes.dtype:
+    if not data.leaves:
+        return dtypes.get_default_dtype()
+    if all(kind in (float, int, bool, complex) for kind in data.kinds):
+        samples: list[Any] = [kind() for kind in data.kinds]
+    else:
+        samples = data.leaves
+    result: dtypes.dtype | None = None
+    for sample in samples:
+        kind = _leaf_dtype(sample)
+        result = kind if result is None else promote_types(result, kind)
+    assert result is not None
+    return result
+
+
+def _as_number(leaf: Any) -> Any:
+    if isinstance(leaf, (Tensor, np.ndarray)):
+        if leaf.size != 1 if isinstance(leaf, np.ndarray) else leaf.numel() != 1:
+            if isinstance(leaf, Tensor):
+                raise ValueError("only one element tensors can be converted to Python scalars")
+            raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+        return leaf.item()  # type: ignore[union-attr]
+    return leaf.item() if isinstance(leaf, np.generic) else leaf
+
+
+def _fill(data: Data, kind: dtypes.dtype) -> Any:
+    """The leaves as an array of this dtype, with PyTorch's errors for what does not fit."""
+    leaves = data.leaves
+    if not all(python in (float, int, bool, complex) for python in data.kinds):
+        leaves = [_as_number(leaf) for leaf in leaves]
+    if kind.category == dtypes.BOOL:
+        return np.array([bool(leaf) for leaf in leaves], np.bool_).reshape(data.shape)
+    if kind.category == dtypes.INTEGER:
+        return _fill_integers(leaves, kind).reshape(data.shape)
+    try:
+        wide = np.array(leaves, np.complex128 if kind.is_complex else np.float64)
+    except (TypeError, ValueError):
+        wrong = next(type(v).__name__ for v in leaves if isinstance(v, complex) or not hasattr(v, "__float__"))
+        raise TypeError(f"must be real number, not {wrong}") from None
+    except OverflowError:
+        raise RuntimeError("int too large to convert to float") from None
+    return quiet(wide.astype, kind.numpy).reshape(data.shape)
+
+
+def _fill_integers(leaves: list[Any], kind: dtypes.dtype) -> Any:
+    info = np.iinfo(kind.numpy)
+    low = info.min if kind.is_signed else -int(info.max) - 1
+    values: list[int] = []
+    for leaf in leaves:
+        if isinstance(leaf, complex):
+            raise TypeError("'complex' object cannot be interpreted as an integer")
+        if isinstance(leaf, float):
+            if not low <= leaf <= info.max:  # also false for NaN
+                raise RuntimeError(f"value cannot be converted to type {_c_name(kind)} without overflow")
+        elif not hasattr(leaf, "__index__"):
+            raise TypeError(f"'{type(leaf).__name__}' object cannot be interpreted as an integer")
+        value = int(leaf)
+        if not -(2**63) <= value < 2**63:
+            raise ValueError("Overflow when unpacking long long")
+        if not low <= value <= info.max:
+            raise RuntimeError(f"value cannot be converted to type {_c_name(kind)} without overflow")
+        values.append(value)
+    return quiet(np.array(values, np.int64).astype, kind.numpy)
+
+
+def _c_name(kind: dtypes.dtype) -> str:
+    return {dtypes.int64: "int64_t"}.get(kind, kind.name)
+
+
+def build(data: Any, dtype: Any, where: Any, name: str = "tensor") -> Tensor:
+    """A new tensor with these elements."""
+    kind = None if dtype is None else dtype_argument(dtype, name)
+    if isinstance(data, Tensor):
+        array: Any = data.array
+        if data.is_meta or as_device(where if where is not None else data.device).type == "meta":
+            return fresh(meta_array(TensorType(array.shape, kind or data.dtype)))
+        return fresh(quiet(array.astype, (kind or data.dtype).numpy, copy=True))
+    if isinstance(data, (np.ndarray, np.generic)):
+        array = checked_array(np.asarray(data))
+        array = np.array(array, array.dtype if kind is None else kind.numpy, copy=True, order="C")
+    else:
+        walked = Data(data)
+        array = _fill(walked, kind or _infer(walked))
+    if resolve_device(where).type == "meta":
+        return fresh(meta_array(TensorType(array.shape, BY_NUMPY[array.dtype])))
+    return fresh(array)
+
+
+def dtype_argument(dtype: Any, name: str) -> dtypes.dtype:
+    """The dtype a user passed, or PyTorch's TypeError."""
+    if isinstance(dtype, dtypes.dtype):
+        return dtype
+    if dtype in (bool, int, float, complex):
+        return as_dtype(dtype)
+    raise TypeError(f"{name}(): argument 'dtype' must be weft.dtype, not {type(dtype).__name__}")
+
+
+def resolve_device(where: Any) -> device:
+    return as_device(where)
+
+
+def require_gradient(tensor: Tensor) -> Tensor:
+    """The new tensor, made a leaf that requires gradients."""
+    if tensor.dtype.category < dtypes.FLOAT:
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    tensor.tracked = True
+    return tensor
+
+
+@public
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
+    """A tensor with a copy of `data`: numbers, nested sequences, an array or a tensor."""
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than weft.tensor(sourceTensor).",
+            UserWarning,
+            stacklevel=2,
+        )
+    made = build(data, dtype, device)
+    return require_gradient(made) if requires_grad else made
+
+
+@public
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, without a copy where it is a tensor or an array of the right dtype already."""
+    if isinstance(data, Tensor):
+        return data.to(device=device, dtype=dtype)  # type: ignore[attr-defined, no-any-return]
+    if isinstance(data, np.ndarray):
+        made = alias_array(data)
+        if (dtype is None or made.dtype is dtype_argument(dtype, "as_tensor")) and resolve_device(device).type == "cpu":
+            return made
+    return build(data, dtype, device, "as_tensor")
+
+
+@public
+def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
+    """`obj` as a tensor: a copy where `copy` is True, shared memory where it can be otherwise."""
+    made = as_tensor(obj, dtype, device)
+    return require_gradient(made) if requires_grad else made

@@ -1,0 +1,103 @@
+"""Interchange with other array libraries: NumPy arrays, array protocols and DLPack, both ways, without copies.
+
+Takes foreign arrays and gives tensors on the same memory, or the other way round. One idea: the elements are a NumPy array
+already, so all that happens here is checking what the other side may not see (gradients, meta tensors, byte orders).
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from weft.core.dtypes import BY_NUMPY, bfloat16
+from weft.tensor.base import Tensor, fresh, method, public
+
+_SUPPORTED = "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool"
+_READ_ONLY = (
+    "The given {what} is not writable, and Weft does not support non-writable tensors. This means that writing to the tensor "
+    "will fail or change the {what} behind its owner's back. You may want to copy the {what} to protect its data or make it "
+    "writable before converting it to a tensor."
+)
+
+
+class Owner:
+    """Keeps a foreign array alive under the array that a tensor holds, so that the tensor's storage begins and ends with it."""
+
+    __slots__ = ("__array_interface__", "array")
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (array.__array_interface__["data"][0], False),
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": array.dtype.str if array.dtype is not bfloat16.numpy else "<u2",
+        }
+
+
+def adopt(array: Any) -> Any:
+    """An array on the same memory whose chain of bases ends there: what a tensor made from it counts as its storage."""
+    if array.base is None and type(array) is np.ndarray:
+        return array.view()
+    held = np.asarray(Owner(array))
+    return held if held.dtype == array.dtype else held.view(array.dtype)
+
+
+def checked_array(array: Any) -> Any:
+    """The array, of a dtype that tensors have; or the error that says why it cannot be a tensor."""
+    kind = BY_NUMPY.get(array.dtype)
+    if kind is None:
+        native = array.dtype.newbyteorder("=")
+        if native in BY_NUMPY and native != array.dtype:
+            raise ValueError(
+                "given numpy array has byte order different from the native byte order. Conversion between byte orders is "
+                "currently not supported."
+            )
+        raise TypeError(
+            f"can't convert np.ndarray of type {array.dtype.type.__module__}.{array.dtype.type.__name__}. The only supported "
+            f"types are: {_SUPPORTED}."
+        )
+    if any(step < 0 for step in array.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
+            "supported. (You can probably work around this by making a copy of your array  with array.copy().) "
+        )
+    if any(step % array.dtype.itemsize for step in array.strides):
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory."
+        )
+    # the dtype object itself is what fast paths compare, and unpickled arrays bring another
+    return array if array.dtype is kind.numpy else array.view(kind.numpy)
+
+
+def alias_array(array: Any) -> Tensor:
+    """A tensor on the memory of a NumPy array."""
+    array = checked_array(array)
+    if not array.flags.writeable:
+        warnings.warn(_READ_ONLY.format(what="NumPy array"), UserWarning, stacklevel=3)
+    return fresh(adopt(array))
+
+
+@public
+def from_numpy(ndarray: Any) -> Tensor:
+    """A tensor that shares the array's memory."""
+    if not isinstance(ndarray, np.ndarray):
+        kind = type(ndarray)
+        name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        raise TypeError(f"expected np.ndarray (got {name})")
+    return alias_array(ndarray)
+
+
+@method
+def numpy(self: Tensor, *, force: bool = False) -> Any:
+    """The elements as a NumPy array on the same memory; `force` detaches first."""
+    if self.is_meta:
+        raise TypeError(
+            "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+    if self.tracked and not force:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    return self.array.view()
