@@ -1,0 +1,264 @@
+"""Suites generated from the records' samples: every op, every sample, against its own type rule, finite differences,
+its in-place and out= forms, promotion, meta tensors and batching."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.autograd import gradcheck, gradgradcheck
+from weft.core import dtypes
+from weft.core.types import TensorType
+from weft.ops.batching import Batched
+from weft.ops.record import REGISTRY, Kind, Op, type_of
+from weft.ops.samples import Maker, Sample
+
+OPS = sorted(REGISTRY.values(), key=lambda op: op.qualified_name)
+SAMPLED = [op for op in OPS if op.samples is not None]
+FLOATS = [op for op in SAMPLED if op.kind not in (Kind.RANDOM, Kind.CREATE)]
+
+
+def named(ops: list[Op]) -> Any:
+    return pytest.mark.parametrize("op", ops, ids=lambda op: op.qualified_name)
+
+
+def samples_of(op: Op, kind: dtypes.dtype = dtypes.float64) -> list[Sample]:
+    assert op.samples is not None
+    return list(op.samples(Maker(kind)))
+
+
+def tensors_from(value: Any, grad: bool = False) -> Any:
+    """Arrays in an argument become tensors that share their strides."""
+    if isinstance(value, np.ndarray):
+        tensor = weft.from_numpy(value)
+        return tensor.requires_grad_() if grad and value.dtype.kind == "f" else tensor
+    if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
+        return type(value)(tensors_from(item, grad) for item in value)
+    return value
+
+
+def flat(value: Any) -> list[Any]:
+    if isinstance(value, (tuple, list)):
+        return [leaf for item in value for leaf in flat(item)]
+    return [value]
+
+
+def call(op: Op, sample: Sample, **options: Any) -> Any:
+    args = tensors_from(sample.args, **options)
+    kwargs = {name: tensors_from(value, **options) for name, value in sample.kwargs.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return op.face(*args, **kwargs)
+
+
+def bound_arguments(op: Op, sample: Sample) -> tuple[Any, ...]:
+    return op.signature.bind(tuple(sample.args), dict(sample.kwargs))
+
+
+def test_every_op_has_samples() -> None:
+    missing = [op.qualified_name for op in OPS if op.samples is None and not op.name.startswith("_")]
+    assert not missing
+
+
+@named([op for op in SAMPLED if op.kind not in (Kind.RANDOM, Kind.COMPOSITE)])
+@pytest.mark.parametrize(
+    "kind", [dtypes.float64, dtypes.float32, dtypes.bfloat16, dtypes.int64, dtypes.bool_], ids=str
+)
+def test_kernel_agrees_with_type_rule(op: Op, kind: dtypes.dtype) -> None:
+    for sample in samples_of(op, kind):
+        bound = bound_arguments(op, sample)
+        try:
+            expected = op.on_types(typed(bound))
+        except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
+            if kind is dtypes.float64:
+                raise
+            continue
+        if expected is None:
+            continue
+        for got, rule in zip(flat(op.on_arrays(bound)), flat(expected), strict=True):
+            assert isinstance(got, np.ndarray), f"{op} gave {type(got)} for {sample}"
+            assert type_of(got) == TensorType(rule.shape, rule.dtype), f"{op} {sample}"
+
+
+def typed(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return type_of(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(typed(item) for item in value)
+    return value
+
+
+@named([op for op in FLOATS if op.vjp is not None or op.kind is Kind.COMPOSITE])
+@pytest.mark.parametrize("order", [1, 2])
+def test_gradients_against_finite_differences(op: Op, order: int) -> None:
+    for sample in samples_of(op):
+        if not sample.grad:
+            continue
+        leaves = [
+            leaf for leaf in flat([sample.args, list(sample.kwargs.values())]) if isinstance(leaf, np.ndarray)
+        ]
+        leaves = [leaf for leaf in leaves if leaf.dtype.kind == "f"]
+        if not leaves or not all(leaf.size for leaf in leaves):
+            continue
+        positions = {id(leaf): i for i, leaf in enumerate(leaves)}
+
+        def function(*inputs: Any, sample: Sample = sample, positions: dict[int, int] = positions) -> Any:
+            def place(value: Any) -> Any:
+                if isinstance(value, np.ndarray):
+                    return inputs[positions[id(value)]] if id(value) in positions else weft.from_numpy(value)
+                if isinstance(value, (tuple, list)):
+                    return type(value)(place(item) for item in value)
+                return value
+
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                out = op.face(*place(sample.args), **{n: place(v) for n, v in sample.kwargs.items()})
+            return tuple(o for o in flat(out) if isinstance(o, weft.Tensor) and o.requires_grad)
+
+        inputs = tuple(weft.from_numpy(np.array(leaf)).requires_grad_() for leaf in leaves)
+        if not function(*inputs):
+            continue
+        if order == 1:
+            assert gradcheck(function, inputs), f"{op} {sample}"
+        else:
+            assert gradgradcheck(function, inputs), f"{op} {sample}"
+
+
+@named([op for op in FLOATS if op.inplace])
+def test_inplace_form_equals_functional_form(op: Op) -> None:
+    method = getattr(weft.Tensor, op.name + "_")
+    for sample in samples_of(op):
+        expected = call(op, sample)
+        target = sample.args[0]
+        if (
+            expected.shape != target.shape
+            or type_of(expected).dtype.category > type_of(target).dtype.category
+        ):
+            continue
+        args = tensors_from(tuple(np.array(a) if isinstance(a, np.ndarray) else a for a in sample.args))
+        kwargs = {name: tensors_from(value) for name, value in sample.kwargs.items()}
+        result = method(*args, **kwargs)
+        assert result is args[0]
+        assert result._version == 1
+        np.testing.assert_array_equal(result.numpy(), expected.to(result.dtype).numpy())
+
+
+@named([op for op in FLOATS if op.out])
+def test_out_form_equals_functional_form(op: Op) -> None:
+    for sample in samples_of(op):
+        expected = call(op, sample)
+        args = tensors_from(sample.args)
+        kwargs = {name: tensors_from(value) for name, value in sample.kwargs.items()}
+        single = isinstance(expected, weft.Tensor)
+        targets = tuple(weft.empty(e.shape, dtype=e.dtype) for e in flat(expected))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = op.face(*args, **kwargs, out=targets[0] if single else targets)
+        for got, target, want in zip(flat(result), targets, flat(expected), strict=True):
+            assert got is target
+            np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
+@named([op for op in FLOATS if op.kind is not Kind.COMPOSITE])
+def test_meta_tensors_follow_the_type_rule(op: Op) -> None:
+    for sample in samples_of(op):
+        real = call(op, sample)
+        args, kwargs = (
+            on_meta(tensors_from(sample.args)),
+            {n: on_meta(tensors_from(v)) for n, v in sample.kwargs.items()},
+        )
+        try:
+            meta = op.face(*args, **kwargs)
+        except NotImplementedError:  # the result's shape depends on values
+            continue
+        for got, want in zip(flat(meta), flat(real), strict=True):
+            assert (got.shape, got.dtype, got.device.type) == (want.shape, want.dtype, "meta"), (
+                f"{op} {sample}"
+            )
+
+
+def on_meta(value: Any) -> Any:
+    if isinstance(value, weft.Tensor):
+        return value.to("meta")
+    if isinstance(value, (tuple, list)):
+        return type(value)(on_meta(item) for item in value)
+    return value
+
+
+BINARY = [op for op in SAMPLED if op.promotion is not None and len(op.signature.tensor_slots) == 2]
+
+
+@named(BINARY)
+def test_promotion_of_every_dtype_pair(op: Op) -> None:
+    """Kernel and rule agree on the dtype for tensors, zero-dim tensors and numbers of every kind."""
+    numbers = [True, 2, 1.5, 1 + 1j]
+    for left in dtypes.ALL:
+        a = np.ones((2,), left.numpy)
+        for right in [
+            *[np.ones((2,), d.numpy) for d in dtypes.ALL],
+            *[np.ones((), d.numpy) for d in dtypes.ALL],
+            *numbers,
+        ]:
+            bound = op.signature.bind((a, right), {})
+            try:
+                rule = op.on_types(typed(bound))
+                out = op.on_arrays(bound)
+            except (RuntimeError, TypeError, NotImplementedError):
+                continue
+            assert type_of(out).dtype is rule.dtype, (op, left, right)
+
+
+@named(FLOATS)
+def test_batching_equals_example_by_example(op: Op) -> None:
+    """A batch of three, in front or last, for the first tensor alone and for all tensors."""
+    for sample in samples_of(op):
+        bound = bound_arguments(op, sample)
+        spots = [
+            i for i, value in enumerate(bound) if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+        ]
+        lists = [i for i in op.signature.list_slots if bound[i]]
+        if not spots and not lists:
+            continue
+        for chosen in {tuple(spots[:1]), tuple(spots)}:
+            for last in (False, True):
+                check_batch(op, bound, chosen, lists, last)
+
+
+def check_batch(
+    op: Op, bound: tuple[Any, ...], chosen: tuple[int, ...], lists: list[int], last: bool
+) -> None:
+    factors = (1.0, 0.75, 0.5)
+
+    def examples(value: Any, position: int, factor: float) -> Any:
+        if position in chosen:
+            return np.array(value * factor)
+        if position in lists:
+            return type(value)(np.array(v * factor) if v.dtype.kind == "f" else v for v in value)
+        return value
+
+    def batched(value: Any, position: int) -> Any:
+        def one(array: Any) -> Batched:
+            stacked = np.stack([array * f for f in factors], array.ndim if last else 0)
+            return Batched(stacked, array.ndim if last else 0, 3)
+
+        if position in chosen:
+            return one(value)
+        if position in lists:
+            return type(value)(one(v) if v.dtype.kind == "f" else v for v in value)
+        return value
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        singles = [op(*[examples(v, i, f) for i, v in enumerate(bound)]) for f in factors]
+        result = op(*[batched(v, i) for i, v in enumerate(bound)])
+    for position, got in enumerate(flat(result)):
+        wanted = np.stack([flat(single)[position] for single in singles])
+        value = np.moveaxis(got.value, got.dim, 0) if isinstance(got, Batched) else np.stack([got] * 3)
+        assert value.dtype == wanted.dtype, f"{op} {bound}"
+        np.testing.assert_allclose(
+            value, wanted, rtol=1e-6, atol=1e-9, err_msg=f"{op} {bound} {chosen} {last}"
+        )
