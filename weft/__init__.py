@@ -16,5 +16,6 @@ globals().update({name: value for name, value in _PUBLIC.items() if "." not in n
 from weft import linalg as linalg  # noqa: E402
 from weft import nn as nn  # noqa: E402
 from weft import special as special  # noqa: E402
-from weft.autograd import engine as _engine  # noqa: E402, F401
+from weft import autograd as autograd  # noqa: E402
+from weft.autograd.grad_mode import *  # noqa: E402, F403
 from weft.nn import functional as _functional  # noqa: E402, F401

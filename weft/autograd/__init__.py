@@ -1,1 +1,9 @@
 """Autograd for tensors: the engine, grad modes, hooks, gradient checks."""
+
+from weft.autograd import properties as properties
+from weft.autograd.engine import backward as backward
+from weft.autograd.engine import grad as grad
+from weft.autograd.grad_mode import enable_grad as enable_grad
+from weft.autograd.grad_mode import inference_mode as inference_mode
+from weft.autograd.grad_mode import no_grad as no_grad
+from weft.autograd.grad_mode import set_grad_enabled as set_grad_enabled

@@ -43,17 +43,19 @@ class Task:
     def apply(self, node: Any, gradient: Any, owned: bool) -> Any:
         """Runs one node: hooks, capture, the gradient rules, hooks."""
         if node.hooks is not None:
-            gradient, owned = node.hooks.before(node, gradient, self), False
+            gradient, owned = node.hooks.on_tensors(node, gradient, self.graph), False
         if self.captures is not None and node in self.captures:
             for slot, position in self.captures[node]:
                 self.captured[position] = gradient[slot] if node.outputs is not None else gradient
             if self.needed is not None and node not in self.needed:
                 return None
+        if node.hooks is not None:
+            gradient = node.hooks.on_pre(node, gradient, self.graph)
         if node._seq == LEAF_SEQUENCE:
             if self.accumulate and gradient is not None and (self.captures is None or node in self.captures):
                 accumulate(node, gradient, owned, self.graph)
                 if node.hooks is not None:
-                    node.hooks.after_accumulate(node, self)
+                    node.hooks.on_accumulated(node)
             return None
         if gradient is None and not node.runs_without_gradient:
             return [None] * len(node.next)
@@ -61,7 +63,7 @@ class Task:
         if not self.retain:
             node.release()
         if node.hooks is not None:
-            results = node.hooks.after(node, results, gradient, self)
+            results = node.hooks.on_post(results, gradient, self.graph)
         return results
 
 
@@ -192,12 +194,3 @@ def grad(
     task.needed = leading_to([node for node, _, _ in seeds], set(captures))
     run(seeds, task)
     return tuple(task.wrap(task.captured.get(i)) for i in range(len(wanted)))
-
-
-def _tensor_backward(
-    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
-) -> None:
-    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
-
-Tensor.backward = _tensor_backward  # type: ignore[attr-defined]

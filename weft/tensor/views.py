@@ -58,6 +58,16 @@ def attach_view(parent: Tensor, array: Any, step: tuple[Any, ...], creation: int
     return tensor
 
 
+def attach_alias(parent: Tensor) -> Tensor:
+    """The same memory and version as a tensor of its own, outside the graph and no view of anything."""
+    tensor = wrap(parent.array)
+    cell = parent.cell
+    if cell is None:
+        cell = parent.cell = [0]
+    tensor.cell = cell
+    return tensor
+
+
 def _count(cell: Any) -> int:
     return cell[0] if type(cell) is list else 0
 

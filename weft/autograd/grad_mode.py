@@ -1,0 +1,270 @@
+"""Grad modes: `no_grad`, `enable_grad`, `set_grad_enabled`, `inference_mode`, as context managers and as decorators.
+
+Takes nothing, changes what `weft.core.modes` holds. One idea: leaving a mode restores only what entering it changed, so modes may
+be left in any order; a decorated generator or coroutine enters the mode for each of its steps, so it never leaks to its driver.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import AsyncGenerator, Callable, Generator
+from functools import wraps
+from typing import Any, TypeVar
+
+from weft.core import modes
+from weft.core.modes import state
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops record gradients now."""
+    return modes.grad_enabled()
+
+
+def is_inference_mode_enabled() -> bool:
+    value = state.get()
+    return type(value) is not bool and value.inference  # type: ignore[union-attr]
+
+
+def put(**changes: Any) -> None:
+    """Changes the active modes for good: until somebody puts them back."""
+    modes.enter(**changes)
+
+
+def put_grad(enabled: bool) -> bool:
+    """Switches recording on or off and tells what it was."""
+    value = state.get()
+    if type(value) is bool:
+        state.set(enabled)
+        return value
+    modes.enter(grad=enabled)
+    return value.grad  # type: ignore[union-attr]
+
+
+def _drive(factory: Callable[[], Any], steps: Any) -> Generator[Any, Any, Any]:
+    """Runs a generator (or what a coroutine awaits) with the mode entered around each step only."""
+    try:
+        with factory():
+            answer = steps.send(None)
+        while True:
+            try:
+                request = yield answer
+            except GeneratorExit:
+                with factory():
+                    steps.close()
+                raise
+            except BaseException as error:
+                with factory():
+                    answer = steps.throw(error)
+            else:
+                with factory():
+                    answer = steps.send(request)
+    except StopIteration as stop:
+        return stop.value
+
+
+class _Steps:
+    """Makes an awaitable of a coroutine that enters the mode for each step."""
+
+    __slots__ = ("factory", "coroutine")
+
+    def __init__(self, factory: Callable[[], Any], coroutine: Any) -> None:
+        self.factory, self.coroutine = factory, coroutine
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return _drive(self.factory, self.coroutine)
+
+
+async def _drive_async(factory: Callable[[], Any], source: Any) -> AsyncGenerator[Any, Any]:
+    try:
+        value = await _Steps(factory, _awaited(source.asend(None)))
+        while True:
+            try:
+                request = yield value
+            except GeneratorExit:
+                await _Steps(factory, _awaited(source.aclose()))
+                raise
+            except BaseException as error:
+                value = await _Steps(factory, _awaited(source.athrow(error)))
+            else:
+                value = await _Steps(factory, _awaited(source.asend(request)))
+    except StopAsyncIteration:
+        return
+
+
+async def _awaited(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def decorate(factory: Callable[[], Any], function: Any) -> Any:
+    """The function, run inside a new context of the factory at each call."""
+    if inspect.isclass(function):
+        warnings.warn(
+            "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions "
+            "or methods. To preserve the current behavior of class decoration, you can directly decorate the `__init__` "
+            "method and nothing else.",
+            FutureWarning,
+            stacklevel=3,
+        )
+        made = function
+
+        def construct(*args: Any, **kwargs: Any) -> Any:
+            with factory():
+                return made(*args, **kwargs)
+
+        return construct
+    if inspect.isasyncgenfunction(function):
+
+        @wraps(function)
+        def around_async_generator(*args: Any, **kwargs: Any) -> Any:
+            return _drive_async(factory, function(*args, **kwargs))
+
+        return around_async_generator
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def around_coroutine(*args: Any, **kwargs: Any) -> Any:
+            return await _Steps(factory, function(*args, **kwargs))
+
+        return around_coroutine
+    if inspect.isgeneratorfunction(function):
+
+        @wraps(function)
+        def around_generator(*args: Any, **kwargs: Any) -> Any:
+            return (yield from _drive(factory, function(*args, **kwargs)))
+
+        return around_generator
+
+    @wraps(function)
+    def around(*args: Any, **kwargs: Any) -> Any:
+        with factory():
+            return function(*args, **kwargs)
+
+    return around
+
+
+class _Mode:
+    """What the four have in common: decorating."""
+
+    def clone(self) -> Any:
+        return type(self)()
+
+    def __call__(self, function: Decorated) -> Decorated:
+        return decorate(self.clone, function)  # type: ignore[no-any-return]
+
+
+class no_grad(_Mode):
+    """Inside, ops record nothing and results do not require grad."""
+
+    def __new__(cls, orig_func: Any = None) -> Any:
+        made = object.__new__(cls)
+        return made if orig_func is None else made(orig_func)
+
+    def __init__(self, orig_func: Any = None) -> None:
+        self.prev = False
+
+    def __enter__(self) -> None:
+        self.prev = put_grad(False)
+
+    def __exit__(self, *_error: object) -> None:
+        put_grad(self.prev)
+
+
+class enable_grad(_Mode):
+    """Inside, ops record, also within no_grad."""
+
+    def __new__(cls, orig_func: Any = None) -> Any:
+        made = object.__new__(cls)
+        return made if orig_func is None else made(orig_func)
+
+    def __init__(self, orig_func: Any = None) -> None:
+        self.prev = True
+
+    def __enter__(self) -> None:
+        self.prev = put_grad(True)
+
+    def __exit__(self, *_error: object) -> None:
+        put_grad(self.prev)
+
+
+class set_grad_enabled(_Mode):
+    """Switches recording at once when called; as a context manager, puts it back at the end."""
+
+    def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
+        self.mode = mode
+        self.prev = put_grad(mode)
+
+    def clone(self) -> Any:
+        return type(self)(self.mode)
+
+    def __call__(self, function: Decorated) -> Decorated:
+        put_grad(self.prev)
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        put_grad(self.mode)
+
+    def __exit__(self, *_error: object) -> None:
+        put_grad(self.prev)
+
+    def __repr__(self) -> str:
+        return f"set_grad_enabled(mode={self.mode})"
+
+
+class inference_mode(_Mode):
+    """Inside, nothing is recorded and new tensors can never take part in autograd; `inference_mode(False)` leaves it again."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        made = object.__new__(cls)
+        if isinstance(mode, bool):
+            return made
+        made.mode = True
+        return made(mode)
+
+    def __init__(self, mode: Any = True) -> None:
+        if isinstance(mode, bool):
+            self.mode = mode
+        self._before: Any = None
+
+    def clone(self) -> Any:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        value = state.get()
+        self._before = (value, False) if type(value) is bool else (value.grad, value.inference)  # type: ignore[union-attr]
+        modes.enter(inference=self.mode, grad=not self.mode)
+
+    def __exit__(self, *_error: object) -> None:
+        grad, inference = self._before
+        modes.enter(grad=grad, inference=inference)
+
+
+class set_multithreading_enabled(_Mode):
+    """Kept for programs that ask for it: backward runs in the calling thread either way."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self.prev = modes.modes().multithreading
+        put(multithreading=mode)
+
+    def clone(self) -> Any:
+        return type(self)(self.mode)
+
+    def __call__(self, function: Decorated) -> Decorated:
+        put(multithreading=self.prev)
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        put(multithreading=self.mode)
+
+    def __exit__(self, *_error: object) -> None:
+        put(multithreading=self.prev)
+
+
+__all__ = [
+    "enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled",
+]  # fmt: skip

@@ -1,0 +1,239 @@
+"""What a Tensor shows of autograd: requires_grad, grad, grad_fn, detach, hooks, backward.
+
+Attaches properties and methods to `Tensor`. One idea: a view follows its base lazily, so whatever reads a tensor's history asks
+`settled` first.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from weft.autograd.engine import backward
+from weft.autograd.hooks import RETAINED, HookTable, RemovableHandle, add_hook, hooks_of, tensor_table
+from weft.core import modes
+from weft.core.dtypes import BY_NUMPY
+from weft.tensor.base import Tensor, method, wrap
+from weft.tensor.tape import INFERENCE
+from weft.tensor.views import attach_alias, refresh
+
+NOT_LEAF = "you can only change requires_grad flags of leaf variables."
+ADVICE = (
+    " If you want to use a computed variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+)
+NON_LEAF_GRAD = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during "
+    "autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "
+    "non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead. See "
+    "github.com/pytorch/pytorch/pull/30531 for more information."
+)
+
+
+def settled(tensor: Tensor) -> Tensor:
+    """The tensor, with its history up to date."""
+    if tensor.view is not None:
+        refresh(tensor)
+    return tensor
+
+
+def _change(tensor: Tensor, value: bool, reason: str) -> None:
+    settled(tensor)
+    if tensor.node is not None:
+        if not value:
+            raise RuntimeError(NOT_LEAF + ADVICE)
+        return
+    if value:
+        if tensor.cell is INFERENCE and not modes.modes().inference:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        if BY_NUMPY[tensor.array.dtype].category < 2:
+            raise RuntimeError(reason)
+    tensor.tracked = value
+
+
+def _get_requires_grad(self: Tensor) -> bool:
+    return settled(self).tracked
+
+
+def _set_requires_grad(self: Tensor, value: bool) -> None:
+    if not isinstance(value, bool):
+        raise RuntimeError("requires_grad must be a bool")
+    if value and settled(self).node is not None:
+        raise RuntimeError(NOT_LEAF)
+    _change(self, value, "only Tensors of floating point and complex dtype can require gradients")
+
+
+@method
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Sets whether gradients flow to this leaf."""
+    if not isinstance(requires_grad, bool):
+        raise TypeError(
+            f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type(requires_grad).__name__}"
+        )
+    _change(self, requires_grad, "only Tensors of floating point dtype can require gradients")
+    return self
+
+
+def _get_grad(self: Tensor) -> Any:
+    gradient = self._grad
+    if gradient is None and settled(self).node is not None and not self.retains_grad:  # type: ignore[attr-defined]
+        warnings.warn(NON_LEAF_GRAD, UserWarning, stacklevel=2)
+    return gradient
+
+
+def _set_grad(self: Tensor, value: Any) -> None:
+    if value is None:
+        self._grad = None
+        return
+    if not isinstance(value, Tensor):
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+    if value is self:
+        raise RuntimeError("can't assign Variable as its own grad")
+    if value.array.dtype is not self.array.dtype:
+        raise RuntimeError(
+            f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with dtype '{self.dtype}'. Please ensure "
+            "that the gradient and the tensor have the same dtype"
+        )
+    if value.device != self.device:
+        raise RuntimeError(
+            f"attempting to assign a gradient located on device '{value.device}' to a tensor located on device '{self.device}'. "
+            "Please ensure that the gradient and the tensor are on the same device"
+        )
+    if value.array.shape != self.array.shape:
+        raise RuntimeError(
+            f"attempting to assign a gradient of size '{list(value.array.shape)}' to a tensor of size "
+            f"'{list(self.array.shape)}'. Please ensure that the gradient and the tensor are the same size"
+        )
+    self._grad = value
+
+
+def _delete_grad(self: Tensor) -> None:
+    self._grad = None
+
+
+def _get_data(self: Tensor) -> Tensor:
+    """The same memory without history, and without a share in the version."""
+    data = wrap(self.array)
+    if self.cell is INFERENCE:
+        data.cell = INFERENCE
+    return data
+
+
+def _set_data(self: Tensor, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+    if self.device != value.device:
+        raise RuntimeError(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
+        )
+    if settled(self).tracked and value.dtype.category < 2:
+        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    self.array = value.array
+
+
+def _grad_fn(self: Tensor) -> Any:
+    return settled(self).node
+
+
+def _is_leaf(self: Tensor) -> bool:
+    return settled(self).node is None
+
+
+def _output_nr(self: Tensor) -> int:
+    return settled(self).index
+
+
+def _get_base(self: Tensor) -> Any:
+    return None if self.view is None else self.view.base
+
+
+def _retains_grad(self: Tensor) -> bool:
+    return self.hooks is RETAINED
+
+
+def _backward_hooks(self: Tensor) -> Any:
+    node = settled(self).node
+    hooks = (self if node is None else node).hooks
+    return None if hooks is None or hooks is RETAINED else hooks.tensors.get(self.index)
+
+
+for _name, _property in {
+    "requires_grad": property(_get_requires_grad, _set_requires_grad, doc="Whether gradients flow to this tensor."),
+    "grad": property(_get_grad, _set_grad, _delete_grad, "The gradient that backward has summed up so far, or None."),
+    "data": property(_get_data, _set_data, doc=_get_data.__doc__),
+    "grad_fn": property(_grad_fn, doc="The node that made this tensor; None for a leaf."),
+    "is_leaf": property(_is_leaf, doc="Whether no recorded op made this tensor."),
+    "output_nr": property(_output_nr, doc="Which output of its node this is."),
+    "_base": property(_get_base, doc="The tensor whose memory this one views; None if it is no view."),
+    "retains_grad": property(_retains_grad, doc="Whether `.grad` of this non-leaf is kept."),
+    "_backward_hooks": property(_backward_hooks, doc="Hooks on this tensor's gradient, by number."),
+}.items():
+    setattr(Tensor, _name, _property)
+
+
+@method
+def _is_view(self: Tensor) -> bool:
+    return self.view is not None
+
+
+@method
+def retain_grad(self: Tensor) -> None:
+    """Keeps the gradient of this non-leaf in `.grad`."""
+    if not settled(self).tracked:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if self.node is None or self.hooks is RETAINED:
+        return
+    hooks_of(self.node).retained[self.index] = weakref.ref(self)
+    self.hooks = RETAINED
+
+
+@method
+def detach(self: Tensor) -> Tensor:
+    """The same memory, outside the graph; writing to it counts as writing to this tensor."""
+    return attach_alias(self)
+
+
+@method
+def detach_(self: Tensor) -> Tensor:
+    """Cuts this tensor off the graph that made it."""
+    if self.view is not None:
+        raise RuntimeError(
+            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, "
+            "and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be "
+            "called on these gradients. To fix this error, please refer to the Optimizer.zero_grad() function in "
+            "weft/optim/optimizer.py as the solution."
+        )
+    self.node, self.index, self.tracked, self.hooks = None, 0, False, None
+    return self
+
+
+@method
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+    """Calls `hook(grad)` whenever the gradient of this tensor is known; what it returns replaces the gradient."""
+    if not settled(self).tracked:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    return add_hook(tensor_table(self), hook)
+
+
+@method
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+    """Calls `hook(tensor)` after backward has added to this leaf's `.grad`."""
+    if not settled(self).tracked:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if self.node is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    hooks = hooks_of(self)
+    if hooks.accumulated is None:
+        hooks.accumulated = HookTable()
+    return add_hook(hooks.accumulated, hook)
+
+
+def _tensor_backward(
+    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    """Sums gradients into the leaves this tensor came from."""
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+Tensor.backward = _tensor_backward  # type: ignore[attr-defined]
