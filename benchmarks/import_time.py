@@ -1,0 +1,41 @@
+"""Import time of Weft as a ratio to NumPy's: the best of many fresh interpreters, taking turns.
+
+python benchmarks/import_time.py
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+AIM = 2.5
+
+
+def seconds(module: str) -> float:
+    code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+    environment = dict(os.environ, PYTHONPATH=str(ROOT))
+    return float(
+        subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+    )
+
+
+def main() -> None:
+    best = {"numpy": float("inf"), "weft": float("inf")}
+    began = time.perf_counter()
+    while time.perf_counter() - began < 8:
+        for module in best:
+            best[module] = min(best[module], seconds(module))
+    ratio = best["weft"] / best["numpy"]
+    print(
+        f"numpy {best['numpy'] * 1e3:.0f} ms, weft {best['weft'] * 1e3:.0f} ms, ratio {ratio:.2f} (aim {AIM})"
+    )
+
+
+if __name__ == "__main__":
+    main()
