@@ -1,7 +1,12 @@
-"""Devices: where a tensor's elements live. `cpu` holds arrays, `meta` holds types only, others await their backends."""
+"""Devices: where a tensor's elements live. `cpu` holds arrays, `meta` holds types only, others await their backends.
+
+`with device("meta"):` and `set_default_device` say where new tensors go that name no device: `creation_device` reads them.
+"""
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+from functools import wraps
 from typing import Any, Final
 
 KNOWN: Final = ("cpu", "meta", "cuda")
@@ -10,7 +15,7 @@ KNOWN: Final = ("cpu", "meta", "cuda")
 class device:
     """A device type and an optional index, written `device("cpu")` or `device("cuda", 0)`."""
 
-    __slots__ = ("type", "index", "_tokens")
+    __slots__ = ("type", "index")
     type: str
     index: int | None
 
@@ -46,6 +51,25 @@ class device:
     def __reduce__(self) -> Any:
         return device, (self.type, self.index)
 
+    def __enter__(self) -> device:
+        _entered.set((*_entered.get(), self))
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        _entered.set(_entered.get()[:-1])
+
+    def __call__(self, function: Any) -> Any:
+        """As a decorator: the function runs with this device as the default."""
+
+        @wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return inside
+
+
+_entered: ContextVar[tuple[device, ...]] = ContextVar("weft_devices", default=())
 
 cpu: Final = device("cpu")
 meta: Final = device("meta")
@@ -56,3 +80,34 @@ def as_device(where: Any) -> device:
     if where is None:
         return cpu
     return where if isinstance(where, device) else device(where)
+
+
+class Default:
+    """The device of new tensors outside of any `with device(...)`."""
+
+    device: device = cpu
+
+
+def get_default_device() -> device:
+    """The device on which new tensors are made that name none."""
+    entered = _entered.get()
+    return entered[-1] if entered else Default.device
+
+
+def set_default_device(device: Any) -> None:
+    """Sets the device on which new tensors are made that name none; None is the CPU."""
+    Default.device = creation_device(cpu if device is None else device)
+
+
+def creation_device(where: Any) -> device:
+    """Where a new tensor goes for this `device=` argument, or the error that says that it cannot."""
+    if where is None:
+        return get_default_device()
+    if isinstance(where, int) and not isinstance(where, bool):
+        where = device("cuda", where)
+    elif not isinstance(where, (device, str)):
+        raise TypeError(f"argument 'device' must be weft.device, not {type(where).__name__}")
+    found = as_device(where)
+    if found.type == "cuda":
+        raise AssertionError("Weft not compiled with CUDA enabled")
+    return meta if found.type == "meta" else cpu

@@ -46,6 +46,55 @@ class Size(tuple[int, ...]):
         return Size, (tuple(self),)
 
 
+class memory_format:
+    """An order of dimensions in memory: row-major, or channels innermost."""
+
+    __slots__ = ("name", "order")
+
+    def __init__(self, name: str, order: tuple[int, ...] = ()) -> None:
+        self.name, self.order = name, order  # dimensions from the outermost to the innermost
+
+    def __repr__(self) -> str:
+        return f"weft.{self.name}"
+
+    def __reduce__(self) -> Any:
+        return memory_format_by_name, (self.name,)
+
+
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last", (0, 2, 3, 1))
+channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
+MEMORY_FORMATS = {f.name: f for f in (contiguous_format, preserve_format, channels_last, channels_last_3d)}
+
+
+def memory_format_by_name(name: str) -> memory_format:
+    return MEMORY_FORMATS[name]
+
+
+class layout:
+    """How elements are stored; `strided` is the one there is."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"weft.{self.name}"
+
+    def __reduce__(self) -> Any:
+        return layout_by_name, (self.name,)
+
+
+strided = layout("strided")
+
+
+def layout_by_name(name: str) -> layout:
+    assert name == "strided"
+    return strided
+
+
 class TensorType:
     """Shape, dtype and device of a tensor: what type rules take and give."""
 

@@ -1,43 +1,687 @@
 """Creation and copies: ops that make new memory, filled by a rule or from another tensor.
 
-Takes sizes, numbers or a tensor to be like; gives new arrays. One idea: shape, dtype, device and memory format are settled in
-the type rule (defaults included), and every kernel asks that same rule what to allocate.
+Takes sizes, numbers or a tensor to be like; gives new arrays. One idea: shape, dtype and device are settled in the type rule
+(defaults and default devices included); kernels allocate what the same helpers say. `requires_grad` is a parameter that the
+dispatcher reads after the call; `layout` and `pin_memory` are accepted and mean nothing here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 import numpy as np
 
-from weft.core.arrays import Array, namespace
-from weft.core.dtypes import as_dtype
-from weft.core.types import TensorType
-from weft.ops.families import create, index
-from weft.ops.record import ops
+from weft.core import dtypes
+from weft.core.arrays import Array
+from weft.core.device import creation_device
+from weft.core.dtypes import BY_NUMPY, dtype, scalar_dtype
+from weft.core.types import (
+    TensorType,
+    channels_last,
+    contiguous_format,
+    memory_format,
+    preserve_format,
+    strided,
+)
+from weft.ops.families import composite, create, index
+from weft.ops.record import broadcast_shapes, ops
 from weft.ops.samples import Maker, Sample
 
+OPTIONS: Final = (
+    "dtype: DType = None, layout: Any = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False"
+)
+LIKE: Final = f"{OPTIONS}, memory_format: MemoryFormat = None"
 
-# -- copies -------------------------------------------------------------------------------------------------------------
-def _cast(x: Array, dtype: Any) -> Array:
-    kind = dtype.numpy
-    if x.dtype.kind == "c" and kind.kind not in "cb":
+C_NAMES: Final = {
+    dtypes.uint8: "uint8_t", dtypes.int8: "int8_t", dtypes.int16: "int16_t", dtypes.int32: "int", dtypes.int64: "int64_t",
+    dtypes.float16: "c10::Half", dtypes.bfloat16: "c10::BFloat16", dtypes.float32: "float", dtypes.float64: "double",
+    dtypes.complex64: "c10::complex<float>", dtypes.complex128: "c10::complex<double>", dtypes.bool_: "bool",
+}  # fmt: skip
+"""What PyTorch's messages call the element types."""
+
+
+# -- arguments ----------------------------------------------------------------------------------------------------------
+def dtype_argument(value: Any, name: str) -> dtype:
+    """The dtype a user passed, or PyTorch's TypeError."""
+    if isinstance(value, dtype):
+        return value
+    if value in (bool, int, float, complex):
+        return dtypes.as_dtype(value)
+    raise TypeError(f"{name}(): argument 'dtype' must be weft.dtype, not {type(value).__name__}")
+
+
+def chosen(kind: Any, otherwise: dtype | None, name: str) -> dtype:
+    """The dtype asked for, else the other, else the default."""
+    if kind is not None:
+        return dtype_argument(kind, name)
+    return dtypes.get_default_dtype() if otherwise is None else otherwise
+
+
+def checked_size(size: Any, name: str) -> tuple[int, ...]:
+    """Sizes as a tuple of whole numbers that are not negative."""
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+    sizes = []
+    for position, value in enumerate(size):
+        if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+            if len(size) == 1:
+                raise TypeError(
+                    f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(value).__name__}"
+                )
+            raise TypeError(
+                f"{name}(): argument 'size' failed to unpack the object at pos {position + 1} with error \"type must be tuple "
+                f'of ints,but got {type(value).__name__}"'
+            )
+        sizes.append(operator.index(value))
+    if any(n < 0 for n in sizes):
+        wrong = next(n for n in sizes if n < 0)
+        if name in ("zeros", "ones", "full"):
+            raise RuntimeError(f"{name}: Dimension size must be non-negative.")
+        raise RuntimeError(f"Trying to create tensor with negative dimension {wrong}: {sizes}")
+    return tuple(sizes)
+
+
+def check_layout(value: Any) -> None:
+    if value is not None and value is not strided:
+        raise NotImplementedError(f"only the strided layout is supported, not {value!r}")
+
+
+def fits(value: Any, kind: dtype) -> Any:
+    """The number, if it can be an element of this dtype; PyTorch's overflow error otherwise."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if kind.category == dtypes.BOOL:
+        return bool(value)
+    if isinstance(value, complex):
+        if kind.is_complex:
+            return value
+        if value.imag != 0:
+            raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
+        value = value.real
+    if kind.category == dtypes.INTEGER:
+        info = np.iinfo(kind.numpy)
+        low = int(info.min) if kind.is_signed else -int(info.max)
+        if not low <= value <= int(info.max):  # also false for NaN
+            raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
+        return int(value) if value >= 0 or kind.is_signed else int(value) % (int(info.max) + 1)
+    if abs(value) > dtypes.finfo(kind).max and abs(value) != math.inf:
+        raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
+    return value
+
+
+def check_number(value: Any, name: str, parameter: str, position: int) -> None:
+    if not isinstance(value, (int, float, complex, np.number, np.bool_)):
+        raise TypeError(
+            f"{name}(): argument '{parameter}' (position {position}) must be Number, not {type(value).__name__}"
+        )
+
+
+# -- memory formats -----------------------------------------------------------------------------------------------------
+def in_format(make: Callable[[tuple[int, ...]], Array], shape: tuple[int, ...], form: memory_format | None) -> Array:
+    """What `make` allocates for this shape, with its dimensions in the format's order in memory."""
+    if form is None or form is contiguous_format:
+        return make(shape)
+    check_format(form, len(shape))
+    order = form.order
+    return make(tuple(shape[d] for d in order)).transpose([order.index(d) for d in range(len(order))])
+
+
+def check_format(form: Any, rank: int) -> None:
+    """Raises unless tensors of this rank can have the format."""
+    if not isinstance(form, memory_format):
+        raise TypeError(f"argument 'memory_format' must be weft.memory_format, not {type(form).__name__}")
+    if form is preserve_format:
+        raise RuntimeError("unsupported memory format Preserve")
+    if form.order and len(form.order) != rank:
+        raise RuntimeError(f"required rank {len(form.order)} tensor to use {form.name} format")
+
+
+def strides_in(shape: tuple[int, ...], form: memory_format) -> tuple[int, ...]:
+    """Strides, in elements, of a dense tensor in this format."""
+    strides, step = [0] * len(shape), 1
+    for d in reversed(form.order or range(len(shape))):
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return tuple(strides)
+
+
+def has_format(shape: tuple[int, ...], strides: Iterable[int], form: memory_format) -> bool:
+    """Whether elements with these strides (in elements) lie densely in the format's order."""
+    if form.order and len(form.order) != len(shape):
+        return False
+    wanted = strides_in(shape, form)
+    if 0 in shape:
+        return True
+    return all(n == 1 or have == want for n, have, want in zip(shape, strides, wanted, strict=True))
+
+
+def _element_strides(x: Array) -> tuple[int, ...]:
+    return tuple(step // x.dtype.itemsize for step in x.strides)
+
+
+def _shaped_like(make: Any, x: Array, kind: dtype, form: memory_format | None, *rest: Any) -> Array:
+    """`make` (np.empty, np.zeros, …) with the shape of x, in a format (x's own order where none is given)."""
+    if form is None or form is preserve_format:
+        flat = [step for n, step in zip(x.shape, x.strides, strict=True) if n > 1]
+        if all(a >= b for a, b in zip(flat, flat[1:], strict=False)):
+            return make(x.shape, *rest, dtype=kind.numpy)
+        order = sorted(range(len(x.shape)), key=lambda d: (-x.strides[d], d))
+        made = make(tuple(x.shape[d] for d in order), *rest, dtype=kind.numpy)
+        return made.transpose([order.index(d) for d in range(len(order))])
+    return in_format(lambda shape: make(shape, *rest, dtype=kind.numpy), x.shape, form)
+
+
+# -- from sizes ---------------------------------------------------------------------------------------------------------
+def _sized(name: str, make: Any, doc: str) -> Any:
+    def rule(size: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
+        check_layout(layout)
+        return TensorType(checked_size(size, name), chosen(dtype, None, name), creation_device(device))
+
+    def kernel(size: Any, dtype: Any, *_ignored: Any) -> Array:
+        return make(checked_size(size, name), dtype=chosen(dtype, None, name).numpy)
+
+    return create(name, kernel, rule, f"*size: Shape, {OPTIONS}", out=True, method=False, doc=doc)
+
+
+zeros = _sized("zeros", np.zeros, "A tensor of zeros.")
+ones = _sized("ones", np.ones, "A tensor of ones.")
+
+
+def _empty_rule(
+    size: Any, dtype: Any, layout: Any, device: Any, _pin: bool, _grad: bool, memory_format: Any
+) -> TensorType:
+    check_layout(layout)
+    shape = checked_size(size, "empty")
+    if memory_format is not None:
+        check_format(memory_format, len(shape))
+    return TensorType(shape, chosen(dtype, None, "empty"), creation_device(device))
+
+
+def _empty(size: Any, dtype: Any, _layout: Any, _device: Any, _pin: bool, _grad: bool, memory_format: Any) -> Array:
+    kind = chosen(dtype, None, "empty").numpy
+    return in_format(lambda shape: np.empty(shape, kind), checked_size(size, "empty"), memory_format)
+
+
+empty = create(
+    "empty", _empty, _empty_rule, f"*size: Shape, {LIKE}", out=True, method=False, doc="A tensor whose elements are unset."
+)
+
+
+def _strided_rule(size: Any, stride: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
+    check_layout(layout)
+    shape = checked_size(size, "empty_strided")
+    if len(shape) != len(stride):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(stride)})"
+        )
+    if any(step < 0 for step in stride):
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(stride)}"
+        )
+    return TensorType(shape, chosen(dtype, None, "empty_strided"), creation_device(device))
+
+
+def strided_array(size: tuple[int, ...], stride: tuple[int, ...], kind: np.dtype[Any]) -> Array:
+    """New memory of just the extent that these sizes and strides (in elements) reach."""
+    extent = 0 if 0 in size else 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    steps = [step * kind.itemsize for step in stride]
+    return np.ndarray(tuple(size), kind, np.empty(extent, kind), 0, steps)
+
+
+empty_strided = create(
+    "empty_strided",
+    lambda size, stride, dtype, *_ignored: strided_array(size, stride, chosen(dtype, None, "empty_strided").numpy),
+    _strided_rule, f"size: Shape, stride: Shape, *, {OPTIONS}", method=False,
+)  # fmt: skip
+
+
+@composite(f"size: Shape, physical_layout: Dims, *, {OPTIONS}", method=False)
+def empty_permuted(
+    size: Any, physical_layout: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
+) -> Any:
+    """A tensor whose elements are unset, its dimensions in this order in memory, outermost first."""
+    if sorted(physical_layout) != list(range(len(size))):
+        raise RuntimeError(
+            f"Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {len(size)} is "
+            f"not equal to len(physical_layout) = {len(physical_layout)}"
+        )
+    strides, step = [0] * len(size), 1
+    for d in reversed(physical_layout):
+        strides[d], step = step, step * max(size[d], 1)
+    return ops.empty_strided(
+        tuple(size), tuple(strides), dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
+    )
+
+
+def _full_rule(size: Any, fill_value: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
+    check_layout(layout)
+    shape = checked_size(size, "full")
+    check_number(fill_value, "full", "fill_value", 2)
+    kind = chosen(dtype, scalar_dtype(fill_value), "full")
+    fits(fill_value, kind)
+    return TensorType(shape, kind, creation_device(device))
+
+
+def _full(size: Any, fill_value: Any, dtype: Any, *_ignored: Any) -> Array:
+    kind = chosen(dtype, scalar_dtype(fill_value), "full")
+    return np.full(tuple(size), fits(fill_value, kind), kind.numpy)
+
+
+full = create(
+    "full", _full, _full_rule, f"size: Shape, fill_value: Number, *, {OPTIONS}", out=True, method=False,
+    doc="A tensor whose elements all have one value.",
+)  # fmt: skip
+
+
+def _eye_sizes(n: Any, m: Any) -> tuple[int, int]:
+    for label, value, position in (("n", n, 1), ("m", m, 2)):
+        if value is None and label == "m":
+            continue
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise TypeError(
+                f"eye(): argument '{label}' (position {position}) must be int, not {type(value).__name__}"
+            )
+        if value < 0:
+            raise RuntimeError(f"{label} must be greater or equal to 0, got {value}")
+    return int(n), int(n if m is None else m)
+
+
+def _eye_rule(n: Any, m: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
+    check_layout(layout)
+    return TensorType(_eye_sizes(n, m), chosen(dtype, None, "eye"), creation_device(device))
+
+
+def _eye(n: Any, m: Any, dtype: Any, *_ignored: Any) -> Array:
+    return np.eye(*_eye_sizes(n, m), dtype=chosen(dtype, None, "eye").numpy)
+
+
+eye = create(
+    "eye", _eye, _eye_rule, f"n: int, m: int = None, *, {OPTIONS}", out=True, method=False,
+    doc="A matrix with ones on its diagonal.",
+)  # fmt: skip
+
+
+# -- ranges -------------------------------------------------------------------------------------------------------------
+class Steps:
+    """The numbers of one `arange` call, checked: dtype, first value, step and how many."""
+
+    __slots__ = ("kind", "start", "step", "count")
+
+    def __init__(self, start: Any, end: Any, step: Any, kind: Any) -> None:
+        if end is None:
+            if start is None:
+                raise TypeError("arange() received an invalid combination of arguments - got ()")
+            start, end = 0, start
+        start = 0 if start is None else start
+        numbers = (start, end, step)
+        for value, label in zip(numbers, ("start", "end", "step"), strict=True):
+            check_number(value, "arange", label, 1)
+            fits(value, dtypes.float64)
+        whole = all(isinstance(v, (int, np.integer, np.bool_)) for v in numbers)
+        self.kind = chosen(kind, dtypes.int64 if whole else None, "arange")
+        if self.kind.category in (dtypes.BOOL, dtypes.COMPLEX):
+            raise NotImplementedError(f"\"arange_cpu\" not implemented for '{self.kind.scalar_name}'")
+        self._check(start, end, step)
+        if self.kind is dtypes.int64:
+            start, end, step = int(start), int(end), int(step)
+            if step == 0:
+                raise ValueError("step must be nonzero")
+            self.count = max(0, -((start - end) // step))
+        else:
+            self.count = math.ceil((end - start) / step)
+        if self.kind.category == dtypes.INTEGER:
+            start, step = int(start), int(step)
+        self.start, self.step = start, step
+
+    @staticmethod
+    def _check(start: Any, end: Any, step: Any) -> None:
+        if step == 0:
+            raise RuntimeError("step must be nonzero")
+        if not (math.isfinite(start) and math.isfinite(end)):
+            raise RuntimeError(f"unsupported range: {_short(start)} -> {_short(end)}")
+        if (step > 0 and end < start) or (step < 0 and end > start):
+            raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}"
+
+
+def _arange_rule(start: Any, end: Any, step: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
+    check_layout(layout)
+    steps = Steps(start, end, step, dtype)
+    return TensorType((steps.count,), steps.kind, creation_device(device))
+
+
+def _arange(start: Any, end: Any, step: Any, dtype: Any, *_ignored: Any) -> Array:
+    steps = Steps(start, end, step, dtype)
+    if steps.kind.category == dtypes.INTEGER:
+        counted = np.arange(steps.count, dtype=np.int64)
+        counted *= steps.step
+        counted += steps.start
+    else:
+        counted = np.arange(steps.count, dtype=np.float64)
+        counted *= float(steps.step)
+        counted += float(steps.start)
+    return counted.astype(steps.kind.numpy, copy=False)
+
+
+arange = create(
+    "arange", _arange, _arange_rule, f"start: Number = None, end: Number = None, step: Number = 1, *, {OPTIONS}",
+    out=True, method=False, doc="Numbers from start (0) up to but not including end, by step.",
+)  # fmt: skip
+
+
+def _steps_rule(name: str) -> Callable[..., TensorType]:
+    def rule(start: Any, end: Any, steps: Any, *rest: Any) -> TensorType:
+        dtype, layout, device = rest[-5:-2]
+        check_layout(layout)
+        if isinstance(steps, bool) or not hasattr(steps, "__index__"):
+            raise TypeError(f"{name}(): argument 'steps' must be int, not {type(steps).__name__}")
+        if steps < 0:
+            raise RuntimeError("number of steps must be non-negative")
+        kind = _steps_dtype(name, (start, end, *rest[:-5]), dtype)
+        return TensorType((int(steps),), kind, creation_device(device))
+
+    return rule
+
+
+def _steps_dtype(name: str, numbers: tuple[Any, ...], asked: Any) -> dtype:
+    kind = chosen(asked, None, name)
+    if any(isinstance(v, (complex, np.complexfloating)) for v in numbers):
+        inferred = dtypes.get_default_dtype().to_complex()
+        if asked is not None and not kind.is_complex:
+            raise RuntimeError(
+                f"weft.{name}(): inferred dtype {C_NAMES[inferred]} can't be safely cast to passed dtype {kind.scalar_name}"
+            )
+        kind = inferred if asked is None else kind
+    if kind is dtypes.bool_:
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Bool'")
+    return kind
+
+
+def _even(start: Any, end: Any, steps: int, kind: dtype) -> Array:
+    """Evenly spaced values, each half counted from its own end, in the dtype the values are computed with."""
+    work = np.dtype(np.float64) if kind.category == dtypes.INTEGER else kind.numpy
+    if kind in dtypes.HALVES:
+        work = np.dtype(np.float32)
+    if kind.category == dtypes.INTEGER:
+        start, end = int(start), int(end)
+    first, last = work.type(start), work.type(end)
+    if steps == 1:
+        return np.full(1, first)
+    step = (last - first) / work.type(max(steps - 1, 1))
+    up = np.arange(steps, dtype=work)
+    down = up[::-1]
+    return np.where(np.arange(steps) < steps // 2, first + step * up, last - step * down)
+
+
+linspace = create(
+    "linspace",
+    lambda start, end, steps, dtype, *_i: _even(start, end, steps, kind := _steps_dtype("linspace", (start, end), dtype)).astype(
+        kind.numpy
+    ),
+    _steps_rule("linspace"), f"start: Number, end: Number, steps: int, *, {OPTIONS}", out=True, method=False,
+    doc="Evenly spaced numbers from start to end, both included.",
+)  # fmt: skip
+
+
+def _logspace(start: Any, end: Any, steps: int, base: float, dtype: Any, *_ignored: Any) -> Array:
+    kind = _steps_dtype("logspace", (start, end, base), dtype)
+    wide = dtypes.complex128 if kind.is_complex else dtypes.float64
+    powers = _even(start, end, steps, dtypes.int64 if kind.category == dtypes.INTEGER else wide)
+    return np.power(wide.numpy.type(base), powers).astype(kind.numpy)
+
+
+logspace = create(
+    "logspace", _logspace, _steps_rule("logspace"),
+    f"start: Number, end: Number, steps: int, base: Number = 10.0, *, {OPTIONS}", out=True, method=False,
+    doc="Powers of base with evenly spaced exponents.",
+)  # fmt: skip
+
+
+# -- like a tensor ------------------------------------------------------------------------------------------------------
+def _like_rule(x: TensorType, name: str, options: tuple[Any, ...]) -> TensorType:
+    dtype, layout, device, _pin, _grad, form = options
+    check_layout(layout)
+    if form is not None and form is not preserve_format:
+        check_format(form, x.ndim)
+    return TensorType(x.shape, chosen(dtype, x.dtype, name), x.device if device is None else creation_device(device))
+
+
+def _like_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), grad=False)
+    yield Sample(make(), grad=False)
+    yield Sample(make(4, 0).T, grad=False)
+    yield Sample(make(2, 3, 4).transpose(2, 0, 1), dtype=dtypes.int64, grad=False)
+
+
+def _like(name: str, make: Any, doc: str) -> Any:
+    def kernel(x: Array, dtype: Any, _layout: Any, _device: Any, _pin: bool, _grad: bool, form: Any) -> Array:
+        return _shaped_like(make, x, chosen(dtype, BY_NUMPY[x.dtype], name), form)
+
+    return create(
+        name, kernel, lambda x, *options: _like_rule(x, name, options), f"input: Tensor, *, {LIKE}",
+        method=False, samples=_like_samples, doc=doc,
+    )  # fmt: skip
+
+
+zeros_like = _like("zeros_like", np.zeros, "Zeros in the shape of another tensor.")
+ones_like = _like("ones_like", np.ones, "Ones in the shape of another tensor.")
+empty_like = _like("empty_like", np.empty, "Unset elements in the shape of another tensor.")
+
+
+def _full_like_rule(x: TensorType, fill_value: Any, *options: Any) -> TensorType:
+    check_number(fill_value, "full_like", "fill_value", 2)
+    result = _like_rule(x, "full_like", options)
+    fits(fill_value, result.dtype)
+    return result
+
+
+def _full_like(x: Array, fill_value: Any, dtype: Any, *rest: Any) -> Array:
+    kind = chosen(dtype, BY_NUMPY[x.dtype], "full_like")
+    return _shaped_like(np.full, x, kind, rest[-1], fits(fill_value, kind))
+
+
+full_like = create(
+    "full_like", _full_like, _full_like_rule, f"input: Tensor, fill_value: Number, *, {LIKE}", method=False,
+    samples=lambda make: (Sample(*s.args, 2, grad=False, **s.kwargs) for s in _like_samples(make)),
+    doc="One value in the shape of another tensor.",
+)  # fmt: skip
+
+
+def _new_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), (4, 2), grad=False)
+    yield Sample(make(), (), grad=False)
+    yield Sample(make(2), (0, 3), dtype=dtypes.bool_, grad=False)
+
+
+def _new(name: str, make: Any, doc: str) -> Any:
+    def rule(x: TensorType, size: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
+        check_layout(layout)
+        where = x.device if device is None else creation_device(device)
+        return TensorType(checked_size(size, name), chosen(dtype, x.dtype, name), where)
+
+    def kernel(x: Array, size: Any, dtype: Any, *_ignored: Any) -> Array:
+        return make(checked_size(size, name), dtype=chosen(dtype, BY_NUMPY[x.dtype], name).numpy)
+
+    return create(
+        name, kernel, rule, f"input: Tensor, *size: Shape, {OPTIONS}", function=False, samples=_new_samples, doc=doc
+    )
+
+
+new_zeros = _new("new_zeros", np.zeros, "Zeros of the tensor's dtype and device.")
+new_ones = _new("new_ones", np.ones, "Ones of the tensor's dtype and device.")
+new_empty = _new("new_empty", np.empty, "Unset elements of the tensor's dtype and device.")
+
+
+def _new_full_rule(x: TensorType, size: Any, fill_value: Any, dtype: Any, layout: Any, device: Any, *_i: Any) -> TensorType:
+    check_layout(layout)
+    shape = checked_size(size, "new_full")
+    check_number(fill_value, "new_full", "fill_value", 2)
+    kind = chosen(dtype, x.dtype, "new_full")
+    fits(fill_value, kind)
+    return TensorType(shape, kind, x.device if device is None else creation_device(device))
+
+
+def _new_full(x: Array, size: Any, fill_value: Any, dtype: Any, *_ignored: Any) -> Array:
+    kind = chosen(dtype, BY_NUMPY[x.dtype], "new_full")
+    return np.full(tuple(size), fits(fill_value, kind), kind.numpy)
+
+
+new_full = create(
+    "new_full", _new_full, _new_full_rule, f"input: Tensor, size: Shape, fill_value: Number, *, {OPTIONS}", function=False,
+    samples=lambda make: (Sample(*s.args, 1, grad=False, **s.kwargs) for s in _new_samples(make)),
+    doc="One value, of the tensor's dtype and device.",
+)  # fmt: skip
+
+
+def _new_strided_rule(x: TensorType, size: Any, stride: Any, dtype: Any, layout: Any, device: Any, *rest: Any) -> TensorType:
+    kind = chosen(dtype, x.dtype, "new_empty_strided")
+    return _strided_rule(size, stride, kind, layout, x.device if device is None else device, *rest)
+
+
+new_empty_strided = create(
+    "new_empty_strided",
+    lambda x, size, stride, dtype, *_i: strided_array(
+        size, stride, chosen(dtype, BY_NUMPY[x.dtype], "new_empty_strided").numpy
+    ),
+    _new_strided_rule, f"input: Tensor, size: Shape, stride: Shape, *, {OPTIONS}", function=False,
+    samples=lambda make: iter([Sample(make(2), (2, 3), (1, 2), grad=False)]),
+)  # fmt: skip
+
+
+# -- filling and copying ------------------------------------------------------------------------------------------------
+def _fill_rule(x: TensorType, value: Any) -> TensorType:
+    if isinstance(value, TensorType):
+        if value.ndim:
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+            )
+    else:
+        fits(value, x.dtype)
+    return x
+
+
+def _fill(x: Array, value: Any) -> Array:
+    kind = BY_NUMPY[x.dtype]
+    if isinstance(value, np.ndarray):
+        out = _shaped_like(np.empty, x, kind, None)
+        out[...] = cast(value, kind)
+        return out
+    return _shaped_like(np.full, x, kind, None, fits(value, kind))
+
+
+fill = index(
+    "fill", _fill, _fill_rule, "input: Tensor, value: Operand", inplace=True,
+    vjp=(lambda g: ops.zeros_like(g), lambda g: ops.sum(g)),
+    samples=lambda make: iter([Sample(make(2, 3), 1.5), Sample(make(2, 3), make()), Sample(make(), make())]),
+    doc="The tensor's shape, filled with one value.",
+)  # fmt: skip
+zero = index(
+    "zero", lambda x: _shaped_like(np.zeros, x, BY_NUMPY[x.dtype], None), lambda x: x, "input: Tensor",
+    vjp=lambda g: ops.zeros_like(g), method=False, function=False, inplace=True,
+    samples=lambda make: iter([Sample(make(2, 3)), Sample(make())]),
+)  # fmt: skip
+
+
+def cast(x: Array, kind: dtype) -> Array:
+    """The array in another dtype (the real part, where a complex one becomes real)."""
+    target = kind.numpy
+    if x.dtype is target:
+        return x
+    if x.dtype.kind == "c" and target.kind not in "cb":
         x = x.real
-    return x.astype(kind)
+    return x.astype(target)
+
+
+def copy_format(x: Array, kind: dtype, form: memory_format | None) -> Array:
+    """A dense copy in a dtype and a memory format (x's own order where none is given)."""
+    if form is None or form is preserve_format:
+        if x.dtype is kind.numpy:
+            return x.copy(order="K")
+        return cast(x, kind)
+    out = in_format(lambda shape: np.empty(shape, kind.numpy), x.shape, form)
+    out[...] = cast(x, kind)
+    return out
+
+
+def _copy_rule(x: TensorType, dtype: Any, form: Any) -> TensorType:
+    if form is not None and form is not preserve_format:
+        check_format(form, x.ndim)
+    return TensorType(x.shape, dtype, x.device)
 
 
 def _to_copy_samples(make: Maker) -> Iterator[Sample]:
-    yield Sample(make(2, 3), as_dtype(np.float64))
-    yield Sample(make(2, 3), as_dtype(np.float32), grad=False)
-    yield Sample(make(), as_dtype(np.int64), grad=False)
-    yield Sample(make(0, 3).T, as_dtype(np.complex64), grad=False)
+    yield Sample(make(2, 3), dtypes.float64)
+    yield Sample(make(2, 3), dtypes.float32, grad=False)
+    yield Sample(make(), dtypes.int64, grad=False)
+    yield Sample(make(0, 3).T, dtypes.complex64, grad=False)
+    yield Sample(make(2, 3, 4, 5), dtypes.float64, channels_last)
 
 
 _to_copy = index(
-    "_to_copy", _cast, lambda x, dtype: TensorType(x.shape, dtype, x.device), "input: Tensor, dtype: DType",
-    vjp=lambda g, _out, _x: _to_copy(g, _x.dtype), node="ToCopyBackward0", samples=_to_copy_samples, method=False, function=False,
+    "_to_copy", copy_format, _copy_rule, "input: Tensor, dtype: DType, memory_format: MemoryFormat = None",
+    vjp=lambda g, _out, _x: ops._to_copy(g, _x.dtype), node="ToCopyBackward0", samples=_to_copy_samples,
+    method=False, function=False,
 )  # fmt: skip
-zeros_like = create(
-    "zeros_like", lambda x: namespace(x).zeros_like(x), lambda x: x, "input: Tensor", vjp=lambda g: ops.zeros_like(g)
-)
+
+
+def _clone_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3))
+    yield Sample(make())
+    yield Sample(make(0, 3).T)
+    yield Sample(make(2, 3, 4, 5), memory_format=channels_last)
+    yield Sample(make(2, 3).T, memory_format=contiguous_format)
+
+
+clone = index(
+    "clone", lambda x, form: copy_format(x, BY_NUMPY[x.dtype], form), lambda x, form: _copy_rule(x, x.dtype, form),
+    "input: Tensor, *, memory_format: MemoryFormat = None", vjp=lambda g: g, samples=_clone_samples,
+    doc="A copy that gradients flow through.",
+)  # fmt: skip
+
+
+def _contiguous_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3))
+    yield Sample(make(2, 3).T)
+    yield Sample(make(2, 3, 4, 5), memory_format=channels_last)
+
+
+@composite("input: Tensor, *, memory_format: MemoryFormat = None", function=False, samples=_contiguous_samples)
+def contiguous(x: Any, form: Any) -> Any:
+    """The tensor itself if its elements lie in this order, else a copy in which they do."""
+    form = contiguous_format if form is None else form
+    if form is preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    if isinstance(x, TensorType):
+        return _copy_rule(x, x.dtype, form)
+    array = getattr(x, "array", x)
+    check_format(form, len(array.shape))
+    if has_format(array.shape, _element_strides(array), form):
+        return x
+    return ops.clone(x, memory_format=form)
+
+
+def _assign_rule(x: TensorType, src: TensorType, _non_blocking: bool) -> TensorType:
+    shape = broadcast_shapes(x.shape, src.shape)
+    if shape != x.shape:
+        raise RuntimeError(f"output with shape {list(x.shape)} doesn't match the broadcast shape {list(shape)}")
+    return x
+
+
+def _assigned(x: Array, src: Array, _non_blocking: bool) -> Array:
+    out = _shaped_like(np.empty, x, BY_NUMPY[x.dtype], None)
+    out[...] = cast(src, BY_NUMPY[x.dtype])
+    return out
+
+
+copy = index(
+    "copy", _assigned, _assign_rule, "input: Tensor, src: Tensor, non_blocking: bool = False", inplace=True,
+    method=False, function=False, node="CopyBackwards",
+    vjp=(lambda g: ops.zeros_like(g), lambda g, _out, _x, _src: ops.sum_to_size(g, _src.shape)),
+    samples=lambda make: iter([Sample(make(2, 3), make(2, 3)), Sample(make(2, 3), make(3)), Sample(make(2, 3), make())]),
+)  # fmt: skip

@@ -67,6 +67,16 @@ class Signature:
         return tuple(i for i, p in enumerate(self.parameters) if p.annotation == TENSORS)
 
     @cached_property
+    def number_slots(self) -> tuple[int, ...]:
+        """Positions of the parameters that hold numbers or sizes, for which a zero-dim tensor may stand."""
+        return tuple(i for i, p in enumerate(self.parameters) if p.annotation in ("Number", "int", "float", "Shape"))
+
+    @cached_property
+    def gradient_slot(self) -> int | None:
+        """Position of `requires_grad`, in ops that make leaves."""
+        return self.names.index("requires_grad") if "requires_grad" in self.names else None
+
+    @cached_property
     def defaults(self) -> tuple[Any, ...]:
         return tuple(p.default for p in self.parameters)
 

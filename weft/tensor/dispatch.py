@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import modes
-from weft.core.dtypes import BY_NUMPY
+from weft.core.dtypes import BY_NUMPY, FLOAT
 from weft.core.types import TensorType
 from weft.ops.record import Kind, Op, quiet
 from weft.ops.signature import OPERAND, OPTIONAL, OPTIONAL_OPERAND
@@ -33,6 +33,7 @@ ndarray = np.ndarray
 def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
     """The result of a call, by the generic route."""
     mode = modes.current()
+    bound = plain_numbers(op, bound)
     tensors = gather(op, bound)
     if type(mode) is not bool or any(type(t) not in PLAIN for t in tensors):
         handled, result = overrides.intercept(op, bound, tensors, mode)
@@ -47,7 +48,7 @@ def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
                 refresh(tensor)
     bound = unwrap_indices(op, bound)
     types = op.on_types(tuple(map(typed, bound)))
-    if any(type(t.array) is MetaArray for t in tensors) or _asks_meta(types):
+    if _asks_meta(types) or (op.kind is not Kind.CREATE and any(type(t.array) is MetaArray for t in tensors)):
         arrays = _meta_result(types)
     else:
         arrays = op.on_arrays(tuple(map(untensored, bound)))
@@ -70,7 +71,36 @@ def finish_call(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], arrays: A
             result.cell = INFERENCE
     if tracked:
         record(op, bound, tensors, results, mode)
+    if op.signature.gradient_slot is not None and bound[op.signature.gradient_slot]:
+        require_gradient(results)
     return named(op, results)
+
+
+def require_gradient(tensor: Tensor) -> Tensor:
+    """A new tensor, made a leaf that requires gradients."""
+    if BY_NUMPY[tensor.array.dtype].category < FLOAT:
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    tensor.tracked = True
+    return tensor
+
+
+def plain_numbers(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Zero-dim tensors that stand for numbers or sizes become numbers."""
+    changed: list[Any] | None = None
+    for slot in op.signature.number_slots:
+        value = bound[slot]
+        if isinstance(value, Tensor):
+            if value.array.ndim or type(value.array) is MetaArray:
+                continue
+            plain: Any = value.array.item()
+        elif type(value) in (tuple, list) and any(isinstance(item, Tensor) for item in value):
+            plain = tuple(item.array.item() if isinstance(item, Tensor) and item.array.size == 1 else item for item in value)
+        else:
+            continue
+        if changed is None:
+            changed = list(bound)
+        changed[slot] = plain
+    return bound if changed is None else tuple(changed)
 
 
 def named(op: Op, results: Any) -> Any:
@@ -264,11 +294,24 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
+    if op.signature.gradient_slot is not None:
+        bound = _adopt_options(op, bound, targets[0])
     results = dispatch(op, bound)
     values = results if isinstance(results, (tuple, list)) else (results,)
     for target, value in zip(targets, values, strict=True):
         store(target, value.array)
     return out if isinstance(out, Tensor) else named(op, tuple(out))
+
+
+def _adopt_options(op: Op, bound: tuple[Any, ...], target: Tensor) -> tuple[Any, ...]:
+    """A creation op with `out=` makes what that tensor is."""
+    options: dict[str, Any] = {"dtype": target.dtype, "device": target.device}
+    given = dict(zip(op.signature.names, bound, strict=True))
+    wanted = given.get("dtype")
+    if wanted is not None and wanted is not target.dtype:
+        label = getattr(wanted, "scalar_name", wanted)
+        raise RuntimeError(f"dtype {label} does not match dtype of out parameter ({target.dtype.scalar_name})")
+    return tuple(options.get(name, value) for name, value in given.items())
 
 
 def store(target: Tensor, array: Any) -> None:

@@ -40,7 +40,7 @@ def parameter_list(op: Op, *, with_out: bool, first: str | None = None) -> str:
     star = False
     for position, parameter in enumerate(op.signature.parameters):
         if parameter.variadic:
-            words.append(f"*{parameter.name}")
+            words.append(f"*{parameter.name}_")
             star = True
             continue
         if parameter.keyword_only and not star:
@@ -49,6 +49,7 @@ def parameter_list(op: Op, *, with_out: bool, first: str | None = None) -> str:
         name = first if position == 0 and first else parameter.name
         words.append(name if parameter.default is MISSING else f"{name}={parameter.default!r}")
     extra = [f"{alias}=None" for alias in numpy_aliases(op).values()]
+    extra += [f"{p.name}=None" for p in op.signature.parameters if p.variadic]  # view(size=(2, 3)) is view(2, 3)
     if with_out:
         extra.append("out=None")
     if extra and not star:
@@ -68,7 +69,8 @@ def _prologue(op: Op) -> list[str]:
         lines += [f"    if {theirs} is not None:", f"        {ours} = {theirs}"]
     for parameter in op.signature.parameters:
         if parameter.variadic:
-            lines.append(f"    {parameter.name} = flatten_variadic({parameter.name})")
+            name = parameter.name
+            lines.append(f"    {name} = flatten_variadic({name}_) if {name} is None else tuple({name})")
     return lines
 
 
