@@ -1,63 +1,602 @@
-"""Reductions."""
+"""Reductions: sums, products, extremes and truth over dimensions.
+
+Takes arrays and dimensions (None or an empty tuple: all of them), gives folded arrays. Half types accumulate in float32; float32 sums
+along strided dimensions run in blocks, so that their error does not grow with the count. `dims_of`, `kept_shape` and their kin
+serve every other module that folds dimensions.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
+from collections.abc import Iterator
+from math import prod as product
+from operator import index as as_index
+from typing import Any, Final
 
 from weft.core import dtypes
-from weft.core.arrays import Array
-from weft.core.dtypes import as_dtype
+from weft.core.arrays import Array, namespace
+from weft.core.dtypes import BY_NUMPY, HALVES, as_dtype, dtype, float32
 from weft.core.types import TensorType
-from weft.ops.families import reduce
-from weft.ops.record import REGISTRY
+from weft.ops.batching import logical_type, spread_to
+from weft.ops.families import composite, reduce
+from weft.ops.record import Op, ops, type_of
+from weft.ops.return_types import result
+from weft.ops.samples import Maker, Sample
+
+SEQUENTIAL: Final = 4096  # so many float32 terms may be added one after the other
+BLOCK: Final = 256
+
+
+# -- dimensions ----------------------------------------------------------------------------------------------------------
+def wrap_dim(dim: Any, rank: int) -> int:
+    """The dimension counted from the front; a zero-dim tensor counts as having one."""
+    if type(dim) is not int:
+        dim = as_index(dim)
+    span = rank or 1
+    if not -span <= dim < span:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})")
+    return dim % span  # type: ignore[no-any-return]
 
 
 def dims_of(dim: Any, rank: int) -> tuple[int, ...]:
+    """The dimensions to fold, from the front; None and () mean all."""
     if dim is None:
         return tuple(range(rank))
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    if not dims:
+    if not isinstance(dim, (tuple, list)):
+        return (wrap_dim(dim, rank),) if rank else (wrap_dim(dim, 0),)[:0]
+    if not dim:
         return tuple(range(rank))
-    span = max(rank, 1)
-    out = []
-    for d in dims:
-        if not -span <= d < span:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {d})")
-        out.append(d % span)
-    return tuple(out) if rank else ()
+    dims = tuple(wrap_dim(d, rank) for d in dim)
+    for position, d in enumerate(dims):
+        if d in dims[:position]:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    return dims if rank else ()
 
 
 def reduced_shape(shape: tuple[int, ...], dims: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:
     if keepdim:
-        return tuple(1 if i in dims else n for i, n in enumerate(shape))
+        return kept_shape(shape, dims)
     return tuple(n for i, n in enumerate(shape) if i not in dims)
 
 
-def _sum_rule(x: TensorType, dim: Any, keepdim: bool, dtype: Any) -> TensorType:
-    kind = as_dtype(dtype) if dtype is not None else x.dtype if x.dtype.category >= 2 else dtypes.int64
-    return TensorType(reduced_shape(x.shape, dims_of(dim, x.ndim), keepdim), kind, x.device)
+def kept_shape(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape with ones where dimensions were folded."""
+    return tuple(1 if i in dims else n for i, n in enumerate(shape))
 
 
-def _sum(x: Array, dim: Any, keepdim: bool, dtype: Any) -> Array:
-    if dtype is None and dim is None and not keepdim and x.dtype.kind == "f" and x.dtype.itemsize > 2:
-        return np.add.reduce(x, None, out=...)
-    kind = as_dtype(x.dtype)
-    kind = as_dtype(dtype) if dtype is not None else kind if kind.category >= 2 else dtypes.int64
-    carrier = dtypes.float32 if kind in dtypes.HALVES else kind
-    out = np.add.reduce(x, dims_of(dim, x.ndim), dtype=carrier.numpy, keepdims=keepdim, out=...)
-    return out if kind is carrier else out.astype(kind.numpy)
+def count_of(shape: tuple[int, ...], dims: tuple[int, ...]) -> int:
+    """How many elements fold into one."""
+    return product(shape[d] for d in dims)
+
+
+def restore(g: Any, like: TensorType, dim: Any, keepdim: bool) -> Any:
+    """A result (or its gradient) with its folded dimensions back, as ones."""
+    if keepdim or not like.ndim:
+        return g
+    return ops.reshape(g, kept_shape(like.shape, dims_of(dim, like.ndim)))
 
 
 def spread(g: Any, like: TensorType, dim: Any, keepdim: bool) -> Any:
-    dims = dims_of(dim, like.ndim)
-    if not keepdim and dims and g.ndim:
-        g = REGISTRY["reshape"](g, reduced_shape(like.shape, dims, True))
-    return REGISTRY["expand"](g, like.shape)
+    """The gradient of a sum: g, repeated over the folded dimensions."""
+    if not keepdim and len(g.shape):
+        g = restore(g, like, dim, keepdim)
+    return ops.expand(g, like.shape)
 
 
-sum = reduce(
-    "sum", _sum, _sum_rule, "input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None",
-    vjp=lambda g, _out, _x, dim, keepdim: spread(g, _x, dim, keepdim), trusted=True,
+def check_elements(name: str, x: TensorType, dim: Any) -> None:
+    """Extremes of nothing do not exist."""
+    if x.numel():
+        return
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        raise RuntimeError(
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+            "'dim' argument."
+        )
+    for d in dims_of(dim, x.ndim):
+        if not x.shape[d]:
+            raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+
+
+# -- dtypes --------------------------------------------------------------------------------------------------------------
+def summed_dtype(x: Any, kind: Any) -> dtype:
+    """What a sum or product gives: the dtype asked for, else int64 for bools and integers, else the input's."""
+    if kind is not None:
+        return as_dtype(kind)
+    own = x.dtype if type(x) is TensorType else BY_NUMPY[x.dtype]
+    return own if own.category >= dtypes.FLOAT else dtypes.int64
+
+
+def wide(x: Array) -> Array:
+    """The array, half types as float32."""
+    return x.astype(float32.numpy) if BY_NUMPY[x.dtype] in HALVES else x
+
+
+def narrowed(x: Array, kind: Any) -> Array:
+    """The array in this NumPy dtype (the real part, for a real one)."""
+    if x.dtype == kind:
+        return x
+    return (x.real if x.dtype.kind == "c" and kind.kind != "c" else x).astype(kind)
+
+
+# -- sums ----------------------------------------------------------------------------------------------------------------
+def fold_sum(x: Array, axes: Any, keepdims: bool, carrier: Any) -> Array:
+    """The sum over these axes, accumulated in `carrier`, with pairwise accuracy whatever the strides."""
+    xp = namespace(x)
+    if x.size > SEQUENTIAL and carrier.itemsize == (4 if carrier.kind == "f" else 8) and carrier.kind in "fc":
+        order = sorted(axes, key=lambda axis: abs(x.strides[axis]))
+        if _sequential(x, axes) > SEQUENTIAL:
+            for axis in order:
+                x = _blocked(x, axis, carrier)
+            return x if keepdims else x.reshape(reduced_shape(x.shape, axes, False))
+    return xp.add.reduce(x, axes, dtype=carrier, keepdims=keepdims, out=...)
+
+
+def _sequential(x: Array, axes: tuple[int, ...]) -> int:
+    """How many terms NumPy would add one after the other: it sums pairwise only along the run of innermost folded axes."""
+    facts = sorted((abs(step), n, axis in axes) for axis, (step, n) in enumerate(zip(x.strides, x.shape, strict=True)) if n > 1)
+    count, reach = 1, 0
+    pairwise = True
+    for step, n, folded in facts:
+        if pairwise and folded and (not reach or step == reach):
+            reach = step * n
+            continue
+        pairwise = False
+        if folded:
+            count *= n
+    return count
+
+
+def _blocked(x: Array, axis: int, carrier: Any) -> Array:
+    """Folds one axis to size one, adding at most BLOCK terms in a row."""
+    xp = namespace(x)
+    n = x.shape[axis]
+    if n <= 2 * BLOCK:
+        return xp.add.reduce(x, axis, dtype=carrier, keepdims=True)
+    blocks = n // BLOCK
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    lead = (slice(None),) * axis
+    partial = xp.empty((*before, blocks + 1, *after), carrier)
+    whole = x[(*lead, slice(0, blocks * BLOCK))].reshape((*before, blocks, BLOCK, *after))
+    xp.add.reduce(whole, axis + 1, dtype=carrier, out=partial[(*lead, slice(0, blocks))])
+    xp.add.reduce(x[(*lead, slice(blocks * BLOCK, n))], axis, dtype=carrier, out=partial[(*lead, blocks)])
+    return _blocked(partial, axis, carrier)
+
+
+def _sum_rule(x: TensorType, dim: Any, keepdim: bool, kind: Any) -> TensorType:
+    return TensorType(reduced_shape(x.shape, dims_of(dim, x.ndim), keepdim), summed_dtype(x, kind), x.device)
+
+
+def _sum(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
+    own = x.dtype
+    if kind is None and dim is None and not keepdim and own.kind == "f" and own.itemsize > 2:
+        if x.size <= SEQUENTIAL or x.flags.c_contiguous:
+            return namespace(x).add.reduce(x, None, out=...)
+    given = summed_dtype(x, kind)
+    carrier = float32 if given in HALVES else given
+    if own.kind == "c" and given.category < dtypes.COMPLEX:
+        x = x.real
+    return narrowed(fold_sum(x, dims_of(dim, x.ndim), keepdim, carrier.numpy), given.numpy)
+
+
+def folds(make: Maker) -> Iterator[Sample]:
+    """Samples for reductions with dim and keepdim."""
+    yield Sample(make(2, 3))
+    yield Sample(make(2, 3), 0)
+    yield Sample(make(2, 3, 2), (0, -1), True)
+    yield Sample(make(3, 4).T, -1, True)
+    yield Sample(make())
+    yield Sample(make(), 0)
+    yield Sample(make(2, 3), ())
+    yield Sample(make(0, 3), 0)
+    yield Sample(make(2, 0), 0, True)
+
+
+def _folds_with_dtype(make: Maker) -> Iterator[Sample]:
+    yield from folds(make)
+    yield Sample(make(2, 3), 1, dtype=dtypes.float64)
+    yield Sample(make(2, 3), dtype=dtypes.float32, grad=False)
+
+
+FOLD: Final = "input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None"
+
+sum_ = reduce(
+    "sum", _sum, _sum_rule, FOLD, trusted=True, samples=_folds_with_dtype,
+    vjp=lambda g, _out, _x, dim, keepdim: spread(g, _x, dim, keepdim),
 )  # fmt: skip
+
+
+def _mean_dtype(x: TensorType, kind: Any) -> dtype:
+    given = x.dtype if kind is None else as_dtype(kind)
+    if given.category < dtypes.FLOAT:
+        which = "Input" if kind is None else "Optional"
+        raise RuntimeError(
+            f"mean(): could not infer output dtype. {which} dtype must be either a floating point or complex dtype. "
+            f"Got: {given.scalar_name}"
+        )
+    return given
+
+
+def _mean_rule(x: TensorType, dim: Any, keepdim: bool, kind: Any) -> TensorType:
+    given = _mean_dtype(x, kind)
+    return TensorType(reduced_shape(x.shape, dims_of(dim, x.ndim), keepdim), given, x.device)
+
+
+def _mean(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
+    xp = namespace(x)
+    own = x.dtype
+    if kind is None and dim is None and not keepdim and own.kind == "f" and own.itemsize > 2:
+        if x.size <= SEQUENTIAL or x.flags.c_contiguous:
+            total = xp.add.reduce(x, None, out=...)
+            return xp.true_divide(total, x.size, out=total)
+    given = BY_NUMPY[own] if kind is None else as_dtype(kind)
+    if given.category < dtypes.FLOAT:
+        raise RuntimeError("mean() of whole numbers")  # the type rule says it in full
+    carrier = float32 if given in HALVES else given
+    if own.kind == "c" and given.category < dtypes.COMPLEX:
+        x = x.real
+    dims = dims_of(dim, x.ndim)
+    total = fold_sum(x, dims, keepdim, carrier.numpy)
+    return narrowed(xp.true_divide(total, carrier.numpy.type(count_of(x.shape, dims)), out=total), given.numpy)
+
+
+def _mean_gradient(g: Any, _out: Any, _x: TensorType, dim: Any, keepdim: bool) -> Any:
+    count = count_of(_x.shape, dims_of(dim, _x.ndim))
+    return spread(ops.div(g, max(count, 1)), _x, dim, keepdim)
+
+
+mean = reduce("mean", _mean, _mean_rule, FOLD, trusted=True, samples=_folds_with_dtype, vjp=_mean_gradient)
+
+
+# -- products ------------------------------------------------------------------------------------------------------------
+def _prod_rule(x: TensorType, dim: Any, keepdim: bool, kind: Any) -> TensorType:
+    dims = tuple(range(x.ndim)) if dim is None else (wrap_dim(dim, x.ndim),)
+    return TensorType(reduced_shape(x.shape, dims, keepdim), summed_dtype(x, kind), x.device)
+
+
+def _prod(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
+    given = summed_dtype(x, kind)
+    carrier = float32 if given in HALVES else given
+    if x.dtype.kind == "c" and given.category < dtypes.COMPLEX:
+        x = x.real
+    axes = dims_of(dim, x.ndim)
+    return narrowed(
+        namespace(x).multiply.reduce(x, axes, dtype=carrier.numpy, keepdims=keepdim, out=...), given.numpy
+    )
+
+
+def _prod_gradient(g: Any, _out: TensorType, x: Any, dim: Any, keepdim: bool) -> Any:
+    """Each element's gradient is the product of the others, found without dividing: zeros do no harm at any order."""
+    own = type_of(x)
+    if own.dtype is not _out.dtype:
+        x = ops._to_copy(x, _out.dtype)
+    if not own.ndim:
+        return g
+    if dim is None:
+        others = _prod_others(ops.reshape(x, (own.numel(),)), 0)
+        return ops.mul(ops.reshape(g, (1,) * own.ndim), ops.reshape(others, own.shape))
+    return ops.mul(restore(g, own, dim, keepdim), _prod_others(x, wrap_dim(dim, own.ndim)))
+
+
+def _prod_others(x: Any, dim: int) -> Any:
+    before = ops._shift(ops.cumprod(x, dim), dim, 1, 1)
+    after = ops.flip(ops._shift(ops.cumprod(ops.flip(x, (dim,)), dim), dim, 1, 1), (dim,))
+    return ops.mul(before, after)
+
+
+def _prod_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3))
+    yield Sample(make(2, 3), 0)
+    yield Sample(make(2, 3, 2), -1, True)
+    yield Sample(make())
+    yield Sample(make(), 0)
+    yield Sample(make(0, 3), 0)
+    yield Sample(make(2, 3), 1, dtype=dtypes.float64)
+    for zeros in (1, 2, 3):
+        x = make(4, 3)
+        x.flat[: 3 * zeros : 3] = 0
+        yield Sample(x)
+        yield Sample(x, 0)
+        yield Sample(x, 1, True)
+
+
+prod = reduce(
+    "prod", _prod, _prod_rule, "input: Tensor, dim: MaybeDim = None, keepdim: bool = False, *, dtype: DType = None",
+    vjp=_prod_gradient, samples=_prod_samples, amp="float32",
+)  # fmt: skip
+
+
+# -- extremes ------------------------------------------------------------------------------------------------------------
+def _extreme_rule(name: str, title: str) -> Any:
+    def rule(x: TensorType, dim: Any, keepdim: bool) -> TensorType:
+        dims = dims_of(dim, x.ndim)
+        check_elements(title, x, dim)
+        if x.dtype.is_complex:
+            raise NotImplementedError(f'"{name}" not implemented for \'{x.dtype.scalar_name}\'')
+        return TensorType(reduced_shape(x.shape, dims, keepdim), x.dtype, x.device)
+
+    return rule
+
+
+def _extreme_kernel(ufunc: str) -> Any:
+    def kernel(x: Array, dim: Any, keepdim: bool) -> Array:
+        kind = x.dtype
+        x = wide(x)
+        out = getattr(namespace(x), ufunc).reduce(x, dims_of(dim, x.ndim), keepdims=keepdim, out=...)
+        return narrowed(out, kind)
+
+    return kernel
+
+
+def _tie_weights_kernel(x: Array, value: Array, dim: Any) -> Array:
+    xp = namespace(x)
+    kind = x.dtype
+    x, value = wide(x), wide(value)
+    hits = x == value
+    if kind.kind not in "iub":
+        hits |= (x != x) & (value != value)
+    counts = xp.add.reduce(hits, dims_of(dim, x.ndim), keepdims=True, dtype=x.dtype)
+    return xp.true_divide(hits, counts, dtype=x.dtype).astype(kind, copy=False)
+
+
+def _batch_tie_weights(op: Op, size: int, args: tuple[Any, ...], places: tuple[Any, ...]) -> Any:
+    rank = logical_type(args[0], places[0]).ndim
+    x, value = (spread_to(args[i], places[i], size) for i in (0, 1))
+    if not rank:
+        return ops.ones_like(x), 0
+    return op(x, value, tuple(d + 1 for d in dims_of(args[2], rank))), 0
+
+
+_tie_weights = reduce(
+    "_tie_weights", _tie_weights_kernel, lambda x, value, dim: x, "input: Tensor, value: Tensor, dim: Dims",
+    method=False, function=False, out=False, vjp=(None, None), batch=_batch_tie_weights,
+)  # fmt: skip
+"""For each element its share of the gradient of an extreme: equal shares for all that equal the value, 0 for the rest."""
+
+
+def shared_gradient(g: Any, out: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+    own = type_of(x)
+    return ops.mul(restore(g, own, dim, keepdim), _tie_weights(x, restore(out, own, dim, keepdim), dim))
+
+
+def _extreme_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make.distinct(2, 3))
+    yield Sample(make.distinct(2, 3), 0)
+    yield Sample(make.distinct(2, 3, 2), (0, -1), True)
+    yield Sample(make.distinct(3, 4).T, -1)
+    yield Sample(make.distinct(), 0)
+    yield Sample(make.distinct(2, 3), ())
+    yield Sample(make(0, 3), 1)
+
+
+def _extreme(name: str, ufunc: str) -> Op:
+    return reduce(
+        name, _extreme_kernel(ufunc), _extreme_rule(f"{name[1:]}_values_cpu", name),
+        "input: Tensor, dim: Dims = (), keepdim: bool = False", vjp=shared_gradient, samples=_extreme_samples,
+    )  # fmt: skip
+
+
+amax = _extreme("amax", "maximum")
+amin = _extreme("amin", "minimum")
+
+
+def _extreme_of_all(name: str, ufunc: str) -> Op:
+    kernel, rule = _extreme_kernel(ufunc), _extreme_rule(f"{name}_all", name)
+    return reduce(
+        f"_{name}_all", lambda x: kernel(x, None, False), lambda x: rule(x, None, False), "input: Tensor",
+        vjp=lambda g, out, x: shared_gradient(g, out, x, None, False), method=False, function=False, out=False,
+        node=f"{name.capitalize()}Backward1", batch=_batch_all(ufunc),
+        samples=lambda make: iter([Sample(make.distinct(2, 3)), Sample(make.distinct())]),
+    )  # fmt: skip
+
+
+def _batch_all(ufunc: str) -> Any:
+    def rule(_op: Op, size: int, args: tuple[Any, ...], places: tuple[Any, ...]) -> Any:
+        x = spread_to(args[0], places[0], size)
+        dims = tuple(range(1, len(x.shape)))
+        return (ops.amax if ufunc == "maximum" else ops.amin)(x, dims) if dims else x, 0
+
+    return rule
+
+
+_max_all = _extreme_of_all("max", "maximum")
+_min_all = _extreme_of_all("min", "minimum")
+
+
+# -- places of extremes --------------------------------------------------------------------------------------------------
+def _place_kernel(finder: str) -> Any:
+    def kernel(x: Array, dim: Any, keepdim: bool) -> Array:
+        xp = namespace(x)
+        find = getattr(xp, finder)
+        x = wide(x)
+        if dim is None:
+            place = xp.asarray(find(x))
+            return place.reshape((1,) * x.ndim) if keepdim else place
+        axis = wrap_dim(dim, x.ndim)
+        if not x.ndim:
+            return xp.zeros((), dtypes.int64.numpy)
+        if not x.size:
+            return xp.empty(reduced_shape(x.shape, (axis,), keepdim), dtypes.int64.numpy)
+        return xp.asarray(find(x, axis, keepdims=keepdim))
+
+    return kernel
+
+
+def _place_rule(name: str, refuses_bool: bool) -> Any:
+    def rule(x: TensorType, dim: Any, keepdim: bool) -> TensorType:
+        dims = tuple(range(x.ndim)) if dim is None else (wrap_dim(dim, x.ndim),)
+        if x.dtype.is_complex or (refuses_bool and x.dtype is dtypes.bool_):
+            kind = "complex" if x.dtype.is_complex else "bool"
+            raise RuntimeError(f"{name}(): does not support {kind} input")
+        if dim is None and not x.numel():
+            raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
+        check_elements(name, x, dim)
+        shape = reduced_shape(x.shape, dims if x.ndim else (), keepdim)
+        return TensorType(shape, dtypes.int64, x.device)
+
+    return rule
+
+
+def _place_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make.distinct(2, 3))
+    yield Sample(make.distinct(2, 3), 0)
+    yield Sample(make.distinct(2, 3, 2), -1, True)
+    yield Sample(make.distinct(2, 3), None, True)
+    yield Sample(make.distinct(), 0)
+    yield Sample(make(0, 3), 1)
+
+
+def _batch_places(op: Op, size: int, args: tuple[Any, ...], places: tuple[Any, ...]) -> Any:
+    """The place in the flattened example."""
+    if args[1] is not None:
+        return NotImplemented
+    x = spread_to(args[0], places[0], size)
+    flat = op(ops.reshape(x, (size, -1)), 1, False)
+    return ops.reshape(flat, (size, *(1,) * (len(x.shape) - 1))) if args[2] else flat, 0
+
+
+PLACE: Final = "input: Tensor, dim: MaybeDim = None, keepdim: bool = False"
+
+argmax = reduce(
+    "argmax", _place_kernel("argmax"), _place_rule("argmax", True), PLACE, samples=_place_samples, batch=_batch_places
+)
+argmin = reduce(
+    "argmin", _place_kernel("argmin"), _place_rule("argmin", True), PLACE, samples=_place_samples, batch=_batch_places
+)
+
+
+# -- values at places ----------------------------------------------------------------------------------------------------
+def _values_rule(x: TensorType, indices: TensorType, _dim: int, _keepdim: bool) -> TensorType:
+    return TensorType(indices.shape, x.dtype, x.device)
+
+
+def _values_kernel(x: Array, indices: Array, dim: int, keepdim: bool) -> Array:
+    xp = namespace(x)
+    if not x.ndim:
+        return x.copy()
+    dim = wrap_dim(dim, x.ndim)
+    if keepdim:
+        return xp.take_along_axis(x, indices, dim)
+    return xp.take_along_axis(x, xp.expand_dims(indices, dim), dim).reshape(indices.shape)
+
+
+def _placed_kernel(g: Array, indices: Array, shape: tuple[int, ...], dim: int, keepdim: bool) -> Array:
+    xp = namespace(g)
+    if not shape:
+        return g.copy()
+    out = xp.zeros(shape, g.dtype)
+    dim = wrap_dim(dim, len(shape))
+    if not keepdim:
+        g, indices = xp.expand_dims(g, dim), xp.expand_dims(indices, dim)
+    xp.put_along_axis(out, indices, g, dim)
+    return out
+
+
+def _batch_values(op: Op, size: int, args: tuple[Any, ...], places: tuple[Any, ...]) -> Any:
+    """Both tensors get a batch in front; the example's shape (of the gradient) and its dim grow with it."""
+    first, indices = (spread_to(args[i], places[i], size) for i in (0, 1))
+    rest = list(args[2:])
+    shape = rest[0] if isinstance(rest[0], tuple) else tuple(first.shape)[1:]
+    if not shape:
+        return first, 0
+    if isinstance(rest[0], tuple):
+        rest[0] = (size, *shape)
+    rest[-2] = wrap_dim(rest[-2], len(shape)) + 1
+    return op(first, indices, *rest), 0
+
+
+_placed = reduce(
+    "_placed", _placed_kernel, lambda g, indices, shape, dim, keepdim: TensorType(shape, g.dtype, g.device),
+    "input: Tensor, indices: Tensor, shape: Any, dim: Dim, keepdim: bool",
+    vjp=(lambda g, _out, _g, indices, _shape, dim, keepdim: _values(g, indices, dim, keepdim), None),
+    method=False, function=False, out=False, batch=_batch_values,
+)  # fmt: skip
+"""Zeros of the shape, but the given elements at their indices along dim: the transpose of taking values."""
+
+
+def values_op(name: str, node: str) -> Op:
+    """An op that takes elements at indices along a dimension, none twice; each user has its own name in graphs."""
+    return reduce(
+        name, _values_kernel, _values_rule, "input: Tensor, indices: Tensor, dim: Dim, keepdim: bool", node=node,
+        vjp=(lambda g, _out, _x, indices, dim, keepdim: _placed(g, indices, _x.shape, dim, keepdim), None),
+        method=False, function=False, out=False, batch=_batch_values,
+    )  # fmt: skip
+
+
+_values = values_op("_values", "GatherBackward0")
+
+
+def _overloads(name: str, finder: str) -> Op:
+    """`max(x)`, `max(x, dim)`, `max(x, other)`: the three forms of one name."""
+    returned = result(name, "values", "indices")
+    find = reduce(
+        f"_{name}_indices", _place_kernel(finder), _place_rule(name, False),
+        "input: Tensor, dim: MaybeDim, keepdim: bool", method=False, function=False, out=False, trusted=True,
+    )  # fmt: skip
+    take = values_op(f"_{name}_values", f"{name.capitalize()}Backward0")
+    all_of, elementwise = f"_{name}_all", f"{name}imum"
+
+    def body(input: Any, dim: Any, keepdim: bool, other: Any) -> Any:
+        if other is not None or hasattr(dim, "shape"):
+            return getattr(ops, elementwise)(input, dim if other is None else other)
+        if dim is None:
+            return getattr(ops, all_of)(input)
+        if isinstance(dim, (bool, float, complex)):
+            raise TypeError(f"{name}() received an invalid combination of arguments - got (Tensor, {type(dim).__name__})")
+        indices = find(input, dim, keepdim)
+        return returned(take(input, indices, dim, keepdim), indices)
+
+    def samples(make: Maker) -> Iterator[Sample]:
+        yield Sample(make.distinct(2, 3))
+        yield Sample(make.distinct(2, 3), 0)
+        yield Sample(make.distinct(2, 3, 2), -1, True)
+        yield Sample(make.distinct(4, 3).T, 1)
+        yield Sample(make.distinct(), 0)
+        yield Sample(make.distinct(2, 3), make(3, low=5, high=6))
+        yield Sample(make.distinct(2, 3), other=make(2, 1, low=-9, high=-8))
+
+    facts = {"name": name, "returns": returned, "out": True, "samples": samples}
+    signature = "input: Tensor, dim: MaybeOperand = None, keepdim: bool = False, *, other: MaybeTensor = None"
+    return composite(signature, **facts)(body)
+
+
+max_ = _overloads("max", "argmax")
+min_ = _overloads("min", "argmin")
+
+
+# -- truth ---------------------------------------------------------------------------------------------------------------
+def _truth_dims(dim: Any, rank: int) -> tuple[int, ...]:
+    """As `dims_of`, but an empty list folds nothing."""
+    return () if isinstance(dim, (tuple, list)) and not dim else dims_of(dim, rank)
+
+
+def _truth_rule(x: TensorType, dim: Any, keepdim: bool) -> TensorType:
+    kind = dtypes.uint8 if x.dtype is dtypes.uint8 else dtypes.bool_
+    return TensorType(reduced_shape(x.shape, _truth_dims(dim, x.ndim), keepdim), kind, x.device)
+
+
+def _truth_kernel(ufunc: str) -> Any:
+    def kernel(x: Array, dim: Any, keepdim: bool) -> Array:
+        kind = x.dtype
+        if kind.kind != "b":
+            x = x != 0
+        out = getattr(namespace(x), ufunc).reduce(x, _truth_dims(dim, x.ndim), keepdims=keepdim, out=...)
+        return out.astype(kind) if kind == dtypes.uint8.numpy else out
+
+    return kernel
+
+
+def _batch_truth(op: Op, size: int, args: tuple[Any, ...], places: tuple[Any, ...]) -> Any:
+    if isinstance(args[1], (tuple, list)) and not args[1]:
+        return op(spread_to(args[0], places[0], size), (), args[2]), 0
+    return NotImplemented
+
+
+def _truth_samples(make: Maker) -> Iterator[Sample]:
+    yield from folds(make)
+    yield Sample(make.bools(2, 3), 1)
+    yield Sample(make(2, 3, kind=dtypes.uint8, low=0), 1)
+
+
+TRUTH: Final = "input: Tensor, dim: Dims = None, keepdim: bool = False"
+
+all_ = reduce("all", _truth_kernel("logical_and"), _truth_rule, TRUTH, samples=_truth_samples, batch=_batch_truth)
+any_ = reduce("any", _truth_kernel("logical_or"), _truth_rule, TRUTH, samples=_truth_samples, batch=_batch_truth)

@@ -1,1 +1,211 @@
-"""Cumulative ops: cumsum, cumprod, diff."""
+"""Scans: running sums and products along a dimension, and differences, which undo running sums.
+
+Takes an array and a dimension, gives an array of the same shape. One idea: the gradient of a running product is a linear recurrence
+(`_linear_scan`), which needs no division, so zeros are right at every order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.arrays import Array, namespace
+from weft.core.dtypes import HALVES, float32
+from weft.core.types import TensorType
+from weft.ops.batching import logical_type, spread_to
+from weft.ops.families import composite, index
+from weft.ops.record import Op, ops, type_of
+from weft.ops.reduce import narrowed, summed_dtype, wide, wrap_dim
+from weft.ops.samples import Maker, Sample
+
+
+def _scan_rule(name: str) -> Any:
+    def rule(x: TensorType, dim: int, kind: Any) -> TensorType:
+        given = summed_dtype(x, kind)
+        wrap_dim(dim, x.ndim)
+        if given is dtypes.bool_:
+            raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
+        return TensorType(x.shape, given, x.device)
+
+    return rule
+
+
+def _scan_kernel(ufunc: str) -> Any:
+    def kernel(x: Array, dim: int, kind: Any) -> Array:
+        given = summed_dtype(x, kind)
+        carrier = float32 if given in HALVES else given
+        axis = wrap_dim(dim, x.ndim)
+        if x.dtype.kind == "c" and given.category < dtypes.COMPLEX:
+            x = x.real
+        if not x.ndim:
+            return x.astype(given.numpy)
+        out = getattr(namespace(x), ufunc).accumulate(x, axis, dtype=carrier.numpy)
+        return narrowed(out, given.numpy)
+
+    return kernel
+
+
+def _scan_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), 0)
+    yield Sample(make(2, 3), -1)
+    yield Sample(make(4, 3).T, 1)
+    yield Sample(make(2, 3), 1, dtype=dtypes.float64)
+    yield Sample(make(), 0)
+    yield Sample(make(0, 3), 0)
+    yield Sample(make(3, 0), 0)
+
+
+def _zeros_samples(make: Maker) -> Iterator[Sample]:
+    yield from _scan_samples(make)
+    for zeros in (1, 2, 3):
+        x = make(4, 3)
+        x.flat[: 3 * zeros : 3] = 0
+        yield Sample(x, 0)
+        yield Sample(x, 1)
+
+
+SCAN = "input: Tensor, dim: Dim, *, dtype: DType = None"
+
+
+def _cumsum_gradient(g: Any, _out: Any, _x: TensorType, dim: int) -> Any:
+    if not _x.ndim:
+        return g
+    return ops.flip(cumsum(ops.flip(g, (dim,)), dim), (dim,))
+
+
+cumsum = index(
+    "cumsum", _scan_kernel("add"), _scan_rule("cumsum"), SCAN, vjp=_cumsum_gradient, samples=_scan_samples, inplace=True, out=True
+)
+
+
+def _cumprod_gradient(g: Any, out: Any, x: Any, dim: int) -> Any:
+    """The gradient of x[i] is (x[0] … x[i-1]) times r[i], where r[i] = g[i] + x[i+1] r[i+1]."""
+    own = type_of(x)
+    if not own.ndim:
+        return g
+    if type_of(out).dtype is not own.dtype:
+        x = ops._to_copy(x, type_of(out).dtype)
+    before = _shift(out, dim, 1, 1)
+    return ops.mul(before, _linear_scan(g, _shift(x, dim, -1, 0), dim, True))
+
+
+cumprod = index(
+    "cumprod", _scan_kernel("multiply"), _scan_rule("cumprod"), SCAN, vjp=_cumprod_gradient, samples=_zeros_samples, inplace=True,
+    out=True,
+)  # fmt: skip
+
+
+# -- helpers of the gradients --------------------------------------------------------------------------------------------
+def _along(x: Array, axis: int, start: int | None, stop: int | None) -> tuple[slice, ...]:
+    return (*(slice(None),) * (axis % x.ndim), slice(start, stop))
+
+
+def _shift_kernel(x: Array, dim: int, by: int, fill: float) -> Array:
+    out = namespace(x).full(x.shape, fill, x.dtype)
+    if by > 0:
+        out[_along(x, dim, by, None)] = x[_along(x, dim, None, -by)]
+    else:
+        out[_along(x, dim, None, by)] = x[_along(x, dim, -by, None)]
+    return out
+
+
+_shift = index(
+    "_shift", _shift_kernel, lambda x, dim, by, fill: x, "input: Tensor, dim: Dim, by: int, fill: float",
+    vjp=lambda g, _out, _x, dim, by: _shift(g, dim, -by, 0), method=False, function=False,
+    samples=lambda make: iter([Sample(make(2, 3), 1, 1, 0), Sample(make(2, 3), 0, -1, 1), Sample(make(2, 0), 1, 1, 0)]),
+)  # fmt: skip
+"""The elements moved along a dimension by `by` places; what is vacated holds `fill`."""
+
+
+def _linear_scan_kernel(x: Array, factors: Array, dim: int, reverse: bool) -> Array:
+    """By doubling: after each round an element has taken in twice as many of its predecessors."""
+    xp = namespace(x)
+    if not x.ndim or not x.size:
+        return x.copy()
+    kind, axis = x.dtype, dim % x.ndim
+    total, factors = xp.array(wide(x), copy=True), xp.array(wide(factors), copy=True)
+    step = 1
+    while step < x.shape[axis]:
+        late, early = _along(x, axis, step, None), _along(x, axis, None, -step)
+        if reverse:
+            late, early = early, late
+        total[late] += factors[late] * total[early].copy()
+        factors[late] *= factors[early].copy()
+        step *= 2
+    return narrowed(total, kind)
+
+
+def _linear_scan_gradient(needs: Any, g: Any, out: Any, _x: Any, factors: Any, dim: int, reverse: bool) -> Any:
+    by = 1 if reverse else -1
+    back = _linear_scan(g, _shift(factors, dim, by, 0), dim, not reverse)
+    return back, ops.mul(back, _shift(out, dim, -by, 0)) if needs[1] else None
+
+
+def _batch_linear_scan(op: Op, size: int, args: tuple[Any, ...], places: tuple[Any, ...]) -> Any:
+    rank = logical_type(args[0], places[0]).ndim
+    x, factors = (spread_to(args[i], places[i], size) for i in (0, 1))
+    return op(x, factors, wrap_dim(args[2], rank) + 1, args[3]), 0
+
+
+_linear_scan = index(
+    "_linear_scan", _linear_scan_kernel, lambda x, factors, dim, reverse: x,
+    "input: Tensor, factors: Tensor, dim: Dim, reverse: bool", vjp=(
+        lambda g, _out, _x, factors, dim, reverse: _linear_scan_gradient((True, False), g, None, None, factors, dim, reverse)[0],
+        lambda g, out, _x, factors, dim, reverse: _linear_scan_gradient((True, True), g, out, None, factors, dim, reverse)[1],
+    ), method=False, function=False, batch=_batch_linear_scan,
+    samples=lambda make: iter([Sample(make(3, 4), make(3, 4), 1, False), Sample(make(5, 2), make(5, 2), 0, True)]),
+)  # fmt: skip
+"""y[i] = x[i] + factors[i] y[i-1] along a dimension (y[i+1] if reverse)."""
+
+
+# -- differences ---------------------------------------------------------------------------------------------------------
+def _check_edge(edge: Any, x: TensorType, dim: int) -> None:
+    kind = type_of(edge)
+    if kind.ndim != x.ndim:
+        raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    for i, (mine, theirs) in enumerate(zip(x.shape, kind.shape, strict=True)):
+        if mine != theirs and i != dim:
+            raise RuntimeError(
+                "diff expects the shape of tensor to prepend or append to match that of input except along the differencing "
+                f"dimension; input.size({i}) = {mine}, but got tensor.size({i}) = {theirs}"
+            )
+
+
+def _diff_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(5))
+    yield Sample(make(2, 4), 2)
+    yield Sample(make(3, 4), 1, 0)
+    yield Sample(make(3, 4), 1, 0, make(2, 4), make(1, 4))
+    yield Sample(make(3, 4), 2, -1, append=make(3, 2))
+    yield Sample(make(3), 0)
+    yield Sample(make(3), 7)
+
+
+@composite(
+    "input: Tensor, n: int = 1, dim: Dim = -1, prepend: MaybeTensor = None, append: MaybeTensor = None", samples=_diff_samples,
+    out=True,
+)  # fmt: skip
+def diff(input: Any, n: int, dim: int, prepend: Any, append: Any) -> Any:
+    """Differences of neighbours along a dimension, n times over."""
+    kind = type_of(input)
+    if not kind.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    dim = wrap_dim(dim, kind.ndim)
+    for edge in (prepend, append):
+        if edge is not None:
+            _check_edge(edge, kind, dim)
+    if n == 0:
+        return ops.clone(input)
+    parts = [part for part in (prepend, input, append) if part is not None]
+    value = ops.cat(parts, dim) if len(parts) > 1 else input
+    subtract = ops.logical_xor if type_of(value).dtype is dtypes.bool_ else ops.sub
+    length = type_of(value).shape[dim]
+    if not length:
+        return ops.clone(value)
+    for _ in range(min(n, length)):
+        length -= 1
+        value = subtract(ops.narrow(value, dim, 1, length), ops.narrow(value, dim, 0, length))
+    return value
