@@ -9,6 +9,7 @@ from weft.ops import (  # noqa: F401
     contract,
     convolution,
     create,
+    einsum,
     elementary,
     foreach,
     indexing,
