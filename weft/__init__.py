@@ -5,6 +5,7 @@ from weft.core import dtypes as _dtypes
 from weft.tensor import creation as _creation  # noqa: F401
 from weft.tensor import faces as _faces
 from weft.tensor import interchange as _interchange  # noqa: F401
+from weft.tensor import subclassing as _subclassing  # noqa: F401
 from weft.tensor.base import PUBLIC as _PUBLIC
 from weft.tensor.base import Parameter as Parameter
 from weft.tensor.base import Tensor as Tensor
@@ -15,6 +16,7 @@ globals().update({name: value for name, value in _PUBLIC.items() if "." not in n
 
 from weft import linalg as linalg  # noqa: E402
 from weft import nn as nn  # noqa: E402
+from weft import overrides as overrides  # noqa: E402
 from weft import special as special  # noqa: E402
 from weft import autograd as autograd  # noqa: E402
 from weft.autograd.grad_mode import *  # noqa: E402, F403

@@ -153,7 +153,7 @@ def seed_for(tensor: Tensor, gradient: Any, position: int, graph: bool) -> Any:
 def seeds_for(tensors: Sequence[Tensor], gradients: Sequence[Any], graph: bool) -> list[tuple[Any, int, Any]]:
     seeds = []
     for position, (tensor, gradient) in enumerate(zip(tensors, gradients, strict=True)):
-        if tensor.view is not None:
+        if tensor.origin is not None:
             refresh(tensor)
         if not tensor.tracked:
             raise RuntimeError(f"element {position} of tensors does not require grad and does not have a grad_fn")

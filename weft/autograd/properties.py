@@ -33,7 +33,7 @@ NON_LEAF_GRAD = (
 
 def settled(tensor: Tensor) -> Tensor:
     """The tensor, with its history up to date."""
-    if tensor.view is not None:
+    if tensor.origin is not None:
         refresh(tensor)
     return tensor
 
@@ -145,7 +145,7 @@ def _output_nr(self: Tensor) -> int:
 
 
 def _get_base(self: Tensor) -> Any:
-    return None if self.view is None else self.view.base
+    return None if self.origin is None else self.origin.base
 
 
 def _retains_grad(self: Tensor) -> bool:
@@ -174,7 +174,7 @@ for _name, _property in {
 
 @method
 def _is_view(self: Tensor) -> bool:
-    return self.view is not None
+    return self.origin is not None
 
 
 @method
@@ -197,7 +197,7 @@ def detach(self: Tensor) -> Tensor:
 @method
 def detach_(self: Tensor) -> Tensor:
     """Cuts this tensor off the graph that made it."""
-    if self.view is not None:
+    if self.origin is not None:
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, "
             "and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be "

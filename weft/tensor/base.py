@@ -9,7 +9,7 @@ Takes an array, gives a `Tensor`. Ops are attached by `weft.tensor.faces`, the o
     node     the Node that made it (what `grad_fn` tells), None for leaves
     index    which output of that node it is
     cell     [version] shared by all tensors of one storage; None until somebody needs it
-    view     how it was made from its base (`weft.tensor.views.View`), None if it is no view
+    origin   how it was made from its base (`weft.tensor.views.View`), None if it is no view
     _grad    the accumulated gradient
     hooks    hooks on a leaf, and what else is rare (`weft.autograd` owns it)
 """
@@ -36,7 +36,7 @@ ndarray = np.ndarray
 class Tensor:
     """A multi-dimensional array of one dtype, with autograd facts."""
 
-    __slots__ = ("array", "tracked", "node", "index", "cell", "view", "_grad", "hooks", "__weakref__", "__dict__")
+    __slots__ = ("array", "tracked", "node", "index", "cell", "origin", "_grad", "hooks", "__weakref__", "__dict__")
     _seq = LEAF_SEQUENCE
     outputs = None
     __array_priority__ = 1000
@@ -47,7 +47,7 @@ class Tensor:
     node: Any
     index: int
     cell: Any
-    view: Any
+    origin: Any
     _grad: Any
     hooks: Any
 
@@ -192,7 +192,7 @@ def wrap(array: Any, tracked: bool = False, kind: type[Tensor] = Tensor) -> Tens
     tensor = new(kind)
     tensor.array = array
     tensor.tracked = tracked
-    tensor.node = tensor.cell = tensor.view = tensor._grad = tensor.hooks = None
+    tensor.node = tensor.cell = tensor.origin = tensor._grad = tensor.hooks = None
     tensor.index = 0
     return tensor
 

@@ -44,7 +44,7 @@ def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
     grad = mode if type(mode) is bool else mode.grad  # type: ignore[union-attr]
     if grad:
         for tensor in tensors:
-            if tensor.view is not None:
+            if tensor.origin is not None:
                 refresh(tensor)
     bound = unwrap_indices(op, bound)
     types = op.on_types(tuple(map(typed, bound)))
@@ -118,7 +118,8 @@ def gather(op: Op, bound: tuple[Any, ...]) -> list[Tensor]:
                 found.append(value)
             continue
         if parameter.is_tensor:
-            _check_single(op, position, parameter.annotation, value)
+            if _check_single(op, position, parameter.annotation, value):
+                found.append(value)
         elif parameter.annotation == "Tensors":
             if not isinstance(value, (tuple, list)):
                 raise TypeError(
@@ -126,7 +127,7 @@ def gather(op: Op, bound: tuple[Any, ...]) -> list[Tensor]:
                     f"not {type(value).__name__}"
                 )
             for i, item in enumerate(value):
-                if not isinstance(item, Tensor):
+                if not isinstance(item, Tensor) and not overrides.has_override(item):
                     raise TypeError(
                         f"expected Tensor as element {i} in argument {position}, but got {type(item).__name__}"
                     )
@@ -134,13 +135,14 @@ def gather(op: Op, bound: tuple[Any, ...]) -> list[Tensor]:
     return found
 
 
-def _check_single(op: Op, position: int, annotation: str, value: Any) -> None:
+def _check_single(op: Op, position: int, annotation: str, value: Any) -> bool:
+    """Refuses what cannot stand for a tensor here; True for an object whose class may take the call over."""
     if annotation in (OPTIONAL, OPTIONAL_OPERAND) and value is None:
-        return
+        return False
     if annotation in (OPERAND, OPTIONAL_OPERAND) and isinstance(value, (numbers.Number, np.generic)):
-        return
+        return False
     if overrides.has_override(value):
-        return
+        return True
     name = op.signature.parameters[position].name
     kind = type(value)
     label = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
@@ -289,6 +291,11 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
         if not isinstance(target, Tensor):
             raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(target).__name__}")
     tensors = gather(op, bound)
+    mode = modes.current()
+    if type(mode) is not bool or any(type(t) not in PLAIN for t in (*tensors, *targets)):
+        handled, result = overrides.intercept_function(op.face, op, bound, tensors, mode, out)
+        if handled:
+            return result
     if modes.grad_enabled() and any(t.tracked for t in (*tensors, *targets)):
         raise RuntimeError(
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "

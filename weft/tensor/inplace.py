@@ -34,7 +34,7 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
     grad = mode if type(mode) is bool else mode.grad  # type: ignore[union-attr]
     if grad:
         for tensor in tensors:
-            if tensor.view is not None:
+            if tensor.origin is not None:
                 refresh(tensor)
     tracked = grad and any(t.tracked for t in tensors)
     check_writable(target, grad, tracked)
@@ -81,7 +81,7 @@ def assign(target: Tensor, value: Tensor) -> Tensor:
 
 
 def detach_history(target: Tensor) -> None:
-    if target.view is None:
+    if target.origin is None:
         target.node, target.tracked, target.index = None, False, 0
     else:
         zero = wrap(target.array)
@@ -97,7 +97,7 @@ def write(target: Tensor, result: Any) -> None:
 
 def set_history(target: Tensor, node: Any, index: int = 0) -> None:
     """The tensor was overwritten by the op behind `node`."""
-    if target.view is None:
+    if target.origin is None:
         target.node, target.index, target.tracked = node, index, True
         return
     written = wrap(target.array, True)
@@ -107,7 +107,7 @@ def set_history(target: Tensor, node: Any, index: int = 0) -> None:
 
 def scatter_history(target: Tensor, written: Tensor) -> None:
     """See Note [Views and the tape] in `weft.tensor.views`."""
-    view = target.view
+    view = target.origin
     base = view.base
     node = build_node(REGISTRY["view_scatter"], (alias_of(base), written, view.steps), base.array, [base], True)
     base.node, base.index, base.tracked = node, 0, True
@@ -131,7 +131,7 @@ def check_writable(target: Tensor, grad: bool, tracked: bool) -> None:
         return
     if target.tracked and target.node is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-    view = target.view
+    view = target.origin
     if view is None:
         return
     if view.base.tracked and view.base.node is None:

@@ -116,7 +116,7 @@ def _inplace_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Paramet
     """Writes straight into contiguous memory where no gradient is recorded; whatever raises goes the generic way."""
     live = [p for p in tensors if p is not scalar]
     target = tensors[0].name
-    untracked = [f"not {p.name}.tracked and {p.name}.view is None" for p in live]
+    untracked = [f"not {p.name}.tracked and {p.name}.origin is None" for p in live]
     conditions, known = _operand_conditions(tensors, scalar)
     same = [f"x{i}.dtype is x0.dtype" for i, p in enumerate(tensors) if i and p is not scalar]
     write = (
@@ -207,7 +207,7 @@ def _fast_block(op: Op, plan: Plan, tensors: list[Parameter], bound: str, scalar
     lines += [
         "            t = new(Tensor)",
         "            t.array = r",
-        "            t.cell = t.view = t._grad = t.hooks = None",
+        "            t.cell = t.origin = t._grad = t.hooks = None",
         "            t.index = 0",
     ]
     if op.vjp is not None:
@@ -244,7 +244,7 @@ def _record_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Paramete
     pad = " " * 20
     lines = ["            if m is True:"]
     for parameter in live:
-        lines += [f"                if {parameter.name}.view is not None:", f"                    refresh({parameter.name})"]
+        lines += [f"                if {parameter.name}.origin is not None:", f"                    refresh({parameter.name})"]
     lines.append(f"                if {' or '.join(f'{p.name}.tracked' for p in live)}:")
     lines += [f"{pad}n = new(N)", f"{pad}n._seq = sequence()"]
     edges = [

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.core.modes import enter, leave
+from weft.core.modes import current, enter, leave
 from weft.ops.record import Op
 from weft.ops.replay import replay
-from weft.tensor.base import Tensor, wrap
+from weft.tensor.base import PLAIN, Tensor, wrap
 
 DEFAULT, MULTIPLE, NO_GRAD, INFERENCE_VIEW, CUSTOM = range(5)
 
@@ -49,12 +49,12 @@ def attach_view(parent: Tensor, array: Any, step: tuple[Any, ...], creation: int
     if cell is None:
         cell = parent.cell = [0]
     tensor.cell = cell
-    above = parent.view
+    above = parent.origin
     if above is None:
-        tensor.view = View(parent, (step,), creation, _count(cell))
+        tensor.origin = View(parent, (step,), creation, _count(cell))
     else:
         creation = creation or above.creation
-        tensor.view = View(above.base, (*above.steps, step), creation, _count(cell))
+        tensor.origin = View(above.base, (*above.steps, step), creation, _count(cell))
     return tensor
 
 
@@ -74,7 +74,7 @@ def _count(cell: Any) -> int:
 
 def refresh(tensor: Tensor) -> None:
     """Brings a view's node up to date with its base."""
-    view = tensor.view
+    view = tensor.origin
     count = _count(tensor.cell)
     if view.seen == count:
         return
@@ -82,7 +82,8 @@ def refresh(tensor: Tensor) -> None:
     base = view.base
     if not base.tracked or base.cell is not tensor.cell or view.creation == NO_GRAD:
         return
-    token = enter(grad=True)
+    plain = type(base) in PLAIN and type(current()) is bool
+    token = enter(grad=True) if plain else enter(grad=True, shielded=True, functions=())
     try:
         again = replay(base, view.steps)
     finally:

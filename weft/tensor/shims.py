@@ -1,0 +1,193 @@
+"""Shims: how hand-written methods, properties and functions reach `weft.tensor.overrides` without plain tensors paying for it.
+
+Ops come by the dispatcher, which sees every call that is not plain. Hand-written functions have no such place, and a check in each
+would cost every user. One idea: the check exists only where somebody can override.
+
+# Note [Shims]
+Subclasses: when a class derives from Tensor, the attributes it inherits from Tensor are put into it once more, wrapped to offer the
+call first. `MyTensor.size` then differs from `Tensor.size`; what the override receives is `Tensor.size`.
+
+Modes: while some function mode is active, the functions themselves run other code: `f.__code__` is replaced by that of
+
+    def shim(*args, **kwargs):
+        handler = <constant>
+        return handler(args, kwargs)
+
+and put back when the last mode is left, so that `f` stays the same object and `func is Tensor.size` holds within a mode too. The
+handler asks the modes of its own context, so other threads see no difference.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import wraps
+from types import CodeType, FunctionType
+from typing import Any
+
+from weft.tensor.base import PUBLIC, Parameter, Tensor
+from weft.tensor.overrides import disabled_torch_function, intercept_call
+
+IGNORED = frozenset(
+    "__class__ __delattr__ __delitem__ __dir__ __getattribute__ __getattr__ __hash__ __init__ __init_subclass__ __iter__ __new__ "
+    "__setattr__ __subclasshook__ __torch_function__ as_subclass _make_subclass bump shared_cell".split()
+)
+"""Attributes of Tensor that cannot be overridden, as in PyTorch; and our own helpers."""
+OFFERED_PRIVATE = frozenset({"_base", "_version", "_is_view", "_backward_hooks"})
+NOT_OFFERED = frozenset(
+    "from_numpy from_dlpack frombuffer is_tensor is_storage get_default_dtype set_default_dtype set_default_device "
+    "get_default_device manual_seed seed initial_seed get_rng_state set_rng_state set_printoptions get_printoptions "
+    "is_grad_enabled is_inference_mode_enabled set_grad_enabled set_num_threads get_num_threads promote_types can_cast "
+    "typename save load compile broadcast_shapes is_autocast_enabled use_deterministic_algorithms "
+    "are_deterministic_algorithms_enabled".split()
+)
+"""Public functions that take or make no tensor of the user's: modes do not see them, as in PyTorch."""
+FURTHER: list[FunctionType] = []
+"""Functions of layers above that modes shall see."""
+
+
+def attributes() -> dict[str, Any]:
+    """The hand-written methods and properties of Tensor that can be overridden."""
+    found: dict[str, Any] = {}
+    for name, value in Tensor.__dict__.items():
+        private = name.startswith("_") and not name.endswith("__") and name not in OFFERED_PRIVATE
+        if name in IGNORED or private:
+            continue
+        if isinstance(value, property) or (isinstance(value, FunctionType) and not hasattr(value, "op")):
+            found[name] = value
+    return found
+
+
+def functions() -> dict[str, FunctionType]:
+    """The hand-written public functions that modes see, by qualified name."""
+    found = {
+        name: value
+        for name, value in PUBLIC.items()
+        if isinstance(value, FunctionType) and name not in NOT_OFFERED
+    }
+    return found | {f"{f.__module__.removeprefix('weft.').split('.')[0]}.{f.__name__}": f for f in FURTHER}
+
+
+# -- subclasses -------------------------------------------------------------------------------------------------------
+_SHIMS: dict[Any, Any] = {}
+
+
+def equip(cls: type[Tensor]) -> None:
+    """Puts shims into a new subclass, unless it wants no overriding or defines the attribute itself."""
+    if getattr(cls, "__torch_function__", None) is disabled_torch_function or issubclass(cls, Parameter):
+        return
+    for name, value in attributes().items():
+        owner = next(base for base in cls.__mro__ if name in base.__dict__)
+        if owner is Tensor:
+            if value not in _SHIMS:
+                _SHIMS[value] = property_shim(value) if isinstance(value, property) else method_shim(value)
+            setattr(cls, name, _SHIMS[value])
+
+
+def method_shim(plain: FunctionType) -> Callable[..., Any]:
+    @wraps(plain)
+    def shim(*args: Any, **kwargs: Any) -> Any:
+        handled, result = intercept_call(plain, args, kwargs)
+        return result if handled else plain(*args, **kwargs)
+
+    return shim
+
+
+def property_shim(plain: property) -> property:
+    def bind(function: Any, accessor: Any) -> Any:
+        if function is None:
+            return None
+
+        def shim(*args: Any) -> Any:
+            handled, result = intercept_call(accessor, args, {})
+            return result if handled else accessor(*args)
+
+        return shim
+
+    return property(
+        bind(plain.fget, plain.__get__),
+        bind(plain.fset, plain.__set__),
+        bind(plain.fdel, plain.__delete__),
+        plain.__doc__,
+    )
+
+
+# -- modes ------------------------------------------------------------------------------------------------------------
+class Swap:
+    """One function, its own code and the code it runs while a mode is active."""
+
+    __slots__ = ("function", "code", "shim")
+
+    def __init__(self, function: FunctionType, public: Callable[..., Any]) -> None:
+        code = function.__code__
+        plain = FunctionType(
+            code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        )
+        plain.__kwdefaults__ = function.__kwdefaults__
+
+        def handler(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            handled, result = intercept_call(public, args, kwargs)
+            return result if handled else plain(*args, **kwargs)
+
+        self.function, self.code, self.shim = function, code, shim_code(code, handler)
+
+
+_MARK = "weft.tensor.shims: the handler stands here"
+
+
+def shim_code(code: CodeType, handler: Callable[..., Any]) -> CodeType:
+    """Code that calls the handler, fit for a function with the free variables of `code`."""
+    names = ", ".join(code.co_freevars)
+    text = (
+        f"def outer({names}):\n    def shim(*args, **kwargs):\n        if 0: ({names})\n"
+        f"        handler = {_MARK!r}\n        return handler(args, kwargs)\n"
+    )
+    outer = next(c for c in compile(text, code.co_filename, "exec").co_consts if isinstance(c, CodeType))
+    shim = next(c for c in outer.co_consts if isinstance(c, CodeType))
+    constants = tuple(handler if c == _MARK else c for c in shim.co_consts)
+    return shim.replace(co_consts=constants, co_name=code.co_name, co_qualname=code.co_qualname)
+
+
+def _swaps() -> Iterator[Swap]:
+    seen: set[int] = set()
+    pairs: list[tuple[Any, Any]] = [(f, f) for f in functions().values()]
+    for value in attributes().values():
+        if isinstance(value, property):
+            pairs += [
+                (value.fget, value.__get__),
+                (value.fset, value.__set__),
+                (value.fdel, value.__delete__),
+            ]
+        else:
+            pairs.append((value, value))
+    for function, public in pairs:
+        if isinstance(function, FunctionType) and not hasattr(function, "op") and id(function) not in seen:
+            seen.add(id(function))
+            yield Swap(function, public)
+
+
+_SWAPS: list[Swap] = []
+_lock = threading.Lock()
+_active = 0
+
+
+def activate() -> None:
+    """A function mode was entered."""
+    global _active
+    with _lock:
+        _active += 1
+        if _active == 1:
+            if not _SWAPS:
+                _SWAPS.extend(_swaps())
+            for swap in _SWAPS:
+                swap.function.__code__ = swap.shim
+
+
+def deactivate() -> None:
+    """A function mode was left."""
+    global _active
+    with _lock:
+        _active -= 1
+        if _active == 0:
+            for swap in _SWAPS:
+                swap.function.__code__ = swap.code

@@ -1,0 +1,97 @@
+"""Subclasses of Tensor: how one is made from data or from another tensor, and what a new class is given.
+
+Attaches `__new__`, `as_subclass`, `_make_subclass` and `__init_subclass__` to Tensor. One idea: `object.__new__` stays the way the
+library makes tensors; `Tensor.__new__` serves users' calls only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.core.device import as_device
+from weft.core.dtypes import get_default_dtype
+from weft.core.types import Size, TensorType
+from weft.ops.families import view
+from weft.tensor.base import Tensor, fresh, method
+from weft.tensor.creation import build
+from weft.tensor.dispatch import dispatch
+from weft.tensor.meta import meta_array
+from weft.tensor.overrides import retyped
+from weft.tensor.shims import equip
+from weft.tensor.views import attach_alias
+
+NOT_A_TENSOR = (
+    "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class inherits "
+    "from Tensor."
+)
+FORMS = (
+    "new() received an invalid combination of arguments - got ({got}), but expected one of:\n"
+    " * (*, weft.device device = None)\n"
+    " * (Tensor other)\n"
+    " * (tuple of ints size, *, weft.device device = None)\n"
+    " * (object data, *, weft.device device = None)\n"
+)
+
+alias = view(
+    "alias", lambda x: x[...], lambda x: x, "input: Tensor", vjp=lambda g: g, method=False, function=False
+)
+
+
+@method
+def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
+    """A view of this tensor as an instance of `cls`; gradients flow through it."""
+    check_class(cls)
+    return retyped(dispatch(alias, (self,)), cls)
+
+
+def make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
+    """A leaf of class `cls` on the memory of `data`."""
+    check_class(cls)
+    if not isinstance(data, Tensor):
+        raise TypeError(
+            f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}"
+        )
+    made = retyped(attach_alias(data), cls)
+    if require_grad:
+        made.requires_grad_()
+    return made
+
+
+def check_class(cls: Any) -> None:
+    if not isinstance(cls, type):
+        raise TypeError(f"cls must be a type (got {type(cls).__name__})")
+    if not issubclass(cls, Tensor):
+        raise TypeError(NOT_A_TENSOR)
+
+
+def construct(cls: type[Tensor], *args: Any, device: Any = None) -> Any:
+    """`Tensor(sizes)`, `Tensor(data)`, `Tensor(other)`: the default dtype, or the other tensor's memory."""
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return as_subclass(args[0], cls)
+    if len(args) == 1 and not isinstance(args[0], (int, Size)):
+        data = args[0]
+        if isinstance(data, (float, complex)):
+            raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
+        return retyped(build(data, get_default_dtype(), device), cls)
+    sizes = args[0] if len(args) == 1 and isinstance(args[0], Size) else args or (0,)
+    if not all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
+        raise TypeError(FORMS.format(got=", ".join(type(value).__name__ for value in args)))
+    negative = next((size for size in sizes if size < 0), None)
+    if negative is not None:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {negative}: {list(sizes)}")
+    kind = get_default_dtype()
+    if as_device(device).type == "meta":
+        return retyped(fresh(meta_array(TensorType(tuple(sizes), kind))), cls)
+    return retyped(fresh(np.empty(tuple(sizes), kind.numpy)), cls)
+
+
+def _init_subclass(cls: type[Tensor], **keywords: Any) -> None:
+    super(Tensor, cls).__init_subclass__(**keywords)
+    equip(cls)
+
+
+Tensor.__new__ = construct  # type: ignore[method-assign, assignment]
+Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[attr-defined]
+Tensor.__init_subclass__ = classmethod(_init_subclass)  # type: ignore[assignment]
