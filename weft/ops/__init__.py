@@ -22,6 +22,7 @@ from weft.ops import (  # noqa: F401
     replay,
     scan,
     shape,
+    slicing,
     sorting,
     special,
     view,

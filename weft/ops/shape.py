@@ -1,1 +1,519 @@
-"""Joining and splitting: cat, stack, split, chunk, tile, repeat, flip, roll."""
+"""Joining, repeating and rearranging: ops that move elements into new memory by position alone.
+
+One idea: each gradient is the transposed movement, written in the same few ops (cat and split, flip and flip, roll and roll back).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.arrays import Array, namespace
+from weft.core.dtypes import promote_types
+from weft.core.types import TensorType, contiguous_format
+from weft.ops.families import composite, index
+from weft.ops.record import common_device, ops, type_of
+from weft.ops.samples import Maker, Sample
+from weft.ops.slicing import diagonal, slice_, unbind
+from weft.ops.view import (
+    as_sizes,
+    expand,
+    like,
+    movedim,
+    reshape,
+    transpose,
+    unsqueeze,
+    view,
+    wrap_dim,
+    wrap_dims,
+)
+
+ndarray = np.ndarray
+
+
+# -- cat and stack ----------------------------------------------------------------------------------------------------
+def _skipped(shape: tuple[int, ...]) -> bool:
+    """PyTorch lets empty vectors join anything."""
+    return shape == (0,)
+
+
+def joined_dtype(types: Any) -> Any:
+    kind = types[0].dtype
+    for other in types[1:]:
+        kind = promote_types(kind, other.dtype)
+    return kind
+
+
+def _cat_rule(tensors: Any, dim: int) -> TensorType:
+    if not tensors:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    for position, x in enumerate(tensors):
+        if not x.shape:
+            raise RuntimeError(f"zero-dimensional tensor (at position {position}) cannot be concatenated")
+    kind = joined_dtype(tensors)
+    device = common_device(list(tensors))
+    parts = [(i, x) for i, x in enumerate(tensors) if not _skipped(x.shape)]
+    if not parts:
+        return TensorType((0,), kind, device) if wrap_dim(dim, 1) == 0 else tensors[0]
+    first = parts[0][1]
+    place = wrap_dim(dim, first.ndim)
+    total = 0
+    for position, x in parts:
+        if x.ndim != first.ndim:
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {x.ndim}")
+        for i, (have, want) in enumerate(zip(x.shape, first.shape, strict=True)):
+            if have != want and i != place:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {place}. Expected size {want} but got size {have} for "
+                    f"tensor number {position} in the list."
+                )
+        total += x.shape[place]
+    return TensorType((*first.shape[:place], total, *first.shape[place + 1 :]), kind, device)
+
+
+def _cat(tensors: Any, dim: int) -> Array:
+    parts = [x for x in tensors if not _skipped(x.shape)] or tensors[:1]
+    first = tensors[0].dtype
+    if all(x.dtype is first for x in tensors):
+        return namespace(*tensors).concatenate(parts, dim)
+    kind = joined_dtype([type_of(x) for x in tensors]).numpy
+    return namespace(*tensors).concatenate([x.astype(kind, copy=False) for x in parts], dim)
+
+
+def _cat_vjp(g: Any, _out: Any, _tensors: Any, dim: int) -> list[Any]:
+    place = wrap_dim(dim, g.ndim)
+    gradients: list[Any] = []
+    start = 0
+    for x in _tensors:
+        if _skipped(x.shape) and g.ndim != 1:
+            gradients.append(ops.new_zeros(g, (0,)))
+            continue
+        gradients.append(slice_(g, place, start, start + x.shape[place], 1))
+        start += x.shape[place]
+    return gradients
+
+
+def _cat_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample([make(2, 3), make(1, 3)])
+    yield Sample([make(2, 3), make(2, 1), make(2, 0)], -1)
+    yield Sample([make(2, 3), make(0)])
+    yield Sample([make(3)])
+    yield Sample([make(3, 2).T, make(2, 3)], 1)
+
+
+cat = index(
+    "cat", _cat, _cat_rule, "tensors: Tensors, dim: Dim = 0", vjp=_cat_vjp, aliases=("concat", "concatenate"), method=False,
+    out=True, amp="widest", samples=_cat_samples,
+)  # fmt: skip
+
+
+def _stack_rule(tensors: Any, dim: int) -> TensorType:
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    first = tensors[0]
+    place = wrap_dim(dim, first.ndim + 1)
+    for position, x in enumerate(tensors[1:], 1):
+        if x.shape != first.shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 and {list(x.shape)} at "
+                f"entry {position}"
+            )
+    shape = (*first.shape[:place], len(tensors), *first.shape[place:])
+    return TensorType(shape, joined_dtype(tensors), common_device(list(tensors)))
+
+
+def _stack(tensors: Any, dim: int) -> Array:
+    kind = joined_dtype([type_of(x) for x in tensors]).numpy
+    return namespace(*tensors).stack([x.astype(kind, copy=False) for x in tensors], dim)
+
+
+stack = index(
+    "stack", _stack, _stack_rule, "tensors: Tensors, dim: Dim = 0", vjp=lambda g, _out, _tensors, dim: list(unbind(g, dim)),
+    method=False, out=True, amp="widest",
+    samples=lambda make: iter([Sample([make(2, 3), make(2, 3)]), Sample([make(2), make(2)], -1), Sample([make(), make()])]),
+)  # fmt: skip
+
+
+def _at_least(x: Any, rank: int) -> Any:
+    """Leading dimensions of size one until there are `rank`."""
+    shape = type_of(x).shape
+    return x if len(shape) >= rank else view(x, (1,) * (rank - len(shape)) + tuple(shape))
+
+
+@composite(
+    "tensors: Tensors", method=False, out=True,
+    samples=lambda make: iter([Sample([make(2, 3), make(2, 1)]), Sample([make(2), make(3)]), Sample([make(), make(1)])]),
+)  # fmt: skip
+def hstack(tensors: Any) -> Any:
+    """Joined along the second dimension (the first, for vectors)."""
+    if not tensors:
+        raise RuntimeError("hstack expects a non-empty TensorList")
+    parts = [_at_least(x, 1) for x in tensors]
+    return cat(parts, 0 if type_of(parts[0]).ndim == 1 else 1)
+
+
+@composite(
+    "tensors: Tensors", method=False, out=True, aliases=("row_stack",),
+    samples=lambda make: iter([Sample([make(2, 3), make(1, 3)]), Sample([make(2), make(2)]), Sample([make(), make(1)])]),
+)  # fmt: skip
+def vstack(tensors: Any) -> Any:
+    """Joined along the first dimension, vectors as rows."""
+    if not tensors:
+        raise RuntimeError("vstack expects a non-empty TensorList")
+    return cat([_at_least(x, 2) for x in tensors], 0)
+
+
+@composite(
+    "tensors: Tensors", method=False, out=True,
+    samples=lambda make: iter([Sample([make(2, 3, 1), make(2, 3, 2)]), Sample([make(2), make(2)])]),
+)  # fmt: skip
+def dstack(tensors: Any) -> Any:
+    """Joined along the third dimension."""
+    if not tensors:
+        raise RuntimeError("dstack expects a non-empty TensorList")
+    deep = [unsqueeze(_at_least(x, 2), 2) if type_of(x).ndim < 3 else x for x in tensors]
+    return cat(deep, 2)
+
+
+@composite(
+    "tensors: Tensors", method=False, out=True,
+    samples=lambda make: iter([Sample([make(2), make(2, 3)]), Sample([make(), make(1)])]),
+)  # fmt: skip
+def column_stack(tensors: Any) -> Any:
+    """Joined along the second dimension, vectors as columns."""
+    if not tensors:
+        raise RuntimeError("column_stack expects a non-empty TensorList")
+    columns = [reshape(x, (type_of(x).numel(), 1)) if type_of(x).ndim < 2 else x for x in tensors]
+    return cat(columns, 1)
+
+
+# -- repeats ----------------------------------------------------------------------------------------------------------
+def _repeat_rule(x: TensorType, repeats: Any) -> TensorType:
+    repeats = as_sizes(repeats)
+    lead = len(repeats) - x.ndim
+    if lead < 0:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    shape = [n * times for n, times in zip((1,) * lead + x.shape, repeats, strict=True)]
+    for n in shape:
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {shape}")
+    return like(x, shape)
+
+
+def _repeat_vjp(g: Any, _out: Any, _x: TensorType, repeats: Any) -> Any:
+    """Sums over the copies: each dimension as (copies, size)."""
+    repeats = as_sizes(repeats)
+    if 0 in repeats:
+        return ops.new_zeros(g, _x.shape)
+    shape = (1,) * (len(repeats) - _x.ndim) + _x.shape
+    pairs = [n for pair in zip(repeats, shape, strict=True) for n in pair]
+    if not pairs:
+        return g
+    return reshape(ops.sum(reshape(g, pairs), tuple(range(0, len(pairs), 2))), _x.shape)
+
+
+def _repeat_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), 2, 1)
+    yield Sample(make(2, 3), (2, 1, 3))
+    yield Sample(make(2, 3), (0, 2))
+    yield Sample(make(), (2,))
+    yield Sample(make(), ())
+
+
+repeat = index(
+    "repeat", lambda x, repeats: namespace(x).tile(x, as_sizes(repeats)), _repeat_rule, "input: Tensor, *repeats: Shape", function=False,
+    vjp=_repeat_vjp, samples=_repeat_samples,
+    batch=lambda _op, _size, args, dims: (_batched_repeat(movedim(args[0], dims[0], 0), tuple(args[1])), 0),
+)  # fmt: skip
+
+
+def _batched_repeat(x: Any, repeats: tuple[int, ...]) -> Any:
+    """Size-one dimensions behind the batch's make room for leading repeats."""
+    shape = type_of(x).shape
+    lead = len(repeats) - (len(shape) - 1)
+    return repeat(reshape(x, (shape[0], *(1,) * max(lead, 0), *shape[1:])), (1, *repeats))
+
+
+@composite(
+    "input: Tensor, *dims: Any",
+    samples=lambda make: iter([Sample(make(2, 3), 2), Sample(make(2, 3), (2, 1, 2)), Sample(make(), (2,))]),
+)
+def tile(input: Any, dims: Any) -> Any:
+    """As repeat; missing leading repeats count as 1."""
+    dims = as_sizes(dims)
+    return repeat(input, (1,) * (type_of(input).ndim - len(dims)) + dims)
+
+
+def _repeat_counts(repeats: Array) -> Array:
+    if repeats.size and repeats.min() < 0:
+        raise RuntimeError("repeats can not be negative")
+    return namespace(repeats).repeat(namespace(repeats).arange(repeats.size, dtype=repeats.dtype), repeats)
+
+
+def _counts_rule(repeats: TensorType) -> TensorType:
+    if repeats.ndim != 1:
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    if repeats.dtype.name not in ("int32", "int64"):
+        raise NotImplementedError(f'"repeat_interleave_cpu" not implemented for \'{repeats.dtype.scalar_name}\'')
+    return TensorType((-1,), repeats.dtype, repeats.device)
+
+
+_repeat_positions = index(
+    "_repeat_positions", _repeat_counts, _counts_rule, "repeats: Tensor", method=False, function=False,
+)  # fmt: skip
+
+
+def _interleave_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), 2)
+    yield Sample(make(2, 3), 3, 1)
+    yield Sample(make(2, 3), np.array([2, 0]), 0)
+    yield Sample(make(2, 3), np.array([2]), -1)
+
+
+@composite("input: Tensor, repeats: Any = None, dim: Any = None, *, output_size: Any = None", samples=_interleave_samples)
+def repeat_interleave(input: Any, repeats: Any, dim: int | None, output_size: int | None) -> Any:
+    """Each item repeated in place: by one number, or each by its own."""
+    if repeats is None:
+        return _repeat_positions(input)
+    if dim is None:
+        input, dim = flat(input), 0
+    kind = type_of(input)
+    place = wrap_dim(dim, kind.ndim)
+    if isinstance(repeats, (int, np.integer)):
+        if repeats < 0:
+            raise RuntimeError("Repeats must be non-negative")
+        if not kind.shape:
+            input, kind = reshape(input, (1,)), like(kind, (1,))
+        shape = kind.shape
+        spread = expand(unsqueeze(input, place + 1), (*shape[: place + 1], int(repeats), *shape[place + 1 :]))
+        copied = ops.clone(spread, memory_format=contiguous_format)
+        return view(copied, (*shape[:place], shape[place] * int(repeats), *shape[place + 1 :]))
+    counts = type_of(repeats)
+    size = kind.shape[place] if kind.shape else 1
+    if counts.ndim > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    if counts.ndim == 0 or counts.shape[0] == 1:
+        repeats = expand(reshape(repeats, (1,)), (size,))
+    elif counts.shape[0] != size:
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {counts.shape[0]} and "
+            f"input.size({place}) = {size}"
+        )
+    return ops.index_select(input, place, _repeat_positions(repeats))
+
+
+def flat(x: Any) -> Any:
+    return reshape(x, (-1,)) if type_of(x).numel() else reshape(x, (0,))
+
+
+# -- reversals and rotations ------------------------------------------------------------------------------------------
+def _flip_rule(x: TensorType, dims: Any) -> TensorType:
+    wrap_dims(dims, x.ndim)
+    return x
+
+
+def _flip(x: Array, dims: Any) -> Array:
+    if not x.ndim:
+        return x.copy()
+    return namespace(x).flip(x, wrap_dims(dims, x.ndim)).copy()
+
+
+flip = index(
+    "flip", _flip, _flip_rule, "input: Tensor, *dims: Dims", vjp=lambda g, _out, _x, dims: flip(g, dims),
+    samples=lambda make: iter([Sample(make(2, 3), 0), Sample(make(2, 3), (0, -1)), Sample(make(2, 3), ()), Sample(make(), (0,))]),
+)  # fmt: skip
+
+
+@composite("input: Tensor", samples=lambda make: iter([Sample(make(2, 3))]))
+def fliplr(input: Any) -> Any:
+    if type_of(input).ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip(input, (1,))
+
+
+@composite("input: Tensor", samples=lambda make: iter([Sample(make(2, 3)), Sample(make(3))]))
+def flipud(input: Any) -> Any:
+    if type_of(input).ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip(input, (0,))
+
+
+def _pair(shifts: Any, dims: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    shifts = (shifts,) if isinstance(shifts, int) else as_sizes(shifts)
+    dims = (dims,) if isinstance(dims, int) else as_sizes(dims or ())
+    return shifts, dims
+
+
+def _roll_rule(x: TensorType, shifts: Any, dims: Any) -> TensorType:
+    shifts, dims = _pair(shifts, dims)
+    if not shifts:
+        raise RuntimeError("`shifts` required")
+    if len(shifts) != len(dims) and (dims or len(shifts) != 1):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    if x.ndim or dims:
+        for d in dims:
+            wrap_dim(d, x.ndim)
+    return x
+
+
+def _roll(x: Array, shifts: Any, dims: Any) -> Array:
+    shifts, dims = _pair(shifts, dims)
+    if not x.size:
+        return x.copy()
+    return namespace(x).roll(x, shifts if dims else shifts[0], dims or None)
+
+
+def _back(shifts: Any) -> Any:
+    return -shifts if isinstance(shifts, int) else tuple(-n for n in shifts)
+
+
+def _roll_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), 1)
+    yield Sample(make(2, 3), 1, 0)
+    yield Sample(make(2, 3), (1, -2), (0, 1))
+    yield Sample(make(0, 3), 1, 1)
+
+
+roll = index(
+    "roll", _roll, _roll_rule, "input: Tensor, shifts: Any, dims: Dims = ()", samples=_roll_samples,
+    vjp=lambda g, _out, _x, shifts, dims: roll(g, _back(shifts), dims),
+)  # fmt: skip
+
+
+@composite(
+    "input: Tensor, k: int = 1, dims: Any = (0, 1)",
+    samples=lambda make: iter([Sample(make(2, 3)), Sample(make(2, 3), 2), Sample(make(2, 3, 4), -1, (1, 2))]),
+)
+def rot90(input: Any, k: int, dims: Any) -> Any:
+    """Rotated by quarter turns in the plane of two dimensions."""
+    first, second = dims
+    k %= 4
+    if k == 0:
+        return ops.clone(input)
+    if k == 2:
+        return flip(input, (first, second))
+    return transpose(flip(input, (second,)), first, second) if k == 1 else flip(transpose(input, first, second), (second,))
+
+
+# -- grids ------------------------------------------------------------------------------------------------------------
+@composite("*tensors: Tensors, indexing: Any = None", method=False)
+def meshgrid(tensors: Any, indexing: str | None) -> Any:
+    """Coordinate grids from vectors, as views."""
+    if not tensors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    types = [type_of(x) for x in tensors]
+    for kind in types:
+        if kind.ndim > 1:
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {kind.ndim}D")
+        if kind.dtype is not types[0].dtype:
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+    if indexing is None:
+        warnings.warn(
+            "weft.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", UserWarning, stacklevel=3
+        )
+        indexing = "ij"
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    swap = indexing == "xy" and len(tensors) > 1
+    order = [1, 0, *range(2, len(tensors))] if swap else list(range(len(tensors)))
+    items = [tensors[i] for i in order]
+    shape = tuple(type_of(x).numel() for x in items)
+    rank = len(items)
+    grids = [expand(view(x, (1,) * i + (shape[i],) + (1,) * (rank - 1 - i)), shape) for i, x in enumerate(items)]
+    return tuple(grids[i] for i in order)  # swapping is its own inverse
+
+
+# -- triangles and diagonals ------------------------------------------------------------------------------------------
+def _triangle_rule(name: str) -> Any:
+    def rule(x: TensorType, diagonal: int) -> TensorType:
+        if x.ndim < 2:
+            raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+        return x
+
+    return rule
+
+
+def _triangle_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(3, 4))
+    yield Sample(make(3, 4), 1)
+    yield Sample(make(2, 3, 3), -1)
+    yield Sample(make(0, 3))
+
+
+tril = index(
+    "tril", lambda x, k: namespace(x).tril(x, k), _triangle_rule("tril"), "input: Tensor, diagonal: int = 0", inplace=True, out=True,
+    vjp=lambda g, _out, _x, k: tril(g, k), samples=_triangle_samples,
+)  # fmt: skip
+triu = index(
+    "triu", lambda x, k: namespace(x).triu(x, k), _triangle_rule("triu"), "input: Tensor, diagonal: int = 0", inplace=True, out=True,
+    vjp=lambda g, _out, _x, k: triu(g, k), samples=_triangle_samples,
+)  # fmt: skip
+
+
+def _diag_embed_rule(x: TensorType, offset: int, dim1: int, dim2: int) -> TensorType:
+    rank = x.ndim + 1
+    first, second = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    if not x.shape:
+        raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got -2)")
+    shape = list(x.shape[:-1])
+    size = x.shape[-1] + abs(offset)
+    for place in sorted((first, second)):
+        shape.insert(place, size)
+    return like(x, shape)
+
+
+def _diag_embed(x: Array, offset: int, dim1: int, dim2: int) -> Array:
+    shape = _diag_embed_rule(TensorType(x.shape, dtypes.float32), offset, dim1, dim2).shape
+    result = namespace(x).zeros(shape, x.dtype)
+    diagonal(result, offset, dim1 % len(shape), dim2 % len(shape))[...] = x
+    return result
+
+
+def _diag_embed_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3))
+    yield Sample(make(3), 1)
+    yield Sample(make(2, 3), -1, 0, 2)
+
+
+diag_embed = index(
+    "diag_embed", _diag_embed, _diag_embed_rule, "input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1",
+    vjp=lambda g, _out, _x, offset, dim1, dim2: diagonal(g, offset, dim1, dim2), samples=_diag_embed_samples,
+    batch=lambda _op, _size, args, dims: (
+        diag_embed(movedim(args[0], dims[0], 0), args[1], *(d + 1 if d >= 0 else d for d in args[2:])), 0
+    ),
+)  # fmt: skip
+
+
+_diagonal_copy = index(
+    "_diagonal_copy", lambda x, offset: diagonal(x, offset, 0, 1).copy(), lambda x, offset: diagonal(x, offset, 0, 1),
+    "input: Tensor, offset: int = 0", vjp=lambda g, _out, _x, offset: _diagonal_back(g, _x.shape, offset),
+    method=False, function=False, node="DiagonalBackward0_copy",
+    samples=lambda make: iter([Sample(make(3, 4)), Sample(make(3, 4), -1)]),
+)  # fmt: skip
+
+
+def _diagonal_back(g: Any, shape: tuple[int, ...], offset: int) -> Any:
+    return ops.embed(g, shape, ((diagonal, (offset, 0, 1), None),))
+
+
+@composite(
+    "input: Tensor, diagonal: int = 0", out=True,
+    samples=lambda make: iter([Sample(make(3)), Sample(make(3), -1), Sample(make(3, 4)), Sample(make(3, 4), 1)]),
+)
+def diag(input: Any, diagonal: int) -> Any:
+    """A square matrix with this diagonal; or, of a matrix, a diagonal."""
+    rank = type_of(input).ndim
+    if rank not in (1, 2):
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {rank}D")
+    return diag_embed(input, diagonal) if rank == 1 else _diagonal_copy(input, diagonal)
+
+
+@composite("input: Tensor, offset: int = 0", samples=lambda make: iter([Sample(make(2, 2)), Sample(make(3), 1)]))
+def diagflat(input: Any, offset: int) -> Any:
+    return diag_embed(flat(input), offset)
