@@ -43,6 +43,11 @@ class dtype:
     def is_complex(self) -> bool:
         return self.category == COMPLEX
 
+    @property
+    def cpp_name(self) -> str:
+        """The name that PyTorch's messages about matrix products and `out=` use."""
+        return CPP_NAMES[self.name]
+
     def to_real(self) -> dtype:
         return {complex64: float32, complex128: float64}.get(self, self)
 
@@ -75,6 +80,11 @@ float64 = dtype("float64", "f64", "Double", np.float64, FLOAT, ("double",))
 complex64 = dtype("complex64", "c64", "ComplexFloat", np.complex64, COMPLEX, ("cfloat",))
 complex128 = dtype("complex128", "c128", "ComplexDouble", np.complex128, COMPLEX, ("cdouble",))
 
+CPP_NAMES: Final = {
+    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long int",
+    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
 ALL: Final = (
     bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
 )  # fmt: skip

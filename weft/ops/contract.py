@@ -23,13 +23,6 @@ from weft.ops.samples import Maker, Sample
 
 ndarray = np.ndarray
 
-CPP_NAMES = {
-    dtypes.bool_: "bool", dtypes.uint8: "unsigned char", dtypes.int8: "signed char", dtypes.int16: "short",
-    dtypes.int32: "int", dtypes.int64: "long int", dtypes.float16: "c10::Half", dtypes.bfloat16: "c10::BFloat16",
-    dtypes.float32: "float", dtypes.float64: "double", dtypes.complex64: "c10::complex<float>",
-    dtypes.complex128: "c10::complex<double>",
-}  # fmt: skip
-"""The names by which PyTorch's messages about products call the dtypes."""
 HALF_CHARS = dtypes.float16.numpy.char + dtypes.bfloat16.numpy.char
 PLAIN_CHARS = frozenset("fdFD")  # what BLAS takes as it is
 EXACT = 2**53  # whole numbers up to here are exact in float64
@@ -184,7 +177,7 @@ def mm_type(x: TensorType, y: TensorType) -> TensorType:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({_sizes(x)} and {_sizes(y)})")
     if x.dtype is not y.dtype:
         raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {CPP_NAMES[x.dtype]} != {CPP_NAMES[y.dtype]}"
+            f"expected m1 and m2 to have the same dtype, but got: {x.dtype.cpp_name} != {y.dtype.cpp_name}"
         )
     if x.dtype is dtypes.bool_:
         raise unsupported("addmm_impl_cpu_", x.dtype)
@@ -291,7 +284,7 @@ def _add_type(total: TensorType, result: TensorType) -> TensorType:
 def _baddbmm_type(total: TensorType, x: TensorType, y: TensorType, _beta: Any, _alpha: Any) -> TensorType:
     result = bmm_type(x, y, "baddbmm")
     if total.dtype is not x.dtype:
-        names = [CPP_NAMES[t.dtype] for t in (total, x, y)]
+        names = [t.dtype.cpp_name for t in (total, x, y)]
         raise RuntimeError(f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: {names[2]}")
     return _add_type(total, result)
 
@@ -535,6 +528,7 @@ def _linear_samples(make: Maker) -> Iterator[Sample]:
 matmul = contract(
     "matmul", product, matmul_type, "input: Tensor, other: Tensor", trusted=True, amp="lower", node="MmBackward0",
     aliases=("linalg.matmul",), batch=_batch_two,
+    out="exact",
     vjp=(lambda g, _out, _x, y: _left_gradient(g, _x, y), lambda g, _out, x, _y: _right_gradient(g, x, _y)),
     samples=_pairs(
         ((2, 3), (3, 4)), ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 2, 3), (3,)), ((3,), (2, 3, 4)),
@@ -543,27 +537,32 @@ matmul = contract(
 )  # fmt: skip
 mm = contract(
     "mm", _mm, mm_type, "input: Tensor, mat2: Tensor", trusted=True, amp="lower", batch=_batch_two,
+    out="exact",
     vjp=(lambda g, _out, _x, y: multiply(g, adjoint(y)), lambda g, _out, x: multiply(adjoint(x), g)),
     samples=_pairs(((2, 3), (3, 4)), ((0, 3), (3, 2)), ((2, 0), (0, 3))),
 )  # fmt: skip
 bmm = contract(
     "bmm", _bmm, bmm_type, "input: Tensor, mat2: Tensor", trusted=True, amp="lower", batch=_batch_two,
+    out="exact",
     vjp=(lambda g, _out, _x, y: multiply(g, adjoint(y)), lambda g, _out, x: multiply(adjoint(x), g)),
     samples=_pairs(((2, 2, 3), (2, 3, 2)), ((0, 2, 3), (0, 3, 2)), ((2, 2, 0), (2, 0, 3))),
 )  # fmt: skip
 mv = contract(
     "mv", _mv, mv_type, "input: Tensor, vec: Tensor", trusted=True, batch=_batch_two,
+    out="exact",
     vjp=(lambda g, _out, _x, y: _left_gradient(g, _x, y), lambda g, _out, x: multiply(adjoint(x), g)),
     samples=_pairs(((2, 3), (3,)), ((0, 3), (3,)), ((2, 0), (0,))),
 )  # fmt: skip
 dot = contract(
     "dot", _dot, dot_type, "input: Tensor, tensor: Tensor", trusted=True, batch=_batch_two,
+    out="exact",
     vjp=(lambda g, _out, _x, y: ops.mul(g, y), lambda g, _out, x: ops.mul(g, x)),
     samples=_pairs(((3,), (3,)), ((0,), (0,))),
 )  # fmt: skip
 ADD = ", *, beta: Number = 1, alpha: Number = 1"
 addmm = contract(
     "addmm", _addmm, _addmm_type, "input: Tensor, mat1: Tensor, mat2: Tensor" + ADD, trusted=True, inplace=True, amp="lower",
+    out="exact",
     vjp=(
         lambda g, _out, _t, _x, _y, beta: scaled(reduced(g, _t.shape), beta),
         lambda g, _out, _t, _x, y, beta, alpha: scaled(multiply(g, adjoint(y)), alpha),
@@ -573,6 +572,7 @@ addmm = contract(
 )  # fmt: skip
 addmv = contract(
     "addmv", _addmv, _addmv_type, "input: Tensor, mat: Tensor, vec: Tensor" + ADD, trusted=True, inplace=True,
+    out="exact",
     vjp=(
         lambda g, _out, _t, _x, _y, beta: scaled(reduced(g, _t.shape), beta),
         lambda g, _out, _t, _x, y, beta, alpha: scaled(_left_gradient(g, _x, y), alpha),
@@ -592,6 +592,7 @@ addr = contract(
 baddbmm = contract(
     "baddbmm", _baddbmm, _baddbmm_type, "input: Tensor, batch1: Tensor, batch2: Tensor" + ADD, inplace=True, amp="lower",
     trusted=True,
+    out="exact",
     vjp=(
         lambda g, _out, _t, _x, _y, beta: scaled(reduced(g, _t.shape), beta),
         lambda g, _out, _t, _x, y, beta, alpha: scaled(multiply(g, adjoint(y)), alpha),
@@ -601,6 +602,7 @@ baddbmm = contract(
 )  # fmt: skip
 addbmm = contract(
     "addbmm", _addbmm, _addbmm_type, "input: Tensor, batch1: Tensor, batch2: Tensor" + ADD, inplace=True, amp="lower",
+    out="exact",
     vjp=(
         lambda g, _out, _t, _x, _y, beta: scaled(reduced(g, _t.shape), beta),
         lambda g, _out, _t, _x, y, beta, alpha: scaled(multiply(_addbmm_spread(g, _x, y), adjoint(y)), alpha),
@@ -610,6 +612,6 @@ addbmm = contract(
 )  # fmt: skip
 linear = contract(
     "linear", _linear, _linear_type, "input: Tensor, weight: Tensor, bias: MaybeTensor = None", namespace="nn.functional",
-    trusted=True, amp="lower", node="AddmmBackward0", vjp=(_linear_input, _linear_weight, _linear_bias),
+    trusted=True, amp="lower", node="AddmmBackward0", out="exact", vjp=(_linear_input, _linear_weight, _linear_bias),
     samples=_linear_samples, batch=_batch_linear,
 )  # fmt: skip

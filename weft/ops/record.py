@@ -110,7 +110,7 @@ class Op:
         self.method: bool = facts.pop("method", not self.namespace)
         self.function: bool = facts.pop("function", True)
         self.inplace: bool = facts.pop("inplace", False)
-        self.out: bool = facts.pop("out", False)
+        self.out: bool | str = facts.pop("out", False)  # "exact": an out= tensor must have the result's dtype
         self.node_name: str | None = facts.pop("node", None)
         self.trusted: bool = facts.pop("trusted", False)
         self.promotion: Promotion | None = facts.pop("promotion", None)

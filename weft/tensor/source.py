@@ -78,7 +78,7 @@ def face_source(op: Op, plan: Plan, name: str) -> str:
     """The function form: `name(…, out=None)`."""
     parameters = op.signature.parameters
     bound = "(" + "".join(f"{p.name}, " for p in parameters) + ")"
-    lines = [f"def {name}({parameter_list(op, with_out=op.out)}):", *_prologue(op)]
+    lines = [f"def {name}({parameter_list(op, with_out=bool(op.out))}):", *_prologue(op)]
     if op.out:
         lines += ["    if out is not None:", f"        return dispatch_out(OP, {bound}, out)"]
     if op.kind is Kind.COMPOSITE:
