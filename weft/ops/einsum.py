@@ -356,7 +356,7 @@ def _tensordot_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 0), make(0, 3), dims=1)
 
 
-@composite("a: Tensor, b: Tensor, dims: Any = 2", method=False, out=True, samples=_tensordot_samples)
+@composite("a: Tensor, b: Tensor, dims: Any = 2", method=False, out="exact", samples=_tensordot_samples)
 def tensordot(a: Any, b: Any, dims: Any) -> Any:
     """Sums products over pairs of dimensions: the last `dims` of a with the first of b, or two lists of dimensions."""
     left, right = _contracted_dims(a, b, dims)
@@ -388,7 +388,7 @@ def tensordot(a: Any, b: Any, dims: Any) -> Any:
 
 
 @composite(
-    "input: Tensor, other: Tensor", out=True,
+    "input: Tensor, other: Tensor", out="exact",
     samples=_pairs(((2, 3), (4, 3)), ((3,), (3,)), ((), (2, 3)), ((2, 2, 3), (3,)), ((0, 3), (2, 3))),
 )  # fmt: skip
 def inner(input: Any, other: Any) -> Any:
@@ -485,10 +485,10 @@ def _cross_dim(x: TensorType, y: TensorType, dim: int) -> int:
 def _cross_type(x: TensorType, y: TensorType, dim: int) -> TensorType:
     _cross_dim(x, y, dim)
     shape = broadcast_shapes(x.shape, y.shape)
-    if x.dtype is not y.dtype:
-        raise RuntimeError(f"expected scalar type {x.dtype.scalar_name} but found {y.dtype.scalar_name}")
     if x.dtype is dtypes.bool_:
         raise unsupported("cross", x.dtype)
+    if x.dtype is not y.dtype:
+        raise RuntimeError(f"expected scalar type {x.dtype.scalar_name} but found {y.dtype.scalar_name}")
     return TensorType(shape, x.dtype, common_device([x, y]))
 
 
@@ -519,7 +519,7 @@ def _cross_samples(make: Maker) -> Iterator[Sample]:
 
 linalg_cross = contract(
     "cross", _cross, _cross_type, "input: Tensor, other: Tensor, *, dim: Dim = -1", namespace="linalg",
-    node="LinalgCrossBackward0", out=True, samples=_cross_samples, batch=_batch_cross,
+    node="LinalgCrossBackward0", out="exact", samples=_cross_samples, batch=_batch_cross,
     vjp=(
         lambda g, _out, _x, y, dim: reduced(linalg_cross(y, g, dim=dim), _x.shape),
         lambda g, _out, x, _y, dim: reduced(linalg_cross(g, x, dim=dim), _y.shape),
@@ -527,7 +527,7 @@ linalg_cross = contract(
 )  # fmt: skip
 
 
-@composite("input: Tensor, other: Tensor, dim: Any = None", out=True, samples=_cross_samples)
+@composite("input: Tensor, other: Tensor, dim: Any = None", out="exact", samples=_cross_samples)
 def cross(input: Any, other: Any, dim: int | None) -> Any:
     """The cross product of three-dimensional vectors along `dim` (the first dimension of size 3 if none is given)."""
     if dim is None:
