@@ -1,7 +1,7 @@
 """Overriding Weft's functions from outside: function modes, and questions about `__torch_function__`.
 
-The names of `torch.overrides`. Classes override calls that their instances take part in (`weft.tensor.overrides`); a
-`TorchFunctionMode` overrides every call made while it is active.
+The names of `torch.overrides`. Classes override calls that their instances take part in (see
+`weft.tensor.overrides`); a `TorchFunctionMode` overrides every call made while it is active.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ shims.FURTHER += [engine.grad, engine.backward]  # type: ignore[list-item]
 class TorchFunctionMode:
     """Takes over every call of a Weft function while it is active: `with Mode(): ...`.
 
-    Inside `__torch_function__` the mode itself is off, so calling `func` runs it (or hands it to the next mode out).
+    Inside `__torch_function__` the mode itself is off, so calling `func` runs it or hands it to the next.
     """
 
     def __torch_function__(
@@ -153,7 +153,7 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
 
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
-    """Every overridable function by where it lives: modules, `Tensor`, and each property with its accessors."""
+    """Every overridable function by where it lives: modules, `Tensor`, properties with their accessors."""
     found: dict[Any, list[Callable[..., Any]]] = {}
     for name, function in (FUNCTIONS | shims.functions()).items():
         space = name.rpartition(".")[0]
@@ -161,7 +161,7 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
     methods = {id(value): value for value in Tensor.__dict__.values() if hasattr(value, "op")}
     for value in shims.attributes().values():
         if isinstance(value, property):
-            accessors = [
+            accessors: list[Callable[..., Any]] = [
                 value.__get__,
                 *([value.__set__] if value.fset else []),
                 *([value.__delete__] if value.fdel else []),

@@ -1,13 +1,15 @@
 """Overrides: `__torch_function__` on classes and function modes, either of which may take any call over.
 
-Takes a call that is not plain and decides who handles it: `intercept` answers `(True, result)` if somebody did. One idea: every
-route (ops through the dispatcher, hand-written methods through `weft.tensor.shims`) ends in one function, `offer`.
+Takes a call that is not plain and decides who handles it: `intercept` answers `(True, result)` if somebody
+did. One idea: every route (ops by the dispatcher, hand-written functions by `weft.tensor.shims`) ends in one
+function, `offer`.
 
 # Note [What an override receives]
-`func` is the public function object: for ops the face, which is the function and the method alike (`weft.add is Tensor.add`); for
-properties the bound `__get__`, `__set__` or `__delete__` of `Tensor`'s property, as in PyTorch. A composite gives itself, and the
-ops inside it run plain once somebody called `func` under `DisableTorchFunctionSubclass`. Ops arrive with their arguments in one
-form whatever the caller wrote: positional where the signature allows it, keyword-only ones by name, defaults left out.
+`func` is the public function object: for ops the face, which is function and method alike (`weft.add is
+Tensor.add`); for properties the bound `__get__`, `__set__` or `__delete__` of `Tensor`'s property, as in
+PyTorch. A composite gives itself, and the ops inside it run plain once somebody called `func` under
+`DisableTorchFunctionSubclass`. Ops arrive with their arguments in one form whatever the caller wrote:
+positional where the signature allows it, keyword-only ones by name, defaults left out.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ def has_override(value: Any) -> bool:
 
 
 def overloaded(values: Iterable[Any]) -> list[Any]:
-    """The arguments that may take the call over, one per class: in order, but subclasses before their bases."""
+    """The arguments that may take the call over, one per class: in order, subclasses before bases."""
     found: list[Any] = []
     for value in values:
         if not has_override(value):
@@ -67,7 +69,7 @@ def offer(
     candidates: list[Any],
     functions: Any,
 ) -> Any:
-    """The protocol itself: the innermost mode first, then the classes of `candidates`; TypeError if all decline."""
+    """The protocol: the innermost mode first, then the classes of `candidates`; TypeError if all decline."""
     types = tuple(type(value) for value in candidates)
     if functions:
         token = enter(functions=functions[:-1])
@@ -101,7 +103,7 @@ def _declined(function: Callable[..., Any], types: tuple[type, ...], functions: 
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The public name of something overridable: `weft.add`, `weft.nn.functional.relu`, `weft.Tensor.shape.__get__`."""
+    """The public name of something overridable: `weft.add`, `weft.Tensor.shape.__get__`."""
     owner = getattr(function, "__self__", None)
     name = getattr(function, "__name__", repr(function))
     if isinstance(owner, property):
@@ -109,16 +111,14 @@ def name_of(function: Callable[..., Any]) -> str:
         return f"weft.Tensor.{found}.{name}"
     if hasattr(function, "op"):
         return f"{function.__module__}.{name}"
-    found = next((key for key, value in Tensor.__dict__.items() if value is function), None)
-    module = getattr(function, "__module__", "weft")
-    return (
-        f"weft.Tensor.{found}"
-        if found
-        else f"{'weft' if module.startswith('weft.tensor.') else module}.{name}"
-    )
+    method = next((key for key, value in Tensor.__dict__.items() if value is function), None)
+    if method is not None:
+        return f"weft.Tensor.{method}"
+    layer = getattr(function, "__module__", "weft").split(".")[1:2]
+    return ".".join(["weft", *(part for part in layer if part != "tensor"), name])
 
 
-# -- ops --------------------------------------------------------------------------------------------------------------
+# -- ops -----------------------------------------------------------------------------------------------------
 def call_form(op: Op, bound: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The bound arguments as a user would write them: see Note [What an override receives]."""
     positional: list[Any] = []
@@ -160,7 +160,7 @@ def intercept_function(
     mode: Any,
     out: Any = None,
 ) -> tuple[bool, Any]:
-    """As `intercept`, for a form of the op that is not its plain face. Ops that no user can name are never offered."""
+    """As `intercept`, for any form of the op. Ops that no user can name are never offered."""
     shielded, functions = (False, ()) if type(mode) is bool else (mode.shielded, mode.functions)
     public = op.function or op.method
     values = tensors if out is None else [*tensors, *(out if isinstance(out, (tuple, list)) else (out,))]
@@ -191,13 +191,13 @@ def _refuse_strangers(op: Op, bound: tuple[Any, ...]) -> None:
                 )
 
 
-# -- hand-written functions -------------------------------------------------------------------------------------------
+# -- hand-written functions ----------------------------------------------------------------------------------
 def intercept_call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[bool, Any]:
     """Offers a call that no op stands behind; looks into sequences of arguments one level deep."""
     mode = current()
-    shielded, functions = (False, ()) if type(mode) is bool else (mode.shielded, mode.functions)  # type: ignore[union-attr]
+    shielded, functions = (False, ()) if type(mode) is bool else (mode.shielded, mode.functions)
     candidates = [] if shielded else overloaded(_laid_out((*args, *kwargs.values())))
     if not candidates and not functions:
         return False, None
@@ -215,9 +215,9 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Whether a mode or the class of one of these arguments would take a call over."""
     mode = current()
     if type(mode) is not bool:
-        if mode.functions:  # type: ignore[union-attr]
+        if mode.functions:
             return True
-        if mode.shielded:  # type: ignore[union-attr]
+        if mode.shielded:
             return False
     return any(has_override(value) for value in relevant_args)
 
@@ -232,7 +232,7 @@ def handle_torch_function(
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Function], Function]:
-    """Decorator: makes a function overridable; `dispatcher`, called with its arguments, gives those that may override it."""
+    """Decorator: makes a function overridable by the arguments that `dispatcher`, called alike, picks."""
 
     def decorate(function: Function) -> Function:
         @wraps(function)
@@ -247,7 +247,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[F
     return decorate
 
 
-# -- what Tensor subclasses do by default -----------------------------------------------------------------------------
+# -- what Tensor subclasses do by default --------------------------------------------------------------------
 NO_WRAP = ("_base", "grad")
 """Properties that give a tensor as it was stored."""
 
@@ -274,8 +274,8 @@ def default_torch_function(
 
 
 def convert(result: Any, cls: type[Tensor], args: tuple[Any, ...] = ()) -> Any:
-    """Plain tensors in a result take the subclass. A tensor made by the call itself is taken over with its history; one
-    that exists beside it (an argument, a leaf) gets a view of the other class."""
+    """Plain tensors in a result take the subclass. A tensor made by the call itself is taken over with its
+    history; one that exists beside it (an argument, a leaf) gets a view of the other class."""
     if cls is Tensor:
         return result
     if isinstance(result, Tensor):
@@ -286,7 +286,7 @@ def convert(result: Any, cls: type[Tensor], args: tuple[Any, ...] = ()) -> Any:
             or (result.tracked and result.node is None)
             or any(result is a for a in args)
         )
-        return result.as_subclass(cls) if shared else retyped(result, cls)
+        return result.as_subclass(cls) if shared else retyped(result, cls)  # type: ignore[attr-defined]
     if isinstance(result, (tuple, list)) and any(isinstance(item, (Tensor, tuple, list)) for item in result):
         items = [convert(item, cls, args) for item in result]
         return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)

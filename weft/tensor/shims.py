@@ -1,20 +1,22 @@
-"""Shims: how hand-written methods, properties and functions reach `weft.tensor.overrides` without plain tensors paying for it.
+"""Shims: how hand-written methods, properties and functions can be overridden at no cost to plain tensors.
 
-Ops come by the dispatcher, which sees every call that is not plain. Hand-written functions have no such place, and a check in each
-would cost every user. One idea: the check exists only where somebody can override.
+Ops come by the dispatcher, which sees every call that is not plain. Hand-written functions have no such
+place, and a check in each would cost every user. One idea: the check exists only where somebody can override.
 
 # Note [Shims]
-Subclasses: when a class derives from Tensor, the attributes it inherits from Tensor are put into it once more, wrapped to offer the
-call first. `MyTensor.size` then differs from `Tensor.size`; what the override receives is `Tensor.size`.
+Subclasses: when a class derives from Tensor, the attributes it inherits from Tensor are put into it once
+more, wrapped to offer the call first. `MyTensor.size` then differs from `Tensor.size`; overrides receive
+`Tensor.size`.
 
-Modes: while some function mode is active, the functions themselves run other code: `f.__code__` is replaced by that of
+Modes: while a function mode is active, the functions themselves run other code: `f.__code__` is replaced by
+that of
 
     def shim(*args, **kwargs):
         handler = <constant>
         return handler(args, kwargs)
 
-and put back when the last mode is left, so that `f` stays the same object and `func is Tensor.size` holds within a mode too. The
-handler asks the modes of its own context, so other threads see no difference.
+and put back when the last mode is left, so that `f` stays the same object and `func is Tensor.size` holds
+within a mode too. The handler asks the modes of its own context, so other threads see no difference.
 """
 
 from __future__ import annotations
@@ -25,22 +27,30 @@ from functools import wraps
 from types import CodeType, FunctionType
 from typing import Any
 
-from weft.tensor.base import PUBLIC, Parameter, Tensor
+from weft.tensor.base import PUBLIC, Tensor
 from weft.tensor.overrides import disabled_torch_function, intercept_call
 
 IGNORED = frozenset(
-    "__class__ __delattr__ __delitem__ __dir__ __getattribute__ __getattr__ __hash__ __init__ __init_subclass__ __iter__ __new__ "
-    "__setattr__ __subclasshook__ __torch_function__ as_subclass _make_subclass bump shared_cell".split()
-)
+    {
+        "__class__", "__delattr__", "__delitem__", "__dir__", "__getattr__", "__getattribute__",
+        "__hash__", "__init__", "__init_subclass__", "__iter__", "__new__", "__setattr__",
+        "__subclasshook__", "__torch_function__", "_make_subclass", "as_subclass", "bump",
+        "shared_cell",
+    }
+)  # fmt: skip
 """Attributes of Tensor that cannot be overridden, as in PyTorch; and our own helpers."""
 OFFERED_PRIVATE = frozenset({"_base", "_version", "_is_view", "_backward_hooks"})
 NOT_OFFERED = frozenset(
-    "from_numpy from_dlpack frombuffer is_tensor is_storage get_default_dtype set_default_dtype set_default_device "
-    "get_default_device manual_seed seed initial_seed get_rng_state set_rng_state set_printoptions get_printoptions "
-    "is_grad_enabled is_inference_mode_enabled set_grad_enabled set_num_threads get_num_threads promote_types can_cast "
-    "typename save load compile broadcast_shapes is_autocast_enabled use_deterministic_algorithms "
-    "are_deterministic_algorithms_enabled".split()
-)
+    {
+        "are_deterministic_algorithms_enabled", "broadcast_shapes", "can_cast", "compile",
+        "from_dlpack", "from_numpy", "frombuffer", "get_default_device", "get_default_dtype",
+        "get_num_threads", "get_printoptions", "get_rng_state", "initial_seed",
+        "is_autocast_enabled", "is_grad_enabled", "is_inference_mode_enabled", "is_storage",
+        "is_tensor", "load", "manual_seed", "promote_types", "save", "seed", "set_default_device",
+        "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions",
+        "set_rng_state", "typename", "use_deterministic_algorithms",
+    }
+)  # fmt: skip
 """Public functions that take or make no tensor of the user's: modes do not see them, as in PyTorch."""
 FURTHER: list[FunctionType] = []
 """Functions of layers above that modes shall see."""
@@ -68,13 +78,13 @@ def functions() -> dict[str, FunctionType]:
     return found | {f"{f.__module__.removeprefix('weft.').split('.')[0]}.{f.__name__}": f for f in FURTHER}
 
 
-# -- subclasses -------------------------------------------------------------------------------------------------------
+# -- subclasses ----------------------------------------------------------------------------------------------
 _SHIMS: dict[Any, Any] = {}
 
 
 def equip(cls: type[Tensor]) -> None:
     """Puts shims into a new subclass, unless it wants no overriding or defines the attribute itself."""
-    if getattr(cls, "__torch_function__", None) is disabled_torch_function or issubclass(cls, Parameter):
+    if getattr(cls, "__torch_function__", None) is disabled_torch_function:
         return
     for name, value in attributes().items():
         owner = next(base for base in cls.__mro__ if name in base.__dict__)
@@ -112,7 +122,7 @@ def property_shim(plain: property) -> property:
     )
 
 
-# -- modes ------------------------------------------------------------------------------------------------------------
+# -- modes ---------------------------------------------------------------------------------------------------
 class Swap:
     """One function, its own code and the code it runs while a mode is active."""
 

@@ -1,7 +1,7 @@
 """Subclasses of Tensor: how one is made from data or from another tensor, and what a new class is given.
 
-Attaches `__new__`, `as_subclass`, `_make_subclass` and `__init_subclass__` to Tensor. One idea: `object.__new__` stays the way the
-library makes tensors; `Tensor.__new__` serves users' calls only.
+Attaches `__new__`, `as_subclass`, `_make_subclass` and `__init_subclass__` to Tensor. One idea:
+`object.__new__` stays the way the library makes tensors; `Tensor.__new__` serves users' calls only.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from weft.tensor.base import Tensor, fresh, method
 from weft.tensor.creation import build
 from weft.tensor.dispatch import dispatch
 from weft.tensor.meta import meta_array
-from weft.tensor.overrides import retyped
+from weft.tensor.overrides import DisableTorchFunction, retyped
 from weft.tensor.shims import equip
 from weft.tensor.views import attach_alias
 
 NOT_A_TENSOR = (
-    "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class inherits "
-    "from Tensor."
+    "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. "
+    "Make sure your class inherits from Tensor."
 )
 FORMS = (
     "new() received an invalid combination of arguments - got ({got}), but expected one of:\n"
@@ -43,7 +43,8 @@ alias = view(
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
     """A view of this tensor as an instance of `cls`; gradients flow through it."""
     check_class(cls)
-    return retyped(dispatch(alias, (self,)), cls)
+    with DisableTorchFunction():
+        return retyped(dispatch(alias, (self,)), cls)
 
 
 def make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
@@ -55,7 +56,8 @@ def make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -
         )
     made = retyped(attach_alias(data), cls)
     if require_grad:
-        made.requires_grad_()
+        with DisableTorchFunction():
+            made.requires_grad_()
     return made
 
 
@@ -87,7 +89,7 @@ def construct(cls: type[Tensor], *args: Any, device: Any = None) -> Any:
     return retyped(fresh(np.empty(tuple(sizes), kind.numpy)), cls)
 
 
-def _init_subclass(cls: type[Tensor], **keywords: Any) -> None:
+def _init_subclass(cls: type[Tensor], /, **keywords: Any) -> None:
     super(Tensor, cls).__init_subclass__(**keywords)
     equip(cls)
 
