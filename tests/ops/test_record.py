@@ -16,6 +16,7 @@ from weft.core.types import TensorType
 from weft.ops.batching import Batched
 from weft.ops.record import REGISTRY, Kind, Op, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.signature import flatten_variadic
 
 OPS = sorted(REGISTRY.values(), key=lambda op: op.qualified_name)
 SAMPLED = [op for op in OPS if op.samples is not None]
@@ -56,7 +57,11 @@ def call(op: Op, sample: Sample, **options: Any) -> Any:
 
 
 def bound_arguments(op: Op, sample: Sample) -> tuple[Any, ...]:
-    return op.signature.bind(tuple(sample.args), dict(sample.kwargs))
+    args = tuple(sample.args)
+    for position, parameter in enumerate(op.signature.parameters):
+        if parameter.variadic and parameter.name not in sample.kwargs:
+            args = (*args[:position], flatten_variadic(args[position:]))
+    return op.signature.bind(args, dict(sample.kwargs))
 
 
 def test_every_op_has_samples() -> None:
@@ -235,9 +240,11 @@ def check_batch(
 
     def examples(value: Any, position: int, factor: float) -> Any:
         if position in chosen:
-            return np.array(value * factor)
+            return np.array(value * factor, dtype=value.dtype)
         if position in lists:
-            return type(value)(np.array(v * factor) if v.dtype.kind == "f" else v for v in value)
+            return type(value)(
+                np.array(v * factor, dtype=v.dtype) if v.dtype.kind == "f" else v for v in value
+            )
         return value
 
     def batched(value: Any, position: int) -> Any:

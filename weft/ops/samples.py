@@ -37,9 +37,10 @@ class Maker:
         """An array of this shape with elements between low and high (whole numbers for integer dtypes)."""
         kind = self.kind if kind is None else kind
         if kind.category == 0:
-            return self.random.random(shape) < 0.5
+            return np.asarray(self.random.random(shape) < 0.5)
         if kind.category == 1:
-            return self.random.integers(max(int(low), 0 if not kind.is_signed else int(low)), int(high) + 1, shape).astype(kind.numpy)
+            least = int(low) if kind.is_signed else max(int(low), 0)
+            return np.asarray(self.random.integers(least, int(high) + 1, shape), dtype=kind.numpy)
         values = self.random.uniform(low, high, shape)
         return np.asarray(values).astype(kind.numpy)
 
