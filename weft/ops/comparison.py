@@ -1,1 +1,250 @@
-"""Comparisons, logic and bits, element by element."""
+"""Comparisons, logic and bits, element by element.
+
+Gives ops whose results are truth values or integers, so that no gradient passes through them. `equal` and `allclose` answer with
+a Python bool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.arrays import Array, namespace
+from weft.core.dtypes import dtype, result_dtype
+from weft.core.types import TensorType
+from weft.ops.arithmetic import BOOL, COMPLEX, EXACT, FLOATS, OPERANDS, PAIR, refusing
+from weft.ops.families import composite, pointwise, promote
+from weft.ops.record import Op, Promotion, ops, type_of
+from weft.ops.samples import Maker, Sample, Samples, binary_samples
+
+
+class Comparison(Promotion):
+    """Operands promote, the result is bool.
+
+    A number beside narrow integers goes the long way, where it is wrapped first as in PyTorch: NumPy would compare its true value.
+    """
+
+    __slots__ = ()
+
+    def remember(self, op: Op, operands: list[Any], same: bool, compute: dtype, exact: bool) -> None:
+        if same or compute not in EXACT or compute is dtypes.int64:
+            super().remember(op, operands, same, compute, exact)
+
+
+def _truth(operands: list[Any]) -> tuple[dtype, dtype]:
+    return result_dtype(operands), dtypes.bool_
+
+
+truth = Comparison("bool_result", _truth)
+
+
+def _ordering(name: str) -> Promotion:
+    base = refusing(truth, COMPLEX, f"{name}_cpu")
+    return Comparison(base.name, base.dtypes)
+
+
+def _plain_samples(make: Maker) -> Iterator[Sample]:
+    for sample in binary_samples((-2, 2), (-2, 2), 1)(make):
+        sample.grad = False
+        yield sample
+    same = make(2, 3)
+    yield Sample(same, same.copy(), grad=False)
+
+
+COMPARED = "input: Tensor, other: Operand"
+
+
+def _compare(name: str, kernel: np.ufunc, alias: tuple[str, ...] = (), *, ordered: bool = True) -> Op:
+    promotion = _ordering(name) if ordered else truth
+    return pointwise(name, kernel, promotion, signature=COMPARED, aliases=alias, samples=_plain_samples)
+
+
+eq = _compare("eq", np.equal, ordered=False)
+ne = _compare("ne", np.not_equal, ("not_equal",), ordered=False)
+lt = _compare("lt", np.less, ("less",))
+le = _compare("le", np.less_equal, ("less_equal",))
+gt = _compare("gt", np.greater, ("greater",))
+ge = _compare("ge", np.greater_equal, ("greater_equal",))
+
+
+# -- logic -------------------------------------------------------------------------------------------------------------
+def _logical(name: str, kernel: np.ufunc) -> Op:
+    return pointwise(name, kernel, truth, signature=PAIR, samples=_without_numbers)
+
+
+def _without_numbers(make: Maker) -> Iterator[Sample]:
+    for sample in binary_samples((-1, 1), (-1, 1), None)(make):
+        sample.grad = False
+        yield sample
+    yield Sample(make.bools(2, 3), make.bools(3), grad=False)
+
+
+logical_and = _logical("logical_and", np.logical_and)
+logical_or = _logical("logical_or", np.logical_or)
+logical_xor = _logical("logical_xor", np.logical_xor)
+
+
+def _special_values(make: Maker) -> Iterator[Sample]:
+    values = make(2, 3)
+    if make.kind.category >= dtypes.FLOAT:
+        values[0, :] = [np.nan, np.inf, -np.inf]
+    yield Sample(values, grad=False)
+    yield Sample(make(), grad=False)
+    yield Sample(make(0, 3), grad=False)
+    yield Sample(make(3, 2).T, grad=False)
+
+
+logical_not = pointwise("logical_not", np.logical_not, truth, samples=_special_values)
+
+
+# -- kinds of values ---------------------------------------------------------------------------------------------------
+def _is(name: str, kernel: Any, promotion: Promotion = truth, *, out: bool = False) -> Op:
+    return pointwise(name, kernel, promotion, signature="input: Tensor", inplace=False, out=out, samples=_special_values)
+
+
+def _infinite(sign: int) -> Any:
+    def kernel(x: Array) -> Array:
+        if x.dtype.kind != "f":
+            return namespace(x).zeros(x.shape, bool)
+        return np.equal(x, sign * np.inf, out=...)
+
+    return kernel
+
+
+def _isreal(x: Array) -> Array:
+    if x.dtype.kind == "c":
+        return np.equal(x.imag, 0, out=...)
+    return namespace(x).ones(x.shape, bool)
+
+
+isnan = _is("isnan", np.isnan)
+isinf = _is("isinf", np.isinf)
+isfinite = _is("isfinite", np.isfinite)
+isreal = _is("isreal", _isreal)
+isposinf = _is(
+    "isposinf", _infinite(1), refusing(truth, COMPLEX, "isposinf does not support complex inputs.", RuntimeError), out=True
+)
+isneginf = _is(
+    "isneginf", _infinite(-1), refusing(truth, COMPLEX, "isneginf does not support complex inputs.", RuntimeError), out=True
+)
+
+
+def _signbit(x: Array) -> Array:
+    return np.signbit(x, out=...) if x.dtype.kind == "f" else np.less(x, 0, out=...)
+
+
+signbit = _is(
+    "signbit", _signbit, refusing(truth, COMPLEX, "signbit is not implemented for complex tensors.", RuntimeError), out=True
+)
+
+
+# -- nearness ----------------------------------------------------------------------------------------------------------
+def _isclose(x: Array, y: Array, rtol: float, atol: float, equal_nan: bool) -> Array:
+    close = np.equal(x, y, out=...)
+    if equal_nan and x.dtype.kind in "fc":
+        np.logical_or(close, np.logical_and(np.isnan(x), np.isnan(y)), out=close)
+    if rtol == 0 and atol == 0:
+        return close
+    wide = x.dtype if x.dtype.kind in "fc" else np.dtype(dtypes.get_default_dtype().numpy)
+    x, y = x.astype(wide, copy=False), y.astype(wide, copy=False)
+    error = np.absolute(np.subtract(x, y))
+    allowed = np.add(np.absolute(np.multiply(y, rtol)), atol)
+    near = np.logical_and(np.isfinite(error), np.less_equal(error, allowed))
+    return np.logical_or(close, near, out=...)
+
+
+def _isclose_rule(x: TensorType, y: TensorType, rtol: float, atol: float, equal_nan: bool) -> TensorType:
+    if x.dtype is not y.dtype:
+        raise RuntimeError(f"{x.dtype.scalar_name} did not match {y.dtype.scalar_name}")
+    if rtol < 0:
+        raise RuntimeError(f"rtol must be greater than or equal to zero, but got {rtol:g}")
+    if atol < 0:
+        raise RuntimeError(f"atol must be greater than or equal to zero, but got {atol:g}")
+    return truth.rule(isclose, (x, y))
+
+
+def _near_samples(make: Maker) -> Iterator[Sample]:
+    left = make(2, 3)
+    yield Sample(left, left.copy(), grad=False)
+    yield Sample(left, make(3), rtol=0.5, atol=0.5, grad=False)
+    yield Sample(make(), make(), equal_nan=True, grad=False)
+
+
+NEAR = "input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False"
+isclose = pointwise(
+    "isclose", _isclose, truth, signature=NEAR, rule=_isclose_rule, inplace=False, out=False, trusted=False,
+    samples=_near_samples,
+)  # fmt: skip
+
+
+@composite(NEAR, method=True)
+def allclose(input: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> bool:
+    """Whether all elements are close, as a Python bool."""
+    return bool(ops.all(isclose(input, other, rtol, atol, equal_nan)))
+
+
+@composite("input: Tensor, other: Tensor", method=True)
+def equal(input: Any, other: Any) -> bool:
+    """Whether both have the same shape and elements, as a Python bool."""
+    if type_of(input).shape != type_of(other).shape:
+        return False
+    return bool(ops.all(eq(input, other)))
+
+
+# -- bits --------------------------------------------------------------------------------------------------------------
+def whole_samples(count: int, scalar: Any = 2, low: int = 0, high: int = 5) -> Samples:
+    """Integer operands, which most of the ops below want."""
+
+    def samples(make: Maker) -> Iterator[Sample]:
+        kind = make.kind if make.kind in EXACT else dtypes.int64
+        shapes: list[tuple[tuple[int, ...], ...]] = [((2, 3), (2, 3)), ((2, 3), (3,)), ((), (2,)), ((0, 3), (1, 3))]
+        for pair in shapes:
+            yield Sample(*[make(*shape, low=low, high=high, kind=kind) for shape in pair[:count]], grad=False)
+        if scalar is not None and count == 2:
+            yield Sample(make(2, 3, low=low, high=high, kind=kind), scalar, grad=False)
+
+    return samples
+
+
+def _bitwise(name: str, kernel: np.ufunc) -> Op:
+    promotion = refusing(promote, FLOATS | COMPLEX, f"{name}_cpu")
+    return pointwise(name, kernel, promotion, signature=OPERANDS, samples=whole_samples(2))
+
+
+bitwise_and = _bitwise("bitwise_and", np.bitwise_and)
+bitwise_or = _bitwise("bitwise_or", np.bitwise_or)
+bitwise_xor = _bitwise("bitwise_xor", np.bitwise_xor)
+bitwise_not = pointwise(
+    "bitwise_not", np.invert, refusing(promote, FLOATS | COMPLEX, "bitwise_not_cpu"), samples=whole_samples(1)
+)
+
+
+def _shift_left(x: Array, y: Array) -> Array:
+    bits = x.dtype.itemsize * 8
+    valid = np.logical_and(np.greater_equal(y, 0), np.less(y, bits))
+    return np.multiply(np.left_shift(x, np.multiply(y, valid)), valid, dtype=x.dtype, out=...)
+
+
+def _shift_right(x: Array, y: Array) -> Array:
+    bits = x.dtype.itemsize * 8
+    valid = np.logical_and(np.greater_equal(y, 0), np.less(y, bits))
+    return np.right_shift(x, namespace(x).where(valid, y, bits - 1).astype(x.dtype), out=...)
+
+
+bitwise_left_shift = pointwise(
+    "bitwise_left_shift", _shift_left, refusing(promote, BOOL | FLOATS | COMPLEX, "lshift_cpu"), signature=OPERANDS,
+    samples=whole_samples(2),
+)  # fmt: skip
+bitwise_right_shift = pointwise(
+    "bitwise_right_shift", _shift_right, refusing(promote, BOOL | FLOATS | COMPLEX, "rshift_cpu"), signature=OPERANDS,
+    samples=whole_samples(2),
+)  # fmt: skip
+gcd = pointwise(
+    "gcd", np.gcd, refusing(promote, BOOL | FLOATS | COMPLEX, "gcd_cpu"), signature=PAIR, samples=whole_samples(2, None)
+)
+lcm = pointwise(
+    "lcm", np.lcm, refusing(promote, BOOL | FLOATS | COMPLEX, "lcm_cpu"), signature=PAIR, samples=whole_samples(2, None)
+)
