@@ -25,6 +25,7 @@ from weft.ops import (  # noqa: F401
     slicing,
     sorting,
     special,
+    statistics,
     view,
     vision,
 )

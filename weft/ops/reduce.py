@@ -370,7 +370,7 @@ def _extreme_samples(make: Maker) -> Iterator[Sample]:
 def _extreme(name: str, ufunc: str) -> Op:
     return reduce(
         name, _extreme_kernel(ufunc), _extreme_rule(f"{name[1:]}_values_cpu", name),
-        "input: Tensor, dim: Dims = (), keepdim: bool = False", vjp=shared_gradient, samples=_extreme_samples,
+        "input: Tensor, dim: Dims = (), keepdim: bool = False", vjp=shared_gradient, samples=_extreme_samples, out="exact",
     )  # fmt: skip
 
 
@@ -456,10 +456,10 @@ def _batch_places(op: Op, size: int, args: tuple[Any, ...], places: tuple[Any, .
 PLACE: Final = "input: Tensor, dim: MaybeDim = None, keepdim: bool = False"
 
 argmax = reduce(
-    "argmax", _place_kernel("argmax"), _place_rule("argmax", True), PLACE, samples=_place_samples, batch=_batch_places
+    "argmax", _place_kernel("argmax"), _place_rule("argmax", True), PLACE, samples=_place_samples, batch=_batch_places, out="exact"
 )
 argmin = reduce(
-    "argmin", _place_kernel("argmin"), _place_rule("argmin", True), PLACE, samples=_place_samples, batch=_batch_places
+    "argmin", _place_kernel("argmin"), _place_rule("argmin", True), PLACE, samples=_place_samples, batch=_batch_places, out="exact"
 )
 
 
@@ -553,7 +553,7 @@ def _overloads(name: str, finder: str) -> Op:
         yield Sample(make.distinct(2, 3), make(3, low=5, high=6))
         yield Sample(make.distinct(2, 3), other=make(2, 1, low=-9, high=-8))
 
-    facts = {"name": name, "returns": returned, "out": True, "samples": samples}
+    facts = {"name": name, "returns": returned, "out": "exact", "samples": samples}
     signature = "input: Tensor, dim: MaybeOperand = None, keepdim: bool = False, *, other: MaybeTensor = None"
     return composite(signature, **facts)(body)
 

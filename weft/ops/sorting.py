@@ -65,7 +65,7 @@ _sort_values = values_op("_sort_values", "SortBackward0")
 
 
 @composite(
-    "input: Tensor, dim: Dim = -1, descending: bool = False, *, stable: Any = False", returns=SORT, out=True, samples=_sort_samples
+    "input: Tensor, dim: Dim = -1, descending: bool = False, *, stable: Any = False", returns=SORT, out="exact", samples=_sort_samples
 )
 def sort(input: Any, dim: int, descending: bool, stable: Any) -> Any:
     """Sorted values along a dimension, and where they came from. Stable, whatever `stable` says."""
@@ -123,7 +123,7 @@ def _topk_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input: Tensor, k: int, dim: Dim = -1, largest: bool = True, sorted: bool = True", returns=TOPK, out=True, samples=_topk_samples
+    "input: Tensor, k: int, dim: Dim = -1, largest: bool = True, sorted: bool = True", returns=TOPK, out="exact", samples=_topk_samples
 )
 def topk(input: Any, k: int, dim: int, largest: bool, sorted: bool) -> Any:
     """The k largest (or smallest) along a dimension, best first, and where they came from."""

@@ -1,0 +1,409 @@
+"""Statistics: variance and its root, norms, log-sum-exp, median.
+
+Takes arrays and dimensions (None or an empty tuple: all of them), gives folded arrays. Variances go in two passes, the mean first,
+so that a large mean costs no accuracy. `std` and its kin are bodies that sort out PyTorch's overloads and call one op each.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from math import inf
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.arrays import Array, namespace
+from weft.core.dtypes import HALVES, as_dtype, dtype_of, float32
+from weft.core.types import TensorType
+from weft.ops.families import composite, reduce
+from weft.ops.record import Op, ops, type_of
+from weft.ops.reduce import (
+    check_elements,
+    count_of,
+    dims_of,
+    fold_sum,
+    folds,
+    narrowed,
+    reduced_shape,
+    restore,
+    shared_gradient,
+    values_op,
+    wide,
+    wrap_dim,
+)
+from weft.ops.return_types import result
+from weft.ops.samples import Maker, Sample
+
+
+# -- variance ---------------------------------------------------------------------------------------------
+def _var_rule(x: TensorType, dim: Any, _correction: float, keepdim: bool) -> TensorType:
+    return TensorType(reduced_shape(x.shape, dims_of(dim, x.ndim), keepdim), x.dtype.to_real(), x.device)
+
+
+def _variance(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
+    """The variance of an array that is not of a half type."""
+    xp = namespace(x)
+    dims = dims_of(dim, x.ndim)
+    count = count_of(x.shape, dims)
+    mean = fold_sum(x, dims, True, x.dtype)
+    xp.true_divide(mean, x.dtype.type(count), out=mean)
+    deviation = xp.subtract(x, mean)
+    if x.dtype.kind == "c":
+        deviation = xp.abs(deviation)
+    squares = xp.multiply(deviation, deviation, out=deviation) if x.ndim else xp.asarray(deviation * deviation)
+    total = fold_sum(squares, dims, keepdim, squares.dtype)
+    freedom = count - correction
+    return xp.true_divide(total, total.dtype.type(freedom if freedom > 0 else 0), out=total)
+
+
+def _var_kernel(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
+    return narrowed(_variance(wide(x), dim, correction, keepdim), dtype_of(x).to_real().numpy)
+
+
+def _std_kernel(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
+    variance = _variance(wide(x), dim, correction, keepdim)
+    return narrowed(namespace(x).sqrt(variance, out=variance), dtype_of(x).to_real().numpy)
+
+
+def _var_gradient(g: Any, _out: Any, x: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    own = type_of(x)
+    freedom = count_of(own.shape, dims_of(dim, own.ndim)) - correction
+    deviation = ops.sub(x, ops.mean(x, dim, True))
+    return ops.mul(ops.mul(restore(g, own, dim, keepdim), 2 / freedom if freedom else inf), deviation)
+
+
+def _std_gradient(g: Any, out: Any, x: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    """As the variance's, through the root; where all elements are equal PyTorch gives 0."""
+    through = ops.masked_fill(ops.div(g, ops.mul(out, 2)), ops.eq(out, 0), 0)
+    return _var_gradient(through, None, x, dim, correction, keepdim)
+
+
+def _corrected(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), None, 1, False)
+    yield Sample(make(2, 3), 0, 0, True)
+    yield Sample(make(2, 3, 2), (0, 2), 0.5, False)
+
+
+def _spread_op(name: str, kernel: Any, gradient: Any) -> Op:
+    return reduce(
+        f"_{name}", kernel, _var_rule, "input: Tensor, dim: Dims, correction: float, keepdim: bool",
+        vjp=gradient, node=f"{name.capitalize()}Backward0", method=False, function=False, out=False,
+        samples=_corrected,
+    )  # fmt: skip
+
+
+_var = _spread_op("var", _var_kernel, _var_gradient)
+_std = _spread_op("std", _std_kernel, _std_gradient)
+
+
+def _overloads(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+    """What the overloads of std and var mean: dim, correction, keepdim. Raises and warns where PyTorch does."""
+    own = type_of(input)
+    if type(dim) is bool:
+        dim, unbiased = None, dim
+    if correction is not None and unbiased is not None:
+        raise TypeError(f"{name}() received an invalid combination of arguments - both unbiased and correction")
+    if own.dtype.category < dtypes.FLOAT:
+        who = f"{name} only support" if name.endswith("_mean") else "std and var only support"
+        raise RuntimeError(f"{who} floating point and complex dtypes")
+    if correction is None:
+        correction = 0 if unbiased is False else 1
+    if count_of(own.shape, dims_of(dim, own.ndim)) - correction <= 0:
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+            "(input numel divided by output numel).",
+            UserWarning,
+            stacklevel=4,
+        )
+    return dim, correction, keepdim
+
+
+def _spread_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3))
+    yield Sample(make(2, 3), False)
+    yield Sample(make(2, 3), 0)
+    yield Sample(make(3, 3, 2), (0, -1), False, True)
+    yield Sample(make(4, 3).T, 1, correction=2)
+    yield Sample(make(4, 3), unbiased=False)
+    yield Sample(make(4, 3), correction=0.5, keepdim=True)
+    yield Sample(make(2, 3), (), keepdim=True)
+    yield Sample(make(0, 3), 0, grad=False)
+    yield Sample(make(1, 3), 0, grad=False)
+    yield Sample(make(), correction=0, grad=False)
+
+
+SPREAD = (
+    "input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Number = None"
+)
+
+
+@composite(SPREAD, samples=_spread_samples, out=True)
+def var(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+    """The variance; `correction` (1, or 0 for unbiased=False) is taken off the count it is divided by."""
+    return _var(input, *_overloads("var", input, dim, unbiased, keepdim, correction))
+
+
+@composite(SPREAD, samples=_spread_samples, out=True)
+def std(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+    """The standard deviation: the root of `var`."""
+    return _std(input, *_overloads("std", input, dim, unbiased, keepdim, correction))
+
+
+@composite(SPREAD, samples=_spread_samples, method=False)
+def var_mean(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+    """The variance and the mean."""
+    dim, correction, keepdim = _overloads("var_mean", input, dim, unbiased, keepdim, correction)
+    return _var(input, dim, correction, keepdim), ops.mean(input, dim, keepdim)
+
+
+@composite(SPREAD, samples=_spread_samples, method=False)
+def std_mean(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+    """The standard deviation and the mean."""
+    dim, correction, keepdim = _overloads("std_mean", input, dim, unbiased, keepdim, correction)
+    return _std(input, dim, correction, keepdim), ops.mean(input, dim, keepdim)
+
+
+# -- log-sum-exp -------------------------------------------------------------------------------------------
+def _logsumexp_rule(x: TensorType, dim: Any, keepdim: bool) -> TensorType:
+    if dim is None:
+        raise TypeError("logsumexp(): argument 'dim' (position 2) must be tuple of ints, not NoneType")
+    kind = x.dtype if x.dtype.category >= dtypes.FLOAT else dtypes.get_default_dtype()
+    return TensorType(reduced_shape(x.shape, dims_of(dim, x.ndim), keepdim), kind, x.device)
+
+
+def _logsumexp_kernel(x: Array, dim: Any, keepdim: bool) -> Array:
+    xp = namespace(x)
+    kind = dtype_of(x) if dtype_of(x).category >= dtypes.FLOAT else dtypes.get_default_dtype()
+    x = x.astype((float32 if kind in HALVES else kind).numpy, copy=False)
+    dims = dims_of(dim, x.ndim)
+    peak = xp.maximum.reduce(x.real, dims, keepdims=True, initial=-inf)
+    peak = xp.where(xp.isfinite(peak), peak, 0)  # infinities take part as they are
+    total = fold_sum(xp.exp(xp.subtract(x, peak)), dims, True, x.dtype)
+    out = xp.asarray(xp.log(total) + peak)
+    return narrowed(out.reshape(reduced_shape(x.shape, dims, keepdim)), kind.numpy)
+
+
+def _logsumexp_gradient(g: Any, out: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+    own = type_of(x)
+    shares = ops.exp(ops.sub(x, restore(out, own, dim, keepdim)))
+    return ops.mul(restore(g, own, dim, keepdim), shares)
+
+
+logsumexp = reduce(
+    "logsumexp", _logsumexp_kernel, _logsumexp_rule, "input: Tensor, dim: Dims, keepdim: bool = False",
+    vjp=_logsumexp_gradient, aliases=("special.logsumexp",),
+    samples=lambda make: (s for s in folds(make) if len(s.args) > 1),
+)  # fmt: skip
+
+
+# -- median ------------------------------------------------------------------------------------------------
+def _refuse_median(where: str, x: TensorType) -> None:
+    if x.dtype.is_complex or x.dtype is dtypes.bool_:
+        raise NotImplementedError(f"\"{where}\" not implemented for '{x.dtype.scalar_name}'")
+
+
+def _median_all_rule(x: TensorType) -> TensorType:
+    _refuse_median("median_cpu", x)
+    return TensorType((), x.dtype, x.device)
+
+
+def _median_all_kernel(x: Array) -> Array:
+    xp = namespace(x)
+    if not x.size:
+        empty = xp.iinfo(x.dtype).min if x.dtype.kind in "iu" else xp.nan
+        return xp.asarray(empty).astype(x.dtype)
+    flat = x.reshape(-1)
+    return flat[_middle(flat, 0, False)].reshape(())
+
+
+def _middle(x: Array, axis: int, keepdim: bool) -> Array:
+    """Where the lower median lies; the first NaN, where there is one."""
+    xp = namespace(x)
+    x = wide(x)
+    middle = (x.shape[axis] - 1) // 2
+    found = xp.take(xp.argpartition(x, middle, axis=axis), xp.asarray([middle]), axis=axis)
+    if x.dtype.kind == "f":
+        missing = xp.isnan(x)
+        if missing.any():
+            firsts = xp.argmax(missing, axis=axis, keepdims=True)
+            found = xp.where(missing.any(axis=axis, keepdims=True), firsts, found)
+    return found if keepdim else found.reshape(reduced_shape(x.shape, (axis,), False))
+
+
+def _median_indices_rule(x: TensorType, dim: int, keepdim: bool) -> TensorType:
+    axis = wrap_dim(dim, x.ndim)
+    check_elements("median", x, dim)
+    _refuse_median("median_out", x)
+    shape = reduced_shape(x.shape, (axis,), keepdim) if x.ndim else ()
+    return TensorType(shape, dtypes.int64, x.device)
+
+
+def _median_indices_kernel(x: Array, dim: int, keepdim: bool) -> Array:
+    xp = namespace(x)
+    axis = wrap_dim(dim, x.ndim)
+    if not x.ndim or not x.size:
+        return xp.zeros(reduced_shape(x.shape, (axis,), keepdim), dtypes.int64.numpy)
+    return _middle(x, axis, keepdim).astype(dtypes.int64.numpy, copy=False)
+
+
+_median_all = reduce(
+    "_median_all", _median_all_kernel, _median_all_rule, "input: Tensor", node="MedianBackward0", method=False,
+    function=False, out=False, vjp=lambda g, out, x: shared_gradient(g, out, x, None, False),
+    batch=lambda op, size, args, places: (
+        ops._values(flat := ops.reshape(ops.movedim(args[0], places[0], 0), (size, -1)),
+                    _median_indices(flat, 1, False), 1, False), 0,
+    ),
+)  # fmt: skip
+_median_indices = reduce(
+    "_median_indices", _median_indices_kernel, _median_indices_rule, "input: Tensor, dim: Dim, keepdim: bool",
+    method=False, function=False, out=False,
+)  # fmt: skip
+_median_values = values_op("_median_values", "MedianBackward1")
+MEDIAN = result("median", "values", "indices")
+
+
+def _median_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make.distinct(2, 3))
+    yield Sample(make.distinct(5), 0)
+    yield Sample(make.distinct(2, 4), 1)
+    yield Sample(make.distinct(4, 3, 2), 0, True)
+    yield Sample(make.distinct(4, 3).T, -1)
+    yield Sample(make.distinct(), 0)
+
+
+@composite(
+    "input: Tensor, dim: MaybeDim = None, keepdim: bool = False", returns=MEDIAN, out="exact", samples=_median_samples
+)
+def median(input: Any, dim: Any, keepdim: bool) -> Any:
+    """The middle value (the lower of two), and with dim where it lies."""
+    if dim is None:
+        return _median_all(input)
+    indices = _median_indices(input, dim, keepdim)
+    return MEDIAN(_median_values(input, indices, dim, keepdim), indices)
+
+
+# -- norms -------------------------------------------------------------------------------------------------
+def _norm_dtype(x: TensorType, kind: Any) -> Any:
+    if x.dtype.category < dtypes.FLOAT:
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype.scalar_name}"
+        )
+    if kind is None:
+        return x.dtype
+    given = as_dtype(kind)
+    if given.category < dtypes.FLOAT:
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be floating point or complex, but got {given.scalar_name}"
+        )
+    if given.is_complex != x.dtype.is_complex:
+        which = "complex" if x.dtype.is_complex else "real"
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be {which} for {which} inputs, but got {given.scalar_name}"
+        )
+    if dtypes.promote_types(x.dtype, given) is not given:
+        raise RuntimeError(
+            f"linalg.vector_norm: the dtype of the input ({x.dtype.scalar_name}) should be convertible without "
+            f"narrowing to the specified dtype ({given.scalar_name})"
+        )
+    return given
+
+
+def _norm_rule(x: TensorType, order: float, dim: Any, keepdim: bool, kind: Any) -> TensorType:
+    given = _norm_dtype(x, kind)
+    dims = dims_of(dim, x.ndim)
+    if not x.numel() and (order < 0 or order == inf):
+        name = f"linalg.vector_norm cannot compute the {order:g} norm on"
+        reason = "the operation does not have an identity"
+        if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+            raise RuntimeError(f"{name} an empty tensor because {reason}")
+        for d in dims:
+            if not x.shape[d]:
+                raise RuntimeError(f"{name} the dimension {d}because this dimension is empty and {reason}")
+    return TensorType(reduced_shape(x.shape, dims, keepdim), given.to_real(), x.device)
+
+
+def _norm_kernel(x: Array, order: float, dim: Any, keepdim: bool, kind: Any) -> Array:
+    xp = namespace(x)
+    given = dtype_of(x) if kind is None else as_dtype(kind)
+    x = x.astype((float32 if given in HALVES else given).numpy, copy=False)
+    dims = dims_of(dim, x.ndim)
+    size = xp.abs(x) if x.dtype.kind == "c" or order != 2 else x
+    real = size.dtype
+    if order == inf:
+        out = xp.maximum.reduce(size, dims, keepdims=keepdim, out=...)
+    elif order == -inf:
+        out = xp.minimum.reduce(size, dims, keepdims=keepdim, out=...)
+    elif order == 0:
+        out = xp.add.reduce(size != 0, dims, keepdims=keepdim, dtype=real, out=...)
+    elif order == 1:
+        out = fold_sum(size, dims, keepdim, real)
+    elif order == 2:
+        out = fold_sum(xp.multiply(size, size), dims, keepdim, real)
+        out = xp.sqrt(out, out=out)
+    else:
+        out = fold_sum(xp.power(size, real.type(order)), dims, keepdim, real)
+        out = xp.power(out, real.type(1 / order), out=out)
+    return narrowed(out, given.to_real().numpy)
+
+
+def _norm_gradient(g: Any, out: Any, x: Any, order: float, dim: Any, keepdim: bool, kind: Any) -> Any:
+    """Where the norm is 0 its gradient is taken to be 0."""
+    own = type_of(x)
+    g, out = restore(g, own, dim, keepdim), restore(out, own, dim, keepdim)
+    if kind is not None:
+        x = ops._to_copy(x, as_dtype(kind))
+    if order == 0:
+        return ops.zeros_like(x)
+    if order == 1:
+        return ops.mul(g, ops.sign(x))
+    if order in (inf, -inf):
+        return ops.mul(g, ops.mul(ops.sign(x), ops._tie_weights(ops.abs(x), out, dim)))
+    flat = ops.eq(out, 0)
+    if order == 2:
+        return ops.mul(g, ops.masked_fill(ops.div(x, out), flat, 0))
+    if order < 2:
+        powers = ops.mul(ops.sign(x), ops.pow(ops.abs(x), order - 1))
+        powers = ops.masked_fill(powers, ops.eq(x, 0), 0) if order < 1 else powers
+        return ops.mul(powers, ops.mul(g, ops.masked_fill(ops.pow(out, 1 - order), flat, 0)))
+    powers = ops.mul(x, ops.pow(ops.abs(x), order - 2))
+    return ops.mul(powers, ops.masked_fill(ops.div(g, ops.pow(out, order - 1)), flat, 0))
+
+
+def _norm_samples(make: Maker) -> Iterator[Sample]:
+    for order in (2.0, 1.0, 0.0, inf, -inf, 3.0, 1.5, 0.5):
+        grad = order != 0
+        yield Sample(make.distinct(2, 3), order, None, False, None, grad=grad)
+        yield Sample(make.distinct(2, 3, 2), order, (0, -1), True, None, grad=grad)
+    yield Sample(make.distinct(3), 2.0, 0, False, dtypes.float64)
+
+
+_vector_norm = reduce(
+    "_vector_norm", _norm_kernel, _norm_rule,
+    "input: Tensor, ord: float, dim: Dims, keepdim: bool, dtype: DType", vjp=_norm_gradient,
+    node="LinalgVectorNormBackward0", method=False, function=False, out=False, samples=_norm_samples,
+)  # fmt: skip
+
+
+def _public_norm_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make.distinct(2, 3))
+    yield Sample(make.distinct(2, 3), 2, 0)
+    yield Sample(make.distinct(2, 3), "fro", (0, 1), True)
+    yield Sample(make.distinct(2, 3, 2), inf, (0, 2))
+    yield Sample(make.distinct(2, 3), 3, dtype=dtypes.float64)
+    yield Sample(make.distinct(), 1)
+    yield Sample(make(0, 3))
+    yield Sample(make.distinct(2, 3), None, 1)
+
+
+@composite(
+    "input: Tensor, p: Any = 'fro', dim: Dims = None, keepdim: bool = False, dtype: DType = None",
+    samples=_public_norm_samples, out=True,
+)  # fmt: skip
+def norm(input: Any, p: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    """The vector norm of order p over dimensions; 'fro' means 2, 'nuc' is the nuclear norm of matrices."""
+    given = (dim,) if isinstance(dim, int) else dim
+    if isinstance(p, str) and (p != "fro" or (given is not None and len(given) > 2)):
+        dims = tuple(range(type_of(input).ndim)) if given is None else tuple(given)
+        return ops.linalg_matrix_norm(input, p, dims, keepdim, dtype=dtype)
+    order = 2.0 if p is None or p == "fro" else float(p)
+    return _vector_norm(input, order, dim, keepdim, dtype)
