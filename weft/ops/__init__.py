@@ -21,6 +21,7 @@ from weft.ops import (  # noqa: F401
     reduce,
     replay,
     scan,
+    scatter,
     shape,
     slicing,
     sorting,

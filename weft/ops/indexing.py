@@ -1,1 +1,470 @@
-"""Gathers, scatters, masks and advanced indexing."""
+"""Reading by data: gather, index, masks, nonzero, where. The writing counterparts are in `weft.ops.scatter`.
+
+Index tensors are ordinary arguments, so that they are saved with their versions and batched like any other; masks become integer
+indices before an op sees them. One idea: bounds are checked against the data in the kernel, everything else in the type rule.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.arrays import Array, namespace
+from weft.core.dtypes import result_dtype
+from weft.core.types import TensorType
+from weft.ops.families import composite, index as index_family
+from weft.ops.record import Kind, Op, broadcast_shapes, cast_operand, common_device, ops, type_of
+from weft.ops.samples import Maker, Sample
+from weft.ops.shape import flat
+from weft.ops.slicing import unbind
+from weft.ops.view import FULL, expand, like, reshape, sum_to_size, wrap_dim
+
+ndarray = np.ndarray
+INTEGERS = (dtypes.int32, dtypes.int64)
+UNKNOWN = -1  # a size that only the data can tell
+
+
+# -- bounds -----------------------------------------------------------------------------------------------------------
+def check_bounds(positions: Array, size: int, text: str, error: type[Exception] = RuntimeError, low: int = 0) -> None:
+    """Raises for positions outside [low, size). The text may name {bad} and {size}."""
+    if not positions.size:
+        return
+    least, most = positions.min(), positions.max()
+    if least < low or most >= size:
+        raise error(text.format(bad=int(_first_bad(positions, low, size)), size=size))
+
+
+def _first_bad(positions: Array, low: int, size: int) -> Any:
+    outside = positions.reshape(-1)
+    return outside[((outside < low) | (outside >= size)).argmax()]
+
+
+# -- gather -----------------------------------------------------------------------------------------------------------
+def check_fit(kind: TensorType, positions: TensorType, dim: int, name: str) -> None:
+    """The index of gather and scatter: same rank, and no larger than the tensor apart from `dim`."""
+    if positions.dtype not in INTEGERS:
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+    if 0 in positions.shape:
+        return
+    if max(kind.ndim, 1) != max(positions.ndim, 1):
+        other = "input" if name == "gather" else "self"
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as {other} tensor")
+
+
+def _gather_rule(x: TensorType, dim: int, positions: TensorType, sparse_grad: bool) -> TensorType:
+    place = wrap_dim(dim, x.ndim)
+    check_fit(x, positions, place, "gather")
+    if 0 not in positions.shape:
+        for i, (n, size) in enumerate(zip(positions.shape, x.shape, strict=False)):
+            if i != place and n > size:
+                raise RuntimeError(
+                    f"Size does not match at dimension {i} expected index {list(positions.shape)} to be no larger than self "
+                    f"{list(x.shape)} apart from dimension {place}"
+                )
+    return like(x, positions.shape)
+
+
+def _gather(x: Array, dim: int, positions: Array, sparse_grad: bool) -> Array:
+    xp = namespace(x)
+    if not positions.size:
+        return xp.zeros(positions.shape, x.dtype)
+    source = x.reshape(1) if not x.ndim else x
+    places = positions.reshape(1) if not positions.ndim else positions
+    dim = wrap_dim(dim, source.ndim)
+    check_bounds(places, source.shape[dim], f"index {{bad}} is out of bounds for dimension {dim} with size {{size}}")
+    source = source[tuple(FULL if i == dim else slice(n) for i, n in enumerate(places.shape))]
+    return xp.take_along_axis(source, places, dim).reshape(positions.shape)
+
+
+def _gather_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(3, 4), 0, make.ints(2, 3, high=3))
+    yield Sample(make(3, 4), -1, make.ints(3, 5, high=4))
+    yield Sample(make(3), 0, make.ints(high=3))
+    yield Sample(make(), 0, np.asarray(0))
+    yield Sample(make(3, 4), 1, make.ints(0, 2, high=4))
+
+
+gather = index_family(
+    "gather", _gather, _gather_rule, "input: Tensor, dim: Dim, index: Tensor, *, sparse_grad: bool = False", out=True,
+    vjp=(lambda g, _out, _x, dim, places: ops.scatter_add(ops.new_zeros(g, _x.shape), dim, places, g), None),
+    samples=_gather_samples,
+)  # fmt: skip
+
+
+@composite(
+    "input: Tensor, indices: Tensor, dim: Any = None", out=True,
+    samples=lambda make: iter(
+        [Sample(make(3, 4), make.ints(3, 1, high=4), 1), Sample(make(3, 4), make.ints(1, 4, high=3), 0), Sample(make(3, 4), make.ints(5, high=12))]
+    ),
+)  # fmt: skip
+def take_along_dim(input: Any, indices: Any, dim: int | None) -> Any:
+    """Items along one dimension at broadcast positions, or of the flattened tensor."""
+    kind, places = type_of(input), type_of(indices)
+    if places.dtype is not dtypes.int64:
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {places.dtype.scalar_name}")
+    if dim is None:
+        return gather(flat(input), 0, ops.remainder(flat(indices), max(kind.numel(), 1)))
+    if kind.ndim != places.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{kind.ndim} dimensions for input, and {places.ndim} dimensions for indices"
+        )
+    place = wrap_dim(dim, kind.ndim)
+    if not kind.shape:
+        return gather(input, 0, indices)
+    rest = broadcast_shapes(_without(kind.shape, place), _without(places.shape, place))
+    source = expand(input, (*rest[:place], kind.shape[place], *rest[place:]))
+    wanted = expand(indices, (*rest[:place], places.shape[place], *rest[place:]))
+    return gather(source, place, ops.remainder(wanted, max(kind.shape[place], 1)))
+
+
+def _without(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
+    return shape[:dim] + shape[dim + 1 :]
+
+
+# -- index_select and take --------------------------------------------------------------------------------------------
+def _index_select_rule(x: TensorType, dim: int, positions: TensorType) -> TensorType:
+    place = wrap_dim(dim, x.ndim)
+    if positions.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    if positions.dtype not in INTEGERS:
+        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
+    if not x.shape:
+        if positions.numel() != 1:
+            raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {positions.numel()} value(s)")
+        return x
+    return like(x, (*x.shape[:place], positions.numel(), *x.shape[place + 1 :]))
+
+
+def _index_select(x: Array, dim: int, positions: Array) -> Array:
+    size = x.shape[dim] if x.ndim else 1
+    check_bounds(positions, size, "index out of range in self", IndexError)
+    if not x.ndim:
+        return x.copy()
+    return x.take(positions.reshape(-1), dim)
+
+
+def _index_select_vjp(g: Any, _out: Any, _x: TensorType, dim: int, positions: Any) -> Any:
+    return ops.index_add(ops.new_zeros(g, _x.shape), dim, reshape(positions, (-1,)), g) if _x.shape else g
+
+
+index_select = index_family(
+    "index_select", _index_select, _index_select_rule, "input: Tensor, dim: Dim, index: Tensor", out=True,
+    vjp=(_index_select_vjp, None),
+    samples=lambda make: iter(
+        [Sample(make(3, 4), 0, make.ints(5, high=3)), Sample(make(3, 4), -1, make.ints(2, high=4)), Sample(make(3, 4), 0, make.ints(high=3)),
+         Sample(make(), 0, np.zeros(1, np.int64)), Sample(make(3, 4), 0, make.ints(0, high=3))]
+    ),
+)  # fmt: skip
+
+
+def _take_rule(x: TensorType, positions: TensorType) -> TensorType:
+    if positions.dtype is not dtypes.int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {positions.dtype.scalar_name}")
+    if not x.numel() and positions.numel():
+        raise IndexError("take(): tried to take from an empty tensor")
+    return like(x, positions.shape)
+
+
+def _take(x: Array, positions: Array) -> Array:
+    check_bounds(
+        positions, x.size, "out of range: tried to access index {bad} on a tensor of {size} elements.", IndexError, -x.size
+    )
+    return x.reshape(-1)[positions.reshape(-1)].reshape(positions.shape)
+
+
+take = index_family(
+    "take", _take, _take_rule, "input: Tensor, index: Tensor", out=True,
+    vjp=(lambda g, _out, _x, places: ops._take_backward(g, places, _x.shape), None),
+    samples=lambda make: iter(
+        [Sample(make(3, 4), make.ints(2, 3, high=12, low=-12)), Sample(make(3), make.ints(high=3)), Sample(make(), make.ints(2, high=1))]
+    ),
+)  # fmt: skip
+
+
+# -- index: what x[i, :, j] becomes -----------------------------------------------------------------------------------
+def broadcast_indices(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    try:
+        return broadcast_shapes(*shapes)
+    except RuntimeError:
+        listed = ", ".join(str(list(shape)) for shape in shapes)
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {listed}"
+        ) from None
+
+
+def indexed_shape(shape: tuple[int, ...], shapes: list[tuple[int, ...]], dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of x indexed along `dims`: in their place if they are neighbours, else in front."""
+    common = broadcast_indices(shapes)
+    rest = [n for i, n in enumerate(shape) if i not in dims]
+    place = dims[0] if dims[-1] - dims[0] + 1 == len(dims) else 0
+    return (*rest[:place], *common, *rest[place:])
+
+
+def index_key(rank: int, indices: Any, dims: tuple[int, ...]) -> tuple[Any, ...]:
+    key: list[Any] = [FULL] * (dims[-1] + 1 if dims else 0)
+    for dim, positions in zip(dims, indices, strict=True):
+        key[dim] = positions
+    return tuple(key)
+
+
+def check_indices(shape: tuple[int, ...], indices: Any, dims: tuple[int, ...]) -> None:
+    for dim, positions in zip(dims, indices, strict=True):
+        size = shape[dim]
+        if not size and positions.size:
+            raise IndexError("index is out of bounds for dimension with size 0")
+        check_bounds(
+            positions, size, f"index {{bad}} is out of bounds for dimension {dim} with size {{size}}", IndexError, -size
+        )
+
+
+def _index(x: Array, indices: Any, dims: tuple[int, ...]) -> Array:
+    if not dims:
+        return x.copy()
+    try:
+        return x[index_key(x.ndim, indices, dims)]
+    except IndexError:
+        check_indices(x.shape, indices, dims)
+        raise
+
+
+def _index_rule(x: TensorType, indices: Any, dims: tuple[int, ...]) -> TensorType:
+    for positions in indices:
+        if positions.dtype not in INTEGERS:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    if dims and dims[-1] >= x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {dims[-1] + 1})")
+    return like(x, indexed_shape(x.shape, [p.shape for p in indices], dims)) if dims else x
+
+
+def _index_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(3, 4), [make.ints(5, high=3, low=-3)], (0,))
+    yield Sample(make(3, 4, 2), [make.ints(2, 1, high=3), make.ints(3, high=4)], (0, 1))
+    yield Sample(make(3, 4, 2), [make.ints(2, high=3), make.ints(2, high=2)], (0, 2))
+    yield Sample(make(3, 4), [make.ints(0, high=4)], (1,))
+
+
+index = index_family(
+    "index", _index, _index_rule, "input: Tensor, indices: Tensors, dims: Any", method=False, function=False,
+    vjp=(lambda g, _out, _x, indices, dims: ops.index_embed(g, indices, dims, _x.shape), None), samples=_index_samples,
+)  # fmt: skip
+
+
+def expand_masks(shape: tuple[int, ...], items: Any) -> tuple[list[Any], tuple[int, ...]]:
+    """Integer indices and their dimensions, from index tensors (or None) laid along the dimensions; masks cover as many
+    dimensions as they have."""
+    indices: list[Any] = []
+    dims: list[int] = []
+    place = 0
+    for item in items:
+        if item is None:
+            place += 1
+            continue
+        kind = type_of(item)
+        if kind.dtype is dtypes.bool_ or kind.dtype is dtypes.uint8:
+            if kind.dtype is dtypes.uint8:
+                warnings.warn(
+                    "indexing with dtype weft.uint8 is now deprecated, please use a dtype weft.bool instead.",
+                    UserWarning,
+                    stacklevel=4,
+                )
+            check_mask(kind.shape, shape, place)
+            parts = nonzero(item, as_tuple=True) if kind.shape else ()
+            indices += parts
+            dims += range(place, place + kind.ndim)
+            place += kind.ndim
+            continue
+        if kind.dtype not in INTEGERS:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        indices.append(item)
+        dims.append(place)
+        place += 1
+    if place > len(shape):
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {place})")
+    return indices, tuple(dims)
+
+
+def check_mask(mask: tuple[int, ...], shape: tuple[int, ...], place: int) -> None:
+    if place + len(mask) > len(shape):
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
+    for offset, n in enumerate(mask):
+        if n != shape[place + offset]:
+            raise IndexError(
+                f"The shape of the mask {list(mask)} at index {offset} does not match the shape of the indexed tensor "
+                f"{list(shape)} at index {place + offset}"
+            )
+
+
+# -- nonzero and masks ------------------------------------------------------------------------------------------------
+_nonzero = index_family(
+    "_nonzero", lambda x: namespace(x).stack(x.nonzero(), 0).T if x.ndim else _nonzero_scalar(x),
+    lambda x: TensorType((UNKNOWN, x.ndim), dtypes.int64, known_data(x, "nonzero").device), "input: Tensor", method=False, function=False,
+)  # fmt: skip
+
+
+def known_data(x: TensorType, name: str) -> TensorType:
+    """Ops whose shapes follow from data cannot run on the meta device."""
+    if x.device.type == "meta":
+        raise NotImplementedError(f"{name}: attempted to run this operator with Meta tensors, but its result's shape depends on data")
+    return x
+
+
+def _nonzero_scalar(x: Array) -> Array:
+    return namespace(x).zeros((1 if x else 0, 0), np.int64)
+
+
+@composite(
+    "input: Tensor, *, as_tuple: bool = False", out=True, name="nonzero",
+    samples=lambda make: iter([Sample(make(2, 3), grad=False), Sample(make(), grad=False), Sample(make(2, 3), as_tuple=True, grad=False)]),
+)  # fmt: skip
+def nonzero(input: Any, as_tuple: bool) -> Any:
+    """The positions of elements that are not zero: one row each, or one vector per dimension."""
+    if not as_tuple:
+        return _nonzero(input)
+    if not type_of(input).shape:
+        input = reshape(input, (1,))
+    return unbind(_nonzero(input), 1)
+
+
+@composite("input: Tensor", samples=lambda make: iter([Sample(make(2, 3), grad=False)]))
+def argwhere(input: Any) -> Any:
+    return _nonzero(input)
+
+
+def _masked_select_rule(x: TensorType, mask: TensorType) -> TensorType:
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    broadcast_shapes(mask.shape, x.shape)
+    return TensorType((UNKNOWN,), x.dtype, known_data(x, "masked_select").device)
+
+
+def _masked_select(x: Array, mask: Array) -> Array:
+    if x.shape != mask.shape:
+        x, mask = namespace(x).broadcast_arrays(x, mask)
+    return x[mask] if x.ndim else x.reshape(1)[mask.reshape(1)]
+
+
+def _masked_select_vjp(g: Any, _out: Any, _x: TensorType, mask: Any) -> Any:
+    shape = broadcast_shapes(_x.shape, type_of(mask).shape)
+    return sum_to_size(ops.masked_scatter(ops.new_zeros(g, shape), mask, g), _x.shape)
+
+
+masked_select = index_family(
+    "masked_select", _masked_select, _masked_select_rule, "input: Tensor, mask: Tensor", out=True, vjp=(_masked_select_vjp, None),
+    samples=lambda make: iter(
+        [Sample(make(2, 3), make.bools(2, 3)), Sample(make(2, 3), make.bools(3)), Sample(make(3), make.bools(2, 1)), Sample(make(), make.bools())]
+    ),
+)  # fmt: skip
+
+
+# -- where ------------------------------------------------------------------------------------------------------------
+def _where_dtype(x: Any, y: Any) -> Any:
+    return result_dtype((x, y))
+
+
+def _where_rule(condition: TensorType, x: Any, y: Any) -> TensorType:
+    if condition.dtype is not dtypes.bool_:
+        if condition.dtype is not dtypes.uint8:
+            raise RuntimeError(
+                f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.scalar_name}"
+            )
+        warnings.warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of "
+            "PyTorch. Use a boolean condition instead.",
+            UserWarning,
+            stacklevel=5,
+        )
+    types = [t for t in (condition, x, y) if isinstance(t, TensorType)]
+    shape = broadcast_shapes(*[t.shape for t in types[1:]], condition.shape)
+    return TensorType(shape, _where_dtype(x, y), common_device(types))
+
+
+def _where(condition: Array, x: Any, y: Any) -> Array:
+    kind = _where_dtype(x, y).numpy
+    if condition.dtype != bool:
+        condition = condition != 0
+    return namespace(condition).where(condition, cast_operand(x, kind), cast_operand(y, kind))
+
+
+def _where_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make.bools(2, 3), make(2, 3), make(2, 3))
+    yield Sample(make.bools(2, 3), make(3), make(2, 1))
+    yield Sample(make.bools(3), make(2, 1), 1.5)
+    yield Sample(make.bools(3), 2, make())
+    yield Sample(make.bools(), make(), make())
+
+
+select_where = Op(
+    "_where", Kind.POINTWISE, "condition: Tensor, input: Operand, other: Operand", kernel=_where, rule=_where_rule,
+    vjp=(
+        None,
+        lambda g, _out, condition: select_where(condition, g, 0),
+        lambda g, _out, condition: select_where(condition, 0, g),
+    ),
+    method=False, function=False, node="WhereBackward0", samples=_where_samples,
+)  # fmt: skip
+
+
+@composite(
+    "condition: Tensor, input: MaybeOperand = None, other: MaybeOperand = None", out=True, method=False, samples=_where_samples,
+)  # fmt: skip
+def where(condition: Any, input: Any, other: Any) -> Any:
+    """`input` where the condition holds, `other` elsewhere; of a condition alone, where it holds."""
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    if input is None or other is None:
+        raise TypeError("where() received an invalid combination of arguments: input and other come together or not at all")
+    return select_where(condition, input, other)
+
+
+# -- masked_fill ------------------------------------------------------------------------------------------------------
+def number_fits(value: Any, kind: Any) -> None:
+    """PyTorch refuses complex numbers for real elements, and whole numbers that are out of range."""
+    if isinstance(value, complex) and not kind.is_complex:
+        raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
+
+
+def _masked_fill_rule(x: TensorType, mask: TensorType, value: Any) -> TensorType:
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
+    if isinstance(value, TensorType):
+        if value.shape:
+            raise RuntimeError(
+                f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+            )
+    else:
+        number_fits(value, x.dtype)
+    return like(x, broadcast_shapes(mask.shape, x.shape))
+
+
+def _masked_fill(x: Array, mask: Array, value: Any) -> Array:
+    if isinstance(value, complex) and x.dtype.kind != "c":
+        raise RuntimeError("value cannot be converted")
+    return namespace(x).where(mask, _stored(value, x.dtype), x)
+
+
+def _stored(value: Any, kind: Any) -> Array:
+    if isinstance(value, ndarray) and value.dtype.kind == "c" and kind.kind != "c":
+        value = value.real
+    if isinstance(value, float) and kind.kind in "iu":
+        value = int(value)
+    return cast_operand(value, kind)
+
+
+masked_fill = Op(
+    "masked_fill", Kind.POINTWISE, "input: Tensor, mask: Tensor, value: Operand", kernel=_masked_fill, rule=_masked_fill_rule,
+    vjp=(
+        lambda g, _out, _x, mask: masked_fill(g, mask, 0),
+        None,
+        lambda g, _out, _x, mask: select_where(mask, g, 0),
+    ),
+    inplace=True,
+    samples=lambda make: iter(
+        [Sample(make(2, 3), make.bools(2, 3), 1.5), Sample(make(2, 3), make.bools(3), make()), Sample(make(2, 3), make.bools(2, 1), 0),
+         Sample(make(), make.bools(), 2.0)]
+    ),
+)  # fmt: skip
