@@ -1,10 +1,17 @@
 """Weft: a PyTorch-shaped tensor library whose autograd is compiled whole."""
 
 import weft.ops as _ops  # noqa: F401
-from weft.core import dtypes as _dtypes
+from weft.tensor import conversion as _conversion  # noqa: F401
 from weft.tensor import creation as _creation  # noqa: F401
+from weft.tensor import display as _display  # noqa: F401
 from weft.tensor import faces as _faces
+from weft.tensor import facts as _facts  # noqa: F401
 from weft.tensor import interchange as _interchange  # noqa: F401
+from weft.tensor import legacy as _legacy  # noqa: F401
+from weft.tensor import parameter as _parameter  # noqa: F401
+from weft.tensor import pickling as _pickling  # noqa: F401
+from weft.tensor import random_state as _random_state  # noqa: F401
+from weft.tensor import storage as _storage  # noqa: F401
 from weft.tensor import subclassing as _subclassing  # noqa: F401
 from weft.tensor.base import PUBLIC as _PUBLIC
 from weft.tensor.base import Parameter as Parameter
@@ -12,7 +19,7 @@ from weft.tensor.base import Tensor as Tensor
 
 _faces.install_all()
 globals().update({name: face for name, face in _faces.FUNCTIONS.items() if "." not in name})
-globals().update({name: value for name, value in _PUBLIC.items() if "." not in name}, **_dtypes.BY_NAME)
+globals().update({name: value for name, value in _PUBLIC.items() if "." not in name})
 
 from weft import linalg as linalg  # noqa: E402
 from weft import nn as nn  # noqa: E402

@@ -154,12 +154,12 @@ def initial_seed() -> int:
 
 def get_rng_state() -> Array:
     """The default generator's state."""
-    return default_generator.get_state()
+    return Generator.get_state(default_generator)
 
 
 def set_rng_state(new_state: Array) -> None:
     """Go back to a state of the default generator."""
-    default_generator.set_state(new_state)
+    Generator.set_state(default_generator, new_state)
 
 
 @contextmanager

@@ -576,14 +576,14 @@ def _fill(x: Array, value: Any) -> Array:
 
 
 fill = index(
-    "fill", _fill, _fill_rule, "input: Tensor, value: Operand", inplace=True,
+    "fill", _fill, _fill_rule, "input: Tensor, value: Operand",
     vjp=(lambda g: ops.zeros_like(g), lambda g: ops.sum(g)),
     samples=lambda make: iter([Sample(make(2, 3), 1.5), Sample(make(2, 3), make()), Sample(make(), make())]),
     doc="The tensor's shape, filled with one value.",
 )  # fmt: skip
 zero = index(
     "zero", lambda x: _shaped_like(np.zeros, x, BY_NUMPY[x.dtype], None), lambda x: x, "input: Tensor",
-    vjp=lambda g: ops.zeros_like(g), method=False, function=False, inplace=True,
+    vjp=lambda g: ops.zeros_like(g), method=False, function=False,
     samples=lambda make: iter([Sample(make(2, 3)), Sample(make())]),
 )  # fmt: skip
 
@@ -680,7 +680,7 @@ def _assigned(x: Array, src: Array, _non_blocking: bool) -> Array:
 
 
 copy = index(
-    "copy", _assigned, _assign_rule, "input: Tensor, src: Tensor, non_blocking: bool = False", inplace=True,
+    "copy", _assigned, _assign_rule, "input: Tensor, src: Tensor, non_blocking: bool = False",
     method=False, function=False, node="CopyBackwards",
     vjp=(lambda g: ops.zeros_like(g), lambda g, _out, _x, _src: ops.sum_to_size(g, _src.shape)),
     samples=lambda make: iter([Sample(make(2, 3), make(2, 3)), Sample(make(2, 3), make(3)), Sample(make(2, 3), make())]),

@@ -176,7 +176,16 @@ def check_dim(dim: int, rank: int) -> int:
     return dim + span if dim < 0 else dim
 
 
-class Parameter(Tensor):
+class ParameterKind(type):
+    """`isinstance(x, Parameter)` holds for tensors of other classes too that were made parameters (marked `_is_param`)."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if type.__instancecheck__(cls, instance):
+            return True
+        return cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False) is True
+
+
+class Parameter(Tensor, metaclass=ParameterKind):
     """A tensor that a module trains. Ops treat it as a plain Tensor and give plain Tensors."""
 
     __slots__ = ()

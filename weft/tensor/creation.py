@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.device import as_device, device
-from weft.core.dtypes import BY_NUMPY, as_dtype, promote_types
+from weft.core.device import creation_device
+from weft.core.dtypes import BY_NUMPY, promote_types
 from weft.core.types import TensorType
+from weft.ops.create import dtype_argument
 from weft.ops.record import quiet
 from weft.tensor.base import Tensor, fresh, public
-from weft.tensor.interchange import alias_array, checked_array
+from weft.tensor.dispatch import require_gradient
+from weft.tensor.interchange import alias_array, checked_array, from_dlpack, frombuffer
 from weft.tensor.meta import meta_array
-
-_PYTHON = {bool: dtypes.bool_, int: dtypes.int64}
+from weft.tensor.views import attach_alias
 
 
 class Data:
@@ -39,6 +40,13 @@ class Data:
         if depth == len(self.shape):
             self.leaves.append(value)
             self.kinds.add(type(value))
+            return
+        if not self.shape[-1] and depth == len(self.shape) - 1:
+            return
+        if isinstance(value, (Tensor, np.ndarray)) and tuple(value.shape) == self.shape[depth:]:
+            flat = (value.array if isinstance(value, Tensor) else value).reshape(-1)
+            self.leaves.extend(flat)
+            self.kinds.update({type(flat[0])} if flat.size else ())
             return
         try:
             count = len(value)
@@ -73,6 +81,8 @@ def _shape_of(value: Any) -> tuple[int, ...]:
         shape.append(len(value))
         if not shape[-1]:
             return tuple(shape)
+        if isinstance(value, (Tensor, np.ndarray)):
+            return (*shape, *value.shape[1:])
         value = value[0]
 
 
@@ -93,6 +103,8 @@ def _leaf_dtype(value: Any) -> dtypes.dtype:
         return dtypes.get_default_dtype().to_complex()
     if isinstance(value, str):
         raise TypeError("new(): invalid data type 'str'")
+    if _is_sequence(value):
+        raise TypeError(f"'{type(value).__name__}' object cannot be interpreted as an integer")
     if hasattr(value, "__float__"):
         return dtypes.get_default_dtype()
     raise RuntimeError(f"Could not infer dtype of {type(value).__name__}")
@@ -114,12 +126,14 @@ def _infer(data: Data) -> dtypes.dtype:
 
 
 def _as_number(leaf: Any) -> Any:
-    if isinstance(leaf, (Tensor, np.ndarray)):
-        if leaf.size != 1 if isinstance(leaf, np.ndarray) else leaf.numel() != 1:
-            if isinstance(leaf, Tensor):
-                raise ValueError("only one element tensors can be converted to Python scalars")
+    if isinstance(leaf, Tensor):
+        if leaf.array.size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return leaf.array.item()
+    if isinstance(leaf, np.ndarray):
+        if leaf.ndim:
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-        return leaf.item()  # type: ignore[union-attr]
+        return leaf.item()
     return leaf.item() if isinstance(leaf, np.generic) else leaf
 
 
@@ -131,7 +145,7 @@ def _fill(data: Data, kind: dtypes.dtype) -> Any:
     if kind.category == dtypes.BOOL:
         return np.array([bool(leaf) for leaf in leaves], np.bool_).reshape(data.shape)
     if kind.category == dtypes.INTEGER:
-        return _fill_integers(leaves, kind).reshape(data.shape)
+        return _fill_integers(leaves, kind, data.kinds).reshape(data.shape)
     try:
         wide = np.array(leaves, np.complex128 if kind.is_complex else np.float64)
     except (TypeError, ValueError):
@@ -142,29 +156,34 @@ def _fill(data: Data, kind: dtypes.dtype) -> Any:
     return quiet(wide.astype, kind.numpy).reshape(data.shape)
 
 
-def _fill_integers(leaves: list[Any], kind: dtypes.dtype) -> Any:
+def _fill_integers(leaves: list[Any], kind: dtypes.dtype, kinds: set[type]) -> Any:
     info = np.iinfo(kind.numpy)
-    low = info.min if kind.is_signed else -int(info.max) - 1
+    low = info.min if kind.is_signed else -int(info.max)
+    if leaves and kinds <= {int, bool}:
+        try:
+            whole = np.array(leaves, np.int64)
+        except OverflowError:
+            raise ValueError("Overflow when unpacking long long") from None
+        if kind is dtypes.int64:
+            return whole
+        if low <= whole.min() and whole.max() <= info.max:
+            return quiet(whole.astype, kind.numpy)
     values: list[int] = []
     for leaf in leaves:
         if isinstance(leaf, complex):
             raise TypeError("'complex' object cannot be interpreted as an integer")
         if isinstance(leaf, float):
             if not low <= leaf <= info.max:  # also false for NaN
-                raise RuntimeError(f"value cannot be converted to type {_c_name(kind)} without overflow")
+                raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
         elif not hasattr(leaf, "__index__"):
             raise TypeError(f"'{type(leaf).__name__}' object cannot be interpreted as an integer")
         value = int(leaf)
         if not -(2**63) <= value < 2**63:
             raise ValueError("Overflow when unpacking long long")
         if not low <= value <= info.max:
-            raise RuntimeError(f"value cannot be converted to type {_c_name(kind)} without overflow")
+            raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
         values.append(value)
     return quiet(np.array(values, np.int64).astype, kind.numpy)
-
-
-def _c_name(kind: dtypes.dtype) -> str:
-    return {dtypes.int64: "int64_t"}.get(kind, kind.name)
 
 
 def build(data: Any, dtype: Any, where: Any, name: str = "tensor") -> Tensor:
@@ -172,7 +191,7 @@ def build(data: Any, dtype: Any, where: Any, name: str = "tensor") -> Tensor:
     kind = None if dtype is None else dtype_argument(dtype, name)
     if isinstance(data, Tensor):
         array: Any = data.array
-        if data.is_meta or as_device(where if where is not None else data.device).type == "meta":
+        if data.is_meta or creation_device(data.device if where is None else where).type == "meta":
             return fresh(meta_array(TensorType(array.shape, kind or data.dtype)))
         return fresh(quiet(array.astype, (kind or data.dtype).numpy, copy=True))
     if isinstance(data, (np.ndarray, np.generic)):
@@ -181,30 +200,9 @@ def build(data: Any, dtype: Any, where: Any, name: str = "tensor") -> Tensor:
     else:
         walked = Data(data)
         array = _fill(walked, kind or _infer(walked))
-    if resolve_device(where).type == "meta":
+    if creation_device(where).type == "meta":
         return fresh(meta_array(TensorType(array.shape, BY_NUMPY[array.dtype])))
     return fresh(array)
-
-
-def dtype_argument(dtype: Any, name: str) -> dtypes.dtype:
-    """The dtype a user passed, or PyTorch's TypeError."""
-    if isinstance(dtype, dtypes.dtype):
-        return dtype
-    if dtype in (bool, int, float, complex):
-        return as_dtype(dtype)
-    raise TypeError(f"{name}(): argument 'dtype' must be weft.dtype, not {type(dtype).__name__}")
-
-
-def resolve_device(where: Any) -> device:
-    return as_device(where)
-
-
-def require_gradient(tensor: Tensor) -> Tensor:
-    """The new tensor, made a leaf that requires gradients."""
-    if tensor.dtype.category < dtypes.FLOAT:
-        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    tensor.tracked = True
-    return tensor
 
 
 @public
@@ -230,13 +228,44 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         return data.to(device=device, dtype=dtype)  # type: ignore[attr-defined, no-any-return]
     if isinstance(data, np.ndarray):
         made = alias_array(data)
-        if (dtype is None or made.dtype is dtype_argument(dtype, "as_tensor")) and resolve_device(device).type == "cpu":
+        if (dtype is None or made.dtype is dtype_argument(dtype, "as_tensor")) and creation_device(device).type == "cpu":
             return made
     return build(data, dtype, device, "as_tensor")
 
 
 @public
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
-    """`obj` as a tensor: a copy where `copy` is True, shared memory where it can be otherwise."""
-    made = as_tensor(obj, dtype, device)
-    return require_gradient(made) if requires_grad else made
+    """`obj` as a tensor: a copy where `copy` is True, shared memory where that can be otherwise."""
+    kind = None if dtype is None else dtype_argument(dtype, "asarray")
+    made = _alias(obj, kind)
+    if made is None:
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        made = build(obj, kind, device, "asarray")
+    else:
+        where = made.device if device is None else creation_device(device)
+        wanted = made.dtype if kind is None else kind
+        if copy is False and wanted is not made.dtype:
+            raise ValueError(
+                f"can't alias tensor with dtype '{made.dtype.scalar_name}' into dtype '{wanted.scalar_name}'."
+            )
+        if copy is False and where != made.device:
+            raise ValueError(f"can't alias tensor from device '{made.device}' to '{where}'.")
+        made = made.to(where, wanted, copy=bool(copy))  # type: ignore[attr-defined]
+        made = attach_alias(made) if made.tracked and not requires_grad else made
+    return require_gradient(made) if requires_grad and not made.tracked else made
+
+
+def _alias(obj: Any, kind: Any) -> Tensor | None:
+    """A tensor on the object's memory, if it has memory that a tensor can lie on."""
+    if isinstance(obj, Tensor):
+        return obj
+    if isinstance(obj, np.ndarray):
+        return alias_array(obj)
+    if isinstance(obj, np.generic):
+        return fresh(np.array(obj))
+    if hasattr(obj, "__dlpack__"):
+        return from_dlpack(obj)
+    if isinstance(obj, (bytes, bytearray, memoryview)) or (hasattr(obj, "__buffer__") and not isinstance(obj, (list, tuple))):
+        return frombuffer(obj, dtype=dtypes.get_default_dtype() if kind is None else kind)
+    return None

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.device import creation_device
 from weft.core.dtypes import BY_NUMPY, bfloat16
-from weft.tensor.base import Tensor, fresh, method, public
+from weft.tensor.base import PUBLIC, Tensor, fresh, method, public
 
 _SUPPORTED = "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool"
 _READ_ONLY = (
@@ -101,3 +102,114 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
     if self.tracked and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     return self.array.view()
+
+
+@method
+def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    array = numpy(self)
+    if dtype is None or np.dtype(dtype) == array.dtype:
+        return array.copy() if copy else array
+    if copy is False:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    return array.astype(dtype)
+
+
+@method
+def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+    """What a NumPy function computed from tensors comes back as a tensor."""
+    return from_numpy(np.asarray(array))
+
+
+# -- DLPack -------------------------------------------------------------------------------------------------------------
+@method
+def __dlpack__(
+    self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+) -> Any:
+    """A capsule that lends this tensor's memory to another library."""
+    if self.tracked:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if self.is_meta:
+        raise BufferError("Cannot pack tensors on meta")
+    if stream is not None and stream != -1:
+        raise AssertionError("stream should be None on cpu.")
+    return self.array.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
+
+
+@method
+def __dlpack_device__(self: Tensor) -> tuple[int, int]:
+    """DLPack's number of this tensor's device."""
+    if self.is_meta:
+        raise ValueError("Unknown device type meta for Dlpack")
+    return 1, 0
+
+
+class Capsule:
+    """Stands for the owner of a bare capsule, whom NumPy wants to ask for it."""
+
+    __slots__ = ("capsule",)
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+@public
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor on the memory of another library's array (or of a DLPack capsule)."""
+    if isinstance(ext_tensor, Tensor) and ext_tensor.tracked:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if not hasattr(ext_tensor, "__dlpack__"):
+        if type(ext_tensor).__name__ != "PyCapsule":
+            raise RuntimeError(
+                "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might "
+                "have already constructed a tensor from it once."
+            )
+        ext_tensor = Capsule(ext_tensor)
+    if device is not None:
+        creation_device(device)
+    array = np.from_dlpack(ext_tensor, copy=copy) if copy is not None else np.from_dlpack(ext_tensor)
+    return fresh(checked_array(array))
+
+
+@public
+def to_dlpack(tensor: Tensor) -> Any:
+    """A DLPack capsule for this tensor."""
+    return __dlpack__(tensor)
+
+
+@public
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A one-dimensional tensor on the memory of a buffer."""
+    size = memoryview(buffer).nbytes
+    if not size:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < size:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
+        )
+    if (count < 0 and count != -1) or count == 0:
+        raise ValueError(f"count ({count}) must be positive or -1")
+    if count == -1 and (size - offset) % dtype.itemsize:
+        raise ValueError(
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
+            f"({dtype.itemsize})"
+        )
+    if count > 0 and offset + count * dtype.itemsize > size:
+        raise ValueError(
+            f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be greater than "
+            f"actual buffer length ({size} bytes)"
+        )
+    array = np.frombuffer(buffer, np.uint8, -1 if count < 0 else count * dtype.itemsize, offset).view(dtype.numpy)
+    if not array.flags.writeable:
+        warnings.warn(_READ_ONLY.format(what="buffer"), UserWarning, stacklevel=2)
+    made = fresh(adopt(array))
+    return made.requires_grad_() if requires_grad else made  # type: ignore[attr-defined, no-any-return]
+
+
+PUBLIC["utils.dlpack.from_dlpack"] = from_dlpack
+PUBLIC["utils.dlpack.to_dlpack"] = to_dlpack

@@ -27,10 +27,12 @@ class MetaArray:
     __array_ufunc__ = None
     base = None
 
-    def __init__(self, shape: Iterable[int], dtype: np.dtype[Any]) -> None:
+    def __init__(self, shape: Iterable[int], dtype: np.dtype[Any], strides: Iterable[int] | None = None) -> None:
         self.shape = tuple(shape)
         self.dtype = dtype
-        self.strides = tuple(s * dtype.itemsize for s in contiguous_strides(self.shape))
+        if strides is None:
+            strides = (s * dtype.itemsize for s in contiguous_strides(self.shape))
+        self.strides = tuple(strides)  # in bytes, as NumPy's
 
     @property
     def ndim(self) -> int:

@@ -1,0 +1,50 @@
+"""How tensors show themselves: `repr`, `str` and format specifications, over `weft.tensor.printing`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core.dtypes import get_default_dtype
+from weft.tensor.base import PUBLIC, Parameter, Tensor, method
+from weft.tensor.printing import PrintOptions, format_tensor, get_printoptions, printoptions, set_printoptions
+from weft.tensor.views import refresh
+
+PUBLIC.update(set_printoptions=set_printoptions, get_printoptions=get_printoptions, printoptions=printoptions)
+
+
+def show(tensor: Tensor, contents: str | None = None, indent: int = 0, options: PrintOptions | None = None) -> str:
+    """The text of a tensor."""
+    if tensor.origin is not None:
+        refresh(tensor)
+    default = get_default_dtype()
+    kind = type(tensor)
+    node = tensor.node
+    return format_tensor(
+        tensor.array,
+        dtype_name=tensor.dtype.name,
+        default_float=default.name,
+        default_complex=default.to_complex().name,
+        requires_grad=tensor.tracked,
+        grad_fn_name=None if node is None else getattr(node, "name", lambda: type(node).__name__)(),
+        device=str(tensor.device),
+        class_name="tensor" if issubclass(kind, Parameter) or kind is Tensor else kind.__name__,
+        is_parameter=isinstance(tensor, Parameter),
+        indent=indent,
+        tensor_contents=contents,
+        options=options,
+    )
+
+
+@method
+def __repr__(self: Tensor, *, tensor_contents: str | None = None) -> str:
+    return show(self, tensor_contents)
+
+
+@method
+def __format__(self: Tensor, format_spec: str) -> str:
+    if self.array.ndim == 0 and not self.is_meta and type(self) is Tensor:
+        return self.array.item().__format__(format_spec)  # type: ignore[no-any-return]
+    return object.__format__(self, format_spec)
+
+
+__all__: list[Any] = []

@@ -1,0 +1,195 @@
+"""Facts about tensors and dtypes as functions, constants, and the names that `weft` exports beside its ops.
+
+Takes tensors, dtypes and numbers; gives answers. Everything in `PUBLIC` afterwards is what `import weft` shows.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.device import device, get_default_device, set_default_device
+from weft.core.dtypes import as_dtype, dtype, finfo, get_default_dtype, iinfo, result_dtype, set_default_dtype
+from weft.core.types import MEMORY_FORMATS, Size, layout, memory_format, strided
+from weft.ops.create import has_format
+from weft.tensor.base import PUBLIC, Tensor, method, public
+
+PUBLIC.update(dtypes.BY_NAME)
+PUBLIC.update(MEMORY_FORMATS)
+PUBLIC.update(
+    dtype=dtype, Size=Size, device=device, finfo=finfo, iinfo=iinfo, memory_format=memory_format, layout=layout, strided=strided,
+    get_default_dtype=get_default_dtype, set_default_dtype=set_default_dtype, get_default_device=get_default_device,
+    set_default_device=set_default_device, inf=math.inf, nan=math.nan, pi=math.pi, e=math.e, newaxis=None,
+)  # fmt: skip
+
+
+def _checked(value: Any, name: str) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}")
+    return value
+
+
+@public
+def is_tensor(obj: Any) -> bool:
+    """Whether the object is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+@public
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the tensor's dtype is a floating point one (complex is not)."""
+    return _checked(input, "is_floating_point").is_floating_point()
+
+
+@public
+def is_complex(input: Tensor) -> bool:
+    """Whether the tensor's dtype is complex."""
+    return _checked(input, "is_complex").is_complex()
+
+
+@public
+def is_signed(input: Tensor) -> bool:
+    """Whether the tensor's dtype has negative numbers."""
+    return _checked(input, "is_signed").is_signed()
+
+
+@public
+def numel(input: Tensor) -> int:
+    """How many elements the tensor has."""
+    return _checked(input, "numel").numel()
+
+
+@public
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape."""
+    return _checked(input, "is_same_size").array.shape == other.array.shape  # type: ignore[no-any-return]
+
+
+@public
+def is_nonzero(input: Tensor) -> bool:
+    """The truth of a tensor with one element."""
+    return bool(_checked(input, "is_nonzero"))
+
+
+@public
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor was made under inference_mode."""
+    return input.is_inference()
+
+
+@public
+def get_device(input: Tensor) -> int:
+    """The number of the tensor's accelerator; -1 for the CPU."""
+    return -1
+
+
+@public
+def result_type(tensor1: Any, tensor2: Any) -> dtype:
+    """The dtype in which an op of these two operands (tensors or numbers) is computed."""
+    for position, value in enumerate((tensor1, tensor2)):
+        if not isinstance(value, (Tensor, bool, int, float, complex)):
+            raise TypeError(
+                f"result_type(): argument 'tensor{position + 1}' (position {position + 1}) must be Tensor, not "
+                f"{type(value).__name__}"
+            )
+    return result_dtype([tensor1, tensor2])
+
+
+@public
+def promote_types(type1: dtype, type2: dtype) -> dtype:
+    """The smallest dtype to which both can be cast."""
+    _check_dtypes("promote_types", type1=type1, type2=type2)
+    return dtypes.promote_types(as_dtype(type1), as_dtype(type2))
+
+
+@public
+def can_cast(from_: dtype, to: dtype) -> bool:
+    """Whether a result of dtype `from_` may be stored as `to`."""
+    _check_dtypes("can_cast", from_=from_, to=to)
+    return dtypes.can_cast(as_dtype(from_), as_dtype(to))
+
+
+def _check_dtypes(name: str, **kinds: Any) -> None:
+    for position, (label, kind) in enumerate(kinds.items()):
+        if not isinstance(kind, dtype) and kind not in (bool, int, float, complex):
+            raise TypeError(
+                f"{name}(): argument '{label}' (position {position + 1}) must be weft.dtype, not {type(kind).__name__}"
+            )
+
+
+@public
+def set_default_tensor_type(t: Any) -> None:
+    """Sets the default dtype by the name of a tensor type (deprecated)."""
+    warnings.warn(
+        "weft.set_default_tensor_type() is deprecated, please use weft.set_default_dtype() and weft.set_default_device() as "
+        "alternatives.",
+        UserWarning,
+        stacklevel=2,
+    )
+    name = t if isinstance(t, str) else f"weft.{t.__name__}"
+    kind = next((d for d in dtypes.ALL if name.rpartition(".")[2] == f"{d.scalar_name}Tensor"), None)
+    if kind is None:
+        raise TypeError("invalid type object: only floating-point types are supported as the default type")
+    set_default_dtype(kind)
+
+
+@method
+def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
+    """Whether the elements lie in memory in this order (row-major unless another is named)."""
+    form = MEMORY_FORMATS["contiguous_format"] if memory_format is None else memory_format
+    if form is MEMORY_FORMATS["preserve_format"]:
+        raise RuntimeError("preserve memory format is unsupported by is_contiguous")
+    return has_format(self.array.shape, self.stride(), form)
+
+
+@method
+def dim_order(self: Tensor, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """Dimensions from the outermost in memory to the innermost."""
+    strides = self.stride()
+    return tuple(sorted(range(self.ndim), key=lambda d: (-strides[d], d)))
+
+
+for _name in ("is_same_size", "is_nonzero", "get_device"):
+    setattr(Tensor, _name, PUBLIC[_name])
+
+for _name, _value in {
+    "layout": strided, "is_cpu": None, "is_cuda": False, "is_sparse": False, "is_sparse_csr": False, "is_quantized": False,
+    "is_mkldnn": False, "is_mps": False, "is_xpu": False, "is_xla": False, "is_nested": False, "is_vulkan": False, "is_ipu": False,
+    "is_hpu": False, "is_mtia": False, "is_maia": False,
+}.items():  # fmt: skip
+    _getter = (lambda self: not self.is_meta) if _name == "is_cpu" else (lambda self, value=_value: value)
+    setattr(Tensor, _name, property(_getter, doc="A fact about the storage."))
+
+
+@public
+def is_conj(input: Tensor) -> bool:
+    """Whether the elements are stored unconjugated: never, conjugates are computed at once."""
+    return False
+
+
+@public
+def is_neg(input: Tensor) -> bool:
+    """Whether the elements are stored unnegated: never."""
+    return False
+
+
+for _name in ("is_conj", "is_neg"):
+    setattr(Tensor, _name, PUBLIC[_name])
+
+
+@public
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself: see `is_conj`."""
+    return input
+
+
+@public
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself: see `is_neg`."""
+    return input
+
+
+for _name in ("resolve_conj", "resolve_neg"):
+    setattr(Tensor, _name, PUBLIC[_name])

@@ -1,0 +1,99 @@
+"""Older spellings: `FloatTensor` and its kin, `Tensor.new`, `Tensor.type`.
+
+Takes what PyTorch's legacy constructors take (sizes, data or a tensor), gives tensors of a fixed dtype.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.device import cpu, device
+from weft.core.dtypes import dtype
+from weft.core.types import Size
+from weft.ops.create import dtype_argument
+from weft.ops.record import ops
+from weft.tensor.base import PUBLIC, Tensor, method
+from weft.tensor.conversion import converted
+from weft.tensor.creation import build
+from weft.tensor.views import attach_alias
+
+
+class LegacyType:
+    """Calls make tensors of one dtype, and `isinstance` asks for that dtype."""
+
+    def __init__(self, kind: dtype) -> None:
+        self.dtype = kind
+        self.__name__ = self.__qualname__ = f"{kind.scalar_name}Tensor"
+
+    def __call__(self, *args: Any, device: Any = None) -> Tensor:
+        if len(args) == 1 and isinstance(args[0], Tensor) and args[0].dtype is not self.dtype:
+            raise TypeError(f"expected a tensor of {self.dtype.name} (got {args[0].dtype.name})")
+        return construct(self.dtype, args, device)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is self.dtype and not instance.is_meta
+
+    def __repr__(self) -> str:
+        return f"<class 'weft.{self.__name__}'>"
+
+    def __reduce__(self) -> Any:
+        return LegacyType, (self.dtype,)
+
+
+def construct(kind: dtype, args: tuple[Any, ...], where: Any) -> Tensor:
+    """A tensor of sizes (unset), of data, or on another tensor's memory."""
+    if len(args) == 1 and not isinstance(args[0], int):
+        data = args[0]
+        if isinstance(data, Tensor):
+            return attach_alias(data)
+        if isinstance(data, (float, complex)):
+            raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
+        if not isinstance(data, Size):
+            return build(data, kind, where, "new")
+        args = tuple(data)
+    return ops.empty(args or (0,), dtype=kind, device=where)  # type: ignore[no-any-return]
+
+
+for _kind in dtypes.ALL:
+    PUBLIC[f"{_kind.scalar_name}Tensor"] = LegacyType(_kind)
+
+
+@method
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """A tensor of this one's dtype from sizes, data or another tensor."""
+    return construct(self.dtype, args, self.device if device is None else device)
+
+
+@method
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
+    """A tensor with a copy of `data`, of this one's dtype and device."""
+    made = build(data, self.dtype if dtype is None else dtype, self.device if device is None else device, "new_tensor")
+    return made.requires_grad_() if requires_grad else made  # type: ignore[attr-defined, no-any-return]
+
+
+def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+    """The name of the tensor's type, such as `weft.FloatTensor`; or the tensor as another type."""
+    if dtype is None:
+        return type_name(self.dtype, self.device)
+    if isinstance(dtype, str):
+        named = dtype
+        dtype = next((d for d in dtypes.ALL if named in (type_name(d), type_name(d, namespace="torch"))), None)
+        if dtype is None:
+            raise ValueError(f"invalid type: '{named}'")
+    if isinstance(dtype, LegacyType):
+        dtype = dtype.dtype
+    elif dtype is Tensor:
+        dtype = dtypes.get_default_dtype()
+    return converted(self, dtype_argument(dtype, "type"), self.device)
+
+
+_type.__name__ = _type.__qualname__ = "type"
+method(_type)
+
+
+def type_name(kind: dtype, where: device = cpu, namespace: str = "weft") -> str:
+    """What `Tensor.type()` says."""
+    return f"{namespace}.{'' if where.type == 'cpu' else where.type + '.'}{kind.scalar_name}Tensor"

@@ -1,0 +1,83 @@
+"""Pickles and copies of tensors: storages travel once, so that views still share memory afterwards."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+from weft.core.dtypes import dtype
+from weft.core.modes import enter, leave
+from weft.tensor.base import Tensor, method, wrap
+from weft.tensor.meta import MetaArray
+from weft.tensor.storage import described, rebuild
+from weft.tensor.views import refresh
+
+NOT_A_LEAF = (
+    "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If you were "
+    "attempting to deepcopy a module, this may be because of a weft.nn.utils.weight_norm usage, see "
+    "https://github.com/pytorch/pytorch/pull/103001"
+)
+
+
+def rebuild_tensor(kind: type[Tensor], description: tuple[Any, ...], requires_grad: bool, state: Any = None) -> Tensor:
+    """A tensor from what `__reduce_ex__` told of it."""
+    tensor = wrap(rebuild(*description), requires_grad, kind)
+    if state:
+        tensor.__dict__.update(state)
+    return tensor
+
+
+def rebuild_meta(
+    kind: type[Tensor], element: dtype, size: tuple[int, ...], steps: tuple[int, ...], requires_grad: bool, state: Any = None
+) -> Tensor:
+    """The same for a tensor without elements."""
+    tensor = wrap(MetaArray(size, element.numpy, steps), requires_grad, kind)
+    if state:
+        tensor.__dict__.update(state)
+    return tensor
+
+
+def _settled(tensor: Tensor) -> Tensor:
+    if tensor.origin is not None:
+        refresh(tensor)
+    return tensor
+
+
+@method
+def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
+    _settled(self)
+    if getattr(self, "_backward_hooks", None):
+        warnings.warn(
+            f"backward hooks {list(self._backward_hooks.values())!r} on tensor will not be serialized. If this is expected, "  # type: ignore[attr-defined]
+            "you can decorate the function with @weft.utils.hooks.unserializable_hook to suppress this warning",
+            UserWarning,
+            stacklevel=2,
+        )
+    state = dict(self.__dict__) or None
+    if self.is_meta:
+        return rebuild_meta, (type(self), self.dtype, self.array.shape, self.array.strides, self.tracked, state)
+    return rebuild_tensor, (type(self), described(self), self.tracked, state)
+
+
+@method
+def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if _settled(self).node is not None:
+        raise RuntimeError(NOT_A_LEAF)
+    if id(self) in memo:
+        return memo[id(self)]  # type: ignore[no-any-return]
+    token = enter(grad=False)
+    try:
+        if self.is_meta:
+            array: Any = MetaArray(self.array.shape, self.array.dtype, self.array.strides)
+        else:
+            held, *rest = described(self)
+            array = rebuild(copy.deepcopy(held, memo), *rest)
+        made = wrap(array, self.tracked, type(self))
+        memo[id(self)] = made
+        if self._grad is not None:
+            made._grad = copy.deepcopy(self._grad, memo)
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    finally:
+        leave(token)
+    return made

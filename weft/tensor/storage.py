@@ -1,0 +1,410 @@
+"""Storage: the memory under tensors, as bytes; and the methods that move a tensor to other memory.
+
+Takes tensors, gives `UntypedStorage` objects, one per piece of memory while somebody holds it. One idea: the storage of an array
+is the last array of its chain of bases, and a window of bytes over that array's extent is all a storage needs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from weft.core.device import cpu, device, meta
+from weft.core.dtypes import BY_NUMPY, dtype
+from weft.core.types import memory_format, preserve_format
+from weft.ops.create import C_NAMES, in_format, strides_in
+from weft.tensor.base import PUBLIC, Tensor, address, method, storage_root
+from weft.tensor.interchange import adopt
+from weft.tensor.meta import MetaArray, contiguous_strides
+
+
+class Window:
+    """The extent of an array as bytes, for NumPy; `base` leads back to the array, so that views of it have the same root."""
+
+    __slots__ = ("__array_interface__", "base")
+
+    def __init__(self, root: Any) -> None:
+        low, high = np.lib.array_utils.byte_bounds(root)
+        self.base = root
+        self.__array_interface__ = {
+            "version": 3, "data": (low, not root.flags.writeable), "shape": (high - low if root.size else 0,), "typestr": "|u1",
+        }  # fmt: skip
+
+
+_KNOWN: WeakValueDictionary[int, UntypedStorage] = WeakValueDictionary()
+"""Storages that somebody holds, by the id of their root array (which they keep alive)."""
+
+
+class UntypedStorage:
+    """A piece of memory, byte by byte."""
+
+    __slots__ = ("bytes", "root", "owner", "__weakref__")
+
+    def __init__(self, size: Any = 0, *, device: Any = None) -> None:
+        if isinstance(size, int):
+            self._hold(np.empty(size, np.uint8))
+        else:
+            self._hold(np.array(list(size), np.uint8))
+
+    def _hold(self, root: Any) -> None:
+        self.root = root
+        self.owner: Any = None  # the tensor that follows a resize
+        self.bytes: Any = None if type(root) is MetaArray else np.asarray(Window(root))
+
+    @property
+    def device(self) -> device:
+        return meta if self.bytes is None else cpu
+
+    @property
+    def is_cuda(self) -> bool:
+        return False
+
+    def nbytes(self) -> int:
+        return int(self.root.nbytes) if self.bytes is None else int(self.bytes.size)
+
+    size = __len__ = nbytes
+
+    def element_size(self) -> int:
+        return 1
+
+    def data_ptr(self) -> int:
+        return 0 if self.bytes is None or not self.bytes.size else address(self.bytes)
+
+    def resizable(self) -> bool:
+        return True
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Moves to new memory of this many bytes; the tensor that this storage was asked from goes with it."""
+        grown = np.empty(size, np.uint8)
+        keep = min(size, self.bytes.size)
+        grown[:keep] = self.bytes[:keep]
+        tensor = self.owner
+        offset = tensor.storage_offset() if tensor is not None else 0
+        self._hold(grown)
+        _KNOWN[id(grown)] = self
+        if tensor is not None:
+            self.owner = tensor
+            if reach(tensor.array.shape, tensor.stride(), offset) * tensor.itemsize <= size:
+                tensor.array = over(self, tensor.array.dtype, offset, tensor.array.shape, tensor.stride())
+        return self
+
+    def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
+        if source.nbytes() != self.nbytes():
+            raise RuntimeError(f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes")
+        self.bytes[...] = source.bytes
+        return self
+
+    def fill_(self, value: int) -> UntypedStorage:
+        self.bytes[...] = value
+        return self
+
+    def clone(self) -> UntypedStorage:
+        made = UntypedStorage(0)
+        made._hold(self.bytes.copy())
+        return made
+
+    def tolist(self) -> list[int]:
+        return self.bytes.tolist()  # type: ignore[no-any-return]
+
+    def cpu(self) -> UntypedStorage:
+        return self
+
+    def is_shared(self) -> bool:
+        return False
+
+    def share_memory_(self) -> UntypedStorage:
+        return self
+
+    def is_pinned(self, device: Any = None) -> bool:
+        return False
+
+    def untyped(self) -> UntypedStorage:
+        return self
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            made = UntypedStorage(0)
+            made._hold(self.bytes[place])
+            return made
+        size = self.nbytes()
+        if not -size <= place < size:
+            raise IndexError(f"index {place} out of range for storage of size {size}")
+        return int(self.bytes[place])
+
+    def __setitem__(self, place: Any, value: int) -> None:
+        self.bytes[place] = value
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, UntypedStorage):
+            return NotImplemented
+        return self is other or (self.data_ptr() != 0 and (self.data_ptr(), self.nbytes()) == (other.data_ptr(), other.nbytes()))
+
+    def __hash__(self) -> int:
+        return hash((self.data_ptr(), self.nbytes()))
+
+    def __repr__(self) -> str:
+        rows = "" if self.bytes is None else "".join(f"\n {value}" for value in self.bytes)
+        return f"{rows}\n[weft.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+
+    def __reduce__(self) -> Any:
+        return storage_of_bytes, (self.bytes.tobytes(),)
+
+    def __copy__(self) -> UntypedStorage:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
+        made = memo.get(id(self))
+        if made is None:
+            made = memo[id(self)] = self.clone()
+        return made  # type: ignore[no-any-return]
+
+
+def storage_of_bytes(content: bytes) -> UntypedStorage:
+    """A storage with this content."""
+    made = UntypedStorage(0)
+    made._hold(np.frombuffer(content, np.uint8).copy())
+    return made
+
+
+class TypedStorage:
+    """A storage read as elements of one dtype (deprecated in PyTorch, and minimal here)."""
+
+    __slots__ = ("_untyped", "dtype")
+
+    def __init__(self, untyped: UntypedStorage, kind: dtype) -> None:
+        self._untyped, self.dtype = untyped, kind
+
+    def untyped(self) -> UntypedStorage:
+        return self._untyped
+
+    def _elements(self) -> Any:
+        return self._untyped.bytes.view(self.dtype.numpy)
+
+    @property
+    def device(self) -> device:
+        return self._untyped.device
+
+    def nbytes(self) -> int:
+        return self._untyped.nbytes()
+
+    def size(self) -> int:
+        return self._untyped.nbytes() // self.dtype.itemsize
+
+    __len__ = size
+
+    def element_size(self) -> int:
+        return self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        return self._untyped.data_ptr()
+
+    def tolist(self) -> list[Any]:
+        return self._elements().tolist()  # type: ignore[no-any-return]
+
+    def __getitem__(self, place: int) -> Any:
+        return self._elements()[place].item()
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        self._elements()[place] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TypedStorage) and other._untyped == self._untyped and other.dtype is self.dtype
+
+    def __hash__(self) -> int:
+        return hash(self._untyped)
+
+    def __repr__(self) -> str:
+        rows = "".join(f"\n {value}" for value in self.tolist())
+        where = f"(dtype={self.dtype}, device={self.device})"
+        return f"{rows}\n[weft.storage.TypedStorage{where} of size {self.size()}]"
+
+
+PUBLIC.update(UntypedStorage=UntypedStorage, TypedStorage=TypedStorage)
+
+
+def storage_of(tensor: Tensor) -> UntypedStorage:
+    """The storage of a tensor: the same object for tensors that share memory, as long as somebody holds it."""
+    root = storage_root(tensor.array)
+    found = _KNOWN.get(id(root))
+    if found is None or found.root is not root:
+        found = UntypedStorage.__new__(UntypedStorage)
+        found._hold(root)
+        _KNOWN[id(root)] = found
+    found.owner = tensor
+    return found
+
+
+def over(
+    storage: UntypedStorage, kind: np.dtype[Any], offset: int, size: tuple[int, ...], stride: tuple[int, ...]
+) -> Any:
+    """An array over a storage; offset and strides count elements."""
+    steps = tuple(step * kind.itemsize for step in stride)
+    if storage.bytes is None:
+        return MetaArray(size, kind, steps)
+    if 0 in size:
+        return np.ndarray(size, kind, storage.bytes, min(offset * kind.itemsize, storage.nbytes()))
+    return np.ndarray(size, kind, storage.bytes, offset * kind.itemsize, steps)
+
+
+def reach(size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> int:
+    """How many elements a storage must have for these sizes and strides."""
+    return 0 if 0 in size else offset + 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+
+
+# -- methods ------------------------------------------------------------------------------------------------------------
+@method
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory under this tensor."""
+    return storage_of(self)
+
+
+@method
+def storage(self: Tensor) -> TypedStorage:
+    """The memory under this tensor, read as its dtype."""
+    warnings.warn(
+        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. This "
+        "should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
+        "tensor.untyped_storage() instead of tensor.storage()",
+        UserWarning,
+        stacklevel=2,
+    )
+    return TypedStorage(storage_of(self), self.dtype)
+
+
+@method
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both tensors are the same elements of the same memory."""
+    same = self.array.shape == tensor.array.shape and self.stride() == tensor.stride()
+    return same and storage_of(self) == storage_of(tensor) and self.storage_offset() == tensor.storage_offset()
+
+
+@method
+def set_(
+    self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
+) -> Tensor:
+    """Makes this tensor a tensor on other memory: a tensor's, or a part of a storage."""
+    if self.tracked:
+        raise RuntimeError("set_() on a Tensor that requires grad is not supported; use .detach() or no_grad")
+    if source is None:
+        self.array = np.empty(0, self.array.dtype)
+    else:
+        if isinstance(source, Tensor) and source.dtype is not self.dtype:
+            raise RuntimeError(
+                f"Could not set tensor of type {_long_name(source.dtype)} to a tensor of type {_long_name(self.dtype)}"
+            )
+        if isinstance(source, Tensor) and size is None:
+            self.array = source.array
+        else:
+            self.array = _part(self, source, storage_offset, size, stride)
+    self.origin = None
+    self.bump()
+    return self
+
+
+def _long_name(kind: dtype) -> str:
+    return {"int64_t": "long int", "uint8_t": "unsigned char", "int8_t": "signed char", "int16_t": "short int"}.get(
+        C_NAMES[kind], C_NAMES[kind]
+    )
+
+
+def _part(self: Tensor, source: Any, offset: int, size: Any, stride: Any) -> Any:
+    held = storage_of(source) if isinstance(source, Tensor) else source.untyped()
+    kind = self.array.dtype
+    if size is None:
+        size = (held.nbytes() // kind.itemsize - offset,)
+    size = (size,) if isinstance(size, int) else tuple(size)
+    stride = contiguous_strides(size) if stride is None else tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError(f"mismatch in length of strides and shape. Input has {len(size)} sizes, {len(stride)} strides")
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    needed = reach(size, stride, offset) * kind.itemsize
+    if needed > held.nbytes():
+        held.owner = None
+        held.resize_(needed)
+    return over(held, kind, offset, size, stride)
+
+
+@method
+def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = None) -> Tensor:
+    """Gives this tensor another shape, row-major; more memory is taken where it needs more, and left unset."""
+    size = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    if self.tracked:
+        raise RuntimeError("cannot resize variables that require grad")
+    if any(n < 0 for n in size):
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+    if memory_format is preserve_format:
+        raise RuntimeError("Unsupported memory format Preserve")
+    if size == self.array.shape and memory_format is None:
+        return self
+    kind = self.array.dtype
+    stride = contiguous_strides(size) if memory_format is None else strides_in(size, memory_format)
+    if self.is_meta:
+        self.array = MetaArray(size, kind, [step * kind.itemsize for step in stride])
+        return self
+    held = storage_of(self)
+    offset = self.storage_offset()
+    needed = reach(size, stride, offset)
+    if needed * kind.itemsize > held.nbytes():
+        fresh = in_format(lambda shape: np.empty(shape, kind), (needed,), None)
+        whole = fresh.view(np.uint8)
+        whole[: held.nbytes()] = held.bytes
+        self.array = np.ndarray(size, kind, fresh, offset * kind.itemsize, [step * kind.itemsize for step in stride])
+        self.origin = None
+    else:
+        self.array = over(held, kind, offset, size, stride)
+    return self
+
+
+@method
+def resize_as_(self: Tensor, the_template: Tensor, memory_format: Any = None) -> Tensor:
+    """Gives this tensor the other's shape."""
+    return resize_(self, the_template.shape, memory_format=memory_format)
+
+
+@method
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    return False
+
+
+@method
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+@method
+def is_shared(self: Tensor) -> bool:
+    return False
+
+
+@method
+def share_memory_(self: Tensor) -> Tensor:
+    """The tensor itself: memory is shared between threads as it is, and never between processes."""
+    return self
+
+
+def rebuild(
+    storage: UntypedStorage, kind: dtype, offset: int, size: tuple[int, ...], stride: tuple[int, ...]
+) -> Any:
+    """An array as pickles and deep copies describe it, whose root is the storage's."""
+    return over(storage, kind.numpy, offset, size, stride)
+
+
+def described(tensor: Tensor) -> tuple[UntypedStorage, dtype, int, tuple[int, ...], tuple[int, ...]]:
+    """What `rebuild` takes."""
+    held = storage_of(tensor)
+    held.owner = None
+    return held, BY_NUMPY[tensor.array.dtype], tensor.storage_offset(), tensor.array.shape, tensor.stride()
+
+
+__all__ = ["TypedStorage", "UntypedStorage", "adopt", "described", "rebuild", "storage_of"]
