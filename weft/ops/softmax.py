@@ -1,0 +1,236 @@
+"""Softmax and its kin, with their gradients as ops.
+
+Takes a tensor and a dimension; gives probabilities, or their logarithms, along it. The one idea: subtract the maximum
+first, sum once, and keep the result: both gradients need nothing but it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from weft.core import modes
+from weft.core.arrays import Array, namespace
+from weft.core.dtypes import HALVES, as_dtype, float32
+from weft.core.types import TensorType
+from weft.ops.batching import aligned
+from weft.ops.families import composite, reduce
+from weft.ops.record import ops, type_of
+from weft.ops.samples import Maker, Sample
+
+HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
+SHORT_ROWS = 16  # rows so short are summed faster with the rows' axis last
+EXACT_ROWS = 4096  # up to here a plain running sum in vector lanes is as good as a pairwise one
+
+
+def working(array: Array) -> Array:
+    """The array in the dtype that its kind is summed in: float32 for half types."""
+    kind = as_dtype(array.dtype)
+    return array.astype(float32.numpy) if kind in HALVES else array
+
+
+def no_grad(function: Any, *args: Any) -> Any:
+    """Calls an op with recording off."""
+    token = modes.enter(grad=False)
+    try:
+        return function(*args)
+    finally:
+        modes.leave(token)
+
+
+def _row_sums(xp: Any, x: Array, axis: int) -> Array:
+    """Sums along an axis that stays, as size one."""
+    if axis in (-1, x.ndim - 1) and x.ndim == 2 and x.shape[1] <= EXACT_ROWS and x.flags.c_contiguous:
+        return xp.einsum("ij->i", x)[:, None]
+    return xp.add.reduce(x, axis, keepdims=True)
+
+
+def _softmax_core(xp: Any, x: Array, axis: int) -> Array:
+    out = xp.subtract(x, xp.maximum.reduce(x, axis, keepdims=True))
+    xp.exp(out, out)
+    return xp.divide(out, _row_sums(xp, out, axis), out)
+
+
+def _log_softmax_core(xp: Any, x: Array, axis: int) -> Array:
+    out = xp.subtract(x, xp.maximum.reduce(x, axis, keepdims=True))
+    total = _row_sums(xp, xp.exp(out), axis)
+    return xp.subtract(out, xp.log(total, total), out)
+
+
+def _along(core: Any, x: Array, dim: int, dtype: Any) -> Array:
+    """Runs a softmax core along `dim` in a float dtype, whatever the rank and the layout."""
+    kind = as_dtype(x.dtype if dtype is None else dtype)
+    if not kind.is_floating_point:
+        raise NotImplementedError(kind.name)  # the type rule says it in the user's words
+    xp = namespace(x)
+    carrier = float32.numpy if kind in HALVES else kind.numpy
+    work = x if x.dtype is carrier else x.astype(carrier)
+    if x.size == 0 or x.ndim == 0:
+        if not -max(x.ndim, 1) <= dim < max(x.ndim, 1):
+            raise IndexError(dim)
+        out = core(xp, work.reshape(1), 0).reshape(()) if x.ndim == 0 else xp.empty(x.shape, carrier)
+    elif x.shape[-1] <= SHORT_ROWS and dim in (-1, x.ndim - 1) and x.size >= 1 << 14 and x.ndim > 1:
+        columns = xp.ascontiguousarray(work.reshape(-1, x.shape[-1]).T)
+        out = xp.ascontiguousarray(core(xp, columns, 0).T).reshape(x.shape)
+    else:
+        out = core(xp, work, dim)
+    return out if kind.numpy is carrier else out.astype(kind.numpy)
+
+
+def check_dim(dim: Any, rank: int) -> int:
+    """The dimension counted from the front, or PyTorch's IndexError."""
+    span = max(rank, 1)
+    if not -span <= dim < span:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
+        )
+    return int(dim) % span
+
+
+def _softmax_rule(name: str) -> Any:
+    def rule(x: TensorType, dim: Any, dtype: Any) -> TensorType:
+        if not isinstance(dim, int):
+            raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
+        place = check_dim(dim, x.ndim)
+        kind = x.dtype if dtype is None else as_dtype(dtype)
+        if not kind.is_floating_point:
+            last = "lastdim_" if place == max(x.ndim, 1) - 1 else ""
+            raise NotImplementedError(f"\"{name}_{last}kernel_impl\" not implemented for '{kind.scalar_name}'")
+        return TensorType(x.shape, kind, x.device)
+
+    return rule
+
+
+def _softmax_backward_kernel(g: Array, out: Array, dim: int) -> Array:
+    xp = namespace(g)
+    left, right = working(g), working(out)
+    product = left * right
+    total = product if g.ndim == 0 else _row_sums(xp, product, dim)
+    result = xp.multiply(left - total, right)
+    return result if result.dtype is g.dtype else result.astype(g.dtype)
+
+
+def _log_softmax_backward_kernel(g: Array, out: Array, dim: int) -> Array:
+    xp = namespace(g)
+    left, right = working(g), working(out)
+    total = left if g.ndim == 0 else _row_sums(xp, left, dim)
+    scaled = xp.exp(right, out=...)
+    xp.multiply(scaled, total, scaled)
+    result = xp.subtract(left, scaled, out=...)
+    return result if result.dtype is g.dtype else result.astype(g.dtype)
+
+
+def _softmax_second(g: Any, _out: Any, grad: Any, out: Any, dim: int) -> Any:
+    """The gradient of `out * (grad - sum(grad * out))` for out."""
+    inner = ops.sub(grad, ops.sum(ops.mul(grad, out), dim, True))
+    return ops.sub(ops.mul(g, inner), ops.mul(grad, ops.sum(ops.mul(g, out), dim, True)))
+
+
+def _log_softmax_second(g: Any, _out: Any, grad: Any, out: Any, dim: int) -> Any:
+    """The gradient of `grad - exp(out) * sum(grad)` for out."""
+    return ops.neg(ops.mul(ops.mul(g, ops.exp(out)), ops.sum(grad, dim, True)))
+
+
+def _softmax_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), 1)
+    yield Sample(make(2, 3, 4), 0)
+    yield Sample(make(2, 3, 4), -2)
+    yield Sample(make(), 0)
+    yield Sample(make(0, 3), 1)
+    yield Sample(make(4, 3).T, -1)
+
+
+def _backward_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), make(2, 3), 1)
+    yield Sample(make(2, 3, 4), make(2, 3, 4), 0)
+    yield Sample(make(), make(), 0)
+
+
+GRADIENT = "grad: Tensor, output: Tensor, dim: Dim"
+softmax_backward = reduce(
+    "softmax_backward", _softmax_backward_kernel, lambda g, out, dim: g, GRADIENT,
+    vjp=(lambda g, _out, _grad, out, dim: softmax_backward(g, out, dim), _softmax_second),
+    batch=aligned, samples=_backward_samples, **HIDDEN,
+)  # fmt: skip
+log_softmax_backward = reduce(
+    "log_softmax_backward", _log_softmax_backward_kernel, lambda g, out, dim: g, GRADIENT,
+    vjp=(
+        lambda g, _out, _grad, out, dim: ops.sub(g, ops.sum(ops.mul(g, ops.exp(out)), dim, True)),
+        _log_softmax_second,
+    ),
+    batch=aligned, samples=_backward_samples, **HIDDEN,
+)  # fmt: skip
+SOFTMAX = "input: Tensor, dim: Dim, dtype: DType = None"
+softmax = reduce(
+    "softmax", lambda x, dim, dtype: _along(_softmax_core, x, dim, dtype), _softmax_rule("softmax"), SOFTMAX,
+    vjp=lambda g, out, _x, dim: softmax_backward(g, out, dim), samples=_softmax_samples, trusted=True,
+)  # fmt: skip
+log_softmax = reduce(
+    "log_softmax", lambda x, dim, dtype: _along(_log_softmax_core, x, dim, dtype), _softmax_rule("log_softmax"),
+    SOFTMAX, vjp=lambda g, out, _x, dim: log_softmax_backward(g, out, dim), samples=_softmax_samples, trusted=True,
+)  # fmt: skip
+
+
+def _implied_dim(name: str, x: Any, stacklevel: int) -> int:
+    """The dimension that calls without one have always meant."""
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
+    return 0 if len(type_of(x).shape) in (0, 1, 3) else 1
+
+
+def _user_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), 1)
+    yield Sample(make(2, 3, 4), dim=0)
+
+
+IMPLIED = "input: Tensor, dim: Any = None, _stacklevel: int = 3, dtype: DType = None"
+
+
+def _softmax_user(x: Any, dim: Any, _stacklevel: int, dtype: Any) -> Any:
+    dim = _implied_dim("softmax", x, _stacklevel + 1) if dim is None else dim
+    return softmax(x, dim, dtype)
+
+
+def _log_softmax_user(x: Any, dim: Any, _stacklevel: int, dtype: Any) -> Any:
+    dim = _implied_dim("log_softmax", x, _stacklevel + 1) if dim is None else dim
+    return log_softmax(x, dim, dtype)
+
+
+def _softmin_user(x: Any, dim: Any, _stacklevel: int, dtype: Any) -> Any:
+    dim = _implied_dim("softmin", x, _stacklevel + 1) if dim is None else dim
+    return softmax(ops.neg(x), dim, dtype)
+
+
+for _name, _body in (("softmax", _softmax_user), ("log_softmax", _log_softmax_user), ("softmin", _softmin_user)):
+    composite(IMPLIED, name=_name, namespace="nn.functional", samples=_user_samples)(_body)
+SPECIAL = "input: Tensor, dim: int, *, dtype: DType = None"
+composite(SPECIAL, name="softmax", namespace="special", samples=_user_samples)(lambda *args: softmax(*args))
+composite(SPECIAL, name="log_softmax", namespace="special", samples=_user_samples)(lambda *args: log_softmax(*args))
+
+
+@composite(
+    "logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1",
+    namespace="nn.functional",
+    samples=lambda make: iter([Sample(make(2, 3), grad=False), Sample(make(2, 3), 0.5, True, dim=0, grad=False)]),
+)
+def gumbel_softmax(logits: Any, tau: float, hard: bool, eps: float, dim: int) -> Any:
+    """Samples from a categorical distribution, relaxed: softmax of logits plus Gumbel noise."""
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", UserWarning, stacklevel=3)
+    kind = type_of(logits).dtype
+    if not kind.is_floating_point:
+        raise RuntimeError(
+            "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you "
+            f"specified {kind.scalar_name}"
+        )
+    noise = no_grad(lambda: ops.neg(ops.log(ops.neg(ops.log(ops.rand_like(logits))))))
+    soft = softmax(ops.div(ops.add(logits, noise), tau), dim)
+    if not hard:
+        return soft
+    places = no_grad(ops.argmax, soft, dim, True)
+    one = no_grad(lambda: ops.sub(ops.scatter(ops.zeros_like(soft), dim, places, 1.0), soft))
+    return ops.add(one, soft)
