@@ -1,1 +1,411 @@
-"""Activations of nn.functional."""
+"""Activations: the pointwise functions of `nn.functional`.
+
+Gives one record each. An `inplace` flag, where PyTorch has one, is a parameter of the record that neither kernel nor gradient
+looks at: the generated face sends a call with it to the in-place form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.arrays import Array, namespace
+from weft.core.types import TensorType
+from weft.ops.arithmetic import (
+    BOOL,
+    COMPLEX,
+    EXACT,
+    add,
+    div,
+    keep,
+    mul,
+    neg,
+    refusing,
+    rsub,
+    sub,
+)
+from weft.ops.elementary import exp, tanh
+from weft.ops.families import composite, float_result, pointwise, promote
+from weft.ops.kernels import elementwise
+from weft.ops.record import Op, ops, type_of
+from weft.ops.samples import Maker, Sample, Samples, binary_samples, unary_samples
+
+FLAG = "input: Tensor, inplace: bool = False"
+
+
+def activation(name: str, kernel: Any, label: str, signature: str = "input: Tensor", **facts: Any) -> Op:
+    """A function of `nn.functional` for floats; what else is refused is named after PyTorch's kernel."""
+    promotion = facts.pop("promotion", None) or refusing(promote, EXACT | COMPLEX, label)
+    return pointwise(name, kernel, promotion, signature=signature, namespace="nn.functional", **facts)
+
+
+def with_options(*options: dict[str, Any], low: float = -3.0, high: float = 3.0) -> Samples:
+    """Plain samples, and one for each set of keyword arguments."""
+
+    def samples(make: Maker) -> Iterator[Sample]:
+        yield from unary_samples(low, high)(make)
+        for keywords in options:
+            yield Sample(make(2, 3, low=low, high=high), **keywords)
+
+    return samples
+
+
+# -- rectifiers --------------------------------------------------------------------------------------------------------
+def _relu(x: Array, inplace: bool) -> Array:
+    return np.maximum(x, 0, out=...)
+
+
+rectified = refusing(
+    refusing(promote, COMPLEX, "clamp is not supported for complex types"), BOOL, "Boolean inputs not supported for relu",
+    RuntimeError,
+)  # fmt: skip
+relu = pointwise(
+    "relu", _relu, rectified, signature=FLAG, vjp=lambda g, out: keep(g, ops.gt(out, 0)), samples=with_options(),
+    aliases=("nn.functional.relu",), out=False,
+)  # fmt: skip
+
+
+def _leaky_relu(x: Array, negative_slope: float, inplace: bool) -> Array:
+    scaled = np.multiply(x, negative_slope, out=...)
+    if 0 <= negative_slope <= 1:
+        return np.maximum(x, scaled, out=scaled)
+    return namespace(x).where(np.greater(x, 0), x, scaled)
+
+
+def _two_slopes(g: Any, mask: Any, slope: Any) -> Any:
+    """g where the mask is true, g times the slope elsewhere."""
+    return ops.where(mask, g, mul(g, slope))
+
+
+leaky_relu = activation(
+    "leaky_relu", _leaky_relu, "leaky_relu_cpu", "input: Tensor, negative_slope: float = 0.01, inplace: bool = False",
+    samples=with_options({"negative_slope": 0.3}, {"negative_slope": 1.5}), inplace=True,
+    vjp=lambda g, _out, x, negative_slope: _two_slopes(g, ops.gt(x, 0), negative_slope),
+)  # fmt: skip
+prelu_kernel = pointwise(
+    "prelu_kernel", lambda x, weight: namespace(x).where(np.greater(x, 0), x, np.multiply(x, weight)),
+    refusing(promote, EXACT | COMPLEX, "prelu_cpu"), signature="input: Tensor, weight: Tensor", method=False, function=False,
+    inplace=False, out=False, samples=binary_samples((-2, 2), (0.1, 0.5), None), node="PreluKernelBackward0",
+    vjp=(
+        lambda g, _out, x, weight: _two_slopes(g, ops.gt(x, 0), weight),
+        lambda g, _out, x: keep(mul(g, x), ops.le(x, 0)),
+    ),
+)  # fmt: skip
+
+
+@composite(
+    "input: Tensor, weight: Tensor", method=True, aliases=("nn.functional.prelu",),
+    samples=lambda make: iter((
+        Sample(make(2, 3, 2), make(3, low=0.1, high=0.5)), Sample(make(4), make(1)), Sample(make(), make()),
+    )),
+)  # fmt: skip
+def prelu(input: Any, weight: Any) -> Any:
+    """A leaky rectifier whose slope is learnt, one for all or one per channel (dimension 1)."""
+    x, w = type_of(input), type_of(weight)
+    if w.dtype is not x.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {x.dtype!r} and {w.dtype!r}".replace("weft.", ""))
+    if w.ndim > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {w.ndim}")
+    if w.numel() != 1:
+        if x.ndim == 0:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        channels = x.shape[1] if x.ndim > 1 else 1
+        if channels != w.numel():
+            raise RuntimeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {w.numel()} and channel "
+                f"size = {channels}."
+            )
+    if w.ndim == 1 or x.ndim > 1:
+        shape = [1] * x.ndim
+        if x.ndim > 1:
+            shape[1] = w.numel()
+        weight = ops.reshape(weight, shape)
+    return prelu_kernel(input, weight)
+
+
+def _threshold(x: Array, threshold: float, value: float, inplace: bool) -> Array:
+    return namespace(x).where(np.less_equal(x, threshold), x.dtype.type(value), x)
+
+
+threshold = pointwise(
+    "threshold", _threshold, refusing(promote, BOOL | COMPLEX, "threshold_cpu"), aliases=("nn.functional.threshold",),
+    signature="input: Tensor, threshold: float, value: float, inplace: bool = False", method=False,
+    samples=lambda make: iter((Sample(make(2, 3), 0.1, 2.0), Sample(make(), 0.5, -1.0), Sample(make(0, 3), 0.1, 1.0))),
+    vjp=lambda g, _out, x, threshold: keep(g, ops.gt(x, threshold)),
+)  # fmt: skip
+
+
+def _hardtanh(x: Array, min_val: float, max_val: float, inplace: bool) -> Array:
+    return np.clip(x, x.dtype.type(min_val), x.dtype.type(max_val), out=...)
+
+
+def _within(g: Any, x: Any, low: float, high: float) -> Any:
+    return keep(g, ops.logical_and(ops.gt(x, low), ops.lt(x, high)))
+
+
+def _hardtanh_rule(x: TensorType, min_val: float, max_val: float, inplace: bool) -> TensorType:
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    if x.dtype is dtypes.bool_:
+        raise RuntimeError("Bool inputs not supported for hardtanh")
+    if x.dtype in COMPLEX:
+        raise NotImplementedError("clamp is not supported for complex types")
+    if x.dtype is dtypes.uint8 and (min_val < 0 or max_val < 0):
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    return x
+
+
+hardtanh = activation(
+    "hardtanh", _hardtanh, "", "input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False",
+    promotion=promote, rule=_hardtanh_rule, samples=with_options({"min_val": -0.5, "max_val": 2.0}), inplace=True,
+    vjp=lambda g, _out, x, min_val, max_val: _within(g, x, min_val, max_val),
+)  # fmt: skip
+relu6 = activation(
+    "relu6", lambda x, inplace: np.clip(x, x.dtype.type(0), x.dtype.type(6), out=...), "", FLAG, promotion=promote,
+    rule=lambda x, inplace: _hardtanh_rule(x, 0.0, 6.0, inplace), samples=with_options(low=-4, high=9),
+    node="HardtanhBackward0", vjp=lambda g, _out, x: _within(g, x, 0.0, 6.0),
+)  # fmt: skip
+
+
+# -- exponential units -------------------------------------------------------------------------------------------------
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def _elu_kernel(x: Array, alpha: float, scale: float, rate: float) -> Array:
+    """scale times x above zero and alpha (exp(rate x) - 1) below it."""
+
+    def body(out: Array, x: Array) -> None:
+        np.minimum(x, 0, out=out)
+        np.multiply(out, rate, out=out)
+        np.expm1(out, out=out)
+        np.multiply(out, alpha * scale, out=out)
+        above = np.maximum(x, 0)
+        np.multiply(above, scale, out=above)
+        np.add(out, above, out=out)
+
+    return elementwise.blocked(body, x)
+
+
+def _elu_gradient(g: Any, x: Any, alpha: float, scale: float, rate: float) -> Any:
+    """The argument is bounded before exp, so that what is masked away is finite in second order too."""
+    below = mul(exp(mul(ops.clamp_max(x, 0), rate)), alpha * scale * rate)
+    return mul(g, ops.where(ops.gt(x, 0), scale, below))
+
+
+elu = activation(
+    "elu", lambda x, alpha, inplace: _elu_kernel(x, alpha, 1.0, 1.0), "elu_cpu",
+    "input: Tensor, alpha: float = 1.0, inplace: bool = False", samples=with_options({"alpha": 0.7}), inplace=True,
+    vjp=lambda g, _out, x, alpha: _elu_gradient(g, x, alpha, 1.0, 1.0),
+)  # fmt: skip
+selu = pointwise(
+    "selu", lambda x, inplace: _elu_kernel(x, SELU_ALPHA, SELU_SCALE, 1.0), refusing(promote, EXACT | COMPLEX, "elu_cpu"),
+    signature=FLAG, samples=with_options(), aliases=("nn.functional.selu",), node="EluBackward0", method=False, out=False,
+    vjp=lambda g, _out, x: _elu_gradient(g, x, SELU_ALPHA, SELU_SCALE, 1.0),
+)  # fmt: skip
+
+
+def _celu_rule(x: TensorType, alpha: float, inplace: bool) -> TensorType:
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    assert celu.promotion is not None
+    return celu.promotion.rule(celu, (x, alpha, inplace))
+
+
+celu = pointwise(
+    "celu", lambda x, alpha, inplace: _elu_kernel(x, alpha, 1.0, 1.0 / alpha), refusing(promote, EXACT | COMPLEX, "elu_cpu"),
+    signature="input: Tensor, alpha: float = 1.0, inplace: bool = False", rule=_celu_rule, method=False, out=False,
+    samples=with_options({"alpha": 0.7}), aliases=("nn.functional.celu",), node="EluBackward0",
+    vjp=lambda g, _out, x, alpha: _elu_gradient(g, x, alpha, 1.0, 1.0 / alpha),
+)  # fmt: skip
+
+
+# -- the logistic family -----------------------------------------------------------------------------------------------
+sigmoid = pointwise(
+    "sigmoid", elementwise.sigmoid, float_result, vjp=lambda g, out: sigmoid_backward(g, out),
+    aliases=("nn.functional.sigmoid", "special.expit"),
+)  # fmt: skip
+sigmoid_backward = pointwise(
+    "sigmoid_backward", elementwise.sigmoid_backward, float_result, signature="grad: Tensor, output: Tensor",
+    samples=binary_samples((-1, 1), (0.1, 0.9), None), method=False, function=False, inplace=False, out=False,
+    vjp=(
+        lambda g, _out, _grad, output: sigmoid_backward(g, output),
+        lambda g, _out, grad, output: mul(mul(g, grad), rsub(mul(output, 2), 1)),
+    ),
+)  # fmt: skip
+
+
+def _silu_gradient(g: Any, x: Any) -> Any:
+    s = sigmoid(x)
+    return mul(g, mul(s, add(mul(x, rsub(s, 1)), 1)))
+
+
+silu = activation(
+    "silu", lambda x, inplace: elementwise.silu(x), "silu_cpu", FLAG, samples=with_options(),
+    promotion=refusing(promote, EXACT, "silu_cpu"), vjp=lambda g, _out, x: _silu_gradient(g, x),
+)  # fmt: skip
+
+
+def _mish_gradient(g: Any, x: Any) -> Any:
+    t = tanh(softplus(x))
+    return mul(g, add(t, mul(mul(x, sigmoid(x)), rsub(mul(t, t), 1))))
+
+
+mish = activation(
+    "mish", lambda x, inplace: elementwise.mish(x), "mish_cpu", FLAG, samples=with_options(),
+    vjp=lambda g, _out, x: _mish_gradient(g, x),
+)  # fmt: skip
+logsigmoid = activation(
+    "logsigmoid", elementwise.log_sigmoid, "log_sigmoid_cpu", vjp=lambda g, _out, x: mul(g, sigmoid(neg(x))),
+    node="LogSigmoidBackward0", out=True,
+)  # fmt: skip
+
+
+def _softplus_gradient(g: Any, x: Any, beta: float, threshold: float) -> Any:
+    scaled = x if beta == 1 else mul(x, beta)
+    return ops.where(ops.gt(scaled, threshold), g, mul(g, sigmoid(scaled)))
+
+
+softplus = activation(
+    "softplus", elementwise.softplus, "softplus_cpu", "input: Tensor, beta: float = 1.0, threshold: float = 20.0", out=True,
+    samples=with_options({"beta": 2.0}, {"beta": 3.0, "threshold": 1.0}),
+    vjp=lambda g, _out, x, beta, threshold: _softplus_gradient(g, x, beta, threshold),
+)  # fmt: skip
+
+
+# -- gelu --------------------------------------------------------------------------------------------------------------
+def _gelu(x: Array, approximate: str) -> Array:
+    return elementwise.gelu_tanh(x) if approximate == "tanh" else elementwise.gelu(x)
+
+
+def _gelu_rule(x: TensorType, approximate: str) -> TensorType:
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    assert gelu.promotion is not None
+    return gelu.promotion.rule(gelu, (x, approximate))
+
+
+def _gelu_tanh_gradient(g: Any, x: Any) -> Any:
+    slope, cubic = elementwise.GELU_SLOPE, elementwise.GELU_CUBIC
+    square = mul(x, x)
+    t = tanh(mul(x, add(mul(square, slope * cubic), slope)))
+    inner = add(mul(square, 3 * slope * cubic), slope)
+    outer = mul(mul(x, rsub(mul(t, t), 1)), inner)
+    return mul(g, mul(add(outer, add(t, 1)), 0.5))
+
+
+gelu = activation(
+    "gelu", _gelu, "GeluKernelImpl", "input: Tensor, *, approximate: str = 'none'", rule=_gelu_rule, out=True,
+    samples=with_options({"approximate": "tanh"}),
+    vjp=lambda g, _out, x, approximate: _gelu_tanh_gradient(g, x) if approximate == "tanh" else gelu_backward(g, x),
+)  # fmt: skip
+gelu_backward = pointwise(
+    "gelu_backward", elementwise.gelu_backward, float_result, signature="grad: Tensor, input: Tensor",
+    samples=binary_samples((-2, 2), (-2, 2), None), method=False, function=False, inplace=False, out=False,
+    vjp=(
+        lambda g, _out, _grad, x: gelu_backward(g, x),
+        lambda g, _out, grad, x: mul(mul(g, grad), _gelu_bend(x)),
+    ),
+)  # fmt: skip
+
+
+def _gelu_bend(x: Any) -> Any:
+    """The second derivative: φ(x) (2 - x²)."""
+    square = mul(x, x)
+    return mul(mul(exp(mul(square, -0.5)), 0.3989422804014327), rsub(square, 2))
+
+
+# -- piecewise linear --------------------------------------------------------------------------------------------------
+def _hardsigmoid(x: Array, inplace: bool) -> Array:
+    out = np.add(x, 3, out=...)
+    np.clip(out, 0, 6, out=out)
+    return np.divide(out, 6, out=out)
+
+
+def _hardswish(x: Array, inplace: bool) -> Array:
+    out = np.add(x, 3, out=...)
+    np.clip(out, 0, 6, out=out)
+    np.multiply(out, x, out=out)
+    return np.divide(out, 6, out=out)
+
+
+def _hardswish_gradient(g: Any, x: Any) -> Any:
+    middle = add(div(x, 3), 0.5)
+    slope = ops.where(ops.lt(x, 3), middle, 1)
+    return keep(mul(g, slope), ops.gt(x, -3))
+
+
+hardsigmoid = activation(
+    "hardsigmoid", _hardsigmoid, "hardsigmoid_cpu", FLAG, samples=with_options(low=-5, high=5),
+    vjp=lambda g, _out, x: div(_within(g, x, -3.0, 3.0), 6),
+)  # fmt: skip
+hardswish = activation(
+    "hardswish", _hardswish, "hardswish_cpu", FLAG, samples=with_options(low=-5, high=5),
+    vjp=lambda g, _out, x: _hardswish_gradient(g, x),
+)  # fmt: skip
+
+
+def _softshrink(x: Array, lambd: float) -> Array:
+    """x minus its nearest point in [-lambd, lambd]; NaN stays."""
+    return np.subtract(x, np.clip(x, -lambd, lambd), out=...)
+
+
+def _softshrink_rule(x: TensorType, lambd: float) -> TensorType:
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
+    assert softshrink.promotion is not None
+    return softshrink.promotion.rule(softshrink, (x, lambd))
+
+
+def _outside(g: Any, x: Any, lambd: float) -> Any:
+    return keep(g, ops.logical_not(ops.logical_and(ops.ge(x, -lambd), ops.le(x, lambd))))
+
+
+softshrink = activation(
+    "softshrink", _softshrink, "softshrink_check", "input: Tensor, lambd: float = 0.5", rule=_softshrink_rule, out=True,
+    samples=with_options({"lambd": 1.0}), vjp=lambda g, _out, x, lambd: _outside(g, x, lambd),
+)  # fmt: skip
+hardshrink = pointwise(
+    "hardshrink", lambda x, lambd: keep.kernel(x, np.logical_not(np.less_equal(np.absolute(x), lambd))),
+    refusing(promote, EXACT | COMPLEX, "hardshrink_cpu"), signature="input: Tensor, lambd: float = 0.5", inplace=False,
+    samples=with_options({"lambd": 1.0}), aliases=("nn.functional.hardshrink",),
+    vjp=lambda g, _out, x, lambd: _outside(g, x, lambd),
+)  # fmt: skip
+
+
+# -- composites --------------------------------------------------------------------------------------------------------
+@composite("input: Tensor", namespace="nn.functional", samples=with_options())
+def softsign(input: Any) -> Any:
+    """x / (1 + |x|)."""
+    return div(input, add(ops.abs(input), 1))
+
+
+@composite("input: Tensor", namespace="nn.functional", samples=with_options())
+def tanhshrink(input: Any) -> Any:
+    """x - tanh x."""
+    return sub(input, tanh(input))
+
+
+@composite(
+    "input: Tensor, dim: Dim = -1", namespace="nn.functional",
+    samples=lambda make: iter((Sample(make(2, 4)), Sample(make(4, 3), 0), Sample(make(2, 0)))),
+)  # fmt: skip
+def glu(input: Any, dim: int) -> Any:
+    """One half of the tensor, gated by the sigmoid of the other."""
+    kind = type_of(input)
+    if kind.ndim == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    if not -kind.ndim <= dim < kind.ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-kind.ndim}, {kind.ndim - 1}], but got {dim})"
+        )
+    size = kind.shape[dim]
+    if size % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim % kind.ndim} is size {size}")
+    if kind.dtype in EXACT | COMPLEX:
+        raise NotImplementedError(f"\"glu_cpu\" not implemented for '{kind.dtype.scalar_name}'")
+    half = size // 2
+    return mul(ops.narrow(input, dim, 0, half), sigmoid(ops.narrow(input, dim, half, half)))

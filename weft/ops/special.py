@@ -1,1 +1,269 @@
-"""Special functions, in PyTorch's special namespace."""
+"""Special functions: gamma and beta, error functions, Bessel functions, and logarithms that are right at zero.
+
+Kernels come from scipy.special, which is loaded when the first of them runs. One idea: scipy computes in the precision of its
+input, so these records differ from elementary ones only in where their loops come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import log as ln
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.arrays import Array
+from weft.core.lazy import lazy
+from weft.core.types import TensorType
+from weft.ops.arithmetic import (
+    COMPLEX,
+    NARROW,
+    add,
+    div,
+    is_number,
+    keep,
+    mul,
+    neg,
+    reciprocal,
+    refusing,
+    rsub,
+    sub,
+)  # fmt: skip
+from weft.ops.elementary import exp, log
+from weft.ops.families import composite, float_result, pointwise
+from weft.ops.kernels import elementwise
+from weft.ops.record import Op, ops, type_of
+from weft.ops.samples import Maker, Sample, binary_samples
+
+special = lazy("scipy.special")
+ROOT_PI = sqrt(pi)
+
+
+def _from_scipy(name: str) -> Any:
+    """A kernel that finds its loop in scipy.special at the first call."""
+
+    def kernel(*operands: Array) -> Array:
+        return np.asarray(getattr(special, name)(*operands))
+
+    return kernel
+
+
+def _special(name: str, kernel: Any, label: str, **facts: Any) -> Op:
+    """A function in the `special` namespace alone: floats only, out= but no in-place form."""
+    narrow = facts.pop("halves", True)
+    refused = COMPLEX if narrow else COMPLEX | NARROW
+    facts.setdefault("signature", "input: Tensor")
+    return pointwise(name, kernel, refusing(float_result, refused, label), namespace="special", out=True, **facts)
+
+
+# -- gamma -------------------------------------------------------------------------------------------------------------
+lgamma = pointwise(
+    "lgamma", _from_scipy("gammaln"), refusing(float_result, COMPLEX, "lgamma_vml_cpu"), signature="input: Tensor",
+    domain=(0.3, 4), vjp=lambda g, _out, x: mul(g, digamma(x)), aliases=("special.gammaln",),
+)  # fmt: skip
+
+
+def _digamma(x: Array) -> Array:
+    """Poles of either sign at the zeros, as in PyTorch; NaN at the other poles."""
+    out = np.asarray(special.digamma(x))
+    zero = np.equal(x, 0)
+    if zero.any():
+        out[zero] = np.copysign(np.inf, -x[zero])
+    return out
+
+
+digamma = pointwise(
+    "digamma", _digamma, refusing(float_result, COMPLEX, "digamma"), signature="input: Tensor", domain=(0.3, 4),
+    vjp=lambda g, _out, x: mul(g, ops.polygamma(1, x)), aliases=("special.digamma", "special.psi"),
+)  # fmt: skip
+
+
+def _polygamma(x: Array, n: int) -> Array:
+    if n == 0:
+        return _digamma(x)
+    return np.asarray(special.polygamma(n, x)).astype(x.dtype, copy=False)
+
+
+def _polygamma_rule(x: TensorType, n: int) -> TensorType:
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    return gamma_result.rule(polygamma_of, (x, n))
+
+
+def _polygamma_samples(make: Maker) -> Iterator[Sample]:
+    for n in range(4):
+        yield Sample(make(2, 3, low=0.5, high=3), n)
+    yield Sample(make(low=0.5), 1)
+
+
+gamma_result = refusing(float_result, COMPLEX, "trigamma")
+polygamma_of = pointwise(
+    "polygamma", _polygamma, gamma_result, signature="input: Tensor, n: int", namespace="method", method=True,
+    function=False, inplace=True, rule=_polygamma_rule, samples=_polygamma_samples,
+    vjp=lambda g, _out, x, n: mul(g, polygamma_of(x, n + 1)),
+)  # fmt: skip
+
+
+@composite(
+    "n: int, input: Tensor", out=True, method=False, aliases=("special.polygamma",),
+    samples=lambda make: iter(Sample(n, make(2, 3, low=0.5, high=3)) for n in range(3)),
+)  # fmt: skip
+def polygamma(n: int, input: Any) -> Any:
+    """The n-th derivative of digamma. As a function it takes n first, as a method the tensor."""
+    return polygamma_of(input, n)
+
+
+@composite(
+    "input: Tensor, p: int", method=True, inplace=True, out=True, aliases=("special.multigammaln",),
+    samples=lambda make: iter((Sample(make(2, 3, low=2, high=4), 3), Sample(make(low=1, high=2), 1))),
+)  # fmt: skip
+def mvlgamma(input: Any, p: int) -> Any:
+    """The logarithm of the multivariate gamma function of dimension p."""
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    if type_of(input).dtype in COMPLEX:
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{type_of(input).dtype.scalar_name}'")
+    total = add(lgamma(input), p * (p - 1) * ln(pi) / 4)
+    for step in range(1, p):
+        total = add(total, lgamma(sub(input, step / 2)))
+    return total
+
+
+def _zeta_gradient(g: Any, x: Any, q: Any) -> Any:
+    return mul(g, mul(neg(zeta(add(x, 1), q)) if not is_number(x) else neg(zeta(x + 1, q)), x))
+
+
+zeta = _special(
+    "zeta", _from_scipy("zeta"), "zeta_cpu", halves=False, signature="input: Operand, other: Operand",
+    samples=lambda make: iter(
+        Sample(*pair, grad=False) for pair in ((make(2, 3, low=1.5, high=3), make(3, low=1, high=3)), (2, make(2, low=1)))
+    ),
+    vjp=(None, lambda g, _out, x, q: _zeta_gradient(g, x, q)),
+)  # fmt: skip
+
+
+# -- error functions and the normal distribution -----------------------------------------------------------------------
+def _bell(x: Any, rate: float = 1.0) -> Any:
+    """exp(-rate x²)."""
+    return exp(mul(mul(x, x), -rate))
+
+
+erf = pointwise(
+    "erf", elementwise.erf, refusing(float_result, COMPLEX, "erf_vml_cpu"), aliases=("special.erf",),
+    vjp=lambda g, _out, x: mul(g, mul(_bell(x), 2 / ROOT_PI)),
+)  # fmt: skip
+erfc = pointwise(
+    "erfc", _from_scipy("erfc"), refusing(float_result, COMPLEX, "erfc_vml_cpu"), signature="input: Tensor",
+    aliases=("special.erfc",), vjp=lambda g, _out, x: mul(g, mul(_bell(x), -2 / ROOT_PI)),
+)  # fmt: skip
+erfinv = pointwise(
+    "erfinv", _from_scipy("erfinv"), refusing(float_result, COMPLEX, "erfinv_vml_cpu"), signature="input: Tensor",
+    domain=(-0.9, 0.9), aliases=("special.erfinv",), vjp=lambda g, out: mul(g, mul(_bell(out, -1.0), ROOT_PI / 2)),
+)  # fmt: skip
+erfcx = _special(
+    "erfcx", _from_scipy("erfcx"), "erfcx_cpu", halves=False,
+    vjp=lambda g, out, x: mul(g, sub(mul(mul(x, out), 2), 2 / ROOT_PI)),
+)  # fmt: skip
+ndtr = _special(
+    "ndtr", _from_scipy("ndtr"), "erf_vml_cpu", vjp=lambda g, _out, x: mul(g, mul(_bell(x, 0.5), 1 / sqrt(2 * pi)))
+)
+ndtri = _special(
+    "ndtri", _from_scipy("ndtri"), "ndtri_cpu", halves=False, domain=(0.1, 0.9),
+    vjp=lambda g, out: mul(g, mul(_bell(out, -0.5), sqrt(2 * pi))),
+)  # fmt: skip
+log_ndtr = _special(
+    "log_ndtr", _from_scipy("log_ndtr"), "log_ndtr_cpu", halves=False,
+    vjp=lambda g, _out, x: mul(div(g, erfcx(mul(x, -sqrt(0.5)))), sqrt(2 / pi)),
+)  # fmt: skip
+
+
+# -- Bessel functions --------------------------------------------------------------------------------------------------
+def _away_from_zero(x: Any) -> Any:
+    """x, with a tiny number where it is too small to divide by, and where it is not."""
+    eps = dtypes.finfo(type_of(x).dtype).eps
+    large = ops.gt(ops.abs(x), eps)
+    return ops.where(large, x, eps), large
+
+
+def _i1_gradient(g: Any, out: Any, x: Any) -> Any:
+    safe, large = _away_from_zero(x)
+    return mul(g, ops.where(large, sub(i0(safe), div(out, safe)), 0.5))
+
+
+def _i1e_gradient(g: Any, out: Any, x: Any) -> Any:
+    safe, large = _away_from_zero(x)
+    slope = sub(i0e(safe), mul(out, add(ops.sgn(safe), reciprocal(safe))))
+    return mul(g, ops.where(large, slope, 0.5))
+
+
+i0 = pointwise(
+    "i0", _from_scipy("i0"), refusing(float_result, COMPLEX, "i0_vml_cpu"), signature="input: Tensor",
+    aliases=("special.i0",), vjp=lambda g, _out, x: mul(g, i1(x)),
+)  # fmt: skip
+i0e = _special(
+    "i0e", _from_scipy("i0e"), "i0e_cpu", vjp=lambda g, out, x: mul(g, sub(i1e(x), mul(ops.sgn(x), out)))
+)
+i1 = _special("i1", _from_scipy("i1"), "i1_cpu", vjp=lambda g, out, x: _i1_gradient(g, out, x))
+i1e = _special("i1e", _from_scipy("i1e"), "i1e_cpu", vjp=lambda g, out, x: _i1e_gradient(g, out, x))
+
+
+# -- logarithms --------------------------------------------------------------------------------------------------------
+entr = _special(
+    "entr", _from_scipy("entr"), "entr_cpu", domain=(0.2, 2), vjp=lambda g, _out, x: mul(g, sub(neg(log(x)), 1))
+)
+
+
+def _logit(x: Array, eps: float | None) -> Array:
+    if eps is not None:
+        x = np.clip(x, eps, 1 - eps)
+    return np.log(np.divide(x, np.subtract(1, x)), out=...)
+
+
+def _logit_gradient(g: Any, x: Any, eps: float | None) -> Any:
+    slope = div(g, mul(x, rsub(x, 1)))
+    low, high = (0.0, 1.0) if eps is None else (eps, 1 - eps)
+    inside = ops.logical_and(ops.ge(x, low), ops.le(x, high))
+    return keep(slope, inside) if eps is not None else ops.where(inside, slope, float("nan"))
+
+
+def _logit_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3, low=0.1, high=0.9))
+    yield Sample(make(2, 3, low=-0.5, high=1.5), 0.2)
+    yield Sample(make(low=0.1, high=0.9), eps=0.01)
+
+
+logit = pointwise(
+    "logit", _logit, refusing(float_result, COMPLEX, "logit_cpu"), signature="input: Tensor, eps: float = None",
+    samples=_logit_samples, aliases=("special.logit",), vjp=lambda g, _out, x, eps: _logit_gradient(g, x, eps),
+)  # fmt: skip
+
+
+def _ratio(g: Any, x: Any, y: Any) -> Any:
+    return mul(g, div(x, y)) if not is_number(x) else div(mul(g, x), y)
+
+
+def _unless_pole(value: Any, x: Any, y: Any, pole: float) -> Any:
+    """No gradient where 0 meets the logarithm's pole."""
+    if is_number(y):
+        return ops.where(ops.eq(x, 0), 0, value) if y <= pole else value
+    return ops.where(ops.logical_and(ops.eq(x, 0), ops.le(y, pole)), 0, value)
+
+
+xlogy = pointwise(
+    "xlogy", _from_scipy("xlogy"), refusing(float_result, COMPLEX, "xlogy_cpu"), signature="input: Operand, other: Operand",
+    samples=binary_samples((-2, 2), (0.3, 2), 1.5), aliases=("special.xlogy",),
+    vjp=(
+        lambda g, _out, x, y: _unless_pole(xlogy(g, y), x, y, 0.0),
+        lambda g, _out, x, y: _ratio(g, x, y),
+    ),
+)  # fmt: skip
+xlog1py = _special(
+    "xlog1py", _from_scipy("xlog1py"), "xlog1py_cpu", signature="input: Operand, other: Operand",
+    samples=binary_samples((-2, 2), (-0.5, 2), 1.5),
+    vjp=(
+        lambda g, _out, x, y: _unless_pole(xlog1py(g, y), x, y, -1.0),
+        lambda g, _out, x, y: _ratio(g, x, add(y, 1)),
+    ),
+)  # fmt: skip

@@ -26,14 +26,14 @@ from weft.tensor.tape import next_sequence
 from weft.tensor.views import attach_view, refresh
 
 SHARED: dict[str, Any] = {
-    "Tensor": Tensor, "Parameter": Parameter, "PLAIN": PLAIN, "mode": modes.current, "new": object.__new__, "run": run_quietly,
+    "Tensor": Tensor, "Parameter": Parameter, "PLAIN": PLAIN, "_mode": modes.current, "new": object.__new__, "run": run_quietly,
     "sequence": next_sequence, "refresh": refresh, "dispatch": dispatch, "dispatch_out": dispatch_out,
     "dispatch_inplace": dispatch_inplace, "ndarray": np.ndarray, "asarray": np.asarray, "flatten_variadic": flatten_variadic,
     "copyto": np.copyto, "attach_view": attach_view, "__name__": "weft",
 }  # fmt: skip
 
 
-def _stub(op: Op, name: str, write: Callable[[Op, str], str]) -> FunctionType:
+def stub(op: Op, name: str, write: Callable[[Op, str], str]) -> FunctionType:
     """A function that becomes its specialised self at the first call."""
     namespace: dict[str, Any] = dict(SHARED)
 
@@ -42,8 +42,9 @@ def _stub(op: Op, name: str, write: Callable[[Op, str], str]) -> FunctionType:
         if not hasattr(plan.node_class, "compiled"):
             compile_backward(op, plan)
         namespace.update(
-            OP=op, KERNEL=op.kernel, BODY=op.body, K=op.known, KS=op.known_scalar, N=plan.node_class, FACE=function
-        )
+            OP=op, KERNEL=op.kernel, BODY=op.body, K=op.known, KS=op.known_scalar, N=plan.node_class, FACE=function,
+            UFUNC=getattr(op.kernel, "ufunc", None), **{f"D_{p.name}": p.default for p in op.signature.parameters},
+        )  # fmt: skip
         python_name = name if name.isidentifier() else "face"
         exec(compile(write(op, python_name), f"<weft {name}>", "exec"), namespace)
         made = namespace[python_name]
@@ -81,7 +82,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 def install(op: Op) -> None:
     """Makes the op's faces and attaches its methods."""
-    face = _stub(op, op.name, function_source)
+    face = stub(op, op.name, function_source)
     op.face = face
     face.op = op  # type: ignore[attr-defined]
     names = (op.name, *op.aliases)
@@ -95,12 +96,14 @@ def install(op: Op) -> None:
         if op.method:
             setattr(Tensor, name, face)
     if op.inplace:
-        written = _stub(op, f"{op.name}_", inplace_source)
+        written = stub(op, f"{op.name}_", inplace_source)
         written.op = op  # type: ignore[attr-defined]
         for name in names:
             if "." in name:
+                FUNCTIONS[f"{name}_"] = written
                 continue
-            setattr(Tensor, f"{name}_", written)
+            if op.method or not op.namespace:
+                setattr(Tensor, f"{name}_", written)
             if op.function:
                 FUNCTIONS[f"{prefix}{name}_"] = written
 

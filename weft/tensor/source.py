@@ -9,7 +9,7 @@ For `mul` the text is, shortened:
 
     def mul(input, other, *, out=None):
         if type(input) is Tensor and type(other) is Tensor and out is None:
-            x0 = input.array; x1 = other.array; m = mode()
+            x0 = input.array; x1 = other.array; m = _mode()
             if x0.dtype is x1.dtype and x0.dtype in K and (m is True or m is False):
                 try: r = run(kernel, x0, x1, out=...)            # kernel first …
                 except Exception: return dispatch(OP, (input, other))   # … the type rule when it raises
@@ -81,15 +81,17 @@ def face_source(op: Op, plan: Plan, name: str) -> str:
     lines = [f"def {name}({parameter_list(op, with_out=bool(op.out))}):", *_prologue(op)]
     if op.out:
         lines += ["    if out is not None:", f"        return dispatch_out(OP, {bound}, out)"]
+    if op.kind is Kind.POINTWISE and "inplace" in op.signature.names:  # relu(x, inplace=True) is relu_(x)
+        lines += ["    if inplace:", f"        return dispatch_inplace(OP, {bound}, FACE)"]
     if op.kind is Kind.COMPOSITE:
-        lines += _composite_block(op, bound)
+        lines += composite_block(op, bound)
     elif op.trusted and op.kind is Kind.VIEW:
         lines += _view_block(op, plan, bound)
     elif has_fast_path(op, plan):
         tensors = [parameters[i] for i in plan.tensor_slots]
-        lines += _fast_block(op, plan, tensors, bound, None)
+        lines += fast_block(op, plan, tensors, bound, None)
         if len(tensors) == 2 and tensors[1].annotation == OPERAND:
-            lines += _fast_block(op, plan, tensors, bound, tensors[1])
+            lines += fast_block(op, plan, tensors, bound, tensors[1])
     lines.append(f"    return dispatch(OP, {bound})")
     return "\n".join(lines) + "\n"
 
@@ -119,15 +121,17 @@ def _inplace_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Paramet
     untracked = [f"not {p.name}.tracked and {p.name}.origin is None" for p in live]
     conditions, known = _operand_conditions(tensors, scalar)
     same = [f"x{i}.dtype is x0.dtype" for i, p in enumerate(tensors) if i and p is not scalar]
-    write = (
-        f"run(KERNEL, {', '.join(f'x{i}' for i in range(len(tensors)))}, out=x0)"
-        if isinstance(op.kernel, np.ufunc)
-        else f"copyto(x0, {_kernel_call(op, plan)})"
-    )
+    operands = ", ".join(f"x{i}" for i in range(len(tensors)))
+    if isinstance(op.kernel, np.ufunc):
+        write = f"run(KERNEL, {operands}, out=x0)"
+    elif hasattr(op.kernel, "ufunc"):
+        write = f"run(UFUNC, {operands}, out=x0) if {_at_defaults(op, plan)} else copyto(x0, {_kernel_call(op, plan)})"
+    else:
+        write = f"copyto(x0, {_kernel_call(op, plan)})"
     return [
         f"    if {' and '.join(conditions)}:",
         *_array_lines(tensors, scalar),
-        "        m = mode()",
+        "        m = _mode()",
         f"        if (m is False or (m is True and {' and '.join(untracked)})) and "
         f"{' and '.join([*same, f'x0.dtype in {known}', 'x0.flags.c_contiguous'])}:",
         f"            c = {target}.cell",
@@ -151,7 +155,7 @@ def _view_block(op: Op, plan: Plan, bound: str) -> list[str]:
     arguments = "".join(f", {p.name}" for p in rest)
     lines = [
         f"    if {_plain(first.name)}:",
-        "        m = mode()",
+        "        m = _mode()",
         "        if m is True or m is False:",
         f"            x0 = {first.name}.array",
         "            try:",
@@ -165,7 +169,7 @@ def _view_block(op: Op, plan: Plan, bound: str) -> list[str]:
     return [*lines, "            return t"]
 
 
-def _composite_block(op: Op, bound: str) -> list[str]:
+def composite_block(op: Op, bound: str) -> list[str]:
     """A composite runs its body at once where nothing can override it."""
     tensors = [p.name for p in op.signature.parameters if p.is_tensor]
     if not tensors:
@@ -178,7 +182,7 @@ def _composite_block(op: Op, bound: str) -> list[str]:
         return []
     return [
         f"    if {' and '.join(checks)}:",
-        "        m = mode()",
+        "        m = _mode()",
         "        if m is True or m is False:",
         f"            return BODY{bound}",
     ]
@@ -188,14 +192,14 @@ def _plain(name: str) -> str:
     return f"(type({name}) is Tensor or type({name}) is Parameter)"
 
 
-def _fast_block(op: Op, plan: Plan, tensors: list[Parameter], bound: str, scalar: Parameter | None) -> list[str]:
+def fast_block(op: Op, plan: Plan, tensors: list[Parameter], bound: str, scalar: Parameter | None) -> list[str]:
     """The straight-line path for plain tensors (and, with `scalar`, a Python number as second operand)."""
     conditions, known = _operand_conditions(tensors, scalar)
     lines = [f"    if {' and '.join(conditions)}:", *_array_lines(tensors, scalar)]
     numbers = [i for i, p in enumerate(tensors) if p is not scalar]
     same = [f"x{i}.dtype is x0.dtype" for i in numbers[1:]]
     lines += [
-        "        m = mode()",
+        "        m = _mode()",
         f"        if {' and '.join([*same, f'x0.dtype in {known}', '(m is True or m is False)'])}:",
         "            try:",
         f"                r = {_kernel_call(op, plan)}",
@@ -231,12 +235,23 @@ def _array_lines(tensors: list[Parameter], scalar: Parameter | None) -> list[str
 
 
 def _kernel_call(op: Op, plan: Plan) -> str:
+    """Calls the kernel. One with a `ufunc` attribute names the ufunc that does its work when all else is at its default."""
+    operands = ", ".join(f"x{i}" for i in range(len(plan.tensor_slots)))
     if isinstance(op.kernel, np.ufunc):
-        return f"run(KERNEL, {', '.join(f'x{i}' for i in range(len(plan.tensor_slots)))}, out=...)"
+        return f"run(KERNEL, {operands}, out=...)"
     words = []
     for position, parameter in enumerate(op.signature.parameters):
         words.append(f"x{plan.tensor_slots.index(position)}" if position in plan.tensor_slots else parameter.name)
-    return f"run(KERNEL, {', '.join(words)})"
+    call = f"run(KERNEL, {', '.join(words)})"
+    if hasattr(op.kernel, "ufunc"):
+        return f"run(UFUNC, {operands}, out=...) if {_at_defaults(op, plan)} else {call}"
+    return call
+
+
+def _at_defaults(op: Op, plan: Plan) -> str:
+    """Whether the parameters that are no tensors are the very defaults (so True is not 1)."""
+    names = [op.signature.parameters[i].name for i in plan.plain_slots]
+    return " and ".join(f"{name} is D_{name}" for name in names) or "True"
 
 
 def _record_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Parameter | None) -> list[str]:
