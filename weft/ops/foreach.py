@@ -1,7 +1,8 @@
-"""Foreach: one call for a list of tensors, as optimizers make them (`_foreach_add_(params, grads, alpha=-lr)`).
+"""Foreach: one call for a list of tensors, as optimizers do (`_foreach_add_(params, grads, alpha=-lr)`).
 
-Takes lists; gives a tuple of results, or for the forms that end in `_` writes to the first list's tensors and gives that list back.
-One idea: each is the plain op, tensor by tensor, so promotion, gradients and in-place rules are the plain op's.
+Takes lists; gives a tuple of results, or for the forms that end in `_` writes to the first list's tensors and
+gives that list back. One idea: each is the plain op, tensor by tensor, so promotion, gradients and in-place
+rules are the plain op's.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from weft.ops.families import composite
 from weft.ops.record import Op, ops, type_of
 
 UNARY = (
-    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma", "log",
-    "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh",
-    "trunc",
+    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac",
+    "lgamma", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin",
+    "sinh", "sqrt", "tan", "tanh", "trunc",
 )  # fmt: skip
+
+
+WRITERS = {"maximum": "clamp_min", "minimum": "clamp_max"}
+"""Ops without a method that writes, and one that does the same."""
 
 
 def check_list(tensors: Sequence[Any]) -> None:
@@ -49,17 +54,19 @@ def operands(name: str, tensors: Sequence[Any], other: Any) -> Sequence[Any]:
         kind = type_of(other)
         if kind.ndim:
             raise RuntimeError(
-                f"scalar tensor expected to be 0 dim but it has {kind.ndim} dimensions and {kind.numel()} elements."
+                f"scalar tensor expected to be 0 dim but it has {kind.ndim} dimensions and {kind.numel()} "
+                "elements."
             )
     elif not is_number(other):
         raise TypeError(
-            f"_foreach_{name}() received an invalid combination of arguments - got (list, {type(other).__name__})"
+            f"_foreach_{name}() received an invalid combination of arguments - got (list, "
+            f"{type(other).__name__})"
         )
     return (other,) * len(tensors)
 
 
 def scales(tensors: Sequence[Any], value: Any) -> Sequence[Any]:
-    """The scalar of each tensor in addcmul and addcdiv: one number, a list of numbers or a packed tensor of them."""
+    """The scalar of each tensor in addcmul and addcdiv: one number, a list of them or a tensor that packs them."""
     if isinstance(value, (tuple, list)):
         if len(value) != len(tensors):
             raise RuntimeError("Tensor list must have same number of elements as scalar list.")
@@ -67,24 +74,31 @@ def scales(tensors: Sequence[Any], value: Any) -> Sequence[Any]:
     if hasattr(value, "shape"):
         kind = type_of(value)
         if kind.ndim != 1:
-            raise RuntimeError(f"Expected packed scalar Tensor to be of dimension 1. Got {kind.ndim} instead.")
+            raise RuntimeError(
+                f"Expected packed scalar Tensor to be of dimension 1. Got {kind.ndim} instead."
+            )
         if kind.shape[0] != len(tensors):
             raise RuntimeError(
-                f"Expected length of scalars to match input of length {len(tensors)} but got {kind.shape[0]} instead."
+                f"Expected length of scalars to match input of length {len(tensors)} "
+                f"but got {kind.shape[0]} instead."
             )
         return value.tolist()  # type: ignore[no-any-return]
     return (value,) * len(tensors)
 
 
-def _pair(name: str, signature: str, each: Callable[..., Any], *, plain: bool = True, inplace: bool = True) -> None:
-    """Defines `_foreach_<name>` and `_foreach_<name>_`. `each(call, *args)` calls `call` for every tensor: a plain op, or the
-    in-place method of the tensor it is given."""
+def _pair(
+    name: str, signature: str, each: Callable[..., Any], *, plain: bool = True, inplace: bool = True
+) -> None:
+    """Defines `_foreach_<name>` and `_foreach_<name>_`. `each(call, *args)` calls `call` for every tensor: a plain
+    op, or the in-place method of the tensor it is given."""
+
+    method = f"{WRITERS.get(name, name)}_"
 
     def functional(*args: Any) -> Any:
         return tuple(each(getattr(ops, name), *args))
 
     def written(*args: Any) -> Any:
-        each(lambda tensor, *rest, **options: getattr(tensor, f"{name}_")(*rest, **options), *args)
+        each(lambda tensor, *rest, **options: getattr(tensor, method)(*rest, **options), *args)
         return args[0]
 
     if plain:
@@ -110,14 +124,23 @@ _pair("zero", "self: Tensors", _each_unary, plain=False)
 # -- two operands ------------------------------------------------------------------------------------------
 def _each_binary(name: str, scaled: bool) -> Callable[..., list[Any]]:
     def each(
-        call: Callable[..., Any], tensors: Sequence[Any], other: Any, scalar: Any, scalars: Any, alpha: Any = 1
+        call: Callable[..., Any],
+        tensors: Sequence[Any],
+        other: Any,
+        scalar: Any,
+        scalars: Any,
+        alpha: Any = 1,
     ) -> list[Any]:
         given = next((value for value in (other, scalar, scalars) if value is not None), None)
         pairs = zip(tensors, operands(name, tensors, given), strict=True)
         if scaled and alpha != 1:
             if is_number(given):
-                raise TypeError(f"_foreach_{name}() received an invalid combination of arguments - alpha with a number")
+                raise TypeError(
+                    f"_foreach_{name}() received an invalid combination of arguments - alpha with a number"
+                )
             return [call(tensor, value, alpha=alpha) for tensor, value in pairs]
+        if name in WRITERS and getattr(call, "name", None) == name:  # maximum takes tensors only
+            return [(getattr(ops, WRITERS[name]) if is_number(v) else call)(t, v) for t, v in pairs]
         return [call(tensor, value) for tensor, value in pairs]
 
     return each
@@ -202,5 +225,5 @@ _define("_foreach_norm", "self: Tensors, ord: Any = 2, dtype: DType = None", _fo
 _define("_foreach_max", "self: Tensors", _foreach_max)
 _define(
     "_foreach_clone", "self: Tensors, *, memory_format: Any = None",
-    lambda tensors, memory_format: tuple(ops.clone(tensor, memory_format=memory_format) for tensor in tensors),
+    lambda tensors, memory_format: tuple(ops.clone(t, memory_format=memory_format) for t in tensors),
 )  # fmt: skip

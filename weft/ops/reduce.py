@@ -1,8 +1,8 @@
 """Reductions: sums, products, extremes and truth over dimensions.
 
-Takes arrays and dimensions (None or an empty tuple: all of them), gives folded arrays. Half types accumulate in float32; float32 sums
-along strided dimensions run in blocks, so that their error does not grow with the count. `dims_of`, `kept_shape` and their kin
-serve every other module that folds dimensions.
+Takes arrays and dimensions (None or an empty tuple: all of them), gives folded arrays. Half types accumulate
+in float32; float32 sums along strided dimensions run in blocks, so that their error does not grow with the
+count. `dims_of`, `kept_shape` and their kin serve every other module that folds dimensions.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ SEQUENTIAL: Final = 4096  # so many float32 terms may be added one after the oth
 BLOCK: Final = 256
 
 
-# -- dimensions ----------------------------------------------------------------------------------------------------------
+# -- dimensions --------------------------------------------------------------------------------------------
 def wrap_dim(dim: Any, rank: int) -> int:
     """The dimension counted from the front; a zero-dim tensor counts as having one."""
     if type(dim) is not int:
         dim = as_index(dim)
     span = rank or 1
     if not -span <= dim < span:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
+        )
     return dim % span  # type: ignore[no-any-return]
 
 
@@ -88,17 +90,17 @@ def check_elements(name: str, x: TensorType, dim: Any) -> None:
         return
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         raise RuntimeError(
-            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
-            "'dim' argument."
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "
+            "dim with the 'dim' argument."
         )
     for d in dims_of(dim, x.ndim):
         if not x.shape[d]:
             raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
 
 
-# -- dtypes --------------------------------------------------------------------------------------------------------------
+# -- dtypes ------------------------------------------------------------------------------------------------
 def summed_dtype(x: Any, kind: Any) -> dtype:
-    """What a sum or product gives: the dtype asked for, else int64 for bools and integers, else the input's."""
+    """The dtype of a sum or product: the one asked for, int64 for bools and integers, else the input's."""
     if kind is not None:
         return as_dtype(kind)
     own = x.dtype if type(x) is TensorType else BY_NUMPY[x.dtype]
@@ -117,7 +119,7 @@ def narrowed(x: Array, kind: Any) -> Array:
     return (x.real if x.dtype.kind == "c" and kind.kind != "c" else x).astype(kind)
 
 
-# -- sums ----------------------------------------------------------------------------------------------------------------
+# -- sums --------------------------------------------------------------------------------------------------
 def fold_sum(x: Array, axes: Any, keepdims: bool, carrier: Any) -> Array:
     """The sum over these axes, accumulated in `carrier`, with pairwise accuracy whatever the strides."""
     xp = namespace(x)
@@ -131,8 +133,8 @@ def fold_sum(x: Array, axes: Any, keepdims: bool, carrier: Any) -> Array:
 
 
 def _sequential(x: Array, axes: tuple[int, ...]) -> int:
-    """How many terms NumPy would add one after the other: it sums pairwise only along the run of innermost folded axes."""
-    facts = sorted((abs(step), n, axis in axes) for axis, (step, n) in enumerate(zip(x.strides, x.shape, strict=True)) if n > 1)
+    """How many terms NumPy would add one by one: only the innermost run of folded axes is summed pairwise."""
+    facts = sorted((abs(x.strides[i]), n, i in axes) for i, n in enumerate(x.shape) if n > 1)
     count, reach = 1, 0
     pairwise = True
     for step, n, folded in facts:
@@ -209,8 +211,8 @@ def _mean_dtype(x: TensorType, kind: Any) -> dtype:
     if given.category < dtypes.FLOAT:
         which = "Input" if kind is None else "Optional"
         raise RuntimeError(
-            f"mean(): could not infer output dtype. {which} dtype must be either a floating point or complex dtype. "
-            f"Got: {given.scalar_name}"
+            f"mean(): could not infer output dtype. {which} dtype must be either a floating point or complex "
+            f"dtype. Got: {given.scalar_name}"
         )
     return given
 
@@ -235,7 +237,8 @@ def _mean(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
         x = x.real
     dims = dims_of(dim, x.ndim)
     total = fold_sum(x, dims, keepdim, carrier.numpy)
-    return narrowed(xp.true_divide(total, carrier.numpy.type(count_of(x.shape, dims)), out=total), given.numpy)
+    count = carrier.numpy.type(count_of(x.shape, dims))
+    return narrowed(xp.true_divide(total, count, out=total), given.numpy)
 
 
 def _mean_gradient(g: Any, _out: Any, _x: TensorType, dim: Any, keepdim: bool) -> Any:
@@ -246,7 +249,7 @@ def _mean_gradient(g: Any, _out: Any, _x: TensorType, dim: Any, keepdim: bool) -
 mean = reduce("mean", _mean, _mean_rule, FOLD, trusted=True, samples=_folds_with_dtype, vjp=_mean_gradient)
 
 
-# -- products ------------------------------------------------------------------------------------------------------------
+# -- products ----------------------------------------------------------------------------------------------
 def _prod_rule(x: TensorType, dim: Any, keepdim: bool, kind: Any) -> TensorType:
     dims = tuple(range(x.ndim)) if dim is None else (wrap_dim(dim, x.ndim),)
     return TensorType(reduced_shape(x.shape, dims, keepdim), summed_dtype(x, kind), x.device)
@@ -264,7 +267,7 @@ def _prod(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
 
 
 def _prod_gradient(g: Any, _out: TensorType, x: Any, dim: Any, keepdim: bool) -> Any:
-    """Each element's gradient is the product of the others, found without dividing: zeros do no harm at any order."""
+    """Each element's gradient is the product of the others, found without dividing, so zeros do no harm."""
     own = type_of(x)
     if own.dtype is not _out.dtype:
         x = ops._to_copy(x, _out.dtype)
@@ -299,18 +302,19 @@ def _prod_samples(make: Maker) -> Iterator[Sample]:
 
 
 prod = reduce(
-    "prod", _prod, _prod_rule, "input: Tensor, dim: MaybeDim = None, keepdim: bool = False, *, dtype: DType = None",
+    "prod", _prod, _prod_rule,
+    "input: Tensor, dim: MaybeDim = None, keepdim: bool = False, *, dtype: DType = None", 
     vjp=_prod_gradient, samples=_prod_samples, amp="float32",
 )  # fmt: skip
 
 
-# -- extremes ------------------------------------------------------------------------------------------------------------
+# -- extremes ----------------------------------------------------------------------------------------------
 def _extreme_rule(name: str, title: str) -> Any:
     def rule(x: TensorType, dim: Any, keepdim: bool) -> TensorType:
         dims = dims_of(dim, x.ndim)
         check_elements(title, x, dim)
         if x.dtype.is_complex:
-            raise NotImplementedError(f'"{name}" not implemented for \'{x.dtype.scalar_name}\'')
+            raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.scalar_name}'")
         return TensorType(reduced_shape(x.shape, dims, keepdim), x.dtype, x.device)
 
     return rule
@@ -349,7 +353,7 @@ _tie_weights = reduce(
     "_tie_weights", _tie_weights_kernel, lambda x, value, dim: x, "input: Tensor, value: Tensor, dim: Dims",
     method=False, function=False, out=False, vjp=(None, None), batch=_batch_tie_weights,
 )  # fmt: skip
-"""For each element its share of the gradient of an extreme: equal shares for all that equal the value, 0 for the rest."""
+"""Each element's share of the gradient of an extreme: equal shares for all that equal the value, else 0."""
 
 
 def shared_gradient(g: Any, out: Any, x: Any, dim: Any, keepdim: bool) -> Any:
@@ -370,7 +374,8 @@ def _extreme_samples(make: Maker) -> Iterator[Sample]:
 def _extreme(name: str, ufunc: str) -> Op:
     return reduce(
         name, _extreme_kernel(ufunc), _extreme_rule(f"{name[1:]}_values_cpu", name),
-        "input: Tensor, dim: Dims = (), keepdim: bool = False", vjp=shared_gradient, samples=_extreme_samples, out="exact",
+        "input: Tensor, dim: Dims = (), keepdim: bool = False",
+        vjp=shared_gradient, samples=_extreme_samples, out="exact",
     )  # fmt: skip
 
 
@@ -382,8 +387,8 @@ def _extreme_of_all(name: str, ufunc: str) -> Op:
     kernel, rule = _extreme_kernel(ufunc), _extreme_rule(f"{name}_all", name)
     return reduce(
         f"_{name}_all", lambda x: kernel(x, None, False), lambda x: rule(x, None, False), "input: Tensor",
-        vjp=lambda g, out, x: shared_gradient(g, out, x, None, False), method=False, function=False, out=False,
-        node=f"{name.capitalize()}Backward1", batch=_batch_all(ufunc),
+        vjp=lambda g, out, x: shared_gradient(g, out, x, None, False), method=False, function=False,
+        out=False, node=f"{name.capitalize()}Backward1", batch=_batch_all(ufunc),
         samples=lambda make: iter([Sample(make.distinct(2, 3)), Sample(make.distinct())]),
     )  # fmt: skip
 
@@ -401,7 +406,7 @@ _max_all = _extreme_of_all("max", "maximum")
 _min_all = _extreme_of_all("min", "minimum")
 
 
-# -- places of extremes --------------------------------------------------------------------------------------------------
+# -- places of extremes ------------------------------------------------------------------------------------
 def _place_kernel(finder: str) -> Any:
     def kernel(x: Array, dim: Any, keepdim: bool) -> Array:
         xp = namespace(x)
@@ -455,15 +460,19 @@ def _batch_places(op: Op, size: int, args: tuple[Any, ...], places: tuple[Any, .
 
 PLACE: Final = "input: Tensor, dim: MaybeDim = None, keepdim: bool = False"
 
-argmax = reduce(
-    "argmax", _place_kernel("argmax"), _place_rule("argmax", True), PLACE, samples=_place_samples, batch=_batch_places, out="exact"
-)
-argmin = reduce(
-    "argmin", _place_kernel("argmin"), _place_rule("argmin", True), PLACE, samples=_place_samples, batch=_batch_places, out="exact"
-)
+
+def _place_op(name: str) -> Op:
+    return reduce(
+        name, _place_kernel(name), _place_rule(name, True), PLACE, samples=_place_samples,
+        batch=_batch_places, out="exact",
+    )  # fmt: skip
 
 
-# -- values at places ----------------------------------------------------------------------------------------------------
+argmax = _place_op("argmax")
+argmin = _place_op("argmin")
+
+
+# -- values at places --------------------------------------------------------------------------------------
 def _values_rule(x: TensorType, indices: TensorType, _dim: int, _keepdim: bool) -> TensorType:
     return TensorType(indices.shape, x.dtype, x.device)
 
@@ -513,15 +522,16 @@ _placed = reduce(
 
 
 def values_op(name: str, node: str) -> Op:
-    """An op that takes elements at indices along a dimension, none twice; each user has its own name in graphs."""
+    """An op that takes elements at indices along a dimension, none twice; each user has its own in graphs."""
     return reduce(
-        name, _values_kernel, _values_rule, "input: Tensor, indices: Tensor, dim: Dim, keepdim: bool", node=node,
+        name, _values_kernel, _values_rule, "input: Tensor, indices: Tensor, dim: Dim, keepdim: bool",
+        node=node,
         vjp=(lambda g, _out, _x, indices, dim, keepdim: _placed(g, indices, _x.shape, dim, keepdim), None),
         method=False, function=False, out=False, batch=_batch_values,
     )  # fmt: skip
 
 
-_values = values_op("_values", "GatherBackward0")
+_values: Op = values_op("_values", "GatherBackward0")
 
 
 def _overloads(name: str, finder: str) -> Op:
@@ -540,7 +550,9 @@ def _overloads(name: str, finder: str) -> Op:
         if dim is None:
             return getattr(ops, all_of)(input)
         if isinstance(dim, (bool, float, complex)):
-            raise TypeError(f"{name}() received an invalid combination of arguments - got (Tensor, {type(dim).__name__})")
+            raise TypeError(
+                f"{name}() received an invalid combination of arguments - got (Tensor, {type(dim).__name__})"
+            )
         indices = find(input, dim, keepdim)
         return returned(take(input, indices, dim, keepdim), indices)
 
@@ -562,7 +574,7 @@ max_ = _overloads("max", "argmax")
 min_ = _overloads("min", "argmin")
 
 
-# -- truth ---------------------------------------------------------------------------------------------------------------
+# -- truth -------------------------------------------------------------------------------------------------
 def _truth_dims(dim: Any, rank: int) -> tuple[int, ...]:
     """As `dims_of`, but an empty list folds nothing."""
     return () if isinstance(dim, (tuple, list)) and not dim else dims_of(dim, rank)
@@ -598,5 +610,10 @@ def _truth_samples(make: Maker) -> Iterator[Sample]:
 
 TRUTH: Final = "input: Tensor, dim: Dims = None, keepdim: bool = False"
 
-all_ = reduce("all", _truth_kernel("logical_and"), _truth_rule, TRUTH, samples=_truth_samples, batch=_batch_truth)
-any_ = reduce("any", _truth_kernel("logical_or"), _truth_rule, TRUTH, samples=_truth_samples, batch=_batch_truth)
+
+def _truth_op(name: str, ufunc: str) -> Op:
+    return reduce(name, _truth_kernel(ufunc), _truth_rule, TRUTH, samples=_truth_samples, batch=_batch_truth)
+
+
+all_ = _truth_op("all", "logical_and")
+any_ = _truth_op("any", "logical_or")

@@ -1,7 +1,7 @@
 """Named results: the tuples with fields that PyTorch calls `torch.return_types.max`, `.sort`, `.slogdet`, ….
 
-Takes a name and field names, gives the class; it is built from its values or from one sequence of them. Asking twice for one name
-gives the same class, so that ops of different modules may share it.
+Takes a name and field names, gives the class; it is built from its values or from one sequence of them.
+Asking twice for one name gives the same class, so that ops of different modules may share it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ class Result(tuple[Any, ...]):
         if len(values) == 1 and len(cls._fields) != 1:
             values = tuple(values[0])
         if len(values) != len(cls._fields):
-            raise TypeError(f"{cls._path()} takes a {len(cls._fields)}-sequence ({len(values)}-sequence given)")
+            wanted = len(cls._fields)
+            raise TypeError(f"{cls._path()} takes a {wanted}-sequence ({len(values)}-sequence given)")
         return tuple.__new__(cls, values)
 
     @classmethod

@@ -1,7 +1,7 @@
 """Scans: running sums and products along a dimension, and differences, which undo running sums.
 
-Takes an array and a dimension, gives an array of the same shape. One idea: the gradient of a running product is a linear recurrence
-(`_linear_scan`), which needs no division, so zeros are right at every order.
+Takes an array and a dimension, gives an array of the same shape. One idea: the gradient of a running product
+is a linear recurrence (`_linear_scan`), which needs no division, so zeros are right at every order.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ def _cumsum_gradient(g: Any, _out: Any, _x: TensorType, dim: int) -> Any:
 
 
 cumsum = index(
-    "cumsum", _scan_kernel("add"), _scan_rule("cumsum"), SCAN, vjp=_cumsum_gradient, samples=_scan_samples, inplace=True, out=True
-)
+    "cumsum", _scan_kernel("add"), _scan_rule("cumsum"), SCAN, vjp=_cumsum_gradient, samples=_scan_samples,
+    inplace=True, out=True,
+)  # fmt: skip
 
 
 def _cumprod_gradient(g: Any, out: Any, x: Any, dim: int) -> Any:
@@ -91,12 +92,12 @@ def _cumprod_gradient(g: Any, out: Any, x: Any, dim: int) -> Any:
 
 
 cumprod = index(
-    "cumprod", _scan_kernel("multiply"), _scan_rule("cumprod"), SCAN, vjp=_cumprod_gradient, samples=_zeros_samples, inplace=True,
-    out=True,
+    "cumprod", _scan_kernel("multiply"), _scan_rule("cumprod"), SCAN, vjp=_cumprod_gradient,
+    samples=_zeros_samples, inplace=True, out=True,
 )  # fmt: skip
 
 
-# -- helpers of the gradients --------------------------------------------------------------------------------------------
+# -- helpers of the gradients ------------------------------------------------------------------------------
 def _along(x: Array, axis: int, start: int | None, stop: int | None) -> tuple[slice, ...]:
     return (*(slice(None),) * (axis % x.ndim), slice(start, stop))
 
@@ -110,10 +111,12 @@ def _shift_kernel(x: Array, dim: int, by: int, fill: float) -> Array:
     return out
 
 
-_shift = index(
+_shift: Op = index(
     "_shift", _shift_kernel, lambda x, dim, by, fill: x, "input: Tensor, dim: Dim, by: int, fill: float",
     vjp=lambda g, _out, _x, dim, by: _shift(g, dim, -by, 0), method=False, function=False,
-    samples=lambda make: iter([Sample(make(2, 3), 1, 1, 0), Sample(make(2, 3), 0, -1, 1), Sample(make(2, 0), 1, 1, 0)]),
+    samples=lambda make: iter(
+        [Sample(make(2, 3), 1, 1, 0), Sample(make(2, 3), 0, -1, 1), Sample(make(2, 0), 1, 1, 0)]
+    ),
 )  # fmt: skip
 """The elements moved along a dimension by `by` places; what is vacated holds `fill`."""
 
@@ -136,10 +139,14 @@ def _linear_scan_kernel(x: Array, factors: Array, dim: int, reverse: bool) -> Ar
     return narrowed(total, kind)
 
 
-def _linear_scan_gradient(needs: Any, g: Any, out: Any, _x: Any, factors: Any, dim: int, reverse: bool) -> Any:
-    by = 1 if reverse else -1
-    back = _linear_scan(g, _shift(factors, dim, by, 0), dim, not reverse)
-    return back, ops.mul(back, _shift(out, dim, -by, 0)) if needs[1] else None
+def _adjoint_scan(g: Any, factors: Any, dim: int, reverse: bool) -> Any:
+    """The gradient of the terms: the same recurrence, run the other way."""
+    return _linear_scan(g, _shift(factors, dim, 1 if reverse else -1, 0), dim, not reverse)
+
+
+def _factors_gradient(g: Any, out: Any, _x: Any, factors: Any, dim: int, reverse: bool) -> Any:
+    previous = _shift(out, dim, -1 if reverse else 1, 0)
+    return ops.mul(_adjoint_scan(g, factors, dim, reverse), previous)
 
 
 def _batch_linear_scan(op: Op, size: int, args: tuple[Any, ...], places: tuple[Any, ...]) -> Any:
@@ -148,18 +155,19 @@ def _batch_linear_scan(op: Op, size: int, args: tuple[Any, ...], places: tuple[A
     return op(x, factors, wrap_dim(args[2], rank) + 1, args[3]), 0
 
 
-_linear_scan = index(
+_linear_scan: Op = index(
     "_linear_scan", _linear_scan_kernel, lambda x, factors, dim, reverse: x,
     "input: Tensor, factors: Tensor, dim: Dim, reverse: bool", vjp=(
-        lambda g, _out, _x, factors, dim, reverse: _linear_scan_gradient((True, False), g, None, None, factors, dim, reverse)[0],
-        lambda g, out, _x, factors, dim, reverse: _linear_scan_gradient((True, True), g, out, None, factors, dim, reverse)[1],
+        lambda g, _out, _x, factors, dim, reverse: _adjoint_scan(g, factors, dim, reverse), _factors_gradient,
     ), method=False, function=False, batch=_batch_linear_scan,
-    samples=lambda make: iter([Sample(make(3, 4), make(3, 4), 1, False), Sample(make(5, 2), make(5, 2), 0, True)]),
+    samples=lambda make: iter(
+        [Sample(make(3, 4), make(3, 4), 1, False), Sample(make(5, 2), make(5, 2), 0, True)]
+    ),
 )  # fmt: skip
 """y[i] = x[i] + factors[i] y[i-1] along a dimension (y[i+1] if reverse)."""
 
 
-# -- differences ---------------------------------------------------------------------------------------------------------
+# -- differences -------------------------------------------------------------------------------------------
 def _check_edge(edge: Any, x: TensorType, dim: int) -> None:
     kind = type_of(edge)
     if kind.ndim != x.ndim:
@@ -167,8 +175,8 @@ def _check_edge(edge: Any, x: TensorType, dim: int) -> None:
     for i, (mine, theirs) in enumerate(zip(x.shape, kind.shape, strict=True)):
         if mine != theirs and i != dim:
             raise RuntimeError(
-                "diff expects the shape of tensor to prepend or append to match that of input except along the differencing "
-                f"dimension; input.size({i}) = {mine}, but got tensor.size({i}) = {theirs}"
+                "diff expects the shape of tensor to prepend or append to match that of input except along "
+                f"the differencing dimension; input.size({i}) = {mine}, but got tensor.size({i}) = {theirs}"
             )
 
 
@@ -183,8 +191,8 @@ def _diff_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input: Tensor, n: int = 1, dim: Dim = -1, prepend: MaybeTensor = None, append: MaybeTensor = None", samples=_diff_samples,
-    out=True,
+    "input: Tensor, n: int = 1, dim: Dim = -1, prepend: MaybeTensor = None, append: MaybeTensor = None",
+    samples=_diff_samples, out=True,
 )  # fmt: skip
 def diff(input: Any, n: int, dim: int, prepend: Any, append: Any) -> Any:
     """Differences of neighbours along a dimension, n times over."""

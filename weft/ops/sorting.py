@@ -1,7 +1,8 @@
 """Sorting: order along a dimension, the largest or smallest k, distinct values.
 
-Takes arrays, gives values with the indices they came from. One idea: an op without gradient finds the indices, and one op takes the
-values there, so gradients go back to exactly those elements. Sorts are stable always; NaN counts as larger than everything.
+Takes arrays, gives values with the indices they came from. One idea: an op without gradient finds the
+indices, and one op takes the values there, so gradients go back to exactly those elements. Sorts are stable
+always; NaN counts as larger than everything.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SORT = result("sort", "values", "indices")
 TOPK = result("topk", "values", "indices")
 
 
-# -- sort ----------------------------------------------------------------------------------------------------------------
+# -- sort --------------------------------------------------------------------------------------------------
 def _sort_rule(x: TensorType, dim: int, _descending: bool, _stable: Any) -> TensorType:
     wrap_dim(dim, x.ndim)
     if x.dtype.is_complex:
@@ -57,7 +58,8 @@ def _sort_samples(make: Maker) -> Iterator[Sample]:
 
 
 argsort = index(
-    "argsort", _argsort_kernel, _sort_rule, "input: Tensor, dim: Dim = -1, descending: bool = False, *, stable: bool = False",
+    "argsort", _argsort_kernel, _sort_rule,
+    "input: Tensor, dim: Dim = -1, descending: bool = False, *, stable: bool = False",
     samples=_sort_samples, out=True,
 )  # fmt: skip
 
@@ -65,15 +67,16 @@ _sort_values = values_op("_sort_values", "SortBackward0")
 
 
 @composite(
-    "input: Tensor, dim: Dim = -1, descending: bool = False, *, stable: Any = False", returns=SORT, out="exact", samples=_sort_samples
-)
+    "input: Tensor, dim: Dim = -1, descending: bool = False, *, stable: Any = False",
+    returns=SORT, out="exact", samples=_sort_samples,
+)  # fmt: skip
 def sort(input: Any, dim: int, descending: bool, stable: Any) -> Any:
     """Sorted values along a dimension, and where they came from. Stable, whatever `stable` says."""
     indices = argsort(input, dim, descending, stable=stable)
     return SORT(_sort_values(input, indices, dim, True), indices)
 
 
-# -- topk ----------------------------------------------------------------------------------------------------------------
+# -- topk --------------------------------------------------------------------------------------------------
 def _topk_rule(x: TensorType, k: int, dim: int, _largest: bool) -> TensorType:
     axis = wrap_dim(dim, x.ndim)
     if isinstance(k, (bool, float)):
@@ -106,8 +109,9 @@ def _topk_kernel(x: Array, k: int, dim: int, largest: bool) -> Array:
 
 
 _topk_indices = index(
-    "_topk_indices", _topk_kernel, _topk_rule, "input: Tensor, k: int, dim: Dim, largest: bool", method=False, function=False
-)
+    "_topk_indices", _topk_kernel, _topk_rule, "input: Tensor, k: int, dim: Dim, largest: bool", method=False,
+    function=False,
+)  # fmt: skip
 _topk_values = values_op("_topk_values", "TopkBackward0")
 
 
@@ -123,15 +127,16 @@ def _topk_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input: Tensor, k: int, dim: Dim = -1, largest: bool = True, sorted: bool = True", returns=TOPK, out="exact", samples=_topk_samples
-)
+    "input: Tensor, k: int, dim: Dim = -1, largest: bool = True, sorted: bool = True",
+    returns=TOPK, out="exact", samples=_topk_samples,
+)  # fmt: skip
 def topk(input: Any, k: int, dim: int, largest: bool, sorted: bool) -> Any:
     """The k largest (or smallest) along a dimension, best first, and where they came from."""
     indices = _topk_indices(input, k, dim, largest)
     return TOPK(_topk_values(input, indices, dim, True), indices)
 
 
-# -- distinct values -----------------------------------------------------------------------------------------------------
+# -- distinct values ---------------------------------------------------------------------------------------
 def _unique_rule(x: TensorType, dim: Any) -> None:
     if x.dtype.is_complex:
         raise NotImplementedError(f"\"unique\" not implemented for '{x.dtype.scalar_name}'")
@@ -140,13 +145,15 @@ def _unique_rule(x: TensorType, dim: Any) -> None:
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
         axis = wrap_dim(dim, x.ndim)
         if not x.numel() and (x.shape[axis] or sum(not n for n in x.shape) > 1):
-            raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+            raise RuntimeError(
+                "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+            )
     if x.device.type == "meta":
-        raise NotImplementedError("unique: the shape of the result depends on the values, which a meta tensor does not have")
+        raise NotImplementedError("unique: the result's shape depends on values, and a meta tensor has none")
 
 
 def _unique_kernel(x: Array, dim: Any) -> tuple[Array, Array, Array]:
-    """Distinct values (slices, with dim), for each element (slice) which of them it is, and how many there are of each."""
+    """Distinct values (slices, with dim), which of them each element (slice) is, and how many of each."""
     xp = namespace(x)
     kind = x.dtype
     values = wide(x)
@@ -170,8 +177,9 @@ def _unique_kernel(x: Array, dim: Any) -> tuple[Array, Array, Array]:
 
 
 _unique = index(
-    "_unique", _unique_kernel, _unique_rule, "input: Tensor, dim: Any", method=False, function=False, node="Unique2Backward0"
-)
+    "_unique", _unique_kernel, _unique_rule, "input: Tensor, dim: Any", method=False, function=False,
+    node="Unique2Backward0",
+)  # fmt: skip
 
 
 def _unique_samples(make: Maker) -> Iterator[Sample]:
@@ -184,13 +192,11 @@ def _unique_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: MaybeDim = None",
-    samples=_unique_samples,
+    "input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, "
+    "dim: MaybeDim = None", samples=_unique_samples,
 )  # fmt: skip
 def unique(input: Any, sorted: bool, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
     """Distinct values in order (whatever `sorted` says); with dim, distinct slices."""
     values, inverse, counts = _unique(input, dim)
     extras = ((inverse,) if return_inverse else ()) + ((counts,) if return_counts else ())
     return (values, *extras) if extras else values
-
-

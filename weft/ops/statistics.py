@@ -1,7 +1,8 @@
 """Statistics: variance and its root, norms, log-sum-exp, median.
 
-Takes arrays and dimensions (None or an empty tuple: all of them), gives folded arrays. Variances go in two passes, the mean first,
-so that a large mean costs no accuracy. `std` and its kin are bodies that sort out PyTorch's overloads and call one op each.
+Takes arrays and dimensions (None or an empty tuple: all of them), gives folded arrays. Variances go in two
+passes, the mean first, so that a large mean costs no accuracy. `std` and its kin are bodies that sort out
+PyTorch's overloads and call one op each.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 
 
-# -- variance ---------------------------------------------------------------------------------------------
+# -- variance ----------------------------------------------------------------------------------------------
 def _var_rule(x: TensorType, dim: Any, _correction: float, keepdim: bool) -> TensorType:
     return TensorType(reduced_shape(x.shape, dims_of(dim, x.ndim), keepdim), x.dtype.to_real(), x.device)
 
@@ -50,7 +51,9 @@ def _variance(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
     deviation = xp.subtract(x, mean)
     if x.dtype.kind == "c":
         deviation = xp.abs(deviation)
-    squares = xp.multiply(deviation, deviation, out=deviation) if x.ndim else xp.asarray(deviation * deviation)
+    squares = (
+        xp.multiply(deviation, deviation, out=deviation) if x.ndim else xp.asarray(deviation * deviation)
+    )
     total = fold_sum(squares, dims, keepdim, squares.dtype)
     freedom = count - correction
     return xp.true_divide(total, total.dtype.type(freedom if freedom > 0 else 0), out=total)
@@ -97,12 +100,14 @@ _std = _spread_op("std", _std_kernel, _std_gradient)
 
 
 def _overloads(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
-    """What the overloads of std and var mean: dim, correction, keepdim. Raises and warns where PyTorch does."""
+    """What the overloads of std and var mean: dim, correction, keepdim. Raises and warns as PyTorch does."""
     own = type_of(input)
     if type(dim) is bool:
         dim, unbiased = None, dim
     if correction is not None and unbiased is not None:
-        raise TypeError(f"{name}() received an invalid combination of arguments - both unbiased and correction")
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - both unbiased and correction"
+        )
     if own.dtype.category < dtypes.FLOAT:
         who = f"{name} only support" if name.endswith("_mean") else "std and var only support"
         raise RuntimeError(f"{who} floating point and complex dtypes")
@@ -110,8 +115,8 @@ def _overloads(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, co
         correction = 0 if unbiased is False else 1
     if count_of(own.shape, dims_of(dim, own.ndim)) - correction <= 0:
         warnings.warn(
-            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
-            "(input numel divided by output numel).",
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
+            "factor (input numel divided by output numel).",
             UserWarning,
             stacklevel=4,
         )
@@ -133,7 +138,8 @@ def _spread_samples(make: Maker) -> Iterator[Sample]:
 
 
 SPREAD = (
-    "input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Number = None"
+    "input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, "
+    "correction: Number = None"
 )
 
 
@@ -247,14 +253,14 @@ def _median_indices_kernel(x: Array, dim: int, keepdim: bool) -> Array:
 
 
 _median_all = reduce(
-    "_median_all", _median_all_kernel, _median_all_rule, "input: Tensor", node="MedianBackward0", method=False,
-    function=False, out=False, vjp=lambda g, out, x: shared_gradient(g, out, x, None, False),
+    "_median_all", _median_all_kernel, _median_all_rule, "input: Tensor", node="MedianBackward0",
+    method=False, function=False, out=False, vjp=lambda g, out, x: shared_gradient(g, out, x, None, False),
     batch=lambda op, size, args, places: (
         ops._values(flat := ops.reshape(ops.movedim(args[0], places[0], 0), (size, -1)),
                     _median_indices(flat, 1, False), 1, False), 0,
     ),
 )  # fmt: skip
-_median_indices = reduce(
+_median_indices: Op = reduce(
     "_median_indices", _median_indices_kernel, _median_indices_rule, "input: Tensor, dim: Dim, keepdim: bool",
     method=False, function=False, out=False,
 )  # fmt: skip
@@ -272,7 +278,10 @@ def _median_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input: Tensor, dim: MaybeDim = None, keepdim: bool = False", returns=MEDIAN, out="exact", samples=_median_samples
+    "input: Tensor, dim: MaybeDim = None, keepdim: bool = False",
+    returns=MEDIAN,
+    out="exact",
+    samples=_median_samples,
 )
 def median(input: Any, dim: Any, keepdim: bool) -> Any:
     """The middle value (the lower of two), and with dim where it lies."""
@@ -286,7 +295,8 @@ def median(input: Any, dim: Any, keepdim: bool) -> Any:
 def _norm_dtype(x: TensorType, kind: Any) -> Any:
     if x.dtype.category < dtypes.FLOAT:
         raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype.scalar_name}"
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. "
+            f"Got {x.dtype.scalar_name}"
         )
     if kind is None:
         return x.dtype
@@ -302,8 +312,8 @@ def _norm_dtype(x: TensorType, kind: Any) -> Any:
         )
     if dtypes.promote_types(x.dtype, given) is not given:
         raise RuntimeError(
-            f"linalg.vector_norm: the dtype of the input ({x.dtype.scalar_name}) should be convertible without "
-            f"narrowing to the specified dtype ({given.scalar_name})"
+            f"linalg.vector_norm: the dtype of the input ({x.dtype.scalar_name}) should be convertible "
+            f"without narrowing to the specified dtype ({given.scalar_name})"
         )
     return given
 
@@ -397,7 +407,7 @@ def _public_norm_samples(make: Maker) -> Iterator[Sample]:
 
 @composite(
     "input: Tensor, p: Any = 'fro', dim: Dims = None, keepdim: bool = False, dtype: DType = None",
-    samples=_public_norm_samples, out=True,
+    samples=_public_norm_samples, out="exact",
 )  # fmt: skip
 def norm(input: Any, p: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     """The vector norm of order p over dimensions; 'fro' means 2, 'nuc' is the nuclear norm of matrices."""
