@@ -6,6 +6,7 @@ from weft.tensor import creation as _creation  # noqa: F401
 from weft.tensor import display as _display  # noqa: F401
 from weft.tensor import faces as _faces
 from weft.tensor import facts as _facts  # noqa: F401
+from weft.tensor import indexing as _indexing  # noqa: F401
 from weft.tensor import interchange as _interchange  # noqa: F401
 from weft.tensor import legacy as _legacy  # noqa: F401
 from weft.tensor import operators as _operators  # noqa: F401

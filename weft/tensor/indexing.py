@@ -1,0 +1,537 @@
+"""Indexing: `x[key]`, `x[key] = value`, and the methods and properties that reshape a tensor in place or by attribute.
+
+Takes any key that PyTorch takes. Ints, slices, None and Ellipsis are one view step, whatever their number; index tensors, lists, arrays
+and masks are applied to that view as one gather or scatter. One idea: the straight-line code at the top of `__getitem__` and
+`__setitem__` tries NumPy at once, and whatever NumPy refuses goes the slow way, which knows PyTorch's errors.
+
+# Note [Indexing]
+    x[1, :, mask, None, idx]   basic part: x[1, :, :, None, :]   (an int counts as basic here, unlike in NumPy)
+                               index tensors: nonzero(mask) and idx, at dimensions 1 and 3 of that view
+Zero-dim integer tensors are ints. A bool (or zero-dim mask) adds a dimension of size one, indexed by [0] or by nothing.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Sequence
+from operator import index as as_index
+from typing import Any
+
+import numpy as np
+
+from weft.core.dtypes import BY_NUMPY, bool_, int64, uint8
+from weft.core.modes import current, grad_enabled
+from weft.ops.create import fits
+from weft.ops.indexing import INTEGERS, check_mask, index, where as where_op
+from weft.ops.record import Op, ops, quiet
+from weft.ops.scatter import _index_put, index_key
+from weft.ops.slicing import (
+    _basic,
+    basic_alias,
+    basic_select,
+    basic_slice,
+    basic_unsqueeze,
+    imag as imag_op,
+    real as real_op,
+    select,
+    split as split_op,
+)
+from weft.ops.view import FULL, adjoint, expand, permute, transpose
+from weft.tensor.backward import compile_backward
+from weft.tensor.base import PLAIN, Tensor, method, wrap
+from weft.tensor.creation import build
+from weft.tensor.dispatch import typed
+from weft.tensor.inplace import alias_of, check_writable, dispatch_inplace
+from weft.tensor.meta import MetaArray
+from weft.tensor.plan import plan_of
+from weft.tensor.tape import INFERENCE, next_sequence
+from weft.tensor.views import DEFAULT, NO_GRAD, View, attach_view, refresh
+
+ndarray = np.ndarray
+new = object.__new__
+SEQUENCE_WARNING = (
+    "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use x[tuple(seq)] "
+    "instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], which will result either in an "
+    "error or a different result"
+)
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+def _node_class(op: Op) -> Any:
+    plan = plan_of(op)
+    if not hasattr(plan.node_class, "compiled"):
+        compile_backward(op, plan)
+    return plan.node_class
+
+
+SELECT_NODE = _node_class(select)
+NODES = {op: _node_class(op) for op in (basic_select, basic_slice, basic_unsqueeze, basic_alias)}
+
+
+@method
+def __getitem__(self: Tensor, key: Any) -> Tensor:
+    mode = current()
+    if mode is True or mode is False:
+        kind = type(key)
+        array = self.array
+        try:
+            if kind is int:
+                return _viewed(self, array[key, ...], select, (0, key), SELECT_NODE, mode)
+            if kind is slice:
+                if key.step is None and _plain_slice(key):
+                    return _viewed(self, array[key], basic_slice, ((key,),), NODES[basic_slice], mode)
+            elif kind is tuple:
+                op = _basic_op(key)
+                if op is basic_select or op is basic_slice:
+                    out = array[key] if ... in key else array[(*key, ...)]
+                    if None in key:
+                        out = _basic(array, key)
+                    return _viewed(self, out, op, (key,), NODES[op], mode)
+        except (IndexError, TypeError):
+            pass
+    return _general(self, key)
+
+
+def _plain_slice(key: slice) -> bool:
+    start, stop = key.start, key.stop
+    return (start is None or type(start) is int) and (stop is None or type(stop) is int)
+
+
+def _basic_op(key: tuple[Any, ...]) -> Op | None:
+    """Which view op a tuple of plain ints, slices, None and Ellipsis becomes; None if it holds anything else."""
+    op = basic_alias
+    for item in key:
+        kind = type(item)
+        if kind is int:
+            op = basic_select
+        elif kind is slice:
+            if item.start is not None or item.stop is not None or item.step is not None:
+                if not _plain_slice(item) or not (item.step is None or (type(item.step) is int and item.step > 0)):
+                    return None
+                op = basic_slice
+        elif item is None:
+            op = basic_unsqueeze
+        elif item is not ...:
+            return None
+    return op
+
+
+def _viewed(parent: Tensor, array: Any, op: Op, params: tuple[Any, ...], node_class: Any, mode: bool) -> Tensor:
+    """The view on this array, recorded; what the dispatcher would do for a plain tensor, in a straight line."""
+    tensor = new(Tensor)
+    tensor.array = array
+    tensor._grad = tensor.hooks = None
+    tensor.index = 0
+    cell = parent.cell
+    if cell is None:
+        cell = parent.cell = [0]
+    tensor.cell = cell
+    above = parent.origin
+    count = cell[0] if type(cell) is list else 0
+    if above is None:
+        tensor.origin = View(parent, ((op, params, None),), DEFAULT if mode else NO_GRAD, count)
+    else:
+        if mode and above.seen != count:
+            refresh(parent)
+        creation = above.creation or (DEFAULT if mode else NO_GRAD)
+        tensor.origin = View(above.base, (*above.steps, (op, params, None)), creation, count)
+    if mode and parent.tracked:
+        node = new(node_class)
+        node._seq = next_sequence()
+        node.next = (parent.node or parent,)
+        node.slots = (parent.index,) if parent.index else None
+        node.hooks = None
+        node.params = params
+        node.types = (parent.array.shape, parent.array.dtype)
+        node.saved = ()
+        node.versions = None
+        tensor.node = node
+        tensor.tracked = True
+    else:
+        tensor.node = None
+        tensor.tracked = False
+    return tensor
+
+
+def _general(self: Tensor, key: Any) -> Tensor:
+    view, items = split_key(self, key)
+    if not items:
+        return view if view is not self else basic_alias(self, ())  # type: ignore[no-any-return]
+    indices, dims = integer_indices(view, items)
+    return index(view, indices, dims)  # type: ignore[no-any-return]
+
+
+def split_key(self: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
+    """The view that the basic part of a key names (the tensor itself if it names everything), and the index tensors along its
+    dimensions, None where there is none. See Note [Indexing]."""
+    items = _as_items(key)
+    rank = self.array.ndim
+    wanted = sum(_width(item) for item in items)
+    if wanted > rank:
+        raise IndexError(_too_many(self, items, rank))
+    basic: list[Any] = []
+    tensors: list[Any] = []
+    spare = rank - wanted
+    for item in items:
+        if item is ...:
+            basic += [FULL] * spare
+            tensors += [None] * spare
+            spare = 0
+        elif item is None:
+            basic.append(None)
+            tensors.append(None)
+        elif isinstance(item, slice):
+            basic.append(item)
+            tensors.append(None)
+        elif isinstance(item, Tensor):
+            if item.array.ndim:
+                basic += [FULL] * _width(item)
+            else:  # a zero-dim mask
+                basic.append(None)
+                item = wrap(np.zeros(1 if item.array else 0, np.int64))
+            tensors.append(item)
+        else:
+            basic.append(item)
+    while tensors and tensors[-1] is None:
+        tensors.pop()
+    if all(type(item) is slice and item == FULL for item in basic):
+        if len(items) == 1 and items[0] is not ... and not tensors:
+            return basic_slice(self, (FULL,)), []
+        return self, tensors
+    last = next(item for item in reversed(basic) if not (isinstance(item, slice) and item == FULL))
+    op = basic_unsqueeze if last is None else basic_slice if isinstance(last, slice) else basic_select
+    return op(self, tuple(basic)), tensors
+
+
+def _too_many(self: Tensor, items: list[Any], rank: int) -> str:
+    if not rank and len(items) == 1:
+        if isinstance(items[0], int):
+            return (
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim "
+                "tensor to a number"
+            )
+        if isinstance(items[0], slice):
+            return "slice() cannot be applied to a 0-dim tensor."
+    return f"too many indices for tensor of dimension {rank}"
+
+
+def _width(item: Any) -> int:
+    """How many dimensions an item of a key uses up."""
+    if item is None or item is ...:
+        return 0
+    if isinstance(item, Tensor):
+        return item.array.ndim if BY_NUMPY[item.array.dtype] in (bool_, uint8) else 1
+    return 1
+
+
+def _as_items(key: Any) -> list[Any]:
+    """A key as a list of ints, normalised slices, None, Ellipsis and tensors."""
+    if isinstance(key, tuple):
+        return [_as_item(item) for item in key]
+    if _means_tuple(key):
+        warnings.warn(SEQUENCE_WARNING, UserWarning, stacklevel=5)
+        return [_as_item(item) for item in key]
+    return [_as_item(key)]
+
+
+def _means_tuple(key: Any) -> bool:
+    """PyTorch's heuristic: a short list that holds slices, None, tensors or lists stands for a tuple."""
+    if not isinstance(key, Sequence) or isinstance(key, range) or len(key) >= 32:
+        return False
+    return any(item is None or item is ... or isinstance(item, (Tensor, Sequence, slice)) for item in key)
+
+
+def _as_item(item: Any) -> Any:
+    if item is None or item is ... or type(item) is int:
+        return item
+    if isinstance(item, slice):
+        return _as_slice(item)
+    if isinstance(item, (bool, np.bool_)):
+        return wrap(np.asarray(bool(item)))
+    if isinstance(item, ndarray):
+        item = wrap(np.ascontiguousarray(item) if item.ndim else item)
+    elif isinstance(item, Sequence) and not isinstance(item, str):
+        item = build(item, int64 if not len(item) else None, None)
+    if isinstance(item, Tensor):
+        kind = BY_NUMPY[item.array.dtype]
+        if not item.array.ndim and kind in INTEGERS or (not item.array.ndim and kind.category == 1 and kind is not uint8):
+            return int(item.array) if type(item.array) is not MetaArray else item
+        if kind not in INTEGERS and kind is not bool_ and kind is not uint8:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        return item
+    try:
+        return as_index(item)
+    except TypeError:
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+            f"(got {type(item).__name__})"
+        ) from None
+
+
+def _as_slice(key: slice) -> slice:
+    def plain(bound: Any) -> int | None:
+        if bound is None or type(bound) is int:
+            return bound
+        try:
+            return as_index(bound)
+        except TypeError:
+            raise TypeError("slice indices must be integers or None or have an __index__ method") from None
+
+    step = plain(key.step)
+    if step is not None and step <= 0:
+        raise ValueError("step must be greater than zero")
+    return slice(plain(key.start), plain(key.stop), step)
+
+
+def integer_indices(view: Tensor, items: list[Any]) -> tuple[list[Tensor], tuple[int, ...]]:
+    """Index tensors without masks, and their dimensions."""
+    indices: list[Tensor] = []
+    dims: list[int] = []
+    place = 0
+    shape = view.array.shape
+    for item in items:
+        if item is None:
+            place += 1
+            continue
+        array = item.array
+        if BY_NUMPY[array.dtype] in (bool_, uint8):
+            if BY_NUMPY[array.dtype] is uint8:
+                warnings.warn(
+                    "indexing with dtype weft.uint8 is now deprecated, please use a dtype weft.bool instead.", UserWarning, stacklevel=4
+                )
+            check_mask(array.shape, shape, place)
+            indices += [wrap(part) for part in array.nonzero()]
+            dims += range(place, place + array.ndim)
+            place += array.ndim
+        else:
+            indices.append(item)
+            dims.append(place)
+            place += 1
+    return indices, tuple(dims)
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+@method
+def __setitem__(self: Tensor, key: Any, value: Any) -> None:
+    if _is_plain(self):
+        kind = type(value)
+        tensor = kind is Tensor and _is_plain(value) and value.array.dtype is self.array.dtype
+        if tensor or kind is float or kind is int:
+            shape = type(key)
+            if shape is int or (shape is slice and key.step is None) or (shape is tuple and _basic_op(key) is not None):
+                try:
+                    _store(self.array, key, value.array if tensor else value)
+                except (IndexError, ValueError, TypeError, OverflowError):
+                    pass
+                else:
+                    self.bump()
+                    return
+    _set_general(self, key, value)
+
+
+def _store(array: Any, key: Any, value: Any) -> None:
+    if type(value) is float and array.dtype.kind != "f" or type(value) is int and array.dtype.kind not in "fi":
+        raise ValueError("goes the slow way")
+    quiet(array.__setitem__, key, value)
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether a write needs nothing but the write."""
+    mode = current()
+    if mode is True:
+        if tensor.tracked or tensor.origin is not None:
+            return False
+    elif mode is not False:
+        return False
+    return type(tensor.array) is ndarray and tensor.cell is not INFERENCE and type(tensor) in PLAIN
+
+
+def _set_general(self: Tensor, key: Any, value: Any) -> None:
+    if not isinstance(value, (Tensor, numbers.Number, np.generic)):
+        label = "numpy.ndarray" if isinstance(value, ndarray) else type(value).__name__
+        raise TypeError(f"can't assign a {label} to a weft.{self.dtype.scalar_name}Tensor")
+    if key is ...:
+        view, items = self, []
+    else:
+        view, items = split_key(self, key)
+        if key == FULL and type(key) is slice:
+            view = self
+    if not isinstance(value, Tensor):
+        fits(value, self.dtype)
+        if not items:
+            view.fill_(value)  # type: ignore[attr-defined]
+            return
+        value = wrap(quiet(np.asarray, value).astype(self.array.dtype))
+    shape = value.array.shape
+    ones = next((i for i, n in enumerate(shape) if n != 1), len(shape))
+    if not items:
+        if ones and len(shape) > view.array.ndim:
+            value = value[(0,) * min(ones, len(shape) - view.array.ndim)]  # type: ignore[index]
+        if value.array.shape != view.array.shape:
+            value = expand(value, view.array.shape)
+        view.copy_(value)  # type: ignore[attr-defined]
+        return
+    _put(view, items, value, ones)
+
+
+def _put(view: Tensor, items: list[Any], value: Tensor, ones: int) -> None:
+    """Writes at index tensors; a lone mask with a single value takes values of any dtype, as in PyTorch."""
+    masks = [item for item in items if item is not None and item.array.dtype.kind == "b"]
+    if len(masks) == 1 and len(items) == 1 and value.array.size == 1 and value.array.dtype is not view.array.dtype:
+        value = ops._to_copy(ops.reshape(value, ()), view.dtype)
+        ones = 0
+    indices, dims = integer_indices(view, items)
+    if ones:
+        value = value[(0,) * ones]  # type: ignore[index]
+    bound = (view, value, indices, dims, False)
+    if not _is_plain(view) or not _is_plain(value) or grad_enabled() and view.origin is not None:
+        dispatch_inplace(_index_put, bound, Tensor._index_put_)  # type: ignore[attr-defined]
+        return
+    check_writable(view, False, False)
+    _index_put.on_types(tuple(typed(item) for item in bound))
+    rank = view.array.ndim
+    try:
+        view.array[index_key(rank, [item.array for item in indices], dims)] = value.array
+    except IndexError:
+        dispatch_inplace(_index_put, bound, Tensor._index_put_)  # type: ignore[attr-defined]
+        return
+    view.bump()
+
+
+@method
+def __delitem__(self: Tensor, key: Any) -> None:
+    raise TypeError("Tensor does not support deleting items")
+
+
+# -- methods whose order of arguments is not the function's -----------------------------------------------------------
+@method
+def where(self: Tensor, condition: Any, other: Any) -> Tensor:
+    return where_op(condition, self, other)  # type: ignore[no-any-return]
+
+
+@method
+def split(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    return split_op(self, split_size, dim)  # type: ignore[no-any-return]
+
+
+# -- transposes and parts as attributes -------------------------------------------------------------------------------
+def _matrix_transpose(self: Tensor) -> Tensor:
+    """The last two dimensions swapped."""
+    if self.array.ndim < 2:
+        raise RuntimeError(
+            f"tensor.mT is only supported on matrices or batches of matrices. Got {self.array.ndim}-D tensor."
+        )
+    return transpose(self, -2, -1)  # type: ignore[no-any-return]
+
+
+def _all_transpose(self: Tensor) -> Tensor:
+    """Dimensions in reverse order."""
+    rank = self.array.ndim
+    if rank != 2:
+        warnings.warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an error "
+            "in a future release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` "
+            "to reverse the dimensions of a tensor.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return permute(self, tuple(range(rank - 1, -1, -1)))  # type: ignore[no-any-return]
+
+
+def _hermitian(self: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix."""
+    rank = self.array.ndim
+    if rank not in (0, 2):
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {rank}-D tensor."
+            + (" For batches of matrices, consider using tensor.mH" if rank > 2 else "")
+        )
+    return adjoint(self) if rank else self  # type: ignore[no-any-return]
+
+
+def _batched_hermitian(self: Tensor) -> Tensor:
+    """The conjugate transpose of each matrix."""
+    if self.array.ndim < 2:
+        raise RuntimeError(
+            f"tensor.mH is only supported on matrices or batches of matrices. Got {self.array.ndim}-D tensor."
+        )
+    return adjoint(self)  # type: ignore[no-any-return]
+
+
+def _set_real(self: Tensor, value: Any) -> None:
+    real_op(self).copy_(value)
+
+
+def _set_imag(self: Tensor, value: Any) -> None:
+    imag_op(self).copy_(value)
+
+
+Tensor.T = property(_all_transpose)  # type: ignore[attr-defined]
+Tensor.mT = property(_matrix_transpose)  # type: ignore[attr-defined]
+Tensor.H = property(_hermitian)  # type: ignore[attr-defined]
+Tensor.mH = property(_batched_hermitian)  # type: ignore[attr-defined]
+Tensor.real = property(lambda self: real_op(self), _set_real)  # type: ignore[attr-defined]
+Tensor.imag = property(lambda self: imag_op(self), _set_imag)  # type: ignore[attr-defined]
+
+
+# -- in-place forms that change strides, not elements -----------------------------------------------------------------
+def _restrided(target: Tensor, op: Op, *args: Any) -> Tensor:
+    """Makes the tensor its own view: same memory and identity, other sizes and strides."""
+    grad = grad_enabled()
+    if grad and target.origin is not None:
+        refresh(target)
+    check_restride(target, grad)
+    before = alias_of(target)
+    before.origin = target.origin
+    after = op(before, *args)
+    target.array = after.array
+    if after.tracked and target.tracked:
+        target.node, target.index = after.node, after.index
+    if target.origin is not None:
+        step = attach_view(before, after.array, after.origin.steps[-1], after.origin.creation)
+        target.origin = step.origin
+    target.bump()
+    if target.origin is not None:
+        target.origin.seen = target.cell[0] if type(target.cell) is list else 0
+    return target
+
+
+def check_restride(target: Tensor, grad: bool) -> None:
+    if grad and target.tracked and target.node is None:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+@method
+def t_(self: Tensor) -> Tensor:
+    return _restrided(self, ops.t)
+
+
+@method
+def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    return _restrided(self, ops.transpose, dim0, dim1)
+
+
+@method
+def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
+    return _restrided(self, ops.transpose, axis0, axis1)
+
+
+@method
+def swapdims_(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    return _restrided(self, ops.transpose, dim0, dim1)
+
+
+@method
+def squeeze_(self: Tensor, dim: Any = None) -> Tensor:
+    return _restrided(self, ops.squeeze, dim)
+
+
+@method
+def unsqueeze_(self: Tensor, dim: int) -> Tensor:
+    return _restrided(self, ops.unsqueeze, dim)
+
+
+@method
+def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    return _restrided(self, ops.as_strided, size, stride, storage_offset)
