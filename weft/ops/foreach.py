@@ -15,8 +15,8 @@ from weft.ops.record import Op, ops, type_of
 
 UNARY = (
     "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac",
-    "lgamma", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin",
-    "sinh", "sqrt", "tan", "tanh", "trunc",
+    "lgamma", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign",
+    "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
 )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def operands(name: str, tensors: Sequence[Any], other: Any) -> Sequence[Any]:
 
 
 def scales(tensors: Sequence[Any], value: Any) -> Sequence[Any]:
-    """The scalar of each tensor in addcmul and addcdiv: one number, a list of them or a tensor that packs them."""
+    """The scalar of each tensor in addcmul and addcdiv: one number, a list of them or a tensor of them."""
     if isinstance(value, (tuple, list)):
         if len(value) != len(tensors):
             raise RuntimeError("Tensor list must have same number of elements as scalar list.")
@@ -89,8 +89,8 @@ def scales(tensors: Sequence[Any], value: Any) -> Sequence[Any]:
 def _pair(
     name: str, signature: str, each: Callable[..., Any], *, plain: bool = True, inplace: bool = True
 ) -> None:
-    """Defines `_foreach_<name>` and `_foreach_<name>_`. `each(call, *args)` calls `call` for every tensor: a plain
-    op, or the in-place method of the tensor it is given."""
+    """Defines `_foreach_<name>` and `_foreach_<name>_`. `each(call, *args)` calls `call` for every tensor: a
+    plain op, or the in-place method of the tensor it is given."""
 
     method = f"{WRITERS.get(name, name)}_"
 

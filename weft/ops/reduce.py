@@ -303,7 +303,7 @@ def _prod_samples(make: Maker) -> Iterator[Sample]:
 
 prod = reduce(
     "prod", _prod, _prod_rule,
-    "input: Tensor, dim: MaybeDim = None, keepdim: bool = False, *, dtype: DType = None", 
+    "input: Tensor, dim: MaybeDim = None, keepdim: bool = False, *, dtype: DType = None",
     vjp=_prod_gradient, samples=_prod_samples, amp="float32",
 )  # fmt: skip
 
@@ -565,7 +565,7 @@ def _overloads(name: str, finder: str) -> Op:
         yield Sample(make.distinct(2, 3), make(3, low=5, high=6))
         yield Sample(make.distinct(2, 3), other=make(2, 1, low=-9, high=-8))
 
-    facts = {"name": name, "returns": returned, "out": "exact", "samples": samples}
+    facts = {"name": name, "returns": returned, "out": True, "samples": samples}
     signature = "input: Tensor, dim: MaybeOperand = None, keepdim: bool = False, *, other: MaybeTensor = None"
     return composite(signature, **facts)(body)
 
