@@ -14,6 +14,8 @@ from weft.ops import (  # noqa: F401
     foreach,
     indexing,
     linalg,
+    linalg_decompositions,
+    linalg_norms,
     losses,
     normalisation,
     pooling,
