@@ -18,8 +18,18 @@ from weft.ops.batching import logical_result, logical_type
 from weft.ops.contract import adjoint, multiply, reduced, unsupported
 from weft.ops.families import composite, contract
 from weft.ops.linalg import (
-    batch_leading, call, check_floating, check_matrix, check_square, fail, failures, identity_like, is_vector, level,
-    regular, solve_triangular,
+    batch_leading,
+    call,
+    check_floating,
+    check_matrix,
+    check_square,
+    fail,
+    failures,
+    identity_like,
+    is_vector,
+    level,
+    regular,
+    solve_triangular,
 )  # fmt: skip
 from weft.ops.record import Op, broadcast_shapes, ops, type_of
 from weft.ops.return_types import result

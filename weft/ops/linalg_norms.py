@@ -255,28 +255,6 @@ def norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     return vector_norm(input, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
 
 
-def _old_norm_samples(make: Maker) -> Iterator[Sample]:
-    yield Sample(make.distinct(2, 3))
-    yield Sample(make.distinct(2, 3), 1)
-    yield Sample(make.distinct(2, 3), inf, 1)
-    yield Sample(make.distinct(2, 3, 2), 2, (0, 2), True)
-    yield Sample(regular(make, 2, 3), "nuc")
-
-
-@composite(
-    "input: Tensor, p: Any = 'fro', dim: Any = None, keepdim: bool = False, dtype: DType = None", name="norm", out="exact",
-    samples=_old_norm_samples,
-)  # fmt: skip
-def _old_norm(input: Any, p: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
-    """A vector norm over `dim` (all dimensions if none is given); p may be "nuc" for matrices."""
-    dims = tuple(range(len(input.shape))) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-    if p is None or (p == "fro" and (dim is None or len(dims) <= 2)):
-        return vector_norm(input, 2, dims, keepdim, dtype=dtype)
-    if isinstance(p, str):
-        return matrix_norm(input, p, dims, keepdim, dtype=dtype)
-    return vector_norm(input, p, dims, keepdim, dtype=dtype)
-
-
 def _cond_samples(make: Maker) -> Iterator[Sample]:
     for order in (None, 2, -2, "fro", "nuc", 1, inf, -inf):
         yield Sample(regular(make, 3, 3), order)
