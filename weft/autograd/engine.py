@@ -1,177 +1,53 @@
-"""The engine: `backward` and `grad` on live tensors, as the one sweep of `weft.ops.sweep` over the tape.
+"""`backward` and `grad`: what users call to run the engine, with PyTorch's arguments, checks and texts.
 
-Takes output tensors and gradients; accumulates into leaves' `.grad` or gives the gradients asked for. With create_graph=False
-nodes run on raw arrays; with it, on tensors, recorded, by the same rules.
+Takes output tensors (or gradient edges) and their gradients; sums into leaves' `.grad`, or returns the gradients asked for.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from weft.autograd.tasks import Seeds, Task, leading_to, run
+from weft.autograd.nodes import GradientEdge, anchor, output_type
 from weft.core import modes
-from weft.core.dtypes import BY_NUMPY
-from weft.ops.record import REGISTRY, quiet
-from weft.ops.sweep import LEAF_SEQUENCE, sweep
+from weft.core.dtypes import BY_NUMPY, dtype
+from weft.core.types import Size
+from weft.ops.record import REGISTRY, ops
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.tape import gradient_edge
 from weft.tensor.views import refresh
 
-_accumulation = threading.Lock()
-
-
-class Task:
-    """One run of the engine: what to keep, what to capture, where to accumulate."""
-
-    __slots__ = ("retain", "graph", "captures", "captured", "accumulate", "needed")
-
-    def __init__(self, retain: bool, graph: bool, captures: dict[Any, list[tuple[int, int]]] | None, accumulate: bool) -> None:
-        self.retain, self.graph, self.captures, self.accumulate = retain, graph, captures, accumulate
-        self.captured: dict[int, Any] = {}
-        self.needed: set[Any] | None = None
-
-    def reachable(self) -> set[Any] | None:
-        """The nodes worth running or capturing; None for all."""
-        return None if self.needed is None else self.needed | set(self.captures or ())
-
-    def wrap(self, gradient: Any) -> Any:
-        return gradient if gradient is None or self.graph else wrap(gradient)
-
-    def apply(self, node: Any, gradient: Any, owned: bool) -> Any:
-        """Runs one node: hooks, capture, the gradient rules, hooks."""
-        if node.hooks is not None:
-            gradient, owned = node.hooks.on_tensors(node, gradient, self.graph), False
-        if self.captures is not None and node in self.captures:
-            for slot, position in self.captures[node]:
-                self.captured[position] = gradient[slot] if node.outputs is not None else gradient
-            if self.needed is not None and node not in self.needed:
-                return None
-        if node.hooks is not None:
-            gradient = node.hooks.on_pre(node, gradient, self.graph)
-        if node._seq == LEAF_SEQUENCE:
-            if self.accumulate and gradient is not None and (self.captures is None or node in self.captures):
-                accumulate(node, gradient, owned, self.graph)
-                if node.hooks is not None:
-                    node.hooks.on_accumulated(node)
-            return None
-        if gradient is None and not node.runs_without_gradient:
-            return [None] * len(node.next)
-        results = node.graph_backward(gradient) if self.graph else node.raw_backward(gradient)
-        if not self.retain:
-            node.release()
-        if node.hooks is not None:
-            results = node.hooks.on_post(results, gradient, self.graph)
-        return results
-
-
-def accumulate(leaf: Tensor, gradient: Any, owned: bool, graph: bool) -> None:
-    """Adds to a leaf's `.grad`: in place, unless the sum itself must be differentiable."""
-    with _accumulation:
-        before = leaf._grad
-        if graph:
-            leaf._grad = REGISTRY["clone"](gradient) if before is None else REGISTRY["add"](before, gradient)
-        elif before is None:
-            if not owned or gradient.base is not None or not gradient.flags.writeable:
-                gradient = np.array(gradient, copy=True, order="K")
-            leaf._grad = wrap(gradient)
-        else:
-            if before.array.dtype is gradient.dtype and before.array.flags.writeable:
-                quiet(np.add, before.array, gradient, before.array)
-            else:
-                before.array = quiet(np.add, before.array, gradient).astype(before.array.dtype, copy=False)
-            before.bump()
-
-
-def add_arrays(a: Any, b: Any) -> Any:
-    return quiet(np.add, a, b, out=...)
-
-
-def add_tensors(a: Any, b: Any) -> Any:
-    return REGISTRY["add"](a, b)
-
-
-def run(seeds: list[tuple[Any, int, Any]], task: Task) -> None:
-    """Runs the sweep with grad mode set as the task needs it."""
-    token = modes.enter(grad=task.graph)
-    try:
-        sweep(seeds, task.apply, add_tensors if task.graph else add_arrays, task.reachable())
-    finally:
-        modes.leave(token)
-
-
-def leading_to(roots: list[Any], targets: set[Any]) -> set[Any]:
-    """The nodes from which some target can be reached (targets themselves only if another lies behind them)."""
-    needed: set[Any] = set()
-    state: dict[Any, bool] = {}
-    stack: list[tuple[Any, bool]] = [(root, False) for root in roots]
-    while stack:
-        node, done = stack.pop()
-        if done:
-            if any(t is not None and (t in targets or t in needed) for t in node.next):
-                needed.add(node)
-            continue
-        if node in state or node._seq == LEAF_SEQUENCE:
-            continue
-        state[node] = True
-        stack.append((node, True))
-        stack += [(t, False) for t in node.next if t is not None and t not in state]
-    return needed
-
-
-def seed_for(tensor: Tensor, gradient: Any, position: int, graph: bool) -> Any:
-    """The gradient to start from at this output: checked, or ones for a scalar."""
-    array = tensor.array
-    if gradient is None:
-        if array.size != 1:
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
-        if array.dtype.kind == "c":
-            raise RuntimeError(
-                f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype}"
-            )
-        ones = np.ones(array.shape, array.dtype)
-        return wrap(ones) if graph else ones
-    if not isinstance(gradient, Tensor):
-        raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
-    if gradient.array.shape != array.shape:
-        raise RuntimeError(
-            f"Mismatch in shape: grad_output[{position}] has a shape of {gradient.shape} and output[{position}] has a shape of "
-            f"{tensor.shape}."
-        )
-    if BY_NUMPY[gradient.array.dtype].is_complex != BY_NUMPY[array.dtype].is_complex:
-        raise RuntimeError(
-            f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-            f"grad_output[{position}] has a dtype of {gradient.dtype} and output[{position}] has a dtype of {tensor.dtype}."
-        )
-    if gradient.array.dtype is not array.dtype:
-        gradient = REGISTRY["_to_copy"](gradient, tensor.dtype)
-    return gradient if graph else gradient.array
-
-
-def seeds_for(tensors: Sequence[Tensor], gradients: Sequence[Any], graph: bool) -> list[tuple[Any, int, Any]]:
-    seeds = []
-    for position, (tensor, gradient) in enumerate(zip(tensors, gradients, strict=True)):
-        if tensor.origin is not None:
-            refresh(tensor)
-        if not tensor.tracked:
-            raise RuntimeError(f"element {position} of tensors does not require grad and does not have a grad_fn")
-        node, slot = gradient_edge(tensor)
-        seeds.append((node, slot, seed_for(tensor, gradient, position, graph)))
-    return seeds
+_warned_of_cycle = False
 
 
 def backward(
     tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
     grad_variables: Any = None, inputs: Any = None,
 ) -> None:  # fmt: skip
-    """Sums gradients of the tensors into the `.grad` of the leaves (of `inputs` only, if given)."""
-    outputs = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
-    given = grad_tensors if grad_tensors is not None else grad_variables
-    gradients = (None,) * len(outputs) if given is None else (given,) if isinstance(given, Tensor) else tuple(given)
-    seeds = seeds_for(outputs, gradients, create_graph)
-    task = Task(create_graph if retain_graph is None else retain_graph, create_graph, None, True)
+    """Sums gradients of the tensors into the `.grad` of the leaves behind them (of `inputs` only, if given)."""
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
+                "`grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    task = Task(create_graph if retain_graph is None else retain_graph, create_graph)
+    if inputs is not None:
+        inputs = _sequence(inputs)
+        if not inputs:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    seeds = seeds_for(tensors, grad_tensors, create_graph)
+    if inputs is not None:
+        targets = {_accumulating(value) for value in inputs}
+        task.needed = leading_to([seed[0] for seed in seeds], targets) | targets
+    if create_graph:
+        _warn_of_cycle()
     run(seeds, task)
 
 
@@ -180,17 +56,195 @@ def grad(
     only_inputs: bool = True, allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The gradients of the outputs with respect to the inputs."""
-    outs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-    wanted = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    given = (None,) * len(outs) if grad_outputs is None else (grad_outputs,) if isinstance(grad_outputs, Tensor) else grad_outputs
-    seeds = seeds_for(outs, tuple(given), create_graph)
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    unused = materialize_grads if allow_unused is None else allow_unused
+    wanted = _sequence(inputs)
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts "
+            "of the graph, please use weft.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    if materialize_grads and any(isinstance(value, GradientEdge) for value in wanted):
+        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+    keep = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched and grad_outputs is not None:
+        results = _batched(_sequence(outputs), wanted, _sequence(grad_outputs), keep, create_graph, unused)
+    else:
+        results = _captured(outputs, wanted, grad_outputs, keep, create_graph, unused)
+    if materialize_grads:
+        results = tuple(ops.zeros_like(x) if g is None else g for x, g in zip(wanted, results))
+    return results
+
+
+def _captured(outputs: Any, wanted: Sequence[Any], given: Any, keep: bool, graph: bool, unused: bool) -> tuple[Any, ...]:
+    seeds = seeds_for(outputs, given, graph)
     captures: dict[Any, list[tuple[int, int]]] = {}
-    for position, tensor in enumerate(wanted):
-        if not tensor.tracked:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
-        node, slot = gradient_edge(tensor)
-        captures.setdefault(node, []).append((slot, position))
-    task = Task(create_graph if retain_graph is None else retain_graph, create_graph, captures, False)
-    task.needed = leading_to([node for node, _, _ in seeds], set(captures))
+    for position, value in enumerate(wanted):
+        captures.setdefault((edge := _edge_of_input(value))[0], []).append((edge[1], position))
+    task = Task(keep, graph)
+    task.captures, task.accumulate = captures, False
+    task.needed = leading_to([seed[0] for seed in seeds], captures)
     run(seeds, task)
-    return tuple(task.wrap(task.captured.get(i)) for i in range(len(wanted)))
+    results = []
+    for position in range(len(wanted)):
+        value = task.captured.get(position)
+        if value is None and not unused:
+            raise RuntimeError(
+                f"The differentiated Tensor at index {position} appears to not have been used in the graph. Set "
+                "allow_unused=True if this is the desired behavior."
+            )
+        results.append(value if value is None or graph else wrap(value))
+    return tuple(results)
+
+
+def _batched(
+    outs: Sequence[Any], wanted: Sequence[Any], given: Sequence[Any], keep: bool, graph: bool, unused: bool
+) -> tuple[Any, ...]:
+    """One run per entry of the gradients' first dimension, stacked."""
+    sizes = [value.array.shape[0] for value in given if isinstance(value, Tensor) and value.array.ndim]
+    if any(size != sizes[0] for size in sizes):
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension"
+        )
+    for position, (value, output) in enumerate(zip(given, outs)):
+        shape, _ = _facts(output)
+        if isinstance(value, Tensor) and value.array.shape[1:] != shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The "
+                "sizes of the remaining dimensions are expected to match the shape of corresponding output, but a mismatch was "
+                f"detected: grad_output[{position}] has a shape of {Size(value.array.shape)} and output[{position}] has a shape "
+                f"of {Size(shape)}. If you only want some tensors in `grad_output` to be considered batched, consider using vmap."
+            )
+    count = sizes[0] if sizes else 0
+    columns: list[list[Any]] = [[] for _ in wanted]
+    token = modes.enter(grad=graph)
+    try:
+        for i in range(count):
+            row = tuple(None if value is None else ops.select(value, 0, i) for value in given)
+            results = _captured(outs, wanted, row, keep or i + 1 < count, graph, unused)
+            for column, value in zip(columns, results):
+                column.append(value)
+        return tuple(None if not column or column[0] is None else ops.stack(column, 0) for column in columns)
+    finally:
+        modes.leave(token)
+
+
+def seeds_for(outputs: Any, given: Any, graph: bool) -> Seeds:
+    """Where the sweep starts and with what: the outputs' edges and checked gradients."""
+    outs = (outputs,) if isinstance(outputs, (Tensor, GradientEdge)) else tuple(outputs)
+    if given is None:
+        gradients: Sequence[Any] = (None,) * len(outs)
+    else:
+        gradients = (given,) if isinstance(given, Tensor) else tuple(given)
+        if len(gradients) < len(outs):
+            raise RuntimeError(f"got {len(outs)} tensors and {len(gradients)} gradients")
+    seeds: Seeds = []
+    for position, output in enumerate(outs):
+        if isinstance(output, Tensor):
+            if output.origin is not None:
+                refresh(output)
+            if not output.tracked:
+                raise RuntimeError(f"element {position} of tensors does not require grad and does not have a grad_fn")
+            node, slot = (output, 0) if output.node is None else (output.node, output.index)
+            array = output.array
+            shape, kind = array.shape, array.dtype
+        elif isinstance(output, GradientEdge):
+            node, slot = anchor(output.node), output.output_nr
+            shape, kind = _facts(output)
+        else:
+            raise TypeError(f"expected outputs to be Tensors or GradientEdges, but got {type(output).__name__}")
+        gradient = gradients[position]
+        if gradient is None:
+            seeds.append((node, slot, _ones(shape, kind, graph)))
+        else:
+            seeds.append((node, slot, _checked(gradient, shape, kind, position, graph)))
+    return seeds
+
+
+def _ones(shape: tuple[int, ...], kind: Any, graph: bool) -> Any:
+    """The gradient that a single number starts from."""
+    array = np.empty(shape, kind)
+    if array.size != 1:
+        raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    if kind.kind == "c":
+        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {BY_NUMPY[kind]}")
+    array.fill(1)
+    return wrap(array) if graph else array
+
+
+def _checked(gradient: Any, shape: tuple[int, ...], kind: Any, position: int, graph: bool) -> Any:
+    """The user's gradient for an output of this shape and dtype."""
+    if not isinstance(gradient, Tensor):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
+    array = gradient.array
+    if array.shape != shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{position}] has a shape of {Size(array.shape)} and output[{position}] has a shape of "
+            f"{Size(shape)}."
+        )
+    if array.dtype is not kind:
+        ours: dtype = BY_NUMPY[kind]
+        if gradient.dtype.is_complex != ours.is_complex:
+            raise RuntimeError(
+                "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+                f"grad_output[{position}] has a dtype of {gradient.dtype} and output[{position}] has a dtype of {ours}."
+            )
+        gradient = REGISTRY["_to_copy"](gradient, ours)
+    return gradient if graph else gradient.array
+
+
+def _facts(output: Any) -> tuple[tuple[int, ...], Any]:
+    """Shape and NumPy dtype of an output."""
+    if isinstance(output, Tensor):
+        return output.array.shape, output.array.dtype
+    kind = output_type(output)
+    return kind.shape, kind.dtype.numpy
+
+
+def _edge_of_input(value: Any) -> tuple[Any, int]:
+    if isinstance(value, GradientEdge):
+        return anchor(value.node), value.output_nr
+    if not isinstance(value, Tensor):
+        raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(value).__name__}")
+    if value.origin is not None:
+        refresh(value)
+    if not value.tracked:
+        raise RuntimeError("One of the differentiated Tensors does not require grad")
+    return gradient_edge(value)
+
+
+def _accumulating(value: Any) -> Any:
+    """The node of an input of backward; a tensor that is no leaf gets its gradient in `.grad` too."""
+    if isinstance(value, Tensor):
+        if value.origin is not None:
+            refresh(value)
+        if value.node is not None or not value.tracked:
+            value.retain_grad()  # type: ignore[attr-defined]
+    return _edge_of_input(value)[0]
+
+
+def _sequence(values: Any) -> Sequence[Any]:
+    if isinstance(values, (Tensor, GradientEdge)):
+        return (values,)
+    return tuple(values) if isinstance(values, Iterable) else tuple(iter(values))
+
+
+def _warn_of_cycle() -> None:
+    global _warned_of_cycle
+    if not _warned_of_cycle:
+        _warned_of_cycle = True
+        warnings.warn(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which "
+            "can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use "
+            "this function, make sure to reset the .grad fields of your parameters to None after use to break the cycle and "
+            "avoid the leak.",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.ops.record import REGISTRY
 from weft.tensor.base import Tensor, wrap
 
 
@@ -71,23 +72,23 @@ class Hooks:
 
     def on_tensors(self, node: Any, gradient: Any, graph: bool) -> Any:
         """Runs the hooks of the tensors behind this node's outputs, then keeps retained gradients."""
-        values = list(gradient) if node.outputs is not None and gradient is not None else [gradient]
+        several = node.outputs is not None
+        values = list(gradient) if several else [gradient]
         for slot, table in list(self.tensors.items()):
-            if slot < len(values) and values[slot] is not None:
-                for hook in list(table.values()):
-                    values[slot] = replaced(hook, values[slot], graph)
-        for slot, reference in self.retained.items():
+            for hook in list(table.values()):
+                values[slot] = replaced(hook, values[slot], graph)
+        for slot, reference in list(self.retained.items()):
             tensor = reference()
-            if tensor is not None and slot < len(values) and values[slot] is not None:
+            if tensor is not None and values[slot] is not None:
                 retain(tensor, values[slot], graph)
-        return values if node.outputs is not None and gradient is not None else values[0]
+        return values if several else values[0]
 
     def on_pre(self, node: Any, gradient: Any, graph: bool) -> Any:
         """Runs node pre-hooks on the tuple of the outputs' gradients."""
         if not self.pre:
             return gradient
         several = node.outputs is not None
-        given = wrapped(gradient if several and gradient is not None else [gradient], graph)
+        given = wrapped(gradient if several else (gradient,), graph)
         for hook in list(self.pre.values()):
             answer = hook(given)
             if answer is not None:
@@ -95,19 +96,20 @@ class Hooks:
         values = unwrapped(given, graph)
         return list(values) if several else values[0]
 
-    def on_post(self, results: Any, gradient: Any, graph: bool) -> Any:
+    def on_post(self, node: Any, results: Any, gradient: Any, graph: bool) -> Any:
         """Runs node hooks on (gradients of the inputs, gradients of the outputs)."""
         if not self.post:
             return results
         inputs = wrapped(results, graph)
-        outputs = wrapped(gradient if isinstance(gradient, list) else [gradient], graph)
+        outputs = wrapped(gradient if node.outputs is not None else (gradient,), graph)
         for hook in list(self.post.values()):
             answer = hook(inputs, outputs)
             if answer is not None:
                 inputs = checked_tuple(hook, inputs, answer)
         return unwrapped(inputs, graph)
 
-    def on_accumulated(self, leaf: Tensor) -> None:
+    def on_accumulated(self, leaf: Tensor, _graph: bool) -> None:
+        """Runs post-accumulate hooks."""
         if self.accumulated:
             for hook in list(self.accumulated.values()):
                 if hook(leaf) is not None:
@@ -128,32 +130,31 @@ def hook_name(hook: Any) -> str:
 
 def checked(hook: Any, before: Any, after: Any) -> Any:
     """What a hook returned in place of a gradient must look like that gradient."""
-    name = hook_name(hook)
     if after is not None and not isinstance(after, Tensor):
-        raise TypeError(f"hook '{name}' has returned an invalid value: expected Tensor or None, got {type(after).__name__}")
+        raise TypeError(f"expected Variable, but hook returned '{type(after).__name__}'")
     if after is None or before is None:
-        if after is None and before is not None:
-            raise RuntimeError("can't replace a non-None value with None")
         return after
-    if after.dtype != before.dtype:
-        raise RuntimeError(f"hook '{name}' has changed the type of value (was {before.dtype} got {after.dtype})")
+    if after.array.dtype is not before.array.dtype:
+        was, got = f"weft.{before.dtype.scalar_name}Tensor", f"weft.{after.dtype.scalar_name}Tensor"
+        raise RuntimeError(f"hook '{hook_name(hook)}' has changed the type of value (was {was} got {got})")
     if after.array.shape != before.array.shape:
-        raise RuntimeError(f"hook '{name}' has changed the size of value")
+        raise RuntimeError(f"hook '{hook_name(hook)}' has changed the size of value")
     return after
 
 
 def checked_tuple(hook: Any, before: tuple[Any, ...], answer: Any) -> tuple[Any, ...]:
-    values = answer if isinstance(answer, tuple) else (answer,)
-    if len(values) != len(before):
+    if not isinstance(answer, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(answer).__name__}'")
+    if len(answer) != len(before):
         raise RuntimeError(
-            f"hook '{hook_name(hook)}' has returned an incorrect number of values (got {len(values)}, but expected {len(before)})"
+            f"hook '{hook_name(hook)}' has returned an incorrect number of values (got {len(answer)}, but expected {len(before)})"
         )
-    return tuple(checked(hook, b, a) for b, a in zip(before, values))
+    return tuple(checked(hook, b, a) for b, a in zip(before, answer))
 
 
 def replaced(hook: Callable[..., Any], gradient: Any, graph: bool) -> Any:
     """The gradient after one tensor hook."""
-    given = gradient if graph else wrap(gradient)
+    given = gradient if graph or gradient is None else wrap(gradient)
     answer = hook(given)
     if answer is None:
         return gradient
@@ -165,7 +166,10 @@ def retain(tensor: Tensor, gradient: Any, graph: bool) -> None:
     """Adds to the `.grad` of a tensor that is no leaf."""
     given = gradient if graph else wrap(np.array(gradient, copy=True, order="C"))
     before = tensor._grad
-    tensor._grad = (given.clone() if graph else given) if before is None else before.add(given)
+    if before is not None:
+        tensor._grad = REGISTRY["add"](before, given)
+    else:
+        tensor._grad = REGISTRY["clone"](given) if graph else given
 
 
 class Retained:
@@ -174,9 +178,12 @@ class Retained:
     __slots__ = ()
 
     def moved(self, tensor: Tensor, node: Any, index: int) -> None:
-        """The tensor's history is about to move from this node's output."""
+        """The tensor's history has moved from this node's output to where it is now."""
         if node is not None and node.hooks is not None:
             node.hooks.retained.pop(index, None)
+        if tensor.node is None:
+            tensor.hooks = None
+            return
         hooks_of(tensor.node).retained[tensor.index] = weakref.ref(tensor)
 
 

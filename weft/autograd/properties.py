@@ -17,7 +17,7 @@ from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
 from weft.tensor.base import Tensor, method, wrap
 from weft.tensor.tape import INFERENCE
-from weft.tensor.views import attach_alias, refresh
+from weft.tensor.views import Stop, attach_alias, refresh
 
 NOT_LEAF = "you can only change requires_grad flags of leaf variables."
 ADVICE = (
@@ -77,7 +77,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 def _get_grad(self: Tensor) -> Any:
     gradient = self._grad
-    if gradient is None and settled(self).node is not None and not self.retains_grad:  # type: ignore[attr-defined]
+    if gradient is None and _grad_fn(self) is not None and self.hooks is not RETAINED:
         warnings.warn(NON_LEAF_GRAD, UserWarning, stacklevel=2)
     return gradient
 
@@ -133,11 +133,12 @@ def _set_data(self: Tensor, value: Any) -> None:
 
 
 def _grad_fn(self: Tensor) -> Any:
-    return settled(self).node
+    node = settled(self).node
+    return None if type(node) is Stop else node
 
 
 def _is_leaf(self: Tensor) -> bool:
-    return settled(self).node is None
+    return _grad_fn(self) is None
 
 
 def _output_nr(self: Tensor) -> int:

@@ -72,6 +72,16 @@ def unpack(node: Node) -> tuple[Any, ...]:
     return tuple(revive(node, source, value) for source, value in zip(node.saved_sources, saved, strict=True))
 
 
+def unpack_one(node: Node, position: int) -> Any:
+    """One of the values a node saved, as a tensor."""
+    if node.versions is not None:
+        check_versions(node, node.versions)
+    saved = node.saved
+    if type(saved) is not tuple:
+        return saved.tensors(node)[position]
+    return revive(node, node.saved_sources[position], saved[position])
+
+
 def revive(node: Node, source: int, value: Any) -> Any:
     """One saved value as a tensor: the leaf itself, or a tensor with the same edge as the one that was saved."""
     if source == OUT:

@@ -41,12 +41,12 @@ def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
             return result
     if op.kind is Kind.COMPOSITE:
         return named(op, op.body(*bound))  # type: ignore[misc]
-    grad = mode if type(mode) is bool else mode.grad  # type: ignore[union-attr]
+    grad = mode if type(mode) is bool else mode.grad and not mode.inference  # type: ignore[union-attr]
     if grad:
         for tensor in tensors:
             if tensor.origin is not None:
                 refresh(tensor)
-    bound = unwrap_indices(op, bound)
+    original, bound = bound, unwrap_indices(op, bound)
     types = op.on_types(tuple(map(typed, bound)))
     if _asks_meta(types) or (op.kind is not Kind.CREATE and any(type(t.array) is MetaArray for t in tensors)):
         arrays = _meta_result(types)
@@ -54,7 +54,10 @@ def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
         arrays = op.on_arrays(tuple(map(untensored, bound)))
         if op.trusted and op.promotion is None:
             op.known.add(tensors[0].array.dtype)
-    return finish_call(op, bound, tensors, arrays, mode, grad)
+    results = finish_call(op, bound, tensors, arrays, mode, grad)
+    if bound is not original and isinstance(results, Tensor) and results.node is not None:
+        watch_indices(op, original, results.node)
+    return results
 
 
 def finish_call(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], arrays: Any, mode: Any, grad: bool) -> Any:
@@ -268,6 +271,7 @@ def _save(node: Any, plan: Plan, bound: tuple[Any, ...], out: Any, outputs: list
         value = bound[source]
         if source == 0 and keep_self is not None:
             saved.append(keep_self)
+            versions += [[0], 0]  # a copy: nobody else can write to it
             continue
         saved.append(untensored(value))
         for tensor in value if isinstance(value, (tuple, list)) else (value,):
@@ -275,6 +279,23 @@ def _save(node: Any, plan: Plan, bound: tuple[Any, ...], out: Any, outputs: list
                 versions += version_pair(tensor)
     node.saved = tuple(saved)
     node.versions = tuple(versions) if versions else None
+
+
+def watch_indices(op: Op, bound: tuple[Any, ...], node: Any) -> None:
+    """Index tensors travel as arrays, but writing to one before backward is as wrong as for any saved tensor."""
+    watched: list[Any] = []
+    words: dict[int, str] = {}
+    stack = [v for p, v in zip(op.signature.parameters, bound, strict=True) if p.annotation == "Index"]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Tensor):
+            watched += version_pair(value)
+            words[id(value.cell)] = f"weft.{value.dtype.scalar_name}Tensor {list(value.array.shape)}"
+        elif isinstance(value, (tuple, list)):
+            stack += value
+    if watched:
+        node.versions = (*(node.versions or ()), *watched)
+        node.__dict__["_index_types"] = words
 
 
 def version_pair(tensor: Tensor) -> list[Any]:
@@ -306,6 +327,14 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
     results = dispatch(op, bound)
     values = results if isinstance(results, (tuple, list)) else (results,)
     for target, value in zip(targets, values, strict=True):
+        if op.out == "exact" and target.dtype is not value.dtype:
+            if op.kind is Kind.POINTWISE:
+                raise RuntimeError(f"Found dtype {target.dtype.scalar_name} but expected {value.dtype.scalar_name}")
+            raise RuntimeError(
+                f"Expected out tensor to have dtype {value.dtype.cpp_name}, but got {target.dtype.cpp_name} instead"
+            )
+        if callable(op.out):  # raises where this op wants more than a castable dtype
+            op.out(op, target, value, tensors)
         store(target, value.array)
     return out if isinstance(out, Tensor) else named(op, tuple(out))
 

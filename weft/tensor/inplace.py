@@ -15,11 +15,13 @@ from weft.core.dtypes import BY_NUMPY
 from weft.ops.record import REGISTRY, Kind, Op, quiet
 from weft.tensor import overrides
 from weft.tensor.base import PLAIN, Tensor, wrap
-from weft.tensor.dispatch import build_node, gather, refuse_complex, typed, untensored, unwrap_indices
+from weft.tensor.dispatch import (
+    build_node, flat_inputs, gather, refuse_complex, typed, untensored, unwrap_indices, watch_indices,
+)  # fmt: skip
 from weft.tensor.meta import MetaArray
-from weft.tensor.plan import plan_of
+from weft.tensor.plan import OUT, plan_of
 from weft.tensor.tape import INFERENCE
-from weft.tensor.views import INFERENCE_VIEW, MULTIPLE, NO_GRAD, overlaps_itself, refresh
+from weft.tensor.views import DEFAULT, forbidden_text, moved, overlaps_itself, refresh
 
 
 def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
@@ -31,36 +33,68 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
         handled, result = overrides.intercept_function(face, op, bound, tensors, mode)
         if handled:
             return result  # type: ignore[no-any-return]
-    grad = mode if type(mode) is bool else mode.grad  # type: ignore[union-attr]
+    grad = mode if type(mode) is bool else mode.grad and not mode.inference  # type: ignore[union-attr]
     if grad:
         for tensor in tensors:
-            if tensor.origin is not None:
+            if tensor is not target and tensor.origin is not None:
                 refresh(tensor)
     tracked = grad and any(t.tracked for t in tensors)
     check_writable(target, grad, tracked)
-    bound = unwrap_indices(op, bound)
+    tracked = tracked or (grad and target.tracked)
     if op.kind is Kind.COMPOSITE:
         return assign(target, op.body(*bound))  # type: ignore[misc]
-    check_result(op.name, target, op.on_types(tuple(map(typed, bound))))
+    original, bound = bound, unwrap_indices(op, bound)
+    check_result(op.name, target, types_of_write(op, target, tuple(map(typed, bound))))
     if type(target.array) is MetaArray:
         target.bump()
         return target
     raw = tuple(map(untensored, bound))
-    if not tracked:
-        write(target, op.on_arrays(raw))
-        return target
-    keep = target.array.copy() if 0 in plan_of(op).saved else None
-    old = alias_of(target)
+    if op.kind is Kind.POINTWISE:
+        check_overlap(target.array, raw[1:])
     result = op.on_arrays(raw)
-    write(target, result)
+    if not tracked:
+        write(target, result)
+        return target
     refuse_complex(op, tensors)
-    node = build_node(op, (old, *bound[1:]), target.array, [target], mode, keep)
+    node = node_of_write(op, bound, target, mode)
+    if bound is not original:
+        watch_indices(op, original, node)
+    write(target, result)
     set_history(target, node)
     return target
 
 
+def types_of_write(op: Op, target: Tensor, types: tuple[Any, ...]) -> Any:
+    """The type of the result. A dtype that no kernel serves is refused, but only after shape and dtype were found fit."""
+    try:
+        result = op.on_types(types)
+        if op.inplace == "exact" and result.dtype is not types[0].dtype:
+            raise RuntimeError(
+                f"the base given to {op.name}_ has dtype {types[0].dtype.scalar_name} but the operation's result requires "
+                f"dtype {result.dtype.scalar_name}"
+            )
+        return result
+    except NotImplementedError:
+        base = getattr(op.promotion, "base", None)
+        if base is not None:
+            check_result(op.name, target, base.rule(op, types))
+        raise
+
+
+def node_of_write(op: Op, bound: tuple[Any, ...], target: Tensor, mode: Any) -> Any:
+    """The node of an in-place call that is about to write: inputs are noted at the version they have now."""
+    plan = plan_of(op)
+    needs = tuple(isinstance(v, Tensor) and v.tracked for v in flat_inputs(plan, bound))
+    saves = plan.saved_for(needs) if plan.fixed else plan.saved
+    keep = target.array.copy() if 0 in saves else None
+    node = build_node(op, (alias_of(target), *bound[1:]), target.array, [target], mode, keep)
+    if OUT in saves and type(node.saved) is tuple:  # the output will be one version on
+        node.versions = (node.versions[0], node.versions[1] + 1, *node.versions[2:])
+    return node
+
+
 def alias_of(tensor: Tensor) -> Tensor:
-    """A stand-in with the tensor's present history, for a node that is built after the write."""
+    """A stand-in with the tensor's present history, for a node whose input it is."""
     alias = wrap(tensor.array, tensor.tracked)
     alias.node, alias.index, alias.cell = tensor.node, tensor.index, tensor.cell
     if tensor.tracked and tensor.node is None:
@@ -71,21 +105,21 @@ def alias_of(tensor: Tensor) -> Tensor:
 def assign(target: Tensor, value: Tensor) -> Tensor:
     """Makes `target` hold `value`, with value's history: the in-place form of a composite."""
     check_result("assign", target, typed(value))
-    tracked = value.tracked and modes.grad_enabled()
-    write(target, value.array)
-    if tracked:
-        set_history(target, value.node or value)
-    elif target.tracked and target.node is not None and modes.grad_enabled():
-        detach_history(target)
-    return target
-
-
-def detach_history(target: Tensor) -> None:
-    if target.origin is None:
-        target.node, target.tracked, target.index = None, False, 0
+    mode = modes.current()
+    grad = mode if type(mode) is bool else mode.grad and not mode.inference  # type: ignore[union-attr]
+    if not grad or not (value.tracked or target.tracked):
+        write(target, value.array)
+        return target
+    if not value.tracked:  # the old history stays, with a gradient of zeros
+        node = build_node(REGISTRY["view_scatter"], (alias_of(target), wrap(value.array), ()), target.array, [target], mode)
+        index = 0
     else:
-        zero = wrap(target.array)
-        scatter_history(target, zero)
+        if value.node is None or value.array.dtype is not target.array.dtype:
+            value = REGISTRY["_to_copy"](value, BY_NUMPY[target.array.dtype])
+        node, index = value.node, value.index
+    write(target, value.array)
+    set_history(target, node, index)
+    return target
 
 
 def write(target: Tensor, result: Any) -> None:
@@ -98,11 +132,18 @@ def write(target: Tensor, result: Any) -> None:
 def set_history(target: Tensor, node: Any, index: int = 0) -> None:
     """The tensor was overwritten by the op behind `node`."""
     if target.origin is None:
-        target.node, target.index, target.tracked = node, index, True
+        _move(target, node, index)
         return
     written = wrap(target.array, True)
     written.node, written.index = node, index
     scatter_history(target, written)
+
+
+def _move(tensor: Tensor, node: Any, index: int) -> None:
+    before = tensor.node, tensor.index
+    tensor.node, tensor.index, tensor.tracked = node, index, True
+    if tensor.hooks is not None:
+        moved(tensor, *before)
 
 
 def scatter_history(target: Tensor, written: Tensor) -> None:
@@ -110,14 +151,14 @@ def scatter_history(target: Tensor, written: Tensor) -> None:
     view = target.origin
     base = view.base
     node = build_node(REGISTRY["view_scatter"], (alias_of(base), written, view.steps), base.array, [base], True)
-    base.node, base.index, base.tracked = node, 0, True
+    _move(base, node, 0)
     view.seen = -1
     refresh(target)
 
 
 def check_writable(target: Tensor, grad: bool, tracked: bool) -> None:
     """Raises where PyTorch forbids writing to this tensor."""
-    if target.cell is INFERENCE and not modes.modes().inference and (tracked or grad):
+    if target.cell is INFERENCE and not modes.modes().inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
             "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
@@ -129,37 +170,40 @@ def check_writable(target: Tensor, grad: bool, tracked: bool) -> None:
         )
     if not grad:
         return
-    if target.tracked and target.node is None:
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     view = target.origin
-    if view is None:
-        return
-    if view.base.tracked and view.base.node is None:
-        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-    if tracked or view.base.tracked:
-        _check_creation(target, view)
+    if view is not None:
+        if (tracked or target.tracked or view.base.tracked) and view.creation != DEFAULT:
+            raise RuntimeError(forbidden_text(target, view, "is being"))
+        refresh(target)
+        base = view.base
+        if (base.tracked and base.node is None) or (target.tracked and (base.node is None or target.node is None)):
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+    elif target.tracked and target.node is None:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 
-def _check_creation(target: Tensor, view: Any) -> None:
-    if view.creation == MULTIPLE:
-        name = type(target.node).__name__ if target.node is not None else "a function"
-        raise RuntimeError(
-            f"Output {target.index} of {name} is a view and is being modified inplace. This view is the output of a function "
-            "that returns multiple views. Such functions do not allow the output views to be modified inplace. You should "
-            "replace the inplace operation by an out-of-place one."
-        )
-    if view.creation == NO_GRAD:
-        raise RuntimeError(
-            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case "
-            "is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace "
-            "either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want "
-            "the inplace to be tracked)."
-        )
-    if view.creation == INFERENCE_VIEW:
-        raise RuntimeError(
-            "A view was created in inference mode and is being modified inplace in normal mode. You can clarify your code by "
-            "moving both into the same mode."
-        )
+def check_overlap(written: Any, others: tuple[Any, ...]) -> None:
+    """Raises where an operand shares some, but not exactly all, of the memory that is written to."""
+    for other in others:
+        if (
+            isinstance(other, np.ndarray)
+            and np.may_share_memory(written, other)
+            and written.size
+            and other.size
+            and not _same_place(written, other)
+            and written.flags.forc
+            and other.flags.forc
+        ):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+                "location. Please clone() the tensor before performing the operation."
+            )
+
+
+def _same_place(a: Any, b: Any) -> bool:
+    return (
+        a.__array_interface__["data"] == b.__array_interface__["data"] and a.shape == b.shape and a.strides == b.strides
+    )
 
 
 def check_result(name: str, target: Tensor, result: Any) -> None:

@@ -1,47 +1,164 @@
-"""Saved-tensor hooks: what a node holds when the user packs what autograd saves."""
+"""Saved tensors under hooks, and where nodes were made under anomaly detection.
+
+Takes a new node, lets the innermost pack hook have what it saved, and gives it back through the unpack hook. One idea: a node under
+hooks holds a `Packed` where others hold a plain tuple, and the generated backward asks it for arrays or tensors.
+"""
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
+from weft.core import modes
+from weft.tensor.backward import revive
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.plan import OUT, Plan
-from weft.tensor.tape import Node
+from weft.tensor.tape import Node, saved_arrays
+
+evaluating: ContextVar[Any] = ContextVar("weft_evaluating", default=None)
+"""The node whose backward runs now, under anomaly detection: the parent of the nodes that it records."""
+
+
+class Item:
+    """One packed value and the hook that unpacks it."""
+
+    __slots__ = ("value", "unpack", "shape", "dtype")
+
+    def __init__(self, value: Any, unpack: Callable[[Any], Any], array: Any) -> None:
+        self.value, self.unpack, self.shape, self.dtype = value, unpack, array.shape, array.dtype
+
+    def array(self) -> Any:
+        tensor = self.unpack(self.value)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(tensor).__name__}"
+            )
+        return tensor.array
 
 
 class Packed:
-    """Stands for `node.saved` under hooks: packed values and the hook that unpacks them."""
+    """Stands for `node.saved` under hooks: values in the same order, some of them packed."""
 
-    __slots__ = ("values", "unpack")
+    __slots__ = ("values",)
 
-    def __init__(self, values: tuple[Any, ...], unpack: Any) -> None:
-        self.values, self.unpack = values, unpack
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = values
 
-    def tensors(self, _node: Node) -> tuple[Any, ...]:
-        return tuple(self.unpack(v.value) if isinstance(v, _Item) else v for v in self.values)
+    def tensors(self, node: Node) -> tuple[Any, ...]:
+        return tuple(revive(node, source, unpacked(v)) for source, v in zip(node.saved_sources, self.values))
 
-    def arrays(self, node: Node) -> tuple[Any, ...]:
-        return tuple(t.array if isinstance(t, Tensor) else t for t in self.tensors(node))
-
-
-class _Item:
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    def arrays(self, _node: Node) -> tuple[Any, ...]:
+        return tuple(map(unpacked, self.values))
 
 
-def pack_saved(node: Node, plan: Plan, bound: tuple[Any, ...], outputs: list[Tensor], mode: Any) -> None:
-    """Runs the innermost pack hook over what the node saved, where hooks are active."""
+def unpacked(value: Any) -> Any:
+    """A saved value with packed arrays unpacked."""
+    if type(value) is Item:
+        return value.array()
+    if type(value) is tuple or type(value) is list:
+        return type(value)(map(unpacked, value))
+    return value
+
+
+def pack_saved(node: Node, plan: Plan, bound: tuple[Any, ...], _outputs: list[Tensor], mode: Any) -> None:
+    """Notes where the node was made, and runs the innermost pack hook over what it saved, where these are active."""
+    if mode.anomaly is not None:
+        note_origin(node)
     if not mode.saved_hooks or type(node.saved) is not tuple:
         return
     pack, unpack = mode.saved_hooks[-1]
     packed: list[Any] = []
-    for source, value in zip(plan.saved, node.saved, strict=True):
-        if value is None or not hasattr(value, "dtype"):
-            packed.append(value)
-        else:
-            tensor = bound[source] if source != OUT else wrap(value)
-            packed.append(_Item(pack(tensor)))
-    node.saved = Packed(tuple(packed), unpack)
+    for source, value in zip(plan.saved, node.saved):
+        original = None if source == OUT else bound[source]
+        packed.append(_packed(value, original, pack, unpack))
+    node.saved = Packed(tuple(packed))
     node.versions = None
+
+
+def _packed(value: Any, original: Any, pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> Any:
+    if type(value) is tuple or type(value) is list:
+        sources = original if isinstance(original, (tuple, list)) else (None,) * len(value)
+        return type(value)(_packed(v, o, pack, unpack) for v, o in zip(value, sources))
+    if not hasattr(value, "dtype"):
+        return value
+    tensor = original if isinstance(original, Tensor) and original.array is value else wrap(value)
+    return Item(run_pack(pack, tensor), unpack, value)
+
+
+def run_pack(pack: Callable[[Any], Any], tensor: Tensor) -> Any:
+    """What a pack hook makes of a tensor; it must leave the tensor itself alone."""
+    before = tensor._version
+    token = modes.enter(grad=False)
+    try:
+        packed = pack(tensor)
+    finally:
+        modes.leave(token)
+    if tensor._version != before:
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified "
+            "by in-place operations as this can lead to unexpected side-effects. Please open an issue if you need to perform "
+            "in-place operations on the input to a pack hook."
+        )
+    return packed
+
+
+def note_origin(node: Node) -> None:
+    """Keeps the user's lines that led to this node, and the node whose backward made it."""
+    frames = traceback.extract_stack()
+    while frames and _is_ours(frames[-1].filename):
+        frames.pop()
+    notes = node.__dict__.setdefault("_metadata", {})
+    notes["traceback_"] = traceback.format_list(frames)
+    parent = evaluating.get()
+    if parent is not None:
+        notes["parent_"] = parent
+
+
+def _is_ours(filename: str) -> bool:
+    return filename.startswith((_HERE, "<weft"))
+
+
+_HERE = __file__.rpartition("tensor")[0]
+
+
+class SavedTensor:
+    """What `grad_fn._raw_saved_self` gives: one saved tensor, to which hooks can be attached."""
+
+    __slots__ = ("node", "position")
+
+    def __init__(self, node: Node, position: int) -> None:
+        self.node, self.position = node, position
+
+    def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+        """Packs this saved tensor now; it is unpacked when backward needs it."""
+        node = self.node
+        if node.saved is None:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
+                "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
+                "the graph a second time or if you need to access saved variables after calling backward."
+            )
+        values = list(node.saved if type(node.saved) is tuple else node.saved.values)
+        value = values[self.position]
+        if value is None:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        if type(value) is Item:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is "
+                "allowed at a time."
+            )
+        drop_versions(node, self.position)
+        values[self.position] = _packed(value, None, pack_hook, unpack_hook)
+        node.saved = Packed(tuple(values))
+
+
+def drop_versions(node: Node, position: int) -> None:
+    """From now on nobody minds whether the tensor saved at this position is written to."""
+    if node.versions is None:
+        return
+    pairs = [p for p in zip(node.versions[::2], node.versions[1::2]) if p[0] is not None]
+    places = [p for p, _, item in saved_arrays(node) if type(item) is not Item]
+    left = [pair for i, pair in enumerate(pairs) if i >= len(places) or places[i] != position]
+    node.versions = tuple(x for pair in left for x in pair) or None

@@ -17,7 +17,9 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, ClassVar
 
+from weft.core import modes
 from weft.core.arrays import Array
+from weft.core.dtypes import BY_NUMPY
 from weft.ops.sweep import LEAF_SEQUENCE
 
 next_sequence = count().__next__
@@ -71,25 +73,65 @@ class Node:
 
 def check_versions(node: Node, versions: tuple[Any, ...]) -> None:
     """Raises when a saved tensor has been written to since."""
-    for cell, seen in zip(versions[::2], versions[1::2], strict=True):
-        if cell is not None and cell[0] != seen:
-            raise RuntimeError(
-                "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"[{describe_saved(node, cell)}], which is output of {node.__class__.__name__}, is at version {cell[0]}; "
-                f"expected version {seen} instead. Hint: enable anomaly detection to find the operation that failed to "
-                "compute its gradient, with torch.autograd.set_detect_anomaly(True).".replace("torch.", "weft.")
-            )
+    for i in range(0, len(versions), 2):
+        cell = versions[i]
+        if cell is not None and cell[0] != versions[i + 1]:
+            raise RuntimeError(stale_text(node, cell, versions[i + 1]))
 
 
-def describe_saved(node: Node, cell: Any) -> str:
-    """`weft.FloatTensor [2, 3]`-like words for the saved tensor with this version cell."""
-    pairs = node.versions[::2]
-    for position, candidate in enumerate(pairs):
-        if candidate is cell:
-            values = [value for value in node.saved if isinstance(getattr(value, "shape", None), tuple)]
-            if position < len(values):
-                return f"weft.Tensor {list(values[position].shape)}"
-    return "weft.Tensor"
+def stale_text(node: Node, cell: Any, seen: int) -> str:
+    """PyTorch's words for a saved tensor that was overwritten."""
+    mode = modes.current()
+    if type(mode) is not bool and mode.anomaly is not None:  # type: ignore[union-attr]
+        hint = (
+            "the backtrace further above shows the operation that failed to compute its gradient. The variable in question "
+            "was changed in there or anywhere later. Good luck!"
+        )
+    else:
+        hint = (
+            "enable anomaly detection to find the operation that failed to compute its gradient, with "
+            "weft.autograd.set_detect_anomaly(True, check_nan=False)."
+        )
+    what, origin = describe_saved(node, cell)
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{what}]{origin} is at version {cell[0]}; expected version {seen} instead. Hint: {hint}"
+    )
+
+
+def saved_arrays(node: Node) -> list[tuple[int, int, Any]]:
+    """Each array the node saved: (position in `saved`, number within a list or of the output, array)."""
+    values = node.saved if type(node.saved) is tuple else node.saved.values if node.saved is not None else ()
+    found = []
+    for position, value in enumerate(values):
+        items = value if type(value) is tuple or type(value) is list else (value,)
+        found += [(position, i, item) for i, item in enumerate(items) if hasattr(item, "dtype")]
+    return found
+
+
+def describe_saved(node: Node, cell: Any) -> tuple[str, str]:
+    """`weft.FloatTensor [2, 3]` and `, which is output 0 of Exp,` for the saved tensor with this version cell."""
+    cells = [candidate for candidate in (node.versions or ())[::2] if candidate is not None]
+    place = next(i for i, candidate in enumerate(cells) if candidate is cell)
+    arrays = saved_arrays(node)
+    if place >= len(arrays):
+        return str(node.__dict__.get("_index_types", {}).get(id(cell), "weft.LongTensor")), ""
+    position, number, array = arrays[place]
+    words = f"weft.{BY_NUMPY[array.dtype].scalar_name}Tensor {list(array.shape)}"
+    source = node.saved_sources[position]
+    if source < 0:
+        return words, f", which is output {number} of {short_name(node)},"
+    slots = sorted((*node.op.signature.tensor_slots, *node.op.signature.list_slots))
+    edge = slots.index(source) + number
+    target = node.next[edge] if edge < len(node.next) else None
+    if target is None or target._seq == LEAF_SEQUENCE:
+        return words, ""
+    return words, f", which is output {node.slots[edge] if node.slots else 0} of {short_name(target)},"
+
+
+def short_name(node: Node) -> str:
+    """`Exp` for ExpBackward0."""
+    return type(node).__name__.partition("Backward")[0]
 
 
 def freed() -> None:

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.core.dtypes import BY_NUMPY
 from weft.core.modes import current, enter, leave
 from weft.ops.record import Op
 from weft.ops.replay import replay
 from weft.tensor.base import PLAIN, Tensor, wrap
+from weft.tensor.tape import INFERENCE, Node, next_sequence, short_name
 
-DEFAULT, MULTIPLE, NO_GRAD, INFERENCE_VIEW, CUSTOM = range(5)
+DEFAULT, MULTIPLE, NO_GRAD, INFERENCE_VIEW, CUSTOM = 0, 1, 2, 3, 1 << 8
 
 
 class View:
@@ -34,12 +36,15 @@ class View:
 def make_view(op: Op, bound: tuple[Any, ...], arrays: Any, mode: Any) -> Any:
     """Wraps the arrays of a view op as views of the op's first argument."""
     parent: Tensor = bound[0]
-    grad = mode if type(mode) is bool else mode.grad
+    if type(mode) is bool:
+        creation = DEFAULT if mode else NO_GRAD
+    else:
+        creation = INFERENCE_VIEW if mode.inference else DEFAULT if mode.grad else NO_GRAD
     if type(arrays) is tuple or type(arrays) is list:
-        creation = MULTIPLE if grad else NO_GRAD
         step = bound[1:]
+        creation = creation or MULTIPLE
         return type(arrays)(attach_view(parent, a, (op, step, i), creation) for i, a in enumerate(arrays))
-    return attach_view(parent, arrays, (op, bound[1:], None), DEFAULT if grad else NO_GRAD)
+    return attach_view(parent, arrays, (op, bound[1:], None), creation)
 
 
 def attach_view(parent: Tensor, array: Any, step: tuple[Any, ...], creation: int) -> Tensor:
@@ -48,14 +53,41 @@ def attach_view(parent: Tensor, array: Any, step: tuple[Any, ...], creation: int
     cell = parent.cell
     if cell is None:
         cell = parent.cell = [0]
+    elif cell is INFERENCE:
+        tensor.cell = cell
+        return tensor
     tensor.cell = cell
     above = parent.origin
     if above is None:
-        tensor.origin = View(parent, (step,), creation, _count(cell))
+        tensor.origin = View(parent, (step,), creation, cell[0])
     else:
-        creation = creation or above.creation
-        tensor.origin = View(above.base, (*above.steps, step), creation, _count(cell))
+        tensor.origin = View(above.base, (*above.steps, step), creation or above.creation, cell[0])
+    if creation >= NO_GRAD and parent.tracked:
+        cut_off(tensor)
     return tensor
+
+
+class Stop(Node):
+    """Behind a view that was made while nothing was recorded: such a view requires grad as its base does, but its gradient
+    goes nowhere. Users see no grad_fn there."""
+
+    __slots__ = ()
+
+    def raw_backward(self, grad: Any) -> Any:
+        return ()
+
+    graph_backward = raw_backward
+
+
+def cut_off(tensor: Tensor) -> None:
+    """Puts a Stop behind a view, if its dtype can have gradients at all."""
+    if BY_NUMPY[tensor.array.dtype].category < 2:
+        return
+    node = Stop.__new__(Stop)
+    node._seq = next_sequence()
+    node.next = node.params = node.types = node.saved = ()
+    node.slots = node.versions = node.hooks = None
+    tensor.node, tensor.index, tensor.tracked = node, 0, True
 
 
 def attach_alias(parent: Tensor) -> Tensor:
@@ -68,27 +100,68 @@ def attach_alias(parent: Tensor) -> Tensor:
     return tensor
 
 
-def _count(cell: Any) -> int:
-    return cell[0] if type(cell) is list else 0
-
-
 def refresh(tensor: Tensor) -> None:
     """Brings a view's node up to date with its base."""
     view = tensor.origin
-    count = _count(tensor.cell)
-    if view.seen == count:
-        return
-    view.seen = count
+    count = tensor.cell[0]
     base = view.base
-    if not base.tracked or base.cell is not tensor.cell or view.creation == NO_GRAD:
+    if view.seen == count:
+        if base.tracked and not tensor.tracked:  # the base was told to require grad after the view was made
+            cut_off(tensor)
         return
+    if base.origin is not None or not base.tracked or base.cell is not tensor.cell:
+        return
+    if BY_NUMPY[tensor.array.dtype].category < 2:
+        view.seen = count
+        return
+    if view.creation != DEFAULT:
+        raise RuntimeError(forbidden_text(tensor, view, "its base or another view of its base has been"))
+    view.seen = count
     plain = type(base) in PLAIN and type(current()) is bool
-    token = enter(grad=True) if plain else enter(grad=True, shielded=True, functions=())
+    token = enter(grad=True) if plain else enter(grad=True, inference=False, shielded=True, functions=())
     try:
         again = replay(base, view.steps)
     finally:
         leave(token)
+    before = tensor.node, tensor.index
     tensor.node, tensor.index, tensor.tracked = again.node, again.index, again.tracked
+    if tensor.hooks is not None:
+        moved(tensor, *before)
+
+
+def moved(tensor: Tensor, node: Any, index: int) -> None:
+    """Tells a tensor with retain_grad that its history has moved from this node."""
+    move = getattr(tensor.hooks, "moved", None)
+    if move is not None:
+        move(tensor, node, index)
+
+
+def forbidden_text(tensor: Tensor, view: View, modified: str) -> str:
+    """Why this view may not be written to (or its base), in PyTorch's words."""
+    inference = view.creation == INFERENCE_VIEW
+    if tensor.node is not None and type(tensor.node) is not Stop:
+        text = f"Output {tensor.index} of {short_name(tensor.node)} is a view and {modified} modified inplace."
+    elif inference:
+        text = f"A view was created in inference mode and {modified} modified inplace in normal mode."
+    else:
+        text = f"A view was created in no_grad mode and {modified} modified inplace with grad mode enabled."
+    if view.creation == MULTIPLE:
+        return text + (
+            " This view is the output of a function that returns multiple views. Such functions do not allow the output views to "
+            "be modified inplace. You should replace the inplace operation by an out-of-place one."
+        )
+    if view.creation == CUSTOM:
+        return text + (
+            " This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to "
+            "handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+            "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+        )
+    block = "inference_mode" if inference else "no_grad"
+    return text + (
+        " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the "
+        f"view and the inplace either both inside the {block} block (if you don't want the inplace to be tracked) or both outside "
+        "(if you want the inplace to be tracked)."
+    )
 
 
 def overlaps_itself(array: Any) -> bool:

@@ -1,0 +1,335 @@
+"""`gradcheck` and `gradgradcheck`: gradients against finite differences, with PyTorch's arguments and texts.
+
+Takes a function and inputs in double precision; perturbs each element of each input, compares with what backward gives, and checks
+that backward is repeatable, linear in its gradient and content with undefined gradients.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from weft.autograd.engine import grad
+from weft.core.dtypes import BY_NUMPY, float64
+from weft.tensor.base import Tensor, wrap
+from weft.tensor.tape import Node, gradient_edge, next_sequence
+from weft.tensor.views import refresh
+
+Function = Callable[..., Any]
+
+
+class GradcheckError(RuntimeError):
+    """Analytical and numerical gradients differ, or backward breaks a rule."""
+
+
+NONDETERMINISTIC = """
+NOTE: If your op relies on non-deterministic operations this failure might be expected; call gradcheck or gradgradcheck with
+`nondet_tol=<tol>` then.
+"""
+UNDEFINED = "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
+
+
+def gradcheck(
+    func: Function, inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True,
+    nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False, check_forward_ad: bool = False, check_backward_ad: bool = True,
+    fast_mode: bool = False, masked: bool | None = None,
+) -> bool:  # fmt: skip
+    """Whether the gradients of `func` at `inputs` agree with finite differences; raises GradcheckError if not."""
+    del masked
+    assert check_forward_ad or check_backward_ad, "Expected at least one of check_forward_ad or check_backward_ad to be True"
+    assert not (check_batched_grad and not check_backward_ad), (
+        "Setting check_batched_grad=True requires check_backward_ad to be True"
+    )
+    assert not (check_batched_forward_grad and not check_forward_ad), (
+        "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
+    )
+    if check_forward_ad:
+        raise NotImplementedError("gradcheck: forward-mode gradients are not there yet")
+    check = _Check(func, inputs, eps, atol, rtol, nondet_tol, check_grad_dtypes)
+    try:
+        check.run(fast_mode, check_undefined_grad, check_batched_grad)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Function, inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True, nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True, fast_mode: bool = False, masked: bool = False,
+) -> bool:  # fmt: skip
+    """Whether gradients of gradients of `func` agree with finite differences of its gradients."""
+    assert check_fwd_over_rev or check_rev_over_rev, (
+        "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True"
+    )
+    given = as_tuple(inputs)
+    if grad_outputs is None:
+        generator = np.random.default_rng(0)
+        made = [_random_like(out, generator, gen_non_contig_grad_outputs) for out in differentiable(func(*given))]
+    else:
+        made = list(as_tuple(grad_outputs))
+    count = len(made)
+
+    def first_gradients(*args: Any) -> tuple[Any, ...]:
+        own, seeds = args[: len(args) - count], args[len(args) - count :]
+        wanted = tuple(x for x in own if isinstance(x, Tensor) and x.tracked)
+        outs = differentiable(func(*own))
+        results = grad(outs, wanted, seeds, create_graph=True, allow_unused=True)
+        return tuple(g for g in results if g is not None)
+
+    return gradcheck(
+        first_gradients, (*given, *made), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked,
+    )  # fmt: skip
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def differentiable(outputs: Any) -> tuple[Tensor, ...]:
+    """The outputs that require grad."""
+    return tuple(o for o in as_tuple(outputs) if isinstance(o, Tensor) and settled(o).tracked)
+
+
+def settled(tensor: Tensor) -> Tensor:
+    if tensor.origin is not None:
+        refresh(tensor)
+    return tensor
+
+
+def _random_like(out: Tensor, generator: np.random.Generator, spread: bool) -> Tensor:
+    """A gradient for an output: random, and with gaps in memory if asked."""
+    array = generator.uniform(-1, 1, (*out.array.shape, 2) if spread else out.array.shape)
+    array = np.asarray(array).astype(out.array.dtype)
+    return wrap(array[..., 0] if spread else array, True)
+
+
+class _Undefined(Node):
+    """Lets no gradient pass: what an output looks like whose gradient is undefined."""
+
+    __slots__ = ()
+
+    def raw_backward(self, _gradient: Any) -> Any:
+        return (None,)
+
+    graph_backward = raw_backward
+
+
+def _without_gradient(tensor: Tensor) -> Tensor:
+    node = _Undefined.__new__(_Undefined)
+    target, slot = gradient_edge(tensor)
+    node._seq, node.next, node.slots = next_sequence(), (target,), (slot,) if slot else None
+    node.hooks = node.versions = None
+    node.saved = node.params = ()
+    node.types = (tensor.array.shape, tensor.array.dtype) * 2
+    alias = wrap(tensor.array, True)
+    alias.node = node
+    return alias
+
+
+class _Check:
+    """One call of gradcheck."""
+
+    def __init__(
+        self, func: Function, inputs: Any, eps: float, atol: float, rtol: float, nondet_tol: float, dtypes: bool
+    ) -> None:
+        self.func, self.inputs = func, as_tuple(inputs)
+        self.eps, self.atol, self.rtol, self.nondet_tol, self.dtypes = eps, atol, rtol, nondet_tol, dtypes
+        self.numbers = [i for i, x in enumerate(self.inputs) if isinstance(x, Tensor) and settled(x).tracked]
+        self.wanted: tuple[Tensor, ...] = tuple(self.inputs[i] for i in self.numbers)
+        self.check_inputs()
+
+    def check_inputs(self) -> None:
+        if not self.wanted:
+            raise ValueError(
+                "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+            )
+        for i, x in zip(self.numbers, self.wanted):
+            if BY_NUMPY[x.array.dtype] is not float64 and not x.dtype.is_complex:
+                warnings.warn(
+                    f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will "
+                    "likely fail if all the inputs are not of double precision floating point or complex. ",
+                    UserWarning,
+                    stacklevel=4,
+                )
+            if any(step == 0 and size > 1 for step, size in zip(x.array.strides, x.array.shape)):
+                raise RuntimeError(
+                    f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to "
+                    "be able to compute the numerical gradients correctly. You should call .contiguous on the input before "
+                    "passing it to gradcheck."
+                )
+            if x.dtype.is_complex:
+                raise NotImplementedError("gradcheck: gradients of complex tensors are not supported yet")
+
+    def run(self, fast: bool, undefined: bool, batched: bool) -> None:
+        outputs = differentiable(self.func(*self.inputs))
+        if not outputs:
+            self.expect_zero()
+            return
+        if fast:
+            self.compare_projections(outputs)
+        else:
+            self.compare(outputs)
+        self.check_linearity()
+        if batched:
+            self.check_batched()
+        if undefined:
+            self.check_undefined()
+
+    # -- numerical ----------------------------------------------------------------------------------------------------
+    def values(self, everything: bool = False) -> list[Any]:
+        """The arrays of the outputs, as they are now."""
+        outputs = self.func(*self.inputs)
+        chosen = as_tuple(outputs) if everything else differentiable(outputs)
+        return [np.array(o.array, copy=True) for o in chosen if isinstance(o, Tensor) and o.array.dtype.kind != "b"]
+
+    def slopes(self, x: Tensor, everything: bool = False) -> Iterator[list[Any]]:
+        """The change of each output along each element of x."""
+        array = x.array
+        for index in np.ndindex(array.shape):
+            before = array[index]
+            array[index] = before + self.eps
+            above = self.values(everything)
+            array[index] = before - self.eps
+            below = self.values(everything)
+            array[index] = before
+            yield [(a - b) / (2 * self.eps) for a, b in zip(above, below)]
+
+    def numerical(self, x: Tensor, outputs: tuple[Tensor, ...]) -> list[Any]:
+        """One matrix per output: rows are elements of x, columns elements of the output."""
+        rows = list(self.slopes(x))
+        return [
+            np.array([np.ravel(row[k]) for row in rows], dtype=out.array.dtype).reshape(x.array.size, out.array.size)
+            for k, out in enumerate(outputs)
+        ]
+
+    def expect_zero(self) -> None:
+        for x in self.wanted:
+            for changes in self.slopes(x, everything=True):
+                if any(np.any(change != 0) for change in changes):
+                    raise GradcheckError("Numerical gradient for function expected to be zero")
+
+    # -- analytical ---------------------------------------------------------------------------------------------------
+    def gradients(self, output: Tensor, seed: Any) -> tuple[Any, ...]:
+        return grad((output,), self.wanted, (wrap(seed),), retain_graph=True, allow_unused=True)
+
+    def analytical(self, output: Tensor) -> list[Any]:
+        """One matrix per input, from one backward per element of the output."""
+        size = output.array.size
+        matrices = [np.zeros((x.array.size, size), x.array.dtype) for x in self.wanted]
+        for column in range(size):
+            seed = np.zeros(size, output.array.dtype)
+            seed[column] = 1
+            for x, matrix, result in zip(self.wanted, matrices, self.gradients(output, seed.reshape(output.array.shape))):
+                if result is None:
+                    continue
+                if result.array.shape != x.array.shape:
+                    raise GradcheckError("Analytical gradient has incorrect size")
+                if self.dtypes and result.array.dtype is not x.array.dtype:
+                    raise GradcheckError("Gradient has dtype mismatch")
+                matrix[:, column] = np.ravel(result.array)
+        return matrices
+
+    def repeatable(self, output: Tensor) -> list[Any]:
+        first, second = self.analytical(output), self.analytical(output)
+        for a, b in zip(first, second):
+            if np.any(np.abs(a - b) > self.nondet_tol):
+                raise GradcheckError(
+                    "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
+                    "different values, although analytical gradient matches numerical gradient."
+                    f"The tolerance for nondeterminism was {self.nondet_tol}.\n{NONDETERMINISTIC}"
+                )
+        return first
+
+    # -- comparisons --------------------------------------------------------------------------------------------------
+    def compare(self, outputs: tuple[Tensor, ...]) -> None:
+        numerical = [self.numerical(x, outputs) for x in self.wanted]
+        for k, output in enumerate(outputs):
+            for i, analytical in enumerate(self.repeatable(output)):
+                if not np.allclose(analytical, numerical[i][k], self.rtol, self.atol):
+                    raise GradcheckError(
+                        f"Jacobian mismatch for output {k} with respect to input {i},\n"
+                        f"numerical:{wrap(numerical[i][k])}\nanalytical:{wrap(analytical)}\n"
+                    )
+
+    def compare_projections(self, outputs: tuple[Tensor, ...]) -> None:
+        """Compares one number per pair of input and output, instead of a matrix."""
+        generator = np.random.default_rng(0)
+        sides = [_direction(out.array, generator) for out in outputs]
+        for i, x in enumerate(self.wanted):
+            along = _direction(x.array, generator)
+            before = x.array.copy()
+            x.array[...] = before + self.eps * along
+            above = self.values()
+            x.array[...] = before - self.eps * along
+            below = self.values()
+            x.array[...] = before
+            for k, (output, side) in enumerate(zip(outputs, sides)):
+                numerical = float(np.sum((above[k] - below[k]) / (2 * self.eps) * side))
+                result = self.gradients(output, side)[i]
+                analytical = 0.0 if result is None else float(np.sum(result.array * along))
+                slack = self.atol * float(along.sum()) * float(side.sum())
+                if not np.isclose(analytical, numerical, self.rtol, slack):
+                    raise GradcheckError(self.projection_text(outputs, i, k, numerical, analytical))
+
+    def projection_text(self, outputs: tuple[Tensor, ...], i: int, k: int, numerical: float, analytical: float) -> str:
+        slow, exact = self.numerical(self.wanted[i], outputs)[k], self.analytical(outputs[k])[i]
+        return (
+            f"Jacobian mismatch for output {k} with respect to input {i},\nnumerical:{numerical}\nanalytical:{analytical}\n\n"
+            "The above quantities relating the numerical and analytical jacobians are computed \nin fast mode. Below, we recompute "
+            f"numerical and analytical jacobians in slow mode:\n\nNumerical:\n {wrap(slow)}\nAnalytical:\n{wrap(exact)}\n\n"
+            f"The max per-element difference (slow mode) is: {np.abs(slow - exact).max() if slow.size else 0.0}.\n"
+        )
+
+    def check_linearity(self) -> None:
+        """A gradient of zeros must give zeros."""
+        outputs = differentiable(self.func(*self.inputs))
+        seeds = tuple(wrap(np.zeros_like(o.array)) for o in outputs)
+        for x, result in zip(self.wanted, grad(outputs, self.wanted, seeds, allow_unused=True)):
+            if result is None:
+                continue
+            if np.any(result.array != 0):
+                raise GradcheckError("backward not multiplied by grad_output")
+            if result.array.dtype is not x.array.dtype:
+                raise GradcheckError("grad is incorrect type")
+            if result.array.shape != x.array.shape:
+                raise GradcheckError("grad is incorrect size")
+
+    def check_undefined(self) -> None:
+        """Gradients of the inputs are undefined or zero where those of the outputs are undefined."""
+        for number in (None, *range(len(differentiable(self.func(*self.inputs))))):
+            outputs = differentiable(self.func(*self.inputs))
+            seeds = tuple(wrap(np.zeros_like(o.array)) for o in outputs)
+            chosen = tuple(_without_gradient(o) if number in (None, i) else o for i, o in enumerate(outputs))
+            for result in grad(chosen, self.wanted, seeds, allow_unused=True):
+                if result is not None and np.any(result.array != 0):
+                    raise GradcheckError(UNDEFINED)
+
+    def check_batched(self) -> None:
+        """Gradients taken several at a time equal those taken one by one."""
+        outputs = differentiable(self.func(*self.inputs))
+        generator = np.random.default_rng(0)
+        for output in outputs:
+            seeds = np.asarray(generator.uniform(-1, 1, (2, *output.array.shape))).astype(output.array.dtype)
+            together = grad((output,), self.wanted, (wrap(seeds),), retain_graph=True, allow_unused=True, is_grads_batched=True)
+            alone = [self.gradients(output, np.array(seed)) for seed in seeds]
+            for i, batch in enumerate(together):
+                for j, single in enumerate(alone):
+                    if batch is not None and not np.allclose(batch.array[j], single[i].array):
+                        raise GradcheckError(f"For output 0 and input {i}: gradients taken as a batch differ from single ones")
+
+
+def _direction(array: Any, generator: np.random.Generator) -> Any:
+    """A random direction of length one, with positive entries so that errors do not cancel."""
+    raw = np.asarray(generator.uniform(0, 1, array.shape))
+    length = float(np.sqrt((raw * raw).sum()))
+    return (raw / length if length else raw).astype(array.dtype)

@@ -1,0 +1,208 @@
+"""What a user sees of a node: `next_functions`, `name()`, `metadata`, saved tensors, hooks, and calling it.
+
+Attaches these to the tape's `Node`, and gives leaves their `AccumulateGrad`. One idea: on the tape an edge to a leaf ends at the leaf
+tensor itself; the AccumulateGrad that users see there is made when asked for, and stays the same while anybody holds it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from weft.autograd.hooks import HookTable, RemovableHandle, add_hook, hooks_of
+from weft.core.dtypes import BY_NUMPY
+from weft.core.types import TensorType
+from weft.ops.sweep import LEAF_SEQUENCE
+from weft.tensor.backward import unpack_one
+from weft.tensor.base import Tensor
+from weft.tensor.saved import SavedTensor
+from weft.tensor.tape import FREED, Node, gradient_edge
+from weft.tensor.views import refresh
+
+
+class GradientEdge(NamedTuple):
+    """A node and which of its outputs: where a tensor's gradient enters the graph, without holding the tensor."""
+
+    node: Any
+    output_nr: int
+    ownership_token: Any = None
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge behind a tensor, usable in place of it as an input or output of `grad` and `backward`."""
+    if tensor.origin is not None:
+        refresh(tensor)
+    if not tensor.tracked:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    node, slot = gradient_edge(tensor)
+    return GradientEdge(face_of(node), slot)
+
+
+class AccumulateGrad(Node):
+    """Stands for a leaf in `next_functions`: adds gradients to the leaf's `.grad`."""
+
+    __slots__ = ("variable",)
+    variable: Tensor
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+        self._seq = LEAF_SEQUENCE
+        self.next = ()
+        self.slots = None
+        self.saved = self.versions = None
+        self.params = self.types = ()
+
+    @property
+    def hooks(self) -> Any:  # type: ignore[override]
+        return self.variable.hooks
+
+    @hooks.setter
+    def hooks(self, value: Any) -> None:
+        self.variable.hooks = value
+
+    def name(self) -> str:
+        return "weft::autograd::AccumulateGrad"
+
+    def __call__(self, gradient: Tensor) -> None:
+        accumulator(self.variable, gradient)
+
+
+def accumulator(variable: Tensor, gradient: Tensor) -> None:
+    """Adds to `.grad` as the engine would, recording if gradients are on."""
+    before = variable._grad
+    variable._grad = gradient.detach().clone() if before is None else before + gradient  # type: ignore[attr-defined]
+
+
+def face_of(node: Any) -> Any:
+    """What users see of an edge's end: the node, or the leaf's AccumulateGrad."""
+    if not isinstance(node, Tensor):
+        return node
+    hooks = hooks_of(node)
+    face = None if hooks.accumulator is None else hooks.accumulator()
+    if face is None:
+        face = AccumulateGrad(node)
+        hooks.accumulator = weakref.ref(face)
+    return face
+
+
+def anchor(node: Any) -> Any:
+    """The tape's own end of an edge: the reverse of `face_of`."""
+    return node.variable if type(node) is AccumulateGrad else node
+
+
+def output_type(edge: GradientEdge) -> TensorType:
+    """Shape and dtype of the tensor at this edge."""
+    node = anchor(edge.node)
+    if isinstance(node, Tensor):
+        return TensorType(node.array.shape, node.dtype, node.device)
+    return input_metadata(node)[edge.output_nr]
+
+
+def input_metadata(node: Node) -> tuple[TensorType, ...]:
+    """The types of the tensors this node made, so of the gradients it takes. Where they were not noted, the type rule knows."""
+    if node.outputs is not None:
+        return tuple(node.outputs)
+    if isinstance(node, AccumulateGrad):
+        return (TensorType(node.variable.array.shape, node.variable.dtype, node.variable.device),)
+    places = 2 * len(node.next)
+    if len(node.types) > places:
+        return (TensorType(node.types[places], BY_NUMPY[node.types[places + 1]]),)
+    signature = node.op.signature
+    plain = iter(node.params)
+    bound: list[Any] = []
+    for slot in range(len(signature.parameters)):
+        if slot in signature.tensor_slots:
+            shape, kind = node.types[2 * signature.tensor_slots.index(slot) :][:2]
+            bound.append(0 if kind is None else TensorType(shape, BY_NUMPY[kind]))
+        else:
+            bound.append(next(plain))
+    return (node.op.on_types(tuple(bound)),)
+
+
+def _next_functions(self: Node) -> tuple[tuple[Any, int], ...]:
+    slots = self.slots or (0,) * len(self.next)
+    return tuple((None, 0) if node is None else (face_of(node), slot) for node, slot in zip(self.next, slots))
+
+
+def _metadata(self: Node) -> dict[str, Any]:
+    return self.__dict__.setdefault("_metadata", {})
+
+
+def _register_hook(self: Node, hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(grad_inputs, grad_outputs)` after this node ran; a tuple it returns replaces grad_inputs."""
+    hooks = hooks_of(self)
+    if hooks.post is None:
+        hooks.post = HookTable()
+    return add_hook(hooks.post, hook)
+
+
+def _register_prehook(self: Node, hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(grad_outputs)` before this node runs; a tuple it returns replaces grad_outputs."""
+    hooks = hooks_of(self)
+    if hooks.pre is None:
+        hooks.pre = HookTable()
+    return add_hook(hooks.pre, hook)
+
+
+def _call(self: Node, *gradients: Any) -> Any:
+    """The gradients of the inputs for these gradients of the outputs: one tensor, or a tuple."""
+    count = len(input_metadata(self))
+    if len(gradients) != count:
+        raise TypeError(f"expected {count} arguments, got {len(gradients)} instead")
+    for position, value in enumerate(gradients):
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"argument {position} is not a Variable")
+    if all(value is None for value in gradients) and not self.runs_without_gradient:
+        results: Any = (None,) * len(self.next)
+    else:
+        results = self.graph_backward(list(gradients) if self.outputs is not None else gradients[0])
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _getattr(self: Node, name: str) -> Any:
+    """`_saved_self`, `_raw_saved_self`, `_saved_dim`: what the node kept, by the op's parameter names."""
+    if name.startswith("_saved_"):
+        return _saved_value(self, name, name[7:])
+    if name.startswith("_raw_saved_") and name[11:] in self.saved_names:
+        position = self.saved_names.index(name[11:])
+        if self.saved is None:
+            return None
+        return SavedTensor(self, position)
+    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _saved_value(self: Node, name: str, label: str) -> Any:
+    if label in self.saved_names:
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        return unpack_one(self, self.saved_names.index(label))
+    if self.op is not None and label in self.op.signature.names:
+        tensors = {*self.op.signature.tensor_slots, *self.op.signature.list_slots}
+        plain = [n for i, n in enumerate(self.op.signature.names) if i not in tensors]
+        if label in plain:
+            return self.params[plain.index(label)]
+    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _name(self: Node) -> str:
+    return type(self).__name__
+
+
+def _sequence_nr(self: Node) -> int:
+    return self._seq
+
+
+for _attribute, _value in {
+    "next_functions": property(_next_functions, doc="The nodes behind this one, each with the number of its output."),
+    "metadata": property(_metadata, doc="A dict for whoever wants to note something on this node."),
+    "_input_metadata": property(input_metadata, doc="Types of the tensors this node made."),
+    "register_hook": _register_hook,
+    "register_prehook": _register_prehook,
+    "name": _name,
+    "_sequence_nr": _sequence_nr,
+    "__call__": _call,
+    "__getattr__": _getattr,
+}.items():
+    if _attribute not in AccumulateGrad.__dict__ or _attribute not in Node.__dict__:
+        setattr(Node, _attribute, _value)

@@ -1,0 +1,321 @@
+"""Tasks: runs of the tape backwards on live tensors, as the one sweep of `weft.ops.sweep`.
+
+Takes seeds (node, output number, gradient) and a `Task`; accumulates into leaves' `.grad`, or captures gradients where asked.
+With create_graph=False nodes run on raw arrays; with it, on tensors, recorded, by the same rules. `weft.autograd.engine` has
+`backward` and `grad`, which users call.
+
+# Note [Whose array is it]
+Rules may return an array they were given (the gradient of both inputs of `a + b` is one array), or one that somebody else
+holds. A leaf may keep an array as its `.grad` only if nobody else can reach it, which its reference count tells.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Container
+from contextvars import copy_context
+from typing import Any
+
+import numpy as np
+
+from weft.autograd import anomaly
+from weft.core import modes
+from weft.ops.record import REGISTRY, quiet, run_quietly
+from weft.ops.sweep import LEAF_SEQUENCE, sweep
+from weft.tensor.base import Tensor, wrap
+
+LEVELS = 50  # nested runs per thread: each takes about ten Python frames of the thousand there are
+Seeds = list[tuple[Any, int, Any]]
+_accumulation = threading.Lock()
+
+
+class _Local(threading.local):
+    """The task whose hook or custom backward runs in this thread now."""
+
+    task: Task | None = None
+
+
+local = _Local()
+
+
+class Task:
+    """One run of the engine: what to keep, what to capture, where to accumulate."""
+
+    __slots__ = (
+        "retain", "graph", "captures", "captured", "accumulate", "needed", "anomaly", "roots", "reached", "depth", "callbacks",
+        "__weakref__",
+    )  # fmt: skip
+
+    def __init__(self, retain: bool, graph: bool) -> None:
+        self.retain, self.graph = retain, graph
+        self.captures: dict[Any, list[tuple[int, int]]] | None = None  # node: (output number, position in the answer)
+        self.captured: dict[int, Any] = {}
+        self.accumulate = True
+        self.needed: Container[Any] | None = None  # the nodes to run; None for all
+        self.anomaly: bool | None = None
+        self.roots: list[Any] = []
+        self.reached: set[Any] | None = None
+        self.depth = 0
+        self.callbacks: list[Callable[[], Any]] | None = None
+
+    def plain(self, node: Any, gradient: Any) -> Any:
+        """Runs one node of a backward that captures nothing and watches nothing."""
+        if node.hooks is not None:
+            return self.apply(node, gradient)
+        if node._seq == LEAF_SEQUENCE:
+            if gradient is not None:
+                accumulate(node, gradient, self.graph)
+            return None
+        if gradient is None:
+            return self.undefined(node)
+        results = node.graph_backward(gradient) if self.graph else node.raw_backward(gradient)
+        if not self.retain:
+            node.release()
+        return results
+
+    def apply(self, node: Any, gradient: Any) -> Any:
+        """Runs one node: hooks, capture, the gradient rules, hooks. See Note [Order of hooks] in `weft.autograd.hooks`."""
+        hooks = node.hooks
+        needed = self.needed is None or node in self.needed
+        if gradient is None and node.outputs is not None:
+            gradient = [None] * len(node.outputs)
+        given = gradient
+        if hooks is not None:
+            given = self.hooked(hooks.on_tensors, node, gradient)
+        if self.captures is not None and node in self.captures:
+            seen = gradient if needed else given
+            for slot, position in self.captures[node]:
+                self.captured[position] = seen[slot] if node.outputs is not None else seen
+        if not needed:
+            return None
+        gradient = seen = None
+        if hooks is not None:
+            given = self.hooked(hooks.on_pre, node, given)
+        if node._seq == LEAF_SEQUENCE:
+            self.at_leaf(node, given)
+            results: Any = ()
+        elif given is None or (node.outputs is not None and not any(value is not None for value in given)):
+            results = self.undefined(node)
+        elif self.anomaly is None:
+            results = node.graph_backward(given) if self.graph else node.raw_backward(given)
+        else:
+            results = anomaly.watched(node, given, self.graph, self.anomaly)
+        if not self.retain:
+            node.release()
+        if hooks is not None:
+            results = self.hooked(hooks.on_post, node, results, given)
+        return results or None
+
+    def hooked(self, run: Callable[..., Any], *args: Any) -> Any:
+        """Runs hooks as part of this task, so that what they start knows where it is."""
+        outer, local.task = local.task, self
+        try:
+            return run(*args, self.graph)
+        finally:
+            local.task = outer
+
+    def at_leaf(self, leaf: Tensor, gradient: Any) -> None:
+        if self.accumulate and gradient is not None:
+            accumulate(leaf, gradient, self.graph, 1)
+            if leaf.hooks is not None:
+                self.hooked(leaf.hooks.on_accumulated, leaf)
+
+    def undefined(self, node: Any) -> Any:
+        """No gradient reached the node: none leaves it, unless it wants to be asked."""
+        if node.runs_without_gradient:
+            given = None if node.outputs is None else [None] * len(node.outputs)
+            return node.graph_backward(given) if self.graph else node.raw_backward(given)
+        return (None,) * len(node.next)
+
+    def will_run(self, node: Any) -> bool:
+        """Whether this run comes by the node: runs it, or captures there."""
+        if self.needed is not None:
+            return node in self.needed or bool(self.captures and node in self.captures)
+        if self.reached is None:
+            self.reached = reachable(self.roots)
+        return node in self.reached
+
+
+def accumulate(leaf: Tensor, gradient: Any, graph: bool, held: int = 0) -> None:
+    """Adds to a leaf's `.grad`: in place, unless the sum itself must be differentiable. See Note [Whose array is it]."""
+    if graph:
+        accumulate_recorded(leaf, gradient)
+        return
+    with _accumulation:
+        before = leaf._grad
+        if before is None:
+            layout = leaf.array
+            if (
+                sys.getrefcount(gradient) > _unshared + held
+                or gradient.base is not None
+                or gradient.strides != layout.strides
+                or not gradient.flags.writeable
+            ):
+                gradient = copy_in_layout(gradient, layout)
+            leaf._grad = wrap(gradient)
+        else:
+            into = before.array
+            if into.dtype is gradient.dtype and into.flags.writeable:
+                try:
+                    run_quietly(np.add, into, gradient, into)
+                except RuntimeError:  # another thread has the quiet context
+                    quiet(np.add, into, gradient, into)
+            else:
+                before.array = quiet(np.add, into, gradient).astype(into.dtype, copy=False)
+            before.bump()
+
+
+def copy_in_layout(gradient: Any, layout: Any) -> Any:
+    """A copy with the strides of the leaf's array if that is dense, else row by row."""
+    copy = np.empty_like(layout, gradient.dtype, order="C" if layout.flags.c_contiguous else "K")
+    if copy.strides != layout.strides:
+        copy = np.empty(layout.shape, gradient.dtype)
+    copy[...] = gradient
+    return copy
+
+
+def accumulate_recorded(leaf: Tensor, gradient: Tensor) -> None:
+    """Gives the leaf a new `.grad` that can itself be differentiated. Ops may run user code, so no lock is held meanwhile."""
+    before = leaf._grad
+    if before is not None:
+        leaf._grad = REGISTRY["add"](before, gradient)
+        return
+    made = REGISTRY["clone"](gradient)
+    if made.array.strides != leaf.array.strides:
+        made.array = copy_in_layout(made.array, leaf.array)
+    leaf._grad = made
+
+
+def add_arrays(a: Any, b: Any) -> Any:
+    return quiet(np.add, a, b, out=...)
+
+
+def add_tensors(a: Any, b: Any) -> Any:
+    return REGISTRY["add"](a, b)
+
+
+def run(seeds: Seeds, task: Task) -> None:
+    """Runs the sweep in the grad mode that the task needs; far down in nested runs, in a thread with a fresh stack."""
+    outer = local.task
+    if outer is not None:
+        task.depth = outer.depth + 1
+        if task.depth % LEVELS == 0:
+            _elsewhere(seeds, task)
+            return
+    _run(seeds, task)
+
+
+def _run(seeds: Seeds, task: Task) -> None:
+    value = modes.state.get()
+    if type(value) is not bool:
+        task.anomaly = value.anomaly  # type: ignore[union-attr]
+        modes.enter(grad=task.graph)
+    elif value is not task.graph:
+        modes.state.set(task.graph)
+    plain = task.captures is None and task.needed is None and task.anomaly is None
+    task.roots = [seed[0] for seed in seeds]
+    wanted = None if task.needed is None else {*task.needed, *(task.captures or ())}  # type: ignore[misc]
+    try:
+        sweep(seeds, task.plain if plain else task.apply, add_tensors if task.graph else add_arrays, wanted)
+        if task.callbacks is not None:
+            for callback in task.callbacks:
+                callback()
+    finally:
+        modes.state.set(value)
+
+
+def _elsewhere(seeds: Seeds, task: Task) -> None:
+    """Runs a task in a thread of its own and waits for it."""
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            _run(seeds, task)
+        except BaseException as error:
+            failure.append(error)
+
+    context = copy_context()
+    thread = threading.Thread(target=context.run, args=(work,), name="weft nested backward")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+
+
+def queue_callback(callback: Callable[[], Any]) -> None:
+    """Calls `callback()` when the backward that now runs has done its work."""
+    task = local.task
+    if task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    if task.callbacks is None:
+        task.callbacks = []
+    task.callbacks.append(callback)
+
+
+def reachable(roots: list[Any]) -> set[Any]:
+    """Every node and leaf behind the roots."""
+    seen = set(roots)
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node._seq != LEAF_SEQUENCE:
+            for target in node.next:
+                if target is not None and target not in seen:
+                    seen.add(target)
+                    stack.append(target)
+    return seen
+
+
+def leading_to(roots: list[Any], targets: Container[Any]) -> set[Any]:
+    """The nodes from which some target can be reached (targets themselves only if another lies behind them)."""
+    needed: set[Any] = set()
+    opened: set[Any] = set()
+    stack: list[tuple[Any, bool]] = [(root, False) for root in roots]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            if any(t is not None and (t in targets or t in needed) for t in node.next):
+                needed.add(node)
+        elif node not in opened and node._seq != LEAF_SEQUENCE:
+            opened.add(node)
+            stack.append((node, True))
+            stack += [(t, False) for t in node.next if t is not None and t not in opened]
+    return needed
+
+
+class _Probe:
+    """A node whose rule makes a new array, to see what reference count a gradient has that nobody else holds."""
+
+    _seq, slots, outputs, hooks = 0, None, None, None
+    runs_without_gradient = False
+
+    def __init__(self, leaf: Tensor) -> None:
+        self.next = (leaf,)
+        self.made = 0
+
+    def raw_backward(self, _gradient: Any) -> Any:
+        array = np.ones(1)
+        self.made = id(array)
+        return (array,)
+
+    def release(self) -> None:
+        pass
+
+
+_unshared = 0
+
+
+def _calibrate() -> int:
+    """The smallest count with which a fresh gradient is kept: it differs between interpreters."""
+    global _unshared
+    for _unshared in range(1, 10):
+        leaf = wrap(np.zeros(1), True)
+        probe = _Probe(leaf)
+        sweep([(probe, 0, np.ones(1))], Task(False, False).plain, add_arrays)
+        if id(leaf._grad.array) == probe.made:
+            return _unshared
+    return 0
+
+
+_unshared = _calibrate()
