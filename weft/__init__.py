@@ -26,6 +26,7 @@ globals().update({name: value for name, value in _PUBLIC.items() if "." not in n
 from weft import linalg as linalg  # noqa: E402
 from weft import nn as nn  # noqa: E402
 from weft import overrides as overrides  # noqa: E402
+from weft import random as random  # noqa: E402
 from weft import special as special  # noqa: E402
 from weft import autograd as autograd  # noqa: E402
 from weft.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled  # noqa: E402

@@ -232,7 +232,7 @@ class finfo:
         self.bits = real.itemsize * 8
         self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
         self.tiny = self.smallest_normal = float(info.tiny)
-        self.resolution = float(info.resolution)
+        self.resolution = 10.0 ** -int(info.precision)
 
     def __repr__(self) -> str:
         return (
@@ -255,7 +255,7 @@ class iinfo:
             raise TypeError(
                 f"weft.iinfo() requires an integer input type. Use weft.finfo to handle '{type!r}'"
                 if isinstance(type, dtype) and type is not bool_
-                else f"weft.bool is not supported by weft.iinfo: {type!r}"
+                else "weft.bool is not supported by weft.iinfo"
             )
         info = np.iinfo(type.numpy)
         self.dtype, self.bits, self.max, self.min = type.name, info.bits, int(info.max), int(info.min)

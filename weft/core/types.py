@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
+from operator import index
 from typing import Any, SupportsIndex, overload
 
 from weft.core.device import cpu, device
@@ -14,6 +15,17 @@ class Size(tuple[int, ...]):
     """A shape: a tuple that prints as PyTorch's and counts its elements."""
 
     __slots__ = ()
+
+    def __new__(cls, sizes: Iterable[Any] = ()) -> Size:
+        items = tuple(sizes)
+        for position, item in enumerate(items):
+            if type(item) is not int:
+                if not hasattr(item, "__index__"):
+                    raise TypeError(
+                        f"weft.Size() takes an iterable of 'int' (item {position} is '{type(item).__name__}')"
+                    )
+                items = tuple(map(index, items))
+        return tuple.__new__(cls, items)
 
     def numel(self) -> int:
         return prod(self)
@@ -31,7 +43,7 @@ class Size(tuple[int, ...]):
 
     def __add__(self, other: Iterable[int]) -> Size:  # type: ignore[override]
         if not isinstance(other, tuple):
-            return NotImplemented
+            raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to weft.Size")
         return Size(tuple.__add__(self, other))
 
     def __radd__(self, other: tuple[int, ...]) -> Size:

@@ -69,11 +69,11 @@ def checked_size(size: Any, name: str) -> tuple[int, ...]:
         if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
             if len(size) == 1:
                 raise TypeError(
-                    f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(value).__name__}"
+                    f"{name}(): argument 'size' (position 1) must be tuple of ints, not {kind_name(value)}"
                 )
             raise TypeError(
                 f"{name}(): argument 'size' failed to unpack the object at pos {position + 1} with error \"type must be tuple "
-                f'of ints,but got {type(value).__name__}"'
+                f'of ints,but got {kind_name(value)}"'
             )
         sizes.append(operator.index(value))
     if any(n < 0 for n in sizes):
@@ -82,6 +82,11 @@ def checked_size(size: Any, name: str) -> tuple[int, ...]:
             raise RuntimeError(f"{name}: Dimension size must be non-negative.")
         raise RuntimeError(f"Trying to create tensor with negative dimension {wrong}: {sizes}")
     return tuple(sizes)
+
+
+def kind_name(value: Any) -> str:
+    """What messages call a value's class."""
+    return "Tensor" if isinstance(value, TensorType) else type(value).__name__
 
 
 def check_layout(value: Any) -> None:
@@ -115,7 +120,7 @@ def fits(value: Any, kind: dtype) -> Any:
 def check_number(value: Any, name: str, parameter: str, position: int) -> None:
     if not isinstance(value, (int, float, complex, np.number, np.bool_)):
         raise TypeError(
-            f"{name}(): argument '{parameter}' (position {position}) must be Number, not {type(value).__name__}"
+            f"{name}(): argument '{parameter}' (position {position}) must be Number, not {kind_name(value)}"
         )
 
 
@@ -383,6 +388,11 @@ def _steps_rule(name: str) -> Callable[..., TensorType]:
             raise TypeError(f"{name}(): argument 'steps' must be int, not {type(steps).__name__}")
         if steps < 0:
             raise RuntimeError("number of steps must be non-negative")
+        for label, value in (("start", start), ("end", end)):
+            if isinstance(value, TensorType):
+                raise RuntimeError(
+                    f"{name} only supports 0-dimensional start and end tensors, but got {label} with {value.ndim} dimension(s)."
+                )
         kind = _steps_dtype(name, (start, end, *rest[:-5]), dtype)
         return TensorType((int(steps),), kind, creation_device(device))
 

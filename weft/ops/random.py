@@ -1,1 +1,571 @@
-"""Random draws from a generator."""
+"""Random ops: PyTorch's samplers, as composites that take numbers from a generator's stream.
+
+Takes sizes or tensors, parameters of a distribution and a generator; gives draws. One idea: a sampler first takes
+(key, offset) from its generator and then calls a pure op, `philox_*`, whose result is a function of its arguments alone.
+So whoever replays or compiles a program passes the offsets in, and gets the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core import generator as generators
+from weft.core.arrays import Array, namespace
+from weft.core.device import creation_device
+from weft.core.dtypes import BY_NUMPY, dtype
+from weft.core.types import TensorType, preserve_format
+from weft.ops import philox
+from weft.ops.create import C_NAMES, LIKE, OPTIONS, check_layout, checked_size, chosen, fits
+from weft.ops.families import composite, random
+from weft.ops.record import Op, broadcast_shapes, ops, type_of
+from weft.ops.samples import Maker, Sample
+
+DIGITS: Final = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
+_BOUND_NAMES: Final = {
+    dtypes.uint8: "unsigned char", dtypes.int8: "signed char", dtypes.int16: "short", dtypes.int32: "int", dtypes.int64: "long",
+    dtypes.bool_: "bool",
+}  # fmt: skip
+PARAMETERS: Final = {
+    "uniform": "low: float, high: float", "normal": "mean: Number, std: float", "exponential": "rate: float",
+    "cauchy": "median: float, sigma: float", "log_normal": "mean: float, std: float", "geometric": "p: float",
+    "integers": "low: int, high: int", "full_range": "", "bernoulli": "p: float",
+}  # fmt: skip
+NODES: Final = {
+    "uniform": "UniformBackward0", "normal": "NormalBackward0", "exponential": "ExponentialBackward0", "cauchy": "CauchyBackward0",
+    "log_normal": "LogNormalBackward0", "geometric": "GeometricBackward0", "integers": "RandomBackward0",
+    "full_range": "RandomBackward2", "bernoulli": "BernoulliBackward2",
+}  # fmt: skip
+"""What the in-place samplers' gradient nodes are called; their gradients are zero."""
+
+
+# -- pure draws ---------------------------------------------------------------------------------------------------------
+def _sized(draw: str) -> Op:
+    """`philox_<draw>`: draws in a shape."""
+
+    def kernel(size: Any, key: int, offset: int, *rest: Any) -> Array:
+        *parameters, kind, _device, _grad = rest
+        return getattr(philox, draw)(key, offset, tuple(size), kind.numpy, *parameters)
+
+    def rule(size: Any, _key: int, _offset: int, *rest: Any) -> TensorType:
+        return TensorType(size, rest[-3], creation_device(rest[-2]))
+
+    words = [p for p in ("size: Shape, key: int, offset: int", PARAMETERS[draw]) if p]
+    signature = ", ".join([*words, "dtype: DType, device: Device = None, requires_grad: bool = False"])
+    return random(f"philox_{draw}", kernel, rule, signature, method=False, function=False)
+
+
+def _over(draw: str) -> Op:
+    """`philox_<draw>_like`: draws in the place of a tensor's elements, to which no gradient flows."""
+
+    def kernel(x: Array, key: int, offset: int, *parameters: Any) -> Array:
+        return getattr(philox, draw)(key, offset, x.shape, x.dtype, *parameters)
+
+    words = [p for p in ("input: Tensor, key: int, offset: int", PARAMETERS[draw]) if p]
+    return random(
+        f"philox_{draw}_like", kernel, lambda x, *_rest: x, ", ".join(words), vjp=lambda g: ops.zeros_like(g),
+        node=NODES[draw], method=False, function=False,
+        samples=lambda make: iter([Sample(make(2, 3), 7, 5, *_example(draw), grad=False)]),
+    )  # fmt: skip
+
+
+def _example(draw: str) -> tuple[Any, ...]:
+    return {"full_range": (), "exponential": (2.0,), "geometric": (0.5,), "bernoulli": (0.5,), "integers": (0, 5)}.get(
+        draw, (0.5, 1.5)
+    )
+
+
+for _draw in PARAMETERS:
+    _sized(_draw)
+    _over(_draw)
+
+philox_permutation = random(
+    "philox_permutation",
+    lambda n, key, offset, dtype, device, _grad: philox.permutation(key, offset, n, dtype.numpy),
+    lambda n, key, offset, dtype, device, _grad: TensorType((n,), dtype, creation_device(device)),
+    "n: int, key: int, offset: int, dtype: DType, device: Device = None, requires_grad: bool = False",
+    method=False, function=False,
+)  # fmt: skip
+
+
+def _bernoulli_by(p: Array, key: int, offset: int, kind: dtype, size: Any) -> Array:
+    xp = namespace(p)
+    if not bool(((p >= 0) & (p <= 1)).all()):
+        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+    return philox.bernoulli(key, offset, tuple(size), kind.numpy, xp.broadcast_to(p, tuple(size)))
+
+
+philox_bernoulli_by = random(
+    "philox_bernoulli_by", _bernoulli_by, lambda p, key, offset, kind, size: TensorType(size, kind, p.device),
+    "p: Tensor, key: int, offset: int, dtype: DType, size: Any", vjp=lambda g, _out, _p: ops.new_zeros(g, _p.shape),
+    node="BernoulliBackward0", method=False, function=False,
+    samples=lambda make: iter([Sample(make(2, 3, low=0, high=1), 7, 5, dtypes.float64, (2, 3), grad=False)]),
+)  # fmt: skip
+
+
+def _normal_by(mean: Any, std: Any, key: int, offset: int) -> Array:
+    tensor = mean if isinstance(mean, np.ndarray) else std
+    xp = namespace(tensor)
+    if isinstance(std, np.ndarray) and std.size and not bool((std >= 0).all()):
+        raise RuntimeError("normal expects all elements of std >= 0.0")
+    shape = broadcast_shapes(*[v.shape for v in (mean, std) if isinstance(v, np.ndarray)])
+    draws = philox.normal(key, offset, shape, tensor.dtype)
+    work = np.dtype(np.float32) if BY_NUMPY[tensor.dtype] in dtypes.HALVES else tensor.dtype
+    result = xp.multiply(draws, std, dtype=work, casting="unsafe")
+    result = xp.add(result, mean, dtype=work, casting="unsafe")
+    return xp.asarray(result).astype(tensor.dtype, copy=False)
+
+
+def _normal_rule(mean: Any, std: Any, _key: int, _offset: int) -> TensorType:
+    types = [v for v in (mean, std) if isinstance(v, TensorType)]
+    return TensorType(broadcast_shapes(*[t.shape for t in types]), types[0].dtype, types[0].device)
+
+
+philox_normal_by = random(
+    "philox_normal_by", _normal_by, _normal_rule, "mean: Operand, std: Operand, key: int, offset: int",
+    vjp=(lambda g, _out, _mean: ops.new_zeros(g, _mean.shape), lambda g, _out, _mean, _std: ops.new_zeros(g, _std.shape)),
+    node="NormalBackward3", method=False, function=False,
+    samples=lambda make: iter(
+        [Sample(make(2, 1), make(3, low=0.5), 7, 5, grad=False), Sample(make(2), 2.0, 7, 5, grad=False)]
+    ),
+)  # fmt: skip
+
+
+def _multinomial(x: Array, key: int, offset: int, num_samples: int, replacement: bool) -> Array:
+    philox.check_multinomial(x, num_samples, replacement)
+    return philox.multinomial(key, offset, x, num_samples, replacement)
+
+
+def _multinomial_rule(x: TensorType, _key: int, _offset: int, num_samples: int, replacement: bool) -> TensorType:
+    return TensorType((*x.shape[:-1], num_samples), dtypes.int64, x.device)
+
+
+philox_multinomial = random(
+    "philox_multinomial", _multinomial, _multinomial_rule,
+    "input: Tensor, key: int, offset: int, num_samples: int, replacement: bool", method=False, function=False,
+    samples=lambda make: iter([Sample(make(3, 4, low=0.1), 7, 5, 2, False), Sample(make(4, low=0.1), 7, 5, 6, True)]),
+)  # fmt: skip
+
+
+# -- taking from a stream -----------------------------------------------------------------------------------------------
+def take(draw: str, count: int, kind: dtype, generator: Any, name: str) -> tuple[int, int]:
+    """(key, offset) for one draw of so many elements; the generator moves on."""
+    if generator is None:
+        generator = generators.default_generator
+    elif not isinstance(generator, generators.Generator):
+        raise TypeError(f"{name}(): argument 'generator' must be weft.Generator, not {type(generator).__name__}")
+    return generator.advance(philox.blocks(draw, count, kind.numpy))
+
+
+def _created(
+    name: str, draw: str, size: Any, parameters: tuple[Any, ...], kind: dtype, generator: Any, device: Any, requires_grad: bool
+) -> Any:
+    """A new tensor of draws."""
+    shape = checked_size(size, name)
+    key, offset = take(draw, math.prod(shape), kind, generator, name)
+    op = getattr(ops, f"philox_{draw}")
+    return op.face(shape, key, offset, *parameters, kind, device, requires_grad)
+
+
+def _like(
+    name: str, draw: str, x: Any, parameters: tuple[Any, ...], generator: Any, options: tuple[Any, ...], check: Any = None
+) -> Any:
+    """Draws in the shape of a tensor, an array or a type."""
+    dtype_, layout, device, _pin, requires_grad, form = options
+    check_layout(layout)
+    like = type_of(x)
+    kind = chosen(dtype_, like.dtype, name)
+    if check is not None:
+        check(kind)
+    where = like.device if device is None else creation_device(device)
+    key, offset = take(draw, like.numel(), kind, generator, name)
+    bound = (like.shape, key, offset, *parameters, kind, where, requires_grad)
+    op = getattr(ops, f"philox_{draw}")
+    if isinstance(x, TensorType):
+        return op.on_types(bound)
+    if isinstance(x, np.ndarray):
+        return op.on_arrays(bound)
+    made = op.face(*bound)
+    if form is None or form is preserve_format or where.type == "meta":
+        return made
+    return ops.clone(made, memory_format=form)
+
+
+def _written(name: str, draw: str, x: Any, parameters: tuple[Any, ...], generator: Any) -> Any:
+    """Draws for all elements of a tensor: what an in-place sampler stores."""
+    like = type_of(x)
+    key, offset = take(draw, like.numel(), like.dtype, generator, name)
+    return getattr(ops, f"philox_{draw}_like")(x, key, offset, *parameters)
+
+
+# -- checks -------------------------------------------------------------------------------------------------------------
+def _number(value: float) -> str:
+    return f"{value:g}"
+
+
+def _refuse(kernel: str, kind: dtype) -> None:
+    raise NotImplementedError(f"\"{kernel}\" not implemented for '{kind.scalar_name}'")
+
+
+def check_uniform(kind: dtype, low: float = 0.0, high: float = 1.0) -> None:
+    """Raises unless [low, high) can be drawn from in this dtype."""
+    if kind.is_complex:
+        kind = kind.to_real()
+    if not kind.is_floating_point:
+        _refuse("check_uniform_bounds", kind)
+    most = dtypes.finfo(kind).max
+    for label, value in (("from", low), ("to", high)):
+        if not -most <= value <= most:
+            raise RuntimeError(f"{label} is out of bounds for {C_NAMES[kind]}")
+    if low > high:
+        raise RuntimeError(
+            f"uniform_ expects to return a [from, to) range, but found from={_number(low)} > to={_number(high)}"
+        )
+    if high - low > most:
+        raise RuntimeError(
+            f"uniform_ expects to-from <= std::numeric_limits<{kind.scalar_name}>::max(), but found to={_number(high)} and "
+            f"from={_number(low)} which result in to-from to exceed the limit"
+        )
+
+
+def check_normal(kind: dtype, std: float = 1.0) -> None:
+    if not std >= 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {_number(std)}")
+    if kind.category < dtypes.FLOAT:
+        _refuse("normal_kernel_cpu", kind)
+
+
+def check_integers(kind: dtype, low: int, high: int) -> None:
+    """Raises unless integers of [low, high) can be drawn in this dtype."""
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    if kind.is_complex:
+        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
+    bounds = (("from", low), ("to - 1", high - 1))
+    if kind.is_floating_point:
+        most = dtypes.finfo(kind).max
+        for label, value in bounds:
+            if not -most <= value <= most:
+                raise RuntimeError(f"{label} is out of bounds for {C_NAMES[kind]}")
+            if abs(value) > 2 ** DIGITS[kind]:
+                warnings.warn(
+                    f"{label} is out of bounds [-(2^{DIGITS[kind]}), 2^{DIGITS[kind]}]. Due to precision limitations "
+                    f"{C_NAMES[kind]} can support discrete uniform distribution only within this range.",
+                    UserWarning,
+                    stacklevel=6,
+                )
+        return
+    least, most = (0, 1) if kind is dtypes.bool_ else (np.iinfo(kind.numpy).min, np.iinfo(kind.numpy).max)
+    for label, value in bounds:
+        if not least <= value <= most:
+            raise RuntimeError(f"{label} is out of bounds for {_BOUND_NAMES[kind]}")
+
+
+def _whole(value: Any, name: str, label: str) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - '{label}' must be int, not {type(value).__name__}"
+        )
+    return int(value)
+
+
+# -- new tensors --------------------------------------------------------------------------------------------------------
+DRAWN: Final = f"generator: Generator = None, {OPTIONS}"
+
+
+@composite(f"*size: Shape, {DRAWN}", method=False, out=True)
+def rand(
+    size: Any, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
+) -> Any:
+    """Uniform numbers in [0, 1)."""
+    check_layout(layout)
+    kind = chosen(dtype, None, "rand")
+    check_uniform(kind)
+    return _created("rand", "uniform", size, (0.0, 1.0), kind, generator, device, requires_grad)
+
+
+@composite(f"*size: Shape, {DRAWN}", method=False, out=True)
+def randn(
+    size: Any, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
+) -> Any:
+    """Normal numbers of mean 0 and variance 1."""
+    check_layout(layout)
+    kind = chosen(dtype, None, "randn")
+    check_normal(kind)
+    return _created("randn", "normal", size, (0.0, 1.0), kind, generator, device, requires_grad)
+
+
+@composite(f"low: int = None, high: int = None, size: Shape = None, *, {DRAWN}", method=False, out=True)
+def randint(
+    low: Any, high: Any, size: Any, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
+) -> Any:
+    """Whole numbers of [low, high), each as likely as the others; low is 0 where only high is given."""
+    check_layout(layout)
+    if isinstance(high, (tuple, list)) and size is None:
+        low, high, size = None, low, high
+    elif size is None and low is not None and high is not None:
+        raise TypeError(f"randint(): argument 'size' (position 2) must be tuple of ints, not {type(high).__name__}")
+    if high is None or size is None:
+        raise TypeError("randint() received an invalid combination of arguments: it needs high and size")
+    low, high = _whole(0 if low is None else low, "randint", "low"), _whole(high, "randint", "high")
+    kind = chosen(dtype, dtypes.int64, "randint")
+    checked_size(size, "randint")
+    check_integers(kind, low, high)
+    return _created("randint", "integers", size, (low, high), kind, generator, device, requires_grad)
+
+
+@composite(f"n: int, *, {DRAWN}", method=False, out=True)
+def randperm(
+    n: int, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
+) -> Any:
+    """The numbers 0 to n - 1 in random order."""
+    check_layout(layout)
+    kind = chosen(dtype, dtypes.int64, "randperm")
+    if isinstance(n, bool) or not hasattr(n, "__index__"):
+        raise TypeError(f"randperm(): argument 'n' (position 1) must be int, not {type(n).__name__}")
+    if n < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    if kind.category in (dtypes.BOOL, dtypes.COMPLEX):
+        _refuse("randperm", kind)
+    fits(n, kind)
+    if kind in DIGITS and n > 2 ** DIGITS[kind] + 1:
+        raise RuntimeError(f"n cannot be greater than 2^{DIGITS[kind]}+1 for {kind.scalar_name} type.")
+    key, offset = take("permutation", n, kind, generator, "randperm")
+    return ops.philox_permutation.face(int(n), key, offset, kind, device, requires_grad)
+
+
+def _like_samples(*rest: Any) -> Callable[[Maker], Iterator[Sample]]:
+    def samples(make: Maker) -> Iterator[Sample]:
+        yield Sample(make(2, 3), *rest, grad=False)
+        yield Sample(make(0, 3), *rest, dtype=dtypes.float32, grad=False)
+        yield Sample(make(), *rest, grad=False)
+
+    return samples
+
+
+LIKE_DRAWN: Final = f"generator: Generator = None, {LIKE}"
+
+
+@composite(f"input: Tensor, *, {LIKE_DRAWN}", method=False, samples=_like_samples())
+def rand_like(x: Any, generator: Any, *options: Any) -> Any:
+    """Uniform numbers in [0, 1) in the shape of another tensor."""
+    return _like("rand_like", "uniform", x, (0.0, 1.0), generator, options, check_uniform)
+
+
+@composite(f"input: Tensor, *, {LIKE_DRAWN}", method=False, samples=_like_samples())
+def randn_like(x: Any, generator: Any, *options: Any) -> Any:
+    """Normal numbers in the shape of another tensor."""
+    return _like("randn_like", "normal", x, (0.0, 1.0), generator, options, check_normal)
+
+
+@composite(f"input: Tensor, low: int = None, high: int = None, *, {LIKE_DRAWN}", method=False, samples=_like_samples(5))
+def randint_like(x: Any, low: Any, high: Any, generator: Any, *options: Any) -> Any:
+    """Whole numbers of [low, high) in the shape of another tensor."""
+    if high is None:
+        low, high = 0, low
+    first, last = _whole(0 if low is None else low, "randint_like", "low"), _whole(high, "randint_like", "high")
+    check = lambda kind: check_integers(kind, first, last)  # noqa: E731
+    return _like("randint_like", "integers", x, (first, last), generator, options, check)
+
+
+# -- from tensors of parameters -----------------------------------------------------------------------------------------
+def _bernoulli_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3, low=0, high=1), grad=False)
+    yield Sample(make(2, 3, low=0, high=1), 0.25, grad=False)
+    yield Sample(make(0, 3, low=0, high=1), grad=False)
+
+
+@composite("input: Tensor, p: float = None, *, generator: Generator = None", out=True, samples=_bernoulli_samples)
+def bernoulli(x: Any, p: Any, generator: Any) -> Any:
+    """Ones with the probabilities that the tensor holds (or with p, in its shape), else zeros."""
+    like = type_of(x)
+    if p is not None:
+        _check_probability(p)
+        return _written("bernoulli", "bernoulli", x, (float(p),), generator)
+    if not like.dtype.is_floating_point:
+        _refuse("bernoulli_tensor_cpu_p_", like.dtype)
+    key, offset = take("bernoulli", like.numel(), like.dtype, generator, "bernoulli")
+    return ops.philox_bernoulli_by(x, key, offset, like.dtype, like.shape)
+
+
+def _check_probability(p: float) -> None:
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={_number(p)}")
+
+
+def _multinomial_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(3, 4, low=0.1), 2)
+    yield Sample(make(4, low=0.1), 6, True)
+
+
+@composite(
+    "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator = None", out=True,
+    samples=_multinomial_samples,
+)  # fmt: skip
+def multinomial(x: Any, num_samples: int, replacement: bool, generator: Any) -> Any:
+    """Indices along the last dimension, drawn with the probabilities that the tensor's elements are proportional to."""
+    like = type_of(x)
+    if like.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if not like.dtype.is_floating_point:
+        raise RuntimeError(
+            f"multinomial only supports floating-point dtypes for input, got: {like.dtype.scalar_name}"
+        )
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > like.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    count = philox.multinomial_count(like.shape, num_samples, replacement)
+    key, offset = take("multinomial", count, like.dtype, generator, "multinomial")
+    return ops.philox_multinomial(x, key, offset, int(num_samples), bool(replacement))
+
+
+def _normal_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), make(3, low=0.5), grad=False)
+    yield Sample(make(2, 3), 2.0, grad=False)
+    yield Sample(0.5, make(2, 3, low=0.5), grad=False)
+
+
+@composite(
+    f"mean: Operand, std: Operand = 1.0, size: Shape = None, *, {DRAWN}", method=False, out=True, samples=_normal_samples
+)
+def normal(
+    mean: Any, std: Any, size: Any, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
+) -> Any:
+    """Normal numbers of these means and standard deviations."""
+    numbers = [not hasattr(value, "shape") for value in (mean, std)]
+    if all(numbers):
+        if size is None:
+            raise TypeError("normal() received an invalid combination of arguments - numbers need a size")
+        check_layout(layout)
+        kind = chosen(dtype, None, "normal")
+        check_normal(kind, std)
+        return _created("normal", "normal", size, (mean, std), kind, generator, device, requires_grad)
+    like = type_of(std if numbers[0] else mean)
+    if not numbers[1] and type_of(std).dtype.is_complex:
+        raise RuntimeError("normal expects standard deviation to be non-complex")
+    check_normal(like.dtype, std if numbers[1] else 0.0)
+    shape = broadcast_shapes(*[type_of(v).shape for v, number in zip((mean, std), numbers, strict=True) if not number])
+    key, offset = take("normal", math.prod(shape), like.dtype, generator, "normal")
+    return ops.philox_normal_by(mean, std, key, offset)
+
+
+# -- in place -----------------------------------------------------------------------------------------------------------
+IN_PLACE: Final[dict[str, Any]] = {"method": False, "function": False, "inplace": True}
+
+
+@composite("input: Tensor, from_: float = 0, to: float = 1, *, generator: Generator = None", **IN_PLACE)
+def uniform(x: Any, from_: float, to: float, generator: Any) -> Any:
+    """Uniform numbers in [from, to)."""
+    check_uniform(type_of(x).dtype, from_, to)
+    return _written("uniform_", "uniform", x, (float(from_), float(to)), generator)
+
+
+@composite(
+    "input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator = None", aliases=("normal",), **IN_PLACE
+)
+def _normal(x: Any, mean: float, std: float, generator: Any) -> Any:
+    """Normal numbers."""
+    check_normal(type_of(x).dtype, std)
+    return _written("normal_", "normal", x, (mean, float(std)), generator)
+
+
+@composite("input: Tensor, p: Operand = 0.5, *, generator: Generator = None", aliases=("bernoulli",), **IN_PLACE)
+def _bernoulli(x: Any, p: Any, generator: Any) -> Any:
+    """Ones with probability p (a number, or a tensor that broadcasts), else zeros."""
+    like = type_of(x)
+    if not hasattr(p, "shape"):
+        _check_probability(p)
+        return _written("bernoulli_", "bernoulli", x, (float(p),), generator)
+    given = type_of(p)
+    if not given.dtype.is_floating_point:
+        _refuse("bernoulli_tensor_cpu_p_", given.dtype)
+    _check_expands(given.shape, like.shape)
+    key, offset = take("bernoulli", like.numel(), like.dtype, generator, "bernoulli_")
+    return ops.philox_bernoulli_by(p, key, offset, like.dtype, like.shape)
+
+
+def _check_expands(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
+    """Raises what `expand` would, were the shape to become the target."""
+    if len(shape) > len(target):
+        raise RuntimeError(
+            f"expand(FloatTensor{{{list(shape)}}}, size={list(target)}): the number of sizes provided ({len(target)}) must be "
+            f"greater or equal to the number of dimensions in the tensor ({len(shape)})"
+        )
+    for back in range(1, len(shape) + 1):
+        if shape[-back] not in (1, target[-back]):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({target[-back]}) must match the existing size ({shape[-back]}) at "
+                f"non-singleton dimension {len(target) - back}.  Target sizes: {list(target)}.  Tensor sizes: {list(shape)}"
+            )
+
+
+@composite("input: Tensor, lambd: float = 1, *, generator: Generator = None", **IN_PLACE)
+def exponential(x: Any, lambd: float, generator: Any) -> Any:
+    """Exponentially distributed numbers of this rate."""
+    kind = type_of(x).dtype
+    if not kind.is_floating_point:
+        raise RuntimeError(
+            "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you "
+            f"specified {kind.scalar_name}"
+        )
+    if not lambd > 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={_number(lambd)}")
+    return _written("exponential_", "exponential", x, (float(lambd),), generator)
+
+
+@composite("input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator = None", **IN_PLACE)
+def cauchy(x: Any, median: float, sigma: float, generator: Any) -> Any:
+    """Numbers of a Cauchy distribution."""
+    kind = type_of(x).dtype
+    if not sigma > 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={_number(sigma)}")
+    if not kind.is_floating_point:
+        raise RuntimeError(
+            "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified "
+            f"{C_NAMES[kind].replace('int64_t', 'long int')}"
+        )
+    return _written("cauchy_", "cauchy", x, (float(median), float(sigma)), generator)
+
+
+@composite("input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator = None", **IN_PLACE)
+def log_normal(x: Any, mean: float, std: float, generator: Any) -> Any:
+    """Exponentials of normal numbers."""
+    kind = type_of(x).dtype
+    if not std > 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={_number(std)}")
+    if not kind.is_floating_point:
+        _refuse("log_normal_cpu", kind)
+    return _written("log_normal_", "log_normal", x, (float(mean), float(std)), generator)
+
+
+@composite("input: Tensor, p: float, *, generator: Generator = None", **IN_PLACE)
+def geometric(x: Any, p: float, generator: Any) -> Any:
+    """How many trials until the first success, each with probability p."""
+    kind = type_of(x).dtype
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={_number(p)}")
+    if kind.category in (dtypes.BOOL, dtypes.COMPLEX):
+        _refuse("geometric_cpu", kind)
+    return _written("geometric_", "geometric", x, (float(p),), generator)
+
+
+@composite(
+    "input: Tensor, from_: int = None, to: int = None, *, generator: Generator = None", name="random", **IN_PLACE
+)
+def random_(x: Any, from_: Any, to: Any, generator: Any) -> Any:
+    """Whole numbers of [from, to), or of all that the dtype can count to."""
+    kind = type_of(x).dtype
+    if from_ is None and to is None:
+        if kind.is_complex:
+            _refuse("random_kernel_cpu", kind)
+        return _written("random_", "full_range", x, (), generator)
+    low, high = (0, from_) if to is None else (0 if from_ is None else from_, to)
+    low, high = _whole(low, "random_", "from"), _whole(high, "random_", "to")
+    check_integers(kind, low, high)
+    return _written("random_", "integers", x, (low, high), generator)

@@ -279,6 +279,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             self.array.fill(fits(value, self.dtype))
             self.bump()
             return self
+    else:
+        warn_complex(value.dtype, self.dtype, 3)
     return dispatch_inplace(REGISTRY["fill"], (self, value), fill_)
 
 

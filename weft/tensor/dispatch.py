@@ -335,7 +335,7 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
             )
         if callable(op.out):  # raises where this op wants more than a castable dtype
             op.out(op, target, value, tensors)
-        store(target, value.array)
+        store(target, value.array, silent=op.signature.gradient_slot is not None)
     return out if isinstance(out, Tensor) else named(op, tuple(out))
 
 
@@ -350,23 +350,23 @@ def _adopt_options(op: Op, bound: tuple[Any, ...], target: Tensor) -> tuple[Any,
     return tuple(options.get(name, value) for name, value in given.items())
 
 
-def store(target: Tensor, array: Any) -> None:
-    """Copies a result into an `out=` tensor, resizing it if its shape is another's."""
+def store(target: Tensor, array: Any, silent: bool = False) -> None:
+    """Copies a result into an `out=` tensor, resizing it if its shape is another's (`silent`: as creation ops do)."""
     source, wanted = BY_NUMPY[array.dtype], BY_NUMPY[target.array.dtype]
     if source.category > wanted.category:
         raise RuntimeError(
             f"result type {source.scalar_name} can't be cast to the desired output type {wanted.scalar_name}"
         )
     if target.array.shape != array.shape:
-        resize_out(target, array.shape)
+        resize_out(target, array.shape, silent)
     if type(target.array) is not MetaArray:
         quiet(np.copyto, target.array, array, casting="unsafe")
     target.bump()
 
 
-def resize_out(target: Tensor, shape: tuple[int, ...]) -> None:
+def resize_out(target: Tensor, shape: tuple[int, ...], silent: bool = False) -> None:
     """Gives an `out=` tensor the result's shape; only an empty one may be resized without a word."""
-    if target.array.size:
+    if target.array.size and not silent:
         warnings.warn(
             f"An output with one or more elements was resized since it had shape {list(target.array.shape)}, which does not "
             f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future release outputs will "

@@ -193,3 +193,9 @@ def resolve_neg(input: Tensor) -> Tensor:
 
 for _name in ("resolve_conj", "resolve_neg"):
     setattr(Tensor, _name, PUBLIC[_name])
+
+
+@method
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """The tensor itself: every tensor is dense."""
+    return self if dtype is None else self.to(dtype)  # type: ignore[attr-defined, no-any-return]

@@ -124,7 +124,7 @@ def assign(target: Tensor, value: Tensor) -> Tensor:
 
 def write(target: Tensor, result: Any) -> None:
     """Stores a result into the tensor's memory and bumps its version."""
-    if result is not target.array:
+    if result is not target.array and type(target.array) is not MetaArray:
         quiet(np.copyto, target.array, result, casting="unsafe")
     target.bump()
 

@@ -13,7 +13,7 @@ from weft.core.dtypes import dtype
 from weft.core.types import Size
 from weft.ops.create import dtype_argument
 from weft.ops.record import ops
-from weft.tensor.base import PUBLIC, Tensor, method
+from weft.tensor.base import PUBLIC, Tensor, method, public
 from weft.tensor.conversion import converted
 from weft.tensor.creation import build
 from weft.tensor.views import attach_alias
@@ -57,6 +57,13 @@ def construct(kind: dtype, args: tuple[Any, ...], where: Any) -> Tensor:
 
 for _kind in dtypes.ALL:
     PUBLIC[f"{_kind.scalar_name}Tensor"] = LegacyType(_kind)
+
+
+@public
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **_options: Any) -> Tensor:
+    """A zero-dim tensor of one number, of the default dtype unless another is named."""
+    kind = dtypes.get_default_dtype() if dtype is None else dtype
+    return ops.full((), s, dtype=kind, device=device, requires_grad=requires_grad)  # type: ignore[no-any-return]
 
 
 @method

@@ -60,6 +60,3 @@ def set_rng_state(new_state: Tensor) -> None:
     core.set_rng_state(state_array(new_state))
 
 
-PUBLIC["random.fork_rng"] = core.fork_rng
-PUBLIC["random.get_rng_state"] = get_rng_state
-PUBLIC["random.set_rng_state"] = set_rng_state

@@ -70,6 +70,11 @@ def _prologue(op: Op) -> list[str]:
     for parameter in op.signature.parameters:
         if parameter.variadic:
             name = parameter.name
+            if parameter.annotation == "Shape":  # zeros(()) is not zeros()
+                lines += [
+                    f"    if not {name}_ and {name} is None:",
+                    f"        raise TypeError('{op.name}() missing 1 required positional arguments: \"{name}\"')",
+                ]
             lines.append(f"    {name} = flatten_variadic({name}_) if {name} is None else tuple({name})")
     return lines
 

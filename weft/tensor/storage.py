@@ -150,8 +150,8 @@ class UntypedStorage:
         return hash((self.data_ptr(), self.nbytes()))
 
     def __repr__(self) -> str:
-        rows = "" if self.bytes is None else "".join(f"\n {value}" for value in self.bytes)
-        return f"{rows}\n[weft.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+        rows = "" if self.bytes is None else "".join(f" {value}\n" for value in self.bytes)
+        return f"{rows}[weft.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
     def __reduce__(self) -> Any:
         return storage_of_bytes, (self.bytes.tobytes(),)
@@ -224,9 +224,9 @@ class TypedStorage:
         return hash(self._untyped)
 
     def __repr__(self) -> str:
-        rows = "".join(f"\n {value}" for value in self.tolist())
+        rows = "".join(f" {value}\n" for value in self.tolist())
         where = f"(dtype={self.dtype}, device={self.device})"
-        return f"{rows}\n[weft.storage.TypedStorage{where} of size {self.size()}]"
+        return f"{rows}[weft.storage.TypedStorage{where} of size {self.size()}]"
 
 
 PUBLIC.update(UntypedStorage=UntypedStorage, TypedStorage=TypedStorage)
