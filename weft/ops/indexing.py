@@ -14,14 +14,16 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
-from weft.core.dtypes import result_dtype
+from weft.core.dtypes import BY_NUMPY, result_dtype
 from weft.core.types import TensorType
-from weft.ops.families import composite, index as index_family
+from weft.ops.create import fits
+from weft.ops.families import composite
+from weft.ops.families import index as index_family
 from weft.ops.record import Kind, Op, broadcast_shapes, cast_operand, common_device, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.shape import flat
 from weft.ops.slicing import unbind
-from weft.ops.view import FULL, expand, like, reshape, sum_to_size, wrap_dim
+from weft.ops.view import FULL, check_apart, expand, like, reshape, sum_to_size, wrap_dim
 
 ndarray = np.ndarray
 INTEGERS = (dtypes.int32, dtypes.int64)
@@ -29,7 +31,9 @@ UNKNOWN = -1  # a size that only the data can tell
 
 
 # -- bounds -----------------------------------------------------------------------------------------------------------
-def check_bounds(positions: Array, size: int, text: str, error: type[Exception] = RuntimeError, low: int = 0) -> None:
+def check_bounds(
+    positions: Array, size: int, text: str, error: type[Exception] = RuntimeError, low: int = 0
+) -> None:
     """Raises for positions outside [low, size). The text may name {bad} and {size}."""
     if not positions.size:
         return
@@ -43,10 +47,19 @@ def _first_bad(positions: Array, low: int, size: int) -> Any:
     return outside[((outside < low) | (outside >= size)).argmax()]
 
 
+def exact_and_apart(_op: Op, target: Any, value: Any, tensors: Any) -> None:
+    """What `out=` may be for ops that read by data: the result's dtype, and memory that no argument lies in."""
+    if target.dtype is not value.dtype:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {value.dtype.cpp_name}, but got {target.dtype.cpp_name} instead"
+        )
+    check_apart(target, tensors)
+
+
 # -- gather -----------------------------------------------------------------------------------------------------------
 def check_fit(kind: TensorType, positions: TensorType, dim: int, name: str) -> None:
     """The index of gather and scatter: same rank, and no larger than the tensor apart from `dim`."""
-    if positions.dtype not in INTEGERS:
+    if positions.dtype not in INTEGERS and 0 not in positions.shape:
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     if 0 in positions.shape:
         return
@@ -75,7 +88,9 @@ def _gather(x: Array, dim: int, positions: Array, sparse_grad: bool) -> Array:
     source = x.reshape(1) if not x.ndim else x
     places = positions.reshape(1) if not positions.ndim else positions
     dim = wrap_dim(dim, source.ndim)
-    check_bounds(places, source.shape[dim], f"index {{bad}} is out of bounds for dimension {dim} with size {{size}}")
+    check_bounds(
+        places, source.shape[dim], f"index {{bad}} is out of bounds for dimension {dim} with size {{size}}"
+    )
     source = source[tuple(FULL if i == dim else slice(n) for i, n in enumerate(places.shape))]
     return xp.take_along_axis(source, places, dim).reshape(positions.shape)
 
@@ -89,14 +104,14 @@ def _gather_samples(make: Maker) -> Iterator[Sample]:
 
 
 gather = index_family(
-    "gather", _gather, _gather_rule, "input: Tensor, dim: Dim, index: Tensor, *, sparse_grad: bool = False", out=True,
+    "gather", _gather, _gather_rule, "input: Tensor, dim: Dim, index: Tensor, *, sparse_grad: bool = False", out=exact_and_apart,
     vjp=(lambda g, _out, _x, dim, places: ops.scatter_add(ops.new_zeros(g, _x.shape), dim, places, g), None),
     samples=_gather_samples,
 )  # fmt: skip
 
 
 @composite(
-    "input: Tensor, indices: Tensor, dim: Any = None", out=True,
+    "input: Tensor, indices: Tensor, dim: Any = None", out=exact_and_apart,
     samples=lambda make: iter(
         [Sample(make(3, 4), make.ints(3, 1, high=4), 1), Sample(make(3, 4), make.ints(1, 4, high=3), 0), Sample(make(3, 4), make.ints(5, high=12))]
     ),
@@ -105,7 +120,9 @@ def take_along_dim(input: Any, indices: Any, dim: int | None) -> Any:
     """Items along one dimension at broadcast positions, or of the flattened tensor."""
     kind, places = type_of(input), type_of(indices)
     if places.dtype is not dtypes.int64:
-        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {places.dtype.scalar_name}")
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {places.dtype.scalar_name}"
+        )
     if dim is None:
         return gather(flat(input), 0, ops.remainder(flat(indices), max(kind.numel(), 1)))
     if kind.ndim != places.ndim:
@@ -115,7 +132,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None) -> Any:
         )
     place = wrap_dim(dim, kind.ndim)
     if not kind.shape:
-        return gather(input, 0, indices)
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     rest = broadcast_shapes(_without(kind.shape, place), _without(places.shape, place))
     source = expand(input, (*rest[:place], kind.shape[place], *rest[place:]))
     wanted = expand(indices, (*rest[:place], places.shape[place], *rest[place:]))
@@ -135,7 +152,9 @@ def _index_select_rule(x: TensorType, dim: int, positions: TensorType) -> Tensor
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
     if not x.shape:
         if positions.numel() != 1:
-            raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {positions.numel()} value(s)")
+            raise RuntimeError(
+                f"index_select(): Index to scalar can have only 1 value, got {positions.numel()} value(s)"
+            )
         return x
     return like(x, (*x.shape[:place], positions.numel(), *x.shape[place + 1 :]))
 
@@ -153,7 +172,7 @@ def _index_select_vjp(g: Any, _out: Any, _x: TensorType, dim: int, positions: An
 
 
 index_select = index_family(
-    "index_select", _index_select, _index_select_rule, "input: Tensor, dim: Dim, index: Tensor", out=True,
+    "index_select", _index_select, _index_select_rule, "input: Tensor, dim: Dim, index: Tensor", out=exact_and_apart,
     vjp=(_index_select_vjp, None),
     samples=lambda make: iter(
         [Sample(make(3, 4), 0, make.ints(5, high=3)), Sample(make(3, 4), -1, make.ints(2, high=4)), Sample(make(3, 4), 0, make.ints(high=3)),
@@ -172,13 +191,17 @@ def _take_rule(x: TensorType, positions: TensorType) -> TensorType:
 
 def _take(x: Array, positions: Array) -> Array:
     check_bounds(
-        positions, x.size, "out of range: tried to access index {bad} on a tensor of {size} elements.", IndexError, -x.size
+        positions,
+        x.size,
+        "out of range: tried to access index {bad} on a tensor of {size} elements.",
+        IndexError,
+        -x.size,
     )
     return x.reshape(-1)[positions.reshape(-1)].reshape(positions.shape)
 
 
 take = index_family(
-    "take", _take, _take_rule, "input: Tensor, index: Tensor", out=True,
+    "take", _take, _take_rule, "input: Tensor, index: Tensor", out=exact_and_apart,
     vjp=(lambda g, _out, _x, places: ops._take_backward(g, places, _x.shape), None),
     samples=lambda make: iter(
         [Sample(make(3, 4), make.ints(2, 3, high=12, low=-12)), Sample(make(3), make.ints(high=3)), Sample(make(), make.ints(2, high=1))]
@@ -197,7 +220,9 @@ def broadcast_indices(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
         ) from None
 
 
-def indexed_shape(shape: tuple[int, ...], shapes: list[tuple[int, ...]], dims: tuple[int, ...]) -> tuple[int, ...]:
+def indexed_shape(
+    shape: tuple[int, ...], shapes: list[tuple[int, ...]], dims: tuple[int, ...]
+) -> tuple[int, ...]:
     """The shape of x indexed along `dims`: in their place if they are neighbours, else in front."""
     common = broadcast_indices(shapes)
     rest = [n for i, n in enumerate(shape) if i not in dims]
@@ -218,7 +243,11 @@ def check_indices(shape: tuple[int, ...], indices: Any, dims: tuple[int, ...]) -
         if not size and positions.size:
             raise IndexError("index is out of bounds for dimension with size 0")
         check_bounds(
-            positions, size, f"index {{bad}} is out of bounds for dimension {dim} with size {{size}}", IndexError, -size
+            positions,
+            size,
+            f"index {{bad}} is out of bounds for dimension {dim} with size {{size}}",
+            IndexError,
+            -size,
         )
 
 
@@ -309,7 +338,9 @@ _nonzero = index_family(
 def known_data(x: TensorType, name: str) -> TensorType:
     """Ops whose shapes follow from data cannot run on the meta device."""
     if x.device.type == "meta":
-        raise NotImplementedError(f"{name}: attempted to run this operator with Meta tensors, but its result's shape depends on data")
+        raise NotImplementedError(
+            f"{name}: attempted to run this operator with Meta tensors, but its result's shape depends on data"
+        )
     return x
 
 
@@ -317,8 +348,14 @@ def _nonzero_scalar(x: Array) -> Array:
     return namespace(x).zeros((1 if x else 0, 0), np.int64)
 
 
+def _one_result(op: Op, target: Any, value: Any, tensors: Any) -> None:
+    if value.array.ndim == 1:  # a part of the tuple that as_tuple=True gives
+        raise TypeError("nonzero(): argument 'out' must be Tensor, not tuple")
+    exact_and_apart(op, target, value, tensors)
+
+
 @composite(
-    "input: Tensor, *, as_tuple: bool = False", out=True, name="nonzero",
+    "input: Tensor, *, as_tuple: bool = False", out=_one_result, name="nonzero",
     samples=lambda make: iter([Sample(make(2, 3), grad=False), Sample(make(), grad=False), Sample(make(2, 3), as_tuple=True, grad=False)]),
 )  # fmt: skip
 def nonzero(input: Any, as_tuple: bool) -> Any:
@@ -354,7 +391,7 @@ def _masked_select_vjp(g: Any, _out: Any, _x: TensorType, mask: Any) -> Any:
 
 
 masked_select = index_family(
-    "masked_select", _masked_select, _masked_select_rule, "input: Tensor, mask: Tensor", out=True, vjp=(_masked_select_vjp, None),
+    "masked_select", _masked_select, _masked_select_rule, "input: Tensor, mask: Tensor", out=exact_and_apart, vjp=(_masked_select_vjp, None),
     samples=lambda make: iter(
         [Sample(make(2, 3), make.bools(2, 3)), Sample(make(2, 3), make.bools(3)), Sample(make(3), make.bools(2, 1)), Sample(make(), make.bools())]
     ),
@@ -410,49 +447,44 @@ select_where = Op(
 
 
 @composite(
-    "condition: Tensor, input: MaybeOperand = None, other: MaybeOperand = None", out=True, method=False, samples=_where_samples,
+    "condition: Tensor, input: MaybeOperand = None, other: MaybeOperand = None", out=exact_and_apart, method=False, samples=_where_samples,
 )  # fmt: skip
 def where(condition: Any, input: Any, other: Any) -> Any:
     """`input` where the condition holds, `other` elsewhere; of a condition alone, where it holds."""
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
     if input is None or other is None:
-        raise TypeError("where() received an invalid combination of arguments: input and other come together or not at all")
+        raise TypeError(
+            "where() received an invalid combination of arguments: input and other come together or not at all"
+        )
     return select_where(condition, input, other)
 
 
 # -- masked_fill ------------------------------------------------------------------------------------------------------
-def number_fits(value: Any, kind: Any) -> None:
-    """PyTorch refuses complex numbers for real elements, and whole numbers that are out of range."""
-    if isinstance(value, complex) and not kind.is_complex:
-        raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
-
-
 def _masked_fill_rule(x: TensorType, mask: TensorType, value: Any) -> TensorType:
     if mask.dtype is not dtypes.bool_:
-        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
+        raise RuntimeError(
+            f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}"
+        )
     if isinstance(value, TensorType):
         if value.shape:
             raise RuntimeError(
                 f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
             )
     else:
-        number_fits(value, x.dtype)
+        fits(value, x.dtype)
     return like(x, broadcast_shapes(mask.shape, x.shape))
 
 
 def _masked_fill(x: Array, mask: Array, value: Any) -> Array:
-    if isinstance(value, complex) and x.dtype.kind != "c":
-        raise RuntimeError("value cannot be converted")
     return namespace(x).where(mask, _stored(value, x.dtype), x)
 
 
 def _stored(value: Any, kind: Any) -> Array:
     if isinstance(value, ndarray) and value.dtype.kind == "c" and kind.kind != "c":
+        fits(complex(value) if value.imag else float(value.real), BY_NUMPY[kind])
         value = value.real
-    if isinstance(value, float) and kind.kind in "iu":
-        value = int(value)
-    return cast_operand(value, kind)
+    return cast_operand(int(value) if isinstance(value, float) and kind.kind in "iu" else value, kind)
 
 
 masked_fill = Op(

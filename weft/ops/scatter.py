@@ -14,12 +14,15 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.types import TensorType
-from weft.ops.families import composite, index as index_family
+from weft.ops.create import fits
+from weft.ops.families import composite
+from weft.ops.families import index as index_family
 from weft.ops.indexing import (
     INTEGERS,
     check_bounds,
     check_fit,
     check_indices,
+    exact_and_apart,
     expand_masks,
     gather,
     index,
@@ -28,7 +31,6 @@ from weft.ops.indexing import (
     indexed_shape,
     masked_fill,
     masked_select,
-    number_fits,
     select_where,
     take,
 )
@@ -117,7 +119,7 @@ def _check_scatter(x: TensorType, dim: int, places: TensorType, src: Any) -> Ten
             raise RuntimeError(
                 f"Expected index {list(places.shape)} to be no larger than self {list(x.shape)} apart from dimension {dim}"
             )
-    elif not small or any(n > size for n, size in zip(places.shape, src.shape, strict=False)):
+    elif not small or any(n > size for n, size in zip(places.shape or (1,), src.shape or (1,), strict=False)):
         raise RuntimeError(
             f"Expected index {list(places.shape)} to be no larger than self {list(x.shape)} apart from dimension {dim} and to be "
             f"no larger size than src {list(src.shape)}"
@@ -140,14 +142,16 @@ def _cropped(src: Any, places: Array, kind: Any) -> Array:
     return src[tuple(slice(n) for n in places.shape)] if src.shape != places.shape else src
 
 
-def _scatter_rule(x: TensorType, dim: int, places: TensorType, src: Any, value: Any, reduce: str | None) -> TensorType:
+def _scatter_rule(
+    x: TensorType, dim: int, places: TensorType, src: Any, value: Any, reduce: str | None
+) -> TensorType:
     source = value if src is None else src
     if source is None:
         raise TypeError("scatter() missing 1 required positional argument: 'src' or 'value'")
     if reduce is not None and reduce not in ("add", "multiply"):
         raise RuntimeError("reduce argument must be either add or multiply.")
     if not isinstance(source, TensorType):
-        number_fits(source, x.dtype)
+        fits(source, x.dtype)
     return _check_scatter(x, dim, places, source)
 
 
@@ -163,7 +167,9 @@ def _scatter(x: Array, dim: int, places: Array, src: Any, value: Any, reduce: st
     return result
 
 
-def _scatter_vjp(g: Any, _out: Any, _x: TensorType, dim: int, places: Any, _src: Any, value: Any, reduce: Any) -> Any:
+def _scatter_vjp(
+    g: Any, _out: Any, _x: TensorType, dim: int, places: Any, _src: Any, value: Any, reduce: Any
+) -> Any:
     if reduce is not None:
         raise RuntimeError("derivative for scatter with reduce is not implemented: use scatter_reduce")
     return scatter(g, dim, places, 0)
@@ -173,7 +179,11 @@ def source_gradient(g: Any, dim: int, places: Any, source: Any) -> Any:
     """The gradient of scatter's src: gathered, and zero where the index did not reach."""
     shape = type_of(places).shape
     taken = gather(g, dim, places)
-    return taken if shape == source.shape else embed(taken, source.shape, ((basic_slice, (tuple(map(slice, shape)),), None),))
+    return (
+        taken
+        if shape == source.shape
+        else embed(taken, source.shape, ((basic_slice, (tuple(map(slice, shape)),), None),))
+    )
 
 
 def _scatter_samples(make: Maker) -> Iterator[Sample]:
@@ -187,7 +197,7 @@ def _scatter_samples(make: Maker) -> Iterator[Sample]:
 scatter = index_family(
     "scatter", _scatter, _scatter_rule,
     "input: Tensor, dim: Dim, index: Tensor, src: MaybeOperand = None, *, value: Any = None, reduce: Any = None",
-    inplace=True, out=True, samples=_scatter_samples,
+    inplace=True, out=exact_and_apart, samples=_scatter_samples,
     vjp=(_scatter_vjp, None, lambda g, _out, _x, dim, places, _src: source_gradient(g, dim, places, _src)),
 )  # fmt: skip
 
@@ -204,7 +214,7 @@ scatter_add = index_family(
     lambda x, dim, places, src: (
         reduce_at(namespace(x).add, x, _flat_places(x, dim, places), _cropped(src, places, x.dtype)) if places.size else x.copy()
     ),
-    _check_scatter, "input: Tensor, dim: Dim, index: Tensor, src: Tensor", inplace=True, out=True, samples=_add_samples,
+    _check_scatter, "input: Tensor, dim: Dim, index: Tensor, src: Tensor", inplace=True, out=exact_and_apart, samples=_add_samples,
     vjp=(lambda g: g, None, lambda g, _out, _x, dim, places, _src: source_gradient(g, dim, places, _src)),
 )  # fmt: skip
 
@@ -245,7 +255,9 @@ def _scatter_reduce(x: Array, dim: int, places: Array, src: Array, reduce: str, 
     start = x.astype(wide, order="C", copy=True)
     if not include_self:
         start.reshape(-1)[flat_places] = _identity(reduce, kind)
-    fold = {"sum": xp.add, "mean": xp.add, "prod": xp.multiply, "amax": xp.maximum, "amin": xp.minimum}[reduce]
+    fold = {"sum": xp.add, "mean": xp.add, "prod": xp.multiply, "amax": xp.maximum, "amin": xp.minimum}[
+        reduce
+    ]
     result = reduce_at(fold, start, flat_places, source)
     if reduce == "mean":
         count = xp.full(result.size, 1 if include_self else 0, np.int64)
@@ -289,7 +301,9 @@ def _product_back(g: Any, out: Any, x: Any, dim: int, places: Any, src: Any, inc
     without_input = scatter_reduce(whole, dim, places, src, "prod", include_self=include)
     to_input = ops.div(ops.mul(g, without_input), whole)
     empty = ops.eq(src, 0)
-    zeros = gather(scatter_add(ops.zeros_like(x), dim, places, ops._to_copy(empty, type_of(x).dtype)), dim, places)
+    zeros = gather(
+        scatter_add(ops.zeros_like(x), dim, places, ops._to_copy(empty, type_of(x).dtype)), dim, places
+    )
     single = ops.logical_and(empty, ops.eq(zeros, 1))
     others = scatter_reduce(x, dim, places, masked_fill(src, single, 1), "prod", include_self=include)
     several = ops.div(gather(ops.mul(g, out), dim, places), masked_fill(src, empty, 1))
@@ -317,13 +331,15 @@ def _scatter_reduce_samples(make: Maker) -> Iterator[Sample]:
 
 scatter_reduce = index_family(
     "scatter_reduce", _scatter_reduce, _scatter_reduce_rule,
-    "input: Tensor, dim: Dim, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True", inplace=True, out=True,
+    "input: Tensor, dim: Dim, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True", inplace=True, out=exact_and_apart,
     vjp=joint(_scatter_reduce_vjp), samples=_scatter_reduce_samples,
 )  # fmt: skip
 
 
 # -- index_add, index_copy, index_fill --------------------------------------------------------------------------------
-def _index_add_rule(x: TensorType, dim: int, places: TensorType, source: TensorType, alpha: Any) -> TensorType:
+def _index_add_rule(
+    x: TensorType, dim: int, places: TensorType, source: TensorType, alpha: Any
+) -> TensorType:
     place = wrap_dim(dim, x.ndim)
     if places.ndim > 1:
         raise IndexError(
@@ -331,12 +347,16 @@ def _index_add_rule(x: TensorType, dim: int, places: TensorType, source: TensorT
             f"and size: {list(places.shape)}"
         )
     if places.dtype not in INTEGERS:
-        raise RuntimeError(f"index_add_(): Expected dtype int32/int64 for index but got: {places.dtype.scalar_name}")
+        raise RuntimeError(
+            f"index_add_(): Expected dtype int32/int64 for index but got: {places.dtype.scalar_name}"
+        )
     if source.dtype is not x.dtype:
         raise RuntimeError(
             f"index_add_(): self ({x.dtype.scalar_name}) and source ({source.dtype.scalar_name}) must have the same scalar type"
         )
     have = source.shape[place] if place < source.ndim else 1
+    if places.numel() != have and not source.shape:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     if places.numel() != have:
         raise RuntimeError(
             f"index_add_(): Number of indices ({places.numel()}) should be equal to source.size(dim): ({have}), for dim: {dim}"
@@ -357,7 +377,11 @@ def _rows(x: Array, dim: int, places: Array) -> Array:
 
 def _index_add(x: Array, dim: int, places: Array, source: Array, alpha: Any) -> Array:
     size = (x.shape or (1,))[dim]
-    check_bounds(places, size, f"index {{bad}} is out of bounds for dimension {wrap_dim(dim, x.ndim)} with size {{size}}")
+    check_bounds(
+        places,
+        size,
+        f"index {{bad}} is out of bounds for dimension {wrap_dim(dim, x.ndim)} with size {{size}}",
+    )
     if alpha != 1:
         source = source * cast_operand(alpha, source.dtype)
     return reduce_at(namespace(x).add, x, _rows(x, dim, places), source) if places.size else x.copy()
@@ -383,7 +407,7 @@ def _index_add_samples(make: Maker) -> Iterator[Sample]:
 
 index_add = index_family(
     "index_add", _index_add, _index_add_rule, "input: Tensor, dim: Dim, index: Tensor, source: Tensor, *, alpha: Number = 1",
-    inplace=True, out=True, vjp=(lambda g: g, None, _index_add_vjp), samples=_index_add_samples,
+    inplace=True, out=exact_and_apart, vjp=(lambda g: g, None, _index_add_vjp), samples=_index_add_samples,
 )  # fmt: skip
 
 
@@ -400,7 +424,9 @@ def _index_copy_rule(x: TensorType, dim: int, places: TensorType, source: Tensor
             f"({source.ndim}), destination dimensionality ({x.ndim})"
         )
     if places.dtype is not dtypes.int64:
-        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {places.dtype.scalar_name}")
+        raise RuntimeError(
+            f"index_copy_(): Expected a long tensor for index, but got {places.dtype.scalar_name}"
+        )
     if source.dtype is not x.dtype:
         raise RuntimeError(
             f"index_copy_(): self and source expected to have the same dtype, but got (self) {x.dtype.scalar_name} and (source) "
@@ -431,7 +457,7 @@ def _index_copy(x: Array, dim: int, places: Array, source: Array) -> Array:
 
 
 index_copy = index_family(
-    "index_copy", _index_copy, _index_copy_rule, "input: Tensor, dim: Dim, index: Tensor, source: Tensor", inplace=True, out=True,
+    "index_copy", _index_copy, _index_copy_rule, "input: Tensor, dim: Dim, index: Tensor, source: Tensor", inplace=True, out=exact_and_apart,
     amp="widest",
     vjp=(
         lambda g, _out, _x, dim, places: index_fill(g, dim, places, 0), None,
@@ -451,7 +477,8 @@ def _index_fill_rule(x: TensorType, dim: int, places: TensorType, value: Any) ->
             raise RuntimeError(
                 f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
             )
-    elif isinstance(value, complex) and not x.dtype.is_complex:
+    kind = value.dtype if isinstance(value, TensorType) else dtypes.scalar_dtype(value)
+    if kind.is_complex and not x.dtype.is_complex:
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
     if places.dtype is not dtypes.int64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
@@ -472,15 +499,11 @@ def _index_fill(x: Array, dim: int, places: Array, value: Any) -> Array:
     return result
 
 
-def _positive(places: Any, size: int) -> Any:
-    return ops.remainder(places, max(size, 1))
-
-
 index_fill = index_family(
     "index_fill", _index_fill, _index_fill_rule, "input: Tensor, dim: Dim, index: Tensor, value: Operand", inplace=True,
     vjp=(
         lambda g, _out, _x, dim, places: index_fill(g, dim, places, 0), None,
-        lambda g, _out, _x, dim, places: ops.sum(index_select(g, dim, _positive(places, _x.shape[dim] if _x.shape else 1))),
+        lambda g, _out, _x, dim, places: ops.sum(select_where(ops.eq(index_fill(ops.zeros_like(g), dim, places, 1), 1), g, 0)),
     ),
     samples=lambda make: iter(
         [Sample(make(3, 4), 0, np.array([2, 0]), 1.5), Sample(make(3, 4), -1, np.array([1, -1]), make()), Sample(make(), 0, np.asarray(0), make())]
@@ -489,7 +512,9 @@ index_fill = index_family(
 
 
 # -- index_put --------------------------------------------------------------------------------------------------------
-def _put_rule(x: TensorType, values: TensorType, indices: Any, dims: tuple[int, ...], accumulate: bool) -> TensorType:
+def _put_rule(
+    x: TensorType, values: TensorType, indices: Any, dims: tuple[int, ...], accumulate: bool
+) -> TensorType:
     if values.dtype is not x.dtype:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {x.dtype.scalar_name} for the destination and "
@@ -518,7 +543,9 @@ def _put(x: Array, values: Array, indices: Any, dims: tuple[int, ...], accumulat
     return reduce_at(xp.add, x, places, xp.broadcast_to(values, places.shape))
 
 
-def _put_vjp_input(g: Any, _out: Any, _x: Any, _values: Any, indices: Any, dims: Any, accumulate: bool) -> Any:
+def _put_vjp_input(
+    g: Any, _out: Any, _x: Any, _values: Any, indices: Any, dims: Any, accumulate: bool
+) -> Any:
     return g if accumulate else _index_put(g, ops.new_zeros(g, ()), indices, dims, False)
 
 
@@ -554,7 +581,9 @@ def _index_put_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input: Tensor, indices: Any, values: Tensor, accumulate: bool = False", inplace=True, samples=_index_put_samples
+    "input: Tensor, indices: Any, values: Tensor, accumulate: bool = False",
+    inplace=True,
+    samples=_index_put_samples,
 )
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool) -> Any:
     """The tensor with values written (or added) where the index tensors point."""
@@ -574,7 +603,9 @@ def _masked_scatter_rule(x: TensorType, mask: TensorType, source: TensorType) ->
         )
     shape = broadcast_shapes(mask.shape, x.shape)
     if mask.dtype is not dtypes.bool_:
-        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.scalar_name}")
+        raise RuntimeError(
+            f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.scalar_name}"
+        )
     return like(x, shape)
 
 
@@ -635,7 +666,10 @@ def _check_source(name: str, view_type: TensorType, src: Any) -> None:
         )
 
 
-@composite("input: Tensor, src: Tensor, dim: Dim, index: int", samples=lambda make: iter([Sample(make(3, 4), make(4), 0, 1)]))
+@composite(
+    "input: Tensor, src: Tensor, dim: Dim, index: int",
+    samples=lambda make: iter([Sample(make(3, 4), make(4), 0, 1)]),
+)
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     """A copy with one slice replaced."""
     _check_source("select_scatter", select(type_of(input), dim, index), src)
@@ -644,6 +678,7 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
 
 @composite(
     "input: Tensor, src: Tensor, dim: Dim = 0, start: Any = None, end: Any = None, step: int = 1",
+    out=exact_and_apart,
     samples=lambda make: iter([Sample(make(3, 4), make(3, 2), 1, 0, 4, 2)]),
 )
 def slice_scatter(input: Any, src: Any, dim: int, start: int | None, end: int | None, step: int) -> Any:
@@ -660,4 +695,3 @@ def diagonal_scatter(input: Any, src: Any, offset: int, dim1: int, dim2: int) ->
     """A copy with a diagonal replaced."""
     _check_source("diagonal_scatter", diagonal(type_of(input), offset, dim1, dim2), src)
     return view_scatter(input, src, ((diagonal, (offset, dim1, dim2), None),))
-

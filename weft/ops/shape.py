@@ -16,11 +16,12 @@ from weft.core.arrays import Array, namespace
 from weft.core.dtypes import promote_types
 from weft.core.types import TensorType, contiguous_format
 from weft.ops.families import composite, index
-from weft.ops.record import common_device, ops, type_of
+from weft.ops.record import Op, common_device, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.slicing import diagonal, slice_, unbind
 from weft.ops.view import (
     as_sizes,
+    check_apart,
     expand,
     like,
     movedim,
@@ -75,6 +76,15 @@ def _cat_rule(tensors: Any, dim: int) -> TensorType:
     return TensorType((*first.shape[:place], total, *first.shape[place + 1 :]), kind, device)
 
 
+def check_joined(_op: Op, target: Any, value: Any, tensors: Any) -> None:
+    """What `out=` may be."""
+    check_apart(target, tensors)
+    if value.dtype.category > target.dtype.category:
+        raise TypeError(
+            f"torch.cat(): input types can't be cast to the desired output type {target.dtype.scalar_name}"
+        )
+
+
 def _cat(tensors: Any, dim: int) -> Array:
     parts = [x for x in tensors if not _skipped(x.shape)] or tensors[:1]
     first = tensors[0].dtype
@@ -89,7 +99,7 @@ def _cat_vjp(g: Any, _out: Any, _tensors: Any, dim: int) -> list[Any]:
     gradients: list[Any] = []
     start = 0
     for x in _tensors:
-        if _skipped(x.shape) and g.ndim != 1:
+        if _skipped(x.shape):
             gradients.append(ops.new_zeros(g, (0,)))
             continue
         gradients.append(slice_(g, place, start, start + x.shape[place], 1))
@@ -107,7 +117,7 @@ def _cat_samples(make: Maker) -> Iterator[Sample]:
 
 cat = index(
     "cat", _cat, _cat_rule, "tensors: Tensors, dim: Dim = 0", vjp=_cat_vjp, aliases=("concat", "concatenate"), method=False,
-    out=True, amp="widest", samples=_cat_samples,
+    out=check_joined, amp="widest", samples=_cat_samples,
 )  # fmt: skip
 
 
@@ -133,7 +143,7 @@ def _stack(tensors: Any, dim: int) -> Array:
 
 stack = index(
     "stack", _stack, _stack_rule, "tensors: Tensors, dim: Dim = 0", vjp=lambda g, _out, _tensors, dim: list(unbind(g, dim)),
-    method=False, out=True, amp="widest",
+    method=False, out=check_joined, amp="widest",
     samples=lambda make: iter([Sample([make(2, 3), make(2, 3)]), Sample([make(2), make(2)], -1), Sample([make(), make()])]),
 )  # fmt: skip
 
@@ -145,7 +155,7 @@ def _at_least(x: Any, rank: int) -> Any:
 
 
 @composite(
-    "tensors: Tensors", method=False, out=True,
+    "tensors: Tensors", method=False, out=check_joined,
     samples=lambda make: iter([Sample([make(2, 3), make(2, 1)]), Sample([make(2), make(3)]), Sample([make(), make(1)])]),
 )  # fmt: skip
 def hstack(tensors: Any) -> Any:
@@ -157,7 +167,7 @@ def hstack(tensors: Any) -> Any:
 
 
 @composite(
-    "tensors: Tensors", method=False, out=True, aliases=("row_stack",),
+    "tensors: Tensors", method=False, out=check_joined, aliases=("row_stack",),
     samples=lambda make: iter([Sample([make(2, 3), make(1, 3)]), Sample([make(2), make(2)]), Sample([make(), make(1)])]),
 )  # fmt: skip
 def vstack(tensors: Any) -> Any:
@@ -168,7 +178,7 @@ def vstack(tensors: Any) -> Any:
 
 
 @composite(
-    "tensors: Tensors", method=False, out=True,
+    "tensors: Tensors", method=False, out=check_joined,
     samples=lambda make: iter([Sample([make(2, 3, 1), make(2, 3, 2)]), Sample([make(2), make(2)])]),
 )  # fmt: skip
 def dstack(tensors: Any) -> Any:
@@ -180,7 +190,7 @@ def dstack(tensors: Any) -> Any:
 
 
 @composite(
-    "tensors: Tensors", method=False, out=True,
+    "tensors: Tensors", method=False, out=check_joined,
     samples=lambda make: iter([Sample([make(2), make(2, 3)]), Sample([make(), make(1)])]),
 )  # fmt: skip
 def column_stack(tensors: Any) -> Any:
@@ -196,7 +206,9 @@ def _repeat_rule(x: TensorType, repeats: Any) -> TensorType:
     repeats = as_sizes(repeats)
     lead = len(repeats) - x.ndim
     if lead < 0:
-        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+        raise RuntimeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+        )
     shape = [n * times for n, times in zip((1,) * lead + x.shape, repeats, strict=True)]
     for n in shape:
         if n < 0:
@@ -258,7 +270,9 @@ def _counts_rule(repeats: TensorType) -> TensorType:
     if repeats.ndim != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if repeats.dtype.name not in ("int32", "int64"):
-        raise NotImplementedError(f'"repeat_interleave_cpu" not implemented for \'{repeats.dtype.scalar_name}\'')
+        raise NotImplementedError(
+            f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.scalar_name}'"
+        )
     return TensorType((-1,), repeats.dtype, repeats.device)
 
 
@@ -274,7 +288,10 @@ def _interleave_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3), np.array([2]), -1)
 
 
-@composite("input: Tensor, repeats: Any = None, dim: Any = None, *, output_size: Any = None", samples=_interleave_samples)
+@composite(
+    "input: Tensor, repeats: Any = None, dim: Any = None, *, output_size: Any = None",
+    samples=_interleave_samples,
+)
 def repeat_interleave(input: Any, repeats: Any, dim: int | None, output_size: int | None) -> Any:
     """Each item repeated in place: by one number, or each by its own."""
     if repeats is None:
@@ -283,7 +300,11 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None, output_size: in
         input, dim = flat(input), 0
     kind = type_of(input)
     place = wrap_dim(dim, kind.ndim)
-    if isinstance(repeats, (int, np.integer)):
+    if isinstance(repeats, bool) or not (hasattr(repeats, "shape") or isinstance(repeats, int)):
+        raise TypeError(
+            f"repeat_interleave(): argument 'repeats' (position 2) must be Tensor or int, not {type(repeats).__name__}"
+        )
+    if isinstance(repeats, int):
         if repeats < 0:
             raise RuntimeError("Repeats must be non-negative")
         if not kind.shape:
@@ -354,9 +375,10 @@ def _roll_rule(x: TensorType, shifts: Any, dims: Any) -> TensorType:
         raise RuntimeError("`shifts` required")
     if len(shifts) != len(dims) and (dims or len(shifts) != 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
-    if x.ndim or dims:
-        for d in dims:
-            wrap_dim(d, x.ndim)
+    for d in dims:
+        if not x.ndim:
+            raise IndexError(f"Dimension specified as {d} but tensor has no dimensions")
+        wrap_dim(d, x.ndim)
     return x
 
 
@@ -390,13 +412,30 @@ roll = index(
 )
 def rot90(input: Any, k: int, dims: Any) -> Any:
     """Rotated by quarter turns in the plane of two dimensions."""
+    dims = as_sizes((dims,) if isinstance(dims, int) else dims)
+    rank = type_of(input).ndim
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if rank < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {rank}")
     first, second = dims
+    if first == second or abs(first - second) == rank:
+        raise RuntimeError(
+            f"expected rotation dims to be different, but got dim0 = {first} and dim1 = {second}"
+        )
+    if not -rank <= first < rank or not -rank <= second < rank:
+        bad = first if not -rank <= first < rank else second
+        raise RuntimeError(f"Rotation dim{0 if bad == first else 1} out of range, dim = {bad}")
     k %= 4
     if k == 0:
         return ops.clone(input)
     if k == 2:
         return flip(input, (first, second))
-    return transpose(flip(input, (second,)), first, second) if k == 1 else flip(transpose(input, first, second), (second,))
+    return (
+        transpose(flip(input, (second,)), first, second)
+        if k == 1
+        else flip(transpose(input, first, second), (second,))
+    )
 
 
 # -- grids ------------------------------------------------------------------------------------------------------------
@@ -408,12 +447,16 @@ def meshgrid(tensors: Any, indexing: str | None) -> Any:
     types = [type_of(x) for x in tensors]
     for kind in types:
         if kind.ndim > 1:
-            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {kind.ndim}D")
+            raise RuntimeError(
+                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {kind.ndim}D"
+            )
         if kind.dtype is not types[0].dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     if indexing is None:
         warnings.warn(
-            "weft.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", UserWarning, stacklevel=3
+            "weft.meshgrid: in an upcoming release, it will be required to pass the indexing argument.",
+            UserWarning,
+            stacklevel=3,
         )
         indexing = "ij"
     if indexing not in ("ij", "xy"):
@@ -423,7 +466,9 @@ def meshgrid(tensors: Any, indexing: str | None) -> Any:
     items = [tensors[i] for i in order]
     shape = tuple(type_of(x).numel() for x in items)
     rank = len(items)
-    grids = [expand(view(x, (1,) * i + (shape[i],) + (1,) * (rank - 1 - i)), shape) for i, x in enumerate(items)]
+    grids = [
+        expand(view(x, (1,) * i + (shape[i],) + (1,) * (rank - 1 - i)), shape) for i, x in enumerate(items)
+    ]
     return tuple(grids[i] for i in order)  # swapping is its own inverse
 
 
@@ -445,11 +490,11 @@ def _triangle_samples(make: Maker) -> Iterator[Sample]:
 
 
 tril = index(
-    "tril", lambda x, k: namespace(x).tril(x, k), _triangle_rule("tril"), "input: Tensor, diagonal: int = 0", inplace=True, out=True,
+    "tril", lambda x, k: namespace(x).tril(x, k), _triangle_rule("tril"), "input: Tensor, diagonal: int = 0", inplace=True, out="exact",
     vjp=lambda g, _out, _x, k: tril(g, k), samples=_triangle_samples,
 )  # fmt: skip
 triu = index(
-    "triu", lambda x, k: namespace(x).triu(x, k), _triangle_rule("triu"), "input: Tensor, diagonal: int = 0", inplace=True, out=True,
+    "triu", lambda x, k: namespace(x).triu(x, k), _triangle_rule("triu"), "input: Tensor, diagonal: int = 0", inplace=True, out="exact",
     vjp=lambda g, _out, _x, k: triu(g, k), samples=_triangle_samples,
 )  # fmt: skip
 
@@ -503,8 +548,11 @@ def _diagonal_back(g: Any, shape: tuple[int, ...], offset: int) -> Any:
 
 
 @composite(
-    "input: Tensor, diagonal: int = 0", out=True,
-    samples=lambda make: iter([Sample(make(3)), Sample(make(3), -1), Sample(make(3, 4)), Sample(make(3, 4), 1)]),
+    "input: Tensor, diagonal: int = 0",
+    out="exact",
+    samples=lambda make: iter(
+        [Sample(make(3)), Sample(make(3), -1), Sample(make(3, 4)), Sample(make(3, 4), 1)]
+    ),
 )
 def diag(input: Any, diagonal: int) -> Any:
     """A square matrix with this diagonal; or, of a matrix, a diagonal."""
@@ -514,6 +562,8 @@ def diag(input: Any, diagonal: int) -> Any:
     return diag_embed(input, diagonal) if rank == 1 else _diagonal_copy(input, diagonal)
 
 
-@composite("input: Tensor, offset: int = 0", samples=lambda make: iter([Sample(make(2, 2)), Sample(make(3), 1)]))
+@composite(
+    "input: Tensor, offset: int = 0", samples=lambda make: iter([Sample(make(2, 2)), Sample(make(3), 1)])
+)
 def diagflat(input: Any, offset: int) -> Any:
     return diag_embed(flat(input), offset)

@@ -11,6 +11,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 
 from weft.core.arrays import Array, namespace
 from weft.core.types import TensorType
@@ -18,7 +19,7 @@ from weft.ops.families import composite, index
 from weft.ops.families import view as view_family
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
-from weft.ops.view import FULL, along, as_sizes, embed, like, movedim, restride, view, wrap_dim
+from weft.ops.view import FULL, along, as_sizes, embed, like, movedim, restride, wrap_dim
 
 ndarray = np.ndarray
 
@@ -29,7 +30,9 @@ def _select_rule(x: TensorType, dim: int, position: int) -> TensorType:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     dim = wrap_dim(dim, x.ndim)
     if not -x.shape[dim] <= position < x.shape[dim]:
-        raise IndexError(f"select(): index {position} out of range for tensor of size {list(x.shape)} at dimension {dim}")
+        raise IndexError(
+            f"select(): index {position} out of range for tensor of size {list(x.shape)} at dimension {dim}"
+        )
     return like(x, x.shape[:dim] + x.shape[dim + 1 :])
 
 
@@ -81,7 +84,9 @@ slice_ = view_family(
 
 @composite(
     "input: Tensor, dim: Dim, start: Any, length: int",
-    samples=lambda make: iter([Sample(make(4, 3), 0, 1, 2), Sample(make(4, 3), -1, -2, 2), Sample(make(4, 3), 0, 4, 0)]),
+    samples=lambda make: iter(
+        [Sample(make(4, 3), 0, 1, 2), Sample(make(4, 3), -1, -2, 2), Sample(make(4, 3), 0, 4, 0)]
+    ),
 )
 def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     """`length` items of one dimension from `start` on."""
@@ -97,7 +102,9 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     dim = wrap_dim(dim, kind.ndim)
     size = kind.shape[dim]
     if not -size <= start <= size:
-        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
+        raise IndexError(
+            f"start out of range (expected to be in range of [{-size}, {size}], but got {start})"
+        )
     start = start + size if start < 0 else start
     if start + length > size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
@@ -133,20 +140,17 @@ def basic_shape(shape: tuple[int, ...], key: tuple[Any, ...]) -> tuple[int, ...]
 def _torch_strides(out: Array, x: Array, key: tuple[Any, ...]) -> Array:
     """NumPy gives new dimensions stride 0; PyTorch the stride a whole row of what follows would have."""
     strides = list(out.strides)
-    place = 0
-    places = []
+    place = dim = 0
     spanned = x.ndim - sum(1 for item in key if item is not None and item is not ...)
     for item in key:
         if item is None:
-            places.append(place)
+            strides[place] = x.shape[dim] * x.strides[dim] if dim < x.ndim else x.dtype.itemsize
             place += 1
         elif item is ...:
-            place += spanned
-            spanned = 0
-        elif isinstance(item, slice):
-            place += 1
-    for new in reversed(places):
-        strides[new] = out.shape[new + 1] * strides[new + 1] if new + 1 < out.ndim else x.dtype.itemsize
+            place, dim, spanned = place + spanned, dim + spanned, 0
+        else:
+            dim += 1
+            place += isinstance(item, slice)
     return restride(out, out.shape, tuple(strides))
 
 
@@ -240,7 +244,8 @@ def filled(g: Any, outputs: Any) -> list[Any]:
     """Gradients of several outputs with zeros where none arrived."""
     known = next(item for item in g if item is not None)
     return [
-        ops.new_zeros(known, kind.shape) if item is None else item for item, kind in zip(g, outputs, strict=True)
+        ops.new_zeros(known, kind.shape) if item is None else item
+        for item, kind in zip(g, outputs, strict=True)
     ]
 
 
@@ -316,11 +321,16 @@ def split(input: Any, split_size_or_sections: Any, dim: int) -> Any:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={each}")
     size = kind.shape[wrap_dim(dim, kind.ndim)]
     if each == 0 and size:
-        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+        raise RuntimeError(
+            f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
+        )
     return _split_even(input, each, dim)
 
 
-@composite("input: Tensor, chunks: int, dim: Dim = 0", samples=lambda make: iter([Sample(make(5, 3), 2), Sample(make(5, 3), 5, 1)]))
+@composite(
+    "input: Tensor, chunks: int, dim: Dim = 0",
+    samples=lambda make: iter([Sample(make(5, 3), 2), Sample(make(5, 3), 5, 1)]),
+)
 def chunk(input: Any, chunks: int, dim: int) -> Any:
     """The tensor cut into at most this many parts of equal size."""
     kind = type_of(input)
@@ -346,7 +356,9 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int) -> Any:
     """The tensor cut into parts as equal as can be, or at these positions."""
     kind = type_of(input)
     if not kind.shape:
-        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
     dim = wrap_dim(dim, kind.ndim)
     size = kind.shape[dim]
     sections = indices_or_sections
@@ -372,15 +384,23 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int) -> Any:
     return tuple(slice_(input, dim, start, end, 1) for start, end in zip(edges[:-1], edges[1:], strict=True))
 
 
-@composite("input: Tensor, indices_or_sections: Any", samples=lambda make: iter([Sample(make(2, 4), 2), Sample(make(4), (1, 3))]))
+@composite(
+    "input: Tensor, indices_or_sections: Any",
+    samples=lambda make: iter([Sample(make(2, 4), 2), Sample(make(4), (1, 3))]),
+)
 def hsplit(input: Any, indices_or_sections: Any) -> Any:
     kind = type_of(input)
     if not kind.shape:
-        raise RuntimeError("torch.hsplit requires a tensor with at least 1 dimension, but got a tensor with 0 dimensions!")
+        raise RuntimeError(
+            "torch.hsplit requires a tensor with at least 1 dimension, but got a tensor with 0 dimensions!"
+        )
     return _even_split("hsplit", input, indices_or_sections, 0 if kind.ndim == 1 else 1)
 
 
-@composite("input: Tensor, indices_or_sections: Any", samples=lambda make: iter([Sample(make(4, 2), 2), Sample(make(4, 2), (1,))]))
+@composite(
+    "input: Tensor, indices_or_sections: Any",
+    samples=lambda make: iter([Sample(make(4, 2), 2), Sample(make(4, 2), (1,))]),
+)
 def vsplit(input: Any, indices_or_sections: Any) -> Any:
     if type_of(input).ndim < 2:
         raise RuntimeError(
@@ -484,23 +504,33 @@ def address(x: Array) -> int:
     return x.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
 
+def reach(x: Array) -> int:
+    """How many bytes lie between the first element's begin and the last one's end."""
+    if not x.size:
+        return 0
+    return x.dtype.itemsize + sum((n - 1) * step for n, step in zip(x.shape, x.strides, strict=True))  # type: ignore[no-any-return]
+
+
 def _free_strides(x: Array, size: Any, stride: Any, shift: int, _steps: Any) -> Array:
     """`shift` counts elements from the start of x."""
     item = x.dtype.itemsize
     storage = owner(x)
+    size_in_bytes = reach(storage)
     start = address(x) - address(storage) + shift * item
-    needed = 0 if 0 in size else start + item * (1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)))
-    if start < 0 or needed > storage.nbytes:
+    needed = (
+        0 if 0 in size else start + item * (1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True)))
+    )
+    if start < 0 or needed > size_in_bytes:
         raise RuntimeError(
             f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start // item}, and itemsize {item} "
-            f"requiring a storage size of {needed} are out of bounds for storage of size {storage.nbytes}"
+            f"requiring a storage size of {needed} are out of bounds for storage of size {size_in_bytes}"
         )
     strides = tuple(s * item for s in stride)
     if 0 in size:
         return restride(x, size, strides)
-    if storage.flags.c_contiguous or storage.flags.f_contiguous:
-        return ndarray(size, x.dtype, storage, start, strides)
-    return restride(storage.reshape(-1)[start // item :], size, strides)
+    if not storage.flags.c_contiguous and not storage.flags.f_contiguous:
+        storage = numpy_as_strided(storage, (size_in_bytes // item,), (item,))
+    return ndarray(size, x.dtype, storage, start, strides)
 
 
 def _positions(size: Any, stride: Any, shift: int) -> Array:
@@ -553,7 +583,13 @@ def storage_offset(x: Any) -> int:
 
 @composite(
     "input: Tensor, size: Shape, stride: Any, storage_offset: Any = None",
-    samples=lambda make: iter([Sample(make(3, 4), (2, 2), (1, 2)), Sample(make(3, 4), (2, 3), (1, 1), 2), Sample(make(3, 4), (), (), 5)]),
+    samples=lambda make: iter(
+        [
+            Sample(make(3, 4), (2, 2), (1, 2)),
+            Sample(make(3, 4), (2, 3), (1, 1), 2),
+            Sample(make(3, 4), (), (), 5),
+        ]
+    ),
 )
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any) -> Any:
     """A view of the tensor's whole memory with these sizes and strides (in elements)."""
@@ -561,16 +597,22 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any) -> Any:
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
     if any(step < 0 for step in stride):
-        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+        raise RuntimeError(
+            f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}"
+        )
     if any(n < 0 for n in size):
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}"
+        )
     kind = type_of(input)
     if isinstance(input, TensorType):
         return like(kind, size)
     start = _offset(input)
     if storage_offset is not None and storage_offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
-    return _as_strided(input, size, stride, 0 if storage_offset is None else storage_offset - start, element_strides(input))
+    return _as_strided(
+        input, size, stride, 0 if storage_offset is None else storage_offset - start, element_strides(input)
+    )
 
 
 _offset = storage_offset
@@ -584,7 +626,11 @@ def _pairs_rule(x: TensorType) -> TensorType:
 
 
 view_as_real = view_family(
-    "view_as_real", lambda x: x.reshape((*x.shape, 1), copy=False).view(x.real.dtype), _pairs_rule, "input: Tensor", method=False,
+    "view_as_real",
+    lambda x: x.reshape((*x.shape, 1), copy=False).view(x.real.dtype),
+    _pairs_rule,
+    "input: Tensor",
+    method=False,
 )
 
 
@@ -606,7 +652,9 @@ def _view_as_complex(x: Array) -> Array:
     return x.view(namespace(x).result_type(x.dtype, namespace(x).complex64))[..., 0]
 
 
-view_as_complex = view_family("view_as_complex", _view_as_complex, _complex_rule, "input: Tensor", method=False)
+view_as_complex = view_family(
+    "view_as_complex", _view_as_complex, _complex_rule, "input: Tensor", method=False
+)
 
 
 @composite("input: Tensor", method=False)

@@ -36,7 +36,9 @@ def wrap_dim(dim: int, rank: int) -> int:
     """A dimension counted from the front, or PyTorch's IndexError. A zero-dim tensor counts as having one."""
     span = rank or 1
     if not -span <= dim < span:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
+        )
     return dim + span if dim < 0 else dim
 
 
@@ -99,6 +101,24 @@ def restride(x: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Arra
 def along(dim: int, item: Any) -> tuple[Any, ...]:
     """The key that applies `item` to one dimension."""
     return (*(FULL,) * dim, item, ...)
+
+
+def check_apart(target: Any, tensors: Any) -> None:
+    """Raises unless an `out=` tensor has memory of its own, each element once."""
+    written = target.array
+    if not isinstance(written, ndarray):
+        return
+    if 0 in written.strides and written.size > 1:
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
+            "clone() the tensor before performing the operation."
+        )
+    for x in tensors:
+        if isinstance(x.array, ndarray) and np.may_share_memory(x.array, written):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+                "location. Please clone() the tensor before performing the operation."
+            )
 
 
 # -- embed: the transpose of a partial view ---------------------------------------------------------------------------
@@ -176,7 +196,14 @@ def _view_samples(make: Maker) -> Iterator[Sample]:
 
 
 view = view_family(
-    "view", _view, _view_rule, "input: Tensor, *size: Shape", vjp=_view_vjp, function=False, trusted=True, samples=_view_samples
+    "view",
+    _view,
+    _view_rule,
+    "input: Tensor, *size: Shape",
+    vjp=_view_vjp,
+    function=False,
+    trusted=True,
+    samples=_view_samples,
 )
 _unsafe_view = index(
     "_unsafe_view", lambda x, size: x.reshape(size), lambda x, size: like(x, infer_sizes(size, x.numel())),
@@ -237,14 +264,18 @@ def flatten(input: Any, start_dim: int, end_dim: int) -> Any:
     return reshape(input, (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
-@composite("input: Tensor", samples=lambda make: iter([Sample(make(2, 3)), Sample(make(3, 2).T), Sample(make())]))
+@composite(
+    "input: Tensor", samples=lambda make: iter([Sample(make(2, 3)), Sample(make(3, 2).T), Sample(make())])
+)
 def ravel(input: Any) -> Any:
     return view(ops.contiguous(input), (type_of(input).numel(),))
 
 
 @composite(
     "input: Tensor, dim: Dim, sizes: Shape",
-    samples=lambda make: iter([Sample(make(2, 6), 1, (3, 2)), Sample(make(6, 2), 0, (-1, 3)), Sample(make(3, 2).T, -1, (3, 1))]),
+    samples=lambda make: iter(
+        [Sample(make(2, 6), 1, (3, 2)), Sample(make(6, 2), 0, (-1, 3)), Sample(make(3, 2).T, -1, (3, 1))]
+    ),
 )
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """One dimension as several."""
@@ -302,7 +333,7 @@ def _expand(x: Array, size: Any, implicit: bool = False) -> Array:
             have, step = old[position - lead], steps[position - lead]
         else:
             after = position + 1
-            have, step = 1, shape[after] * strides[after] if after < len(shape) else x.dtype.itemsize
+            have, step = 1, shape[after] * strides[after] if after < len(shape) else 0
         if target == -1 and position >= lead:
             shape[position] = target = have
         if target != have:
@@ -357,6 +388,8 @@ def reducible(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 def sum_to_size(input: Any, size: Any) -> Any:
     """Sums over the dimensions along which `size` would be broadcast to the tensor's shape."""
     shape, size = type_of(input).shape, tuple(size)
+    if not size:
+        return ops.sum(input)
     if shape == size:
         return input
     if not reducible(shape, size):

@@ -23,7 +23,8 @@ import numpy as np
 from weft.core.dtypes import BY_NUMPY, bool_, int64, uint8
 from weft.core.modes import current, grad_enabled
 from weft.ops.create import fits
-from weft.ops.indexing import INTEGERS, check_mask, index, where as where_op
+from weft.ops.indexing import INTEGERS, check_mask, index
+from weft.ops.indexing import where as where_op
 from weft.ops.record import Op, ops, quiet
 from weft.ops.scatter import _index_put, index_key
 from weft.ops.slicing import (
@@ -32,9 +33,15 @@ from weft.ops.slicing import (
     basic_select,
     basic_slice,
     basic_unsqueeze,
-    imag as imag_op,
-    real as real_op,
     select,
+)
+from weft.ops.slicing import (
+    imag as imag_op,
+)
+from weft.ops.slicing import (
+    real as real_op,
+)
+from weft.ops.slicing import (
     split as split_op,
 )
 from weft.ops.view import FULL, adjoint, expand, permute, transpose
@@ -107,7 +114,9 @@ def _basic_op(key: tuple[Any, ...]) -> Op | None:
             op = basic_select
         elif kind is slice:
             if item.start is not None or item.stop is not None or item.step is not None:
-                if not _plain_slice(item) or not (item.step is None or (type(item.step) is int and item.step > 0)):
+                if not _plain_slice(item) or not (
+                    item.step is None or (type(item.step) is int and item.step > 0)
+                ):
                     return None
                 op = basic_slice
         elif item is None:
@@ -117,7 +126,9 @@ def _basic_op(key: tuple[Any, ...]) -> Op | None:
     return op
 
 
-def _viewed(parent: Tensor, array: Any, op: Op, params: tuple[Any, ...], node_class: Any, mode: bool) -> Tensor:
+def _viewed(
+    parent: Tensor, array: Any, op: Op, params: tuple[Any, ...], node_class: Any, mode: bool
+) -> Tensor:
     """The view on this array, recorded; what the dispatcher would do for a plain tensor, in a straight line."""
     tensor = new(Tensor)
     tensor.array = array
@@ -237,7 +248,7 @@ def _as_items(key: Any) -> list[Any]:
 
 def _means_tuple(key: Any) -> bool:
     """PyTorch's heuristic: a short list that holds slices, None, tensors or lists stands for a tuple."""
-    if not isinstance(key, Sequence) or isinstance(key, range) or len(key) >= 32:
+    if not isinstance(key, Sequence) or isinstance(key, (range, str)) or len(key) >= 32:
         return False
     return any(item is None or item is ... or isinstance(item, (Tensor, Sequence, slice)) for item in key)
 
@@ -253,9 +264,15 @@ def _as_item(item: Any) -> Any:
         item = wrap(np.ascontiguousarray(item) if item.ndim else item)
     elif isinstance(item, Sequence) and not isinstance(item, str):
         item = build(item, int64 if not len(item) else None, None)
+    if isinstance(item, str):
+        raise TypeError("new(): invalid data type 'str'")
     if isinstance(item, Tensor):
         kind = BY_NUMPY[item.array.dtype]
-        if not item.array.ndim and kind in INTEGERS or (not item.array.ndim and kind.category == 1 and kind is not uint8):
+        if (
+            not item.array.ndim
+            and kind in INTEGERS
+            or (not item.array.ndim and kind.category == 1 and kind is not uint8)
+        ):
             return int(item.array) if type(item.array) is not MetaArray else item
         if kind not in INTEGERS and kind is not bool_ and kind is not uint8:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
@@ -298,7 +315,9 @@ def integer_indices(view: Tensor, items: list[Any]) -> tuple[list[Tensor], tuple
         if BY_NUMPY[array.dtype] in (bool_, uint8):
             if BY_NUMPY[array.dtype] is uint8:
                 warnings.warn(
-                    "indexing with dtype weft.uint8 is now deprecated, please use a dtype weft.bool instead.", UserWarning, stacklevel=4
+                    "indexing with dtype weft.uint8 is now deprecated, please use a dtype weft.bool instead.",
+                    UserWarning,
+                    stacklevel=4,
                 )
             check_mask(array.shape, shape, place)
             indices += [wrap(part) for part in array.nonzero()]
@@ -319,7 +338,11 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
         tensor = kind is Tensor and _is_plain(value) and value.array.dtype is self.array.dtype
         if tensor or kind is float or kind is int:
             shape = type(key)
-            if shape is int or (shape is slice and key.step is None) or (shape is tuple and _basic_op(key) is not None):
+            if (
+                shape is int
+                or (shape is slice and key.step is None)
+                or (shape is tuple and _basic_op(key) is not None)
+            ):
                 try:
                     _store(self.array, key, value.array if tensor else value)
                 except (IndexError, ValueError, TypeError, OverflowError):
@@ -331,7 +354,12 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
 
 
 def _store(array: Any, key: Any, value: Any) -> None:
-    if type(value) is float and array.dtype.kind != "f" or type(value) is int and array.dtype.kind not in "fi":
+    if (
+        type(value) is float
+        and array.dtype.kind != "f"
+        or type(value) is int
+        and array.dtype.kind not in "fi"
+    ):
         raise ValueError("goes the slow way")
     quiet(array.__setitem__, key, value)
 
@@ -351,6 +379,8 @@ def _set_general(self: Tensor, key: Any, value: Any) -> None:
     if not isinstance(value, (Tensor, numbers.Number, np.generic)):
         label = "numpy.ndarray" if isinstance(value, ndarray) else type(value).__name__
         raise TypeError(f"can't assign a {label} to a weft.{self.dtype.scalar_name}Tensor")
+    if not isinstance(value, Tensor):
+        fits(value, self.dtype)
     if key is ...:
         view, items = self, []
     else:
@@ -358,7 +388,6 @@ def _set_general(self: Tensor, key: Any, value: Any) -> None:
         if key == FULL and type(key) is slice:
             view = self
     if not isinstance(value, Tensor):
-        fits(value, self.dtype)
         if not items:
             view.fill_(value)  # type: ignore[attr-defined]
             return
@@ -378,7 +407,12 @@ def _set_general(self: Tensor, key: Any, value: Any) -> None:
 def _put(view: Tensor, items: list[Any], value: Tensor, ones: int) -> None:
     """Writes at index tensors; a lone mask with a single value takes values of any dtype, as in PyTorch."""
     masks = [item for item in items if item is not None and item.array.dtype.kind == "b"]
-    if len(masks) == 1 and len(items) == 1 and value.array.size == 1 and value.array.dtype is not view.array.dtype:
+    if (
+        len(masks) == 1
+        and len(items) == 1
+        and value.array.size == 1
+        and value.array.dtype is not view.array.dtype
+    ):
         value = ops._to_copy(ops.reshape(value, ()), view.dtype)
         ones = 0
     indices, dims = integer_indices(view, items)
