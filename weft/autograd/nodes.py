@@ -177,6 +177,11 @@ def _saved_value(self: Node, name: str, label: str) -> Any:
         if self.saved is None:
             raise RuntimeError(FREED)
         return unpack_one(self, self.saved_names.index(label))
+    if label.endswith(("_sym_sizes", "_sizes")) and self.op is not None:
+        names = ["self" if n == "input" else n for n in self.op.signature.names]
+        label = label.removesuffix("_sizes").removesuffix("_sym")
+        if label in names and names.index(label) in self.op.signature.tensor_slots:
+            return self.types[2 * self.op.signature.tensor_slots.index(names.index(label))]
     if self.op is not None and label in self.op.signature.names:
         tensors = {*self.op.signature.tensor_slots, *self.op.signature.list_slots}
         plain = [n for i, n in enumerate(self.op.signature.names) if i not in tensors]

@@ -101,7 +101,7 @@ class Task:
             results = node.graph_backward(given) if self.graph else node.raw_backward(given)
         else:
             results = anomaly.watched(node, given, self.graph, self.anomaly)
-        if not self.retain:
+        if not self.retain and node._seq != LEAF_SEQUENCE:
             node.release()
         if hooks is not None:
             results = self.hooked(hooks.on_post, node, results, given)

@@ -17,7 +17,7 @@ Takes an array, gives a `Tensor`. Ops are attached by `weft.tensor.faces`, the o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -29,11 +29,16 @@ from weft.tensor.meta import MetaArray, contiguous_strides
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.tape import INFERENCE
 
+if TYPE_CHECKING:
+    from weft.tensor._face import Methods  # what is attached to Tensor: Note [Stubs] in weft.tensor.stubs
+else:
+    Methods = object
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 ndarray = np.ndarray
 
 
-class Tensor:
+class Tensor(Methods):
     """A multi-dimensional array of one dtype, with autograd facts."""
 
     __slots__ = ("array", "tracked", "node", "index", "cell", "origin", "_grad", "hooks", "__weakref__", "__dict__")
@@ -144,8 +149,8 @@ class Tensor:
         """Notes that the elements were written to."""
         if self.cell is None:
             self.cell = [1]
-        else:
-            self.cell[0] += 1 if self.cell is not INFERENCE else 0
+        elif self.cell is not INFERENCE:
+            self.cell[0] += 1
 
     def shared_cell(self) -> Any:
         """The version cell, made if need be, for another tensor of the same storage."""

@@ -140,7 +140,9 @@ def _viewed(
     tensor.cell = cell
     above = parent.origin
     count = cell[0] if type(cell) is list else 0
-    if above is None:
+    if type(cell) is not list:  # an inference tensor: nothing follows it
+        tensor.origin = None
+    elif above is None:
         tensor.origin = View(parent, ((op, params, None),), DEFAULT if mode else NO_GRAD, count)
     else:
         if mode and above.seen != count:
