@@ -109,7 +109,7 @@ class Op:
         self.aliases: tuple[str, ...] = facts.pop("aliases", ())
         self.method: bool = facts.pop("method", not self.namespace)
         self.function: bool = facts.pop("function", True)
-        self.inplace: bool = facts.pop("inplace", False)
+        self.inplace: bool | str = facts.pop("inplace", False)  # "exact": the tensor must have the result's dtype
         self.out: bool | str = facts.pop("out", False)  # "exact": an out= tensor must have the result's dtype
         self.node_name: str | None = facts.pop("node", None)
         self.trusted: bool = facts.pop("trusted", False)
@@ -140,7 +140,7 @@ class Op:
             if kind is TensorType:
                 return self.on_types(self.signature.bind(args, kwargs))
             if (kind is tuple or kind is list) and value and not isinstance(value[0], (int, float)):
-                if type(value[0]) is ndarray:
+                if type(value[0]) is ndarray and all(type(item) is ndarray for item in value):
                     return self.on_arrays(self.signature.bind(args, kwargs))
                 break
             if hasattr(value, "dtype"):
@@ -217,6 +217,9 @@ class Promotion:
     def rule(self, op: Op, bound: tuple[Any, ...]) -> TensorType:
         operands = self.operands(op, bound)
         types = [value for value in operands if isinstance(value, TensorType)]
+        if not types:
+            given = ", ".join(type(value).__name__ for value in operands)
+            raise TypeError(f"{op.name}() received an invalid combination of arguments - got ({given}), but expected a Tensor")
         shape = broadcast_shapes(*[t.shape for t in types])
         return TensorType(shape, self.dtypes(operands)[1], common_device(types))
 
@@ -251,8 +254,8 @@ class Promotion:
                 op.known.add(native)
             return
         first = operands[0]
-        if not exact or type(first) is not ndarray or first.dtype is not native:
-            return
+        if not exact or type(first) is not ndarray or first.dtype is not native or native.kind == "c":
+            return  # complex operands go the long way, which refuses to record them
         if same:
             op.known.add(native)
         elif len(operands) == 2 and type(operands[1]) in op.known_scalar and native.kind in "fiu":

@@ -38,6 +38,8 @@ from weft.ops.samples import Maker, Sample
 
 # -- variance ----------------------------------------------------------------------------------------------
 def _var_rule(x: TensorType, dim: Any, _correction: float, keepdim: bool) -> TensorType:
+    if x.dtype.category < dtypes.FLOAT:
+        raise RuntimeError("std and var only support floating point and complex dtypes")
     return TensorType(reduced_shape(x.shape, dims_of(dim, x.ndim), keepdim), x.dtype.to_real(), x.device)
 
 
@@ -108,9 +110,8 @@ def _overloads(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, co
         raise TypeError(
             f"{name}() received an invalid combination of arguments - both unbiased and correction"
         )
-    if own.dtype.category < dtypes.FLOAT:
-        who = f"{name} only support" if name.endswith("_mean") else "std and var only support"
-        raise RuntimeError(f"{who} floating point and complex dtypes")
+    if own.dtype.category < dtypes.FLOAT and name.endswith("_mean"):
+        raise RuntimeError(f"{name} only support floating point and complex dtypes")
     if correction is None:
         correction = 0 if unbiased is False else 1
     if count_of(own.shape, dims_of(dim, own.ndim)) - correction <= 0:
