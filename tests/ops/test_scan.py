@@ -1,0 +1,85 @@
+"""Running sums and products, differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft.ops.record import ops
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_running_sums_and_products(dim: int) -> None:
+    x = np.random.default_rng(0).random((3, 4))
+    np.testing.assert_allclose(weft.cumsum(weft.from_numpy(x), dim).numpy(), np.cumsum(x, dim))
+    np.testing.assert_allclose(weft.cumprod(weft.from_numpy(x), dim).numpy(), np.cumprod(x, dim))
+
+
+def test_dtypes() -> None:
+    flags = weft.from_numpy(np.array([True, True]))
+    assert weft.cumsum(flags, 0).dtype is weft.int64
+    assert weft.cumsum(flags, 0, dtype=weft.float16).dtype is weft.float16
+    with pytest.raises(NotImplementedError, match="\"cumprod_out_cpu\" not implemented for 'Bool'"):
+        weft.cumprod(flags, 0, dtype=weft.bool)
+    ones = weft.from_numpy(np.ones(4096, np.float16))
+    assert weft.cumsum(ones, 0)[-1].item() == 4096  # 2048 + 1 is 2048 in float16
+
+
+def test_in_place() -> None:
+    x = weft.from_numpy(np.array([1, 2, 3], np.int32))
+    assert x.cumsum_(0) is x
+    assert x.dtype is weft.int32
+    assert x.numpy().tolist() == [1, 3, 6]
+
+
+def test_dimension_error() -> None:
+    with pytest.raises(IndexError, match=r"range of \[-1, 0\], but got 1"):
+        weft.cumsum(weft.from_numpy(np.ones(3)), 1)
+
+
+@pytest.mark.parametrize("zeros", [(), (1,), (0, 2), (0, 1, 2, 3)])
+def test_cumprod_gradient_with_zeros(zeros: tuple[int, ...]) -> None:
+    values = np.array([2.0, -3.0, 0.5, 4.0])
+    values[list(zeros)] = 0
+    x = weft.from_numpy(values).requires_grad_()
+    weights = np.array([1.0, 10.0, 100.0, 1000.0])
+    (grad,) = weft.autograd.grad(weft.cumprod(x, 0), x, weft.from_numpy(weights))
+    expected = [
+        sum(weights[k] * np.prod([values[j] for j in range(k + 1) if j != i]) for k in range(i, 4))
+        for i in range(4)
+    ]
+    np.testing.assert_allclose(grad.numpy(), expected)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", [0, 1, 2, 7, 64])
+def test_linear_scan_against_the_loop(length: int, reverse: bool) -> None:
+    generator = np.random.default_rng(length)
+    x, factors = generator.normal(size=(2, length)), generator.normal(size=(2, length))
+    expected = np.zeros_like(x)
+    carry = np.zeros(2)
+    for i in reversed(range(length)) if reverse else range(length):
+        carry = expected[:, i] = x[:, i] + factors[:, i] * carry
+    np.testing.assert_allclose(ops._linear_scan(x, factors, 1, reverse), expected)
+
+
+def test_diff() -> None:
+    x = weft.from_numpy(np.array([1, 4, 9, 16]))
+    assert weft.diff(x).numpy().tolist() == [3, 5, 7]
+    assert x.diff(2).numpy().tolist() == [2, 2]
+    assert weft.diff(x, 9).shape == (0,)
+    assert weft.diff(x, prepend=x[:1]).numpy().tolist() == [0, 3, 5, 7]
+    assert weft.diff(weft.from_numpy(np.array([True, True, False]))).numpy().tolist() == [False, True]
+
+
+def test_diff_errors() -> None:
+    x = weft.from_numpy(np.ones((2, 3)))
+    with pytest.raises(RuntimeError, match="at least one-dimensional"):
+        weft.diff(weft.from_numpy(np.ones(())))
+    with pytest.raises(RuntimeError, match="order must be non-negative but got -1"):
+        weft.diff(x, -1)
+    with pytest.raises(RuntimeError, match="to be the same dimension as input"):
+        weft.diff(x, prepend=weft.from_numpy(np.ones(2)))
+    with pytest.raises(RuntimeError, match=r"input.size\(0\) = 2, but got tensor.size\(0\) = 3"):
+        weft.diff(x, append=weft.from_numpy(np.ones((3, 1))))

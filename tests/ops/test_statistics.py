@@ -1,0 +1,151 @@
+"""Variance, norms, log-sum-exp, median."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+
+INF, NAN = float("inf"), float("nan")
+
+
+def tensor(values: Any, kind: Any = np.float64) -> Any:
+    return weft.from_numpy(np.array(values, kind))
+
+
+# -- variance ------------------------------------------------------------------------------------------------
+def test_overloads_of_std_and_var() -> None:
+    values = np.random.default_rng(0).normal(size=(3, 4))
+    x = weft.from_numpy(values)
+    for name in ("std", "var"):
+        ours, theirs = getattr(weft, name), getattr(np, name)
+        np.testing.assert_allclose(ours(x).numpy(), theirs(values, ddof=1))
+        np.testing.assert_allclose(ours(x, False).numpy(), theirs(values))
+        np.testing.assert_allclose(ours(x, unbiased=False).numpy(), theirs(values))
+        np.testing.assert_allclose(ours(x, 0, False, True).numpy(), theirs(values, 0, keepdims=True))
+        np.testing.assert_allclose(ours(x, (0, 1), correction=2).numpy(), theirs(values, ddof=2))
+        np.testing.assert_allclose(
+            ours(x, -1, keepdim=True).numpy(), theirs(values, 1, ddof=1, keepdims=True)
+        )
+        with pytest.raises(TypeError, match="invalid combination of arguments"):
+            ours(x, 0, unbiased=True, correction=1)
+        both = getattr(weft, f"{name}_mean")(x, 1, correction=0)
+        assert type(both) is tuple
+        np.testing.assert_allclose(both[0].numpy(), theirs(values, 1))
+        np.testing.assert_allclose(both[1].numpy(), values.mean(1))
+
+
+@pytest.mark.parametrize("name", ["std", "var", "std_mean", "var_mean"])
+def test_no_degrees_of_freedom_warns(name: str) -> None:
+    text = rf"^{name}\(\): degrees of freedom is <= 0. Correction should be strictly less than"
+    with pytest.warns(UserWarning, match=text):
+        out = getattr(weft, name)(tensor([[1.0, 2.0]]), 0)
+    assert np.isnan((out[0] if isinstance(out, tuple) else out).numpy()).all()
+    with pytest.warns(UserWarning, match=text):
+        out = getattr(weft, name)(tensor([1.0, 2.0]), correction=3)
+    assert (out[0] if isinstance(out, tuple) else out).item() == INF
+
+
+def test_variance_survives_a_large_mean_and_half_types() -> None:
+    values = (np.random.default_rng(0).normal(size=100_000) + 1000).astype(np.float32)
+    exact = values.astype(np.float64).var(ddof=1)
+    assert weft.from_numpy(values).var().item() == pytest.approx(exact, rel=1e-5)
+    half = tensor(np.tile([0.0, 2.0], 50_000), np.float16)
+    assert half.var(correction=0).item() == 1.0
+
+
+def test_std_gradient_of_equal_elements_is_zero() -> None:
+    x = tensor([2.0, 2.0, 2.0]).requires_grad_()
+    x.std().backward()
+    assert x.grad.numpy().tolist() == [0, 0, 0]
+
+
+def test_statistics_refuse_whole_numbers() -> None:
+    with pytest.raises(RuntimeError, match="std and var only support floating point and complex dtypes"):
+        tensor([1, 2], np.int64).std()
+    with pytest.raises(RuntimeError, match="std_mean only support floating point"):
+        weft.std_mean(tensor([1, 2], np.int64))
+
+
+def test_variance_of_complex_is_real() -> None:
+    out = weft.var(tensor([0, 2j], np.complex64))
+    assert out.dtype is weft.float32 and out.item() == 2.0
+
+
+# -- log-sum-exp ---------------------------------------------------------------------------------------------
+def test_logsumexp() -> None:
+    x = tensor([[1000.0, 1000.0], [-INF, -INF], [INF, 0.0], [INF, -INF], [NAN, 0.0]])
+    expected = [1000 + np.log(2), -INF, INF, INF, NAN]
+    np.testing.assert_allclose(weft.logsumexp(x, 1).numpy(), expected)
+    assert weft.logsumexp(tensor(np.ones((2, 3)), np.int64), (0, 1), True).dtype is weft.float32
+    assert weft.logsumexp(tensor(np.ones((0, 3))), 0).numpy().tolist() == [-INF] * 3
+    assert weft.special.logsumexp is weft.logsumexp
+
+
+# -- median --------------------------------------------------------------------------------------------------
+def test_median_is_the_lower_of_two() -> None:
+    x = tensor([[4.0, 1.0, 3.0, 2.0], [8.0, 5.0, NAN, 6.0]])
+    assert x[0].median().item() == 2
+    values, indices = x.median(1)
+    np.testing.assert_array_equal(values.numpy(), [2, NAN])
+    assert indices.numpy().tolist() == [3, 2]
+    assert np.isnan(x.median().item())
+    assert np.isnan(tensor([]).median().item())
+    assert x.median(0, True).values.shape == (1, 4)
+
+
+def test_median_errors_and_gradient() -> None:
+    with pytest.raises(NotImplementedError, match="\"median_cpu\" not implemented for 'Bool'"):
+        tensor([True], bool).median()
+    with pytest.raises(IndexError, match=r"median\(\): Expected reduction dim 0 to have non-zero size"):
+        tensor(np.ones((0, 3))).median(0)
+    x = tensor([1.0, 2.0, 2.0, 3.0]).requires_grad_()
+    x.median().backward()
+    assert x.grad.numpy().tolist() == [0, 0.5, 0.5, 0]
+
+
+# -- norms ---------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("order", [2, 1, 0, INF, -INF, 3, 0.5])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_norms_against_numpy(order: float, dim: int) -> None:
+    values = np.random.default_rng(0).normal(size=(3, 4))
+    values[1, 2] = 0
+    got = weft.norm(weft.from_numpy(values), order, dim)
+    np.testing.assert_allclose(got.numpy(), np.linalg.norm(values, order, dim))
+
+
+def test_forms_of_norm() -> None:
+    values = np.random.default_rng(0).normal(size=(3, 4))
+    x = weft.from_numpy(values)
+    length = np.linalg.norm(values)
+    for out in (
+        x.norm(),
+        x.norm("fro"),
+        x.norm(None),
+        x.norm(2, (0, 1)),
+        x.norm(p=2, dim=()),
+        weft.norm(x, 2),
+    ):
+        np.testing.assert_allclose(out.numpy(), length)
+    assert x.norm(2, keepdim=True).shape == (1, 1)
+    assert tensor([3.0, 4.0], np.float32).norm(dtype=weft.float64).dtype is weft.float64
+    assert tensor([3 + 4j], np.complex64).norm().dtype is weft.float32
+
+
+def test_norm_errors() -> None:
+    with pytest.raises(RuntimeError, match="Expected a floating point or complex tensor as input. Got Long"):
+        tensor([1], np.int64).norm()
+    with pytest.raises(RuntimeError, match="should be convertible without narrowing"):
+        tensor([1.0]).norm(dtype=weft.float32)
+    with pytest.raises(RuntimeError, match="cannot compute the inf norm on an empty tensor"):
+        tensor([]).norm(INF)
+
+
+@pytest.mark.parametrize("order", [2, 1, INF, 3, 1.5])
+def test_norm_gradient_at_zero_is_zero(order: float) -> None:
+    x = tensor([0.0, 0.0]).requires_grad_()
+    x.norm(order).backward()
+    assert x.grad.numpy().tolist() == [0, 0]
