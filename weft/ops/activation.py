@@ -139,6 +139,8 @@ threshold = pointwise(
 
 
 def _hardtanh(x: Array, min_val: float, max_val: float, inplace: bool) -> Array:
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
     return np.clip(x, x.dtype.type(min_val), x.dtype.type(max_val), out=...)
 
 
@@ -260,7 +262,7 @@ mish = activation(
 )  # fmt: skip
 logsigmoid = activation(
     "logsigmoid", elementwise.log_sigmoid, "log_sigmoid_cpu", vjp=lambda g, _out, x: mul(g, sigmoid(neg(x))),
-    node="LogSigmoidBackward0", out=True,
+    node="LogSigmoidBackward0", out="exact",
 )  # fmt: skip
 
 
@@ -270,7 +272,7 @@ def _softplus_gradient(g: Any, x: Any, beta: float, threshold: float) -> Any:
 
 
 softplus = activation(
-    "softplus", elementwise.softplus, "softplus_cpu", "input: Tensor, beta: float = 1.0, threshold: float = 20.0", out=True,
+    "softplus", elementwise.softplus, "softplus_cpu", "input: Tensor, beta: float = 1.0, threshold: float = 20.0", out="exact",
     samples=with_options({"beta": 2.0}, {"beta": 3.0, "threshold": 1.0}),
     vjp=lambda g, _out, x, beta, threshold: _softplus_gradient(g, x, beta, threshold),
 )  # fmt: skip
@@ -278,6 +280,8 @@ softplus = activation(
 
 # -- gelu --------------------------------------------------------------------------------------------------------------
 def _gelu(x: Array, approximate: str) -> Array:
+    if approximate not in ("none", "tanh"):
+        raise ValueError("approximate")
     return elementwise.gelu_tanh(x) if approximate == "tanh" else elementwise.gelu(x)
 
 
@@ -298,7 +302,7 @@ def _gelu_tanh_gradient(g: Any, x: Any) -> Any:
 
 
 gelu = activation(
-    "gelu", _gelu, "GeluKernelImpl", "input: Tensor, *, approximate: str = 'none'", rule=_gelu_rule, out=True,
+    "gelu", _gelu, "GeluKernelImpl", "input: Tensor, *, approximate: str = 'none'", rule=_gelu_rule, out="exact",
     samples=with_options({"approximate": "tanh"}),
     vjp=lambda g, _out, x, approximate: _gelu_tanh_gradient(g, x) if approximate == "tanh" else gelu_backward(g, x),
 )  # fmt: skip
@@ -350,12 +354,17 @@ hardswish = activation(
 
 def _softshrink(x: Array, lambd: float) -> Array:
     """x minus its nearest point in [-lambd, lambd]; NaN stays."""
+    if lambd < 0:
+        raise ValueError("negative lambd")
     return np.subtract(x, np.clip(x, -lambd, lambd), out=...)
 
 
 def _softshrink_rule(x: TensorType, lambd: float) -> TensorType:
     if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
+        limits = dtypes.finfo(x.dtype) if x.dtype.is_floating_point else dtypes.finfo()
+        raise RuntimeError(
+            f"lambda must be in range [0, {limits.max:g}] for input dtype {x.dtype.scalar_name}, but found {lambd:g}"
+        )
     assert softshrink.promotion is not None
     return softshrink.promotion.rule(softshrink, (x, lambd))
 
@@ -365,12 +374,12 @@ def _outside(g: Any, x: Any, lambd: float) -> Any:
 
 
 softshrink = activation(
-    "softshrink", _softshrink, "softshrink_check", "input: Tensor, lambd: float = 0.5", rule=_softshrink_rule, out=True,
+    "softshrink", _softshrink, "softshrink_check", "input: Tensor, lambd: float = 0.5", rule=_softshrink_rule, out="exact",
     samples=with_options({"lambd": 1.0}), vjp=lambda g, _out, x, lambd: _outside(g, x, lambd),
 )  # fmt: skip
 hardshrink = pointwise(
     "hardshrink", lambda x, lambd: keep.kernel(x, np.logical_not(np.less_equal(np.absolute(x), lambd))),
-    refusing(promote, EXACT | COMPLEX, "hardshrink_cpu"), signature="input: Tensor, lambd: float = 0.5", inplace=False,
+    refusing(promote, EXACT | COMPLEX, "hardshrink_cpu"), signature="input: Tensor, lambd: float = 0.5", inplace=False, out="exact",
     samples=with_options({"lambd": 1.0}), aliases=("nn.functional.hardshrink",),
     vjp=lambda g, _out, x, lambd: _outside(g, x, lambd),
 )  # fmt: skip

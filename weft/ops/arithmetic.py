@@ -38,7 +38,17 @@ def refusing(base: Promotion, refused: Container[dtype], label: str, error: type
             raise error(label if " " in label else f"\"{label}\" not implemented for '{compute.scalar_name}'")
         return compute, result
 
-    return Promotion(base.name, decide)
+    return Refusing(base, decide)
+
+
+class Refusing(Promotion):
+    """A promotion that refuses some dtypes; `base` is what would be without the refusal."""
+
+    __slots__ = ("base",)
+
+    def __init__(self, base: Promotion, dtypes: Any) -> None:
+        super().__init__(base.name, dtypes)
+        self.base = base
 
 
 def kind_of(operand: Any) -> dtype:
@@ -175,7 +185,7 @@ negative = refusing(
     "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
     "`logical_not()` operator instead.", RuntimeError,
 )  # fmt: skip
-neg = pointwise("neg", np.negative, negative, vjp=lambda g: neg(g), aliases=("negative",))
+neg = pointwise("neg", np.negative, negative, vjp=lambda g: neg(g), aliases=("negative",), out="exact")
 
 
 @composite("input: Tensor", method=True, samples=lambda make: iter((Sample(make(2, 3)), Sample(make()))))
@@ -392,9 +402,13 @@ def _no_gradient(samples: Samples) -> Samples:
     return plain
 
 
+def _underivable(name: str) -> Any:
+    raise RuntimeError(f"derivative for aten::{name} is not implemented")
+
+
 floor_divide = pointwise(
     "floor_divide", _floor_divide, floored, signature=OPERANDS, samples=_no_gradient(binary_samples((-3, 3), (1, 3), 2)),
-    node="NotImplemented",
+    node="NotImplemented", vjp=(lambda g: _underivable("floor_divide"), lambda g: _underivable("floor_divide")),
 )  # fmt: skip
 trunc_divide = pointwise(
     "trunc_divide", _trunc_divide, truncated, signature=OPERANDS, samples=_no_gradient(binary_samples((-3, 3), (1, 3), 2)),
@@ -461,6 +475,8 @@ def _pow(x: Array, y: Any) -> Array:
         out = _float_exponent(x, float(y))
         if out is not None:
             return out
+    if kind == "b":
+        return np.logical_or(x, np.logical_not(y), out=...)
     if kind in "iu":
         if is_number(y) and y < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
@@ -498,7 +514,14 @@ def _power_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(2, make(2, 3))
 
 
-power = refusing(promote, BOOL, "pow")
+def _power_dtypes(operands: list[Any]) -> tuple[dtype, dtype]:
+    compute, result = promote.dtypes(operands)
+    if compute is dtypes.bool_ and not is_number(operands[1]):
+        raise NotImplementedError("\"pow\" not implemented for 'Bool'")
+    return compute, result
+
+
+power = Refusing(promote, _power_dtypes)
 pow_ = pointwise(
     "pow", _pow, power, signature="input: Operand, exponent: Operand", samples=_power_samples, rule=_pow_rule,
     vjp=(
@@ -515,7 +538,7 @@ def _double(operands: list[Any]) -> tuple[dtype, dtype]:
 
 float_power = pointwise(
     "float_power", _pow, Promotion("double", _double), signature="input: Operand, exponent: Operand",
-    samples=_power_samples, node="PowBackward1",
+    samples=_power_samples, node="PowBackward1", out="exact", inplace="exact",
     vjp=(
         lambda g, _out, x, exponent: _base_gradient(float_power, g, x, exponent),
         lambda g, out, x, exponent: _exponent_gradient(g, out, x, exponent),
@@ -541,14 +564,14 @@ def _kinked(low: float, high: float) -> Samples:
 
 abs_ = pointwise(
     "abs", np.absolute, refusing(real_result, BOOL, "abs_cpu"), vjp=lambda g, _out, x: mul(g, ops.sgn(x)),
-    aliases=("absolute",), samples=_kinked(0.3, 2),
+    aliases=("absolute",), samples=_kinked(0.3, 2), out="exact",
 )  # fmt: skip
 sign = pointwise(
     "sign", _sign,
     refusing(promote, COMPLEX, "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."),
-    vjp=lambda g: zeros(g), samples=_kinked(0.3, 2),
+    vjp=lambda g: zeros(g), samples=_kinked(0.3, 2), out="exact",
 )  # fmt: skip
-sgn = pointwise("sgn", _sign, promote, vjp=lambda g: zeros(g), samples=_kinked(0.3, 2))
+sgn = pointwise("sgn", _sign, promote, vjp=lambda g: zeros(g), samples=_kinked(0.3, 2), out="exact")
 copysign = pointwise(
     "copysign", np.copysign, refusing(float_result, COMPLEX, "copysign_cpu"), samples=binary_samples((0.3, 2), (0.3, 2), -1.5),
     signature="input: Tensor, other: Operand",
@@ -615,6 +638,8 @@ bounded = refusing(promote, COMPLEX, "clamp is not supported for complex types")
 def _clamp_rule(x: TensorType, low: Any, high: Any) -> TensorType:
     if low is None and high is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if x.dtype in FLOATS and (isinstance(low, complex) or isinstance(high, complex)):
+        raise RuntimeError("value cannot be converted to type double without overflow")
     return bounded.rule(clamp, (x, low, high))
 
 
@@ -694,5 +719,5 @@ class Replacing(Promotion):
 nan_to_num = pointwise(
     "nan_to_num", _nan_to_num, Replacing("promote", promote.dtypes), samples=_kinked(0.3, 2),
     signature="input: Tensor, nan: float = None, posinf: float = None, neginf: float = None",
-    vjp=lambda g, _out, x: keep(g, ops.isfinite(x)),
+    vjp=lambda g, _out, x: keep(g, ops.isfinite(x)), out="exact",
 )  # fmt: skip

@@ -15,7 +15,7 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import dtype, result_dtype
 from weft.core.types import TensorType
-from weft.ops.arithmetic import BOOL, COMPLEX, EXACT, FLOATS, OPERANDS, PAIR, refusing
+from weft.ops.arithmetic import BOOL, COMPLEX, EXACT, FLOATS, OPERANDS, PAIR, Refusing, refusing
 from weft.ops.families import composite, pointwise, promote
 from weft.ops.record import Op, Promotion, ops, type_of
 from weft.ops.samples import Maker, Sample, Samples, binary_samples
@@ -34,6 +34,12 @@ class Comparison(Promotion):
             super().remember(op, operands, same, compute, exact)
 
 
+class Ordering(Comparison, Refusing):
+    """A comparison that refuses complex operands."""
+
+    __slots__ = ()
+
+
 def _truth(operands: list[Any]) -> tuple[dtype, dtype]:
     return result_dtype(operands), dtypes.bool_
 
@@ -42,8 +48,7 @@ truth = Comparison("bool_result", _truth)
 
 
 def _ordering(name: str) -> Promotion:
-    base = refusing(truth, COMPLEX, f"{name}_cpu")
-    return Comparison(base.name, base.dtypes)
+    return Ordering(truth, refusing(truth, COMPLEX, f"{name}_cpu").dtypes)
 
 
 def _plain_samples(make: Maker) -> Iterator[Sample]:
@@ -101,7 +106,7 @@ logical_not = pointwise("logical_not", np.logical_not, truth, samples=_special_v
 
 
 # -- kinds of values ---------------------------------------------------------------------------------------------------
-def _is(name: str, kernel: Any, promotion: Promotion = truth, *, out: bool = False) -> Op:
+def _is(name: str, kernel: Any, promotion: Promotion = truth, *, out: bool | str = False) -> Op:
     return pointwise(name, kernel, promotion, signature="input: Tensor", inplace=False, out=out, samples=_special_values)
 
 
@@ -125,10 +130,10 @@ isinf = _is("isinf", np.isinf)
 isfinite = _is("isfinite", np.isfinite)
 isreal = _is("isreal", _isreal)
 isposinf = _is(
-    "isposinf", _infinite(1), refusing(truth, COMPLEX, "isposinf does not support complex inputs.", RuntimeError), out=True
+    "isposinf", _infinite(1), refusing(truth, COMPLEX, "isposinf does not support complex inputs.", RuntimeError), out="exact"
 )
 isneginf = _is(
-    "isneginf", _infinite(-1), refusing(truth, COMPLEX, "isneginf does not support complex inputs.", RuntimeError), out=True
+    "isneginf", _infinite(-1), refusing(truth, COMPLEX, "isneginf does not support complex inputs.", RuntimeError), out="exact"
 )
 
 
@@ -137,7 +142,7 @@ def _signbit(x: Array) -> Array:
 
 
 signbit = _is(
-    "signbit", _signbit, refusing(truth, COMPLEX, "signbit is not implemented for complex tensors.", RuntimeError), out=True
+    "signbit", _signbit, refusing(truth, COMPLEX, "signbit is not implemented for complex tensors."), out="exact"
 )
 
 
@@ -218,7 +223,7 @@ bitwise_and = _bitwise("bitwise_and", np.bitwise_and)
 bitwise_or = _bitwise("bitwise_or", np.bitwise_or)
 bitwise_xor = _bitwise("bitwise_xor", np.bitwise_xor)
 bitwise_not = pointwise(
-    "bitwise_not", np.invert, refusing(promote, FLOATS | COMPLEX, "bitwise_not_cpu"), samples=whole_samples(1)
+    "bitwise_not", np.invert, refusing(promote, FLOATS | COMPLEX, "bitwise_not_cpu"), samples=whole_samples(1), out="exact"
 )
 
 

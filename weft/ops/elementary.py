@@ -193,7 +193,8 @@ def _rounding(name: str, kernel: Any, **facts: Any) -> Op:
     """Integers stay as they are; complex values and bools are refused."""
     plain = refusing(promote, COMPLEX, f"{name} is not supported for complex inputs")
     return pointwise(
-        name, kernel, refusing(plain, BOOL, f"{name}_vml_cpu"), samples=_between, vjp=lambda g: zeros(g), **facts
+        name, kernel, refusing(plain, BOOL, f"{name}_vml_cpu"), samples=_between, vjp=lambda g: zeros(g),
+        out="exact", **facts,
     )
 
 
@@ -229,15 +230,27 @@ def _round_samples(make: Maker) -> Iterator[Sample]:
 
 round_ = pointwise(
     "round", _round, promote, signature="input: Tensor, *, decimals: int = 0", rule=_round_rule, samples=_round_samples,
-    vjp=lambda g: zeros(g), aliases=("special.round",),
+    vjp=lambda g: zeros(g), aliases=("special.round",), out="exact",
 )  # fmt: skip
 frac = pointwise(
     "frac", lambda x: np.subtract(x, np.trunc(x), out=...), refusing(promote, EXACT | COMPLEX, "frac_cpu"),
-    signature="input: Tensor", samples=_between, vjp=lambda g: g,
+    signature="input: Tensor", samples=_between, vjp=lambda g: g, out="exact",
 )  # fmt: skip
+def _heaviside(x: Array, values: Array) -> Array:
+    return namespace(x).where(np.equal(x, 0), values, np.greater(x, 0).astype(x.dtype))
+
+
+def _heaviside_rule(x: TensorType, values: TensorType) -> TensorType:
+    if x.dtype in COMPLEX or values.dtype in COMPLEX:
+        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
+    if x.dtype is not values.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    return promote.rule(heaviside, (x, values))
+
+
 heaviside = pointwise(
-    "heaviside", np.heaviside, refusing(promote, COMPLEX, "heaviside is not yet implemented for complex tensors."),
-    signature="input: Tensor, values: Tensor", samples=binary_samples((0.3, 2), (-2, 2), None), vjp=(zeros, zeros),
+    "heaviside", _heaviside, promote, signature="input: Tensor, values: Tensor", rule=_heaviside_rule, out="exact",
+    samples=binary_samples((0.3, 2), (-2, 2), None), vjp=(lambda g: zeros(g), lambda g: zeros(g)), trusted=False,
 )  # fmt: skip
 
 
@@ -321,9 +334,9 @@ def _pair_samples(make: Maker) -> Iterator[Sample]:
 pair = Promotion("complex_result", _pair_dtypes)
 complex_ = pointwise(
     "complex", _complex, pair, signature="real: Tensor, imag: Tensor", rule=_pairing("complex"), method=False,
-    inplace=False, samples=_pair_samples,
+    inplace=False, samples=_pair_samples, out="exact", trusted=False,
 )  # fmt: skip
 polar = pointwise(
     "polar", _polar, pair, signature="abs: Tensor, angle: Tensor", rule=_pairing("polar"), method=False, inplace=False,
-    samples=_pair_samples, amp="float32",
+    samples=_pair_samples, amp="float32", out="exact", trusted=False,
 )  # fmt: skip

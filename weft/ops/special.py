@@ -44,7 +44,9 @@ ROOT_PI = sqrt(pi)
 def _from_scipy(name: str) -> Any:
     """A kernel that finds its loop in scipy.special at the first call."""
 
-    def kernel(*operands: Array) -> Array:
+    def kernel(*operands: Any) -> Array:
+        if len(operands) == 2 and is_number(operands[1]):  # to scipy a bare int is an int64, and the result a double
+            operands = (operands[0], operands[0].dtype.type(operands[1]))
         return np.asarray(getattr(special, name)(*operands))
 
     return kernel
@@ -101,7 +103,7 @@ def _polygamma_samples(make: Maker) -> Iterator[Sample]:
 gamma_result = refusing(float_result, COMPLEX, "trigamma")
 polygamma_of = pointwise(
     "polygamma", _polygamma, gamma_result, signature="input: Tensor, n: int", namespace="method", method=True,
-    function=False, inplace=True, rule=_polygamma_rule, samples=_polygamma_samples,
+    function=False, inplace=True, rule=_polygamma_rule, samples=_polygamma_samples, trusted=False,
     vjp=lambda g, _out, x, n: mul(g, polygamma_of(x, n + 1)),
 )  # fmt: skip
 

@@ -52,7 +52,7 @@ def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
         arrays = _meta_result(types)
     else:
         arrays = op.on_arrays(tuple(map(untensored, bound)))
-        if op.trusted and op.promotion is None:
+        if op.trusted and op.promotion is None and tensors[0].array.dtype.kind != "c":
             op.known.add(tensors[0].array.dtype)
     results = finish_call(op, bound, tensors, arrays, mode, grad)
     if bound is not original and isinstance(results, Tensor) and results.node is not None:
@@ -335,7 +335,7 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
             )
         if callable(op.out):  # raises where this op wants more than a castable dtype
             op.out(op, target, value, tensors)
-        store(target, value.array, silent=op.signature.gradient_slot is not None)
+        store(target, value.array, silent=op.signature.gradient_slot is not None and op.name != "arange")
     return out if isinstance(out, Tensor) else named(op, tuple(out))
 
 

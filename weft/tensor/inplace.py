@@ -42,6 +42,10 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
     check_writable(target, grad, tracked)
     tracked = tracked or (grad and target.tracked)
     if op.kind is Kind.COMPOSITE:
+        if tracked:  # what the body saves must not be what is written next
+            before = alias_of(target)
+            before.array, before.cell = target.array.copy(), None
+            bound = (before, *bound[1:])
         return assign(target, op.body(*bound))  # type: ignore[misc]
     original, bound = bound, unwrap_indices(op, bound)
     check_result(op.name, target, types_of_write(op, target, tuple(map(typed, bound))))

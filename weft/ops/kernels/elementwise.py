@@ -23,13 +23,14 @@ Body = Callable[..., Any]
 
 def blocked(body: Body, first: Array, *others: Array) -> Array:
     """An array like `first`, filled by `body(out, first, *others)`, which is called on cache-sized pieces where it can be."""
-    out = namespace(first).empty_like(first)
     arrays = (first, *others)
-    if first.size <= BLOCK or not all(a.flags.c_contiguous and a.shape == first.shape for a in arrays):
-        if any(a.shape != first.shape for a in others):
-            shape = np.broadcast_shapes(*[a.shape for a in arrays])
-            out = namespace(first).empty(shape, first.dtype)
-        body(out, *arrays)
+    same = all(a.shape == first.shape for a in others)
+    if same:
+        out = namespace(first).empty_like(first)
+    else:
+        out = namespace(first).empty(np.broadcast_shapes(*[a.shape for a in arrays]), first.dtype)
+    if first.size <= BLOCK or not same or not all(a.flags.c_contiguous for a in arrays):
+        body(*[a if a.ndim else a.reshape(1) for a in (out, *arrays)])  # NumPy turns zero-dim results into scalars
         return out
     flat = [a.reshape(-1) for a in arrays]
     target = out.reshape(-1)
