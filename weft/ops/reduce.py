@@ -418,8 +418,10 @@ def _place_kernel(finder: str) -> Any:
         axis = wrap_dim(dim, x.ndim)
         if not x.ndim:
             return xp.zeros((), dtypes.int64.numpy)
+        if not x.shape[axis]:
+            raise IndexError("the place of an extreme of nothing")  # the type rule says it in full
         if not x.size:
-            return xp.empty(reduced_shape(x.shape, (axis,), keepdim), dtypes.int64.numpy)
+            return xp.zeros(reduced_shape(x.shape, (axis,), keepdim), dtypes.int64.numpy)
         return xp.asarray(find(x, axis, keepdims=keepdim))
 
     return kernel
