@@ -453,7 +453,7 @@ def _batch_two(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...])
     return batch_product(args[0], dims[0], args[1], dims[1]), 0
 
 
-def _batch_sum(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
+def _batch_sum(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
     """addmm and its kin: the product of every example, plus the scaled input."""
     expected = logical_result(op, args, dims)
     total, x, y, beta, alpha = args
@@ -463,16 +463,10 @@ def _batch_sum(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...])
     else:
         out = batch_product(x, dims[1], y, dims[2])
         out = ops.sum(out, -3) if op is addbmm else out
-    if dims[1] is None and dims[2] is None:
-        out = ops.unsqueeze(out, 0)
     out = scaled(out, alpha)
     if beta != 0:
         out = ops.add(out, scaled(_padded(to_front(total, dims[0]), dims[0], expected.ndim), beta))
-    return out, 0 if type_rank(out) > expected.ndim else None
-
-
-def type_rank(x: Any) -> int:
-    return len(x.shape)
+    return ops.expand(out, (size, *expected.shape)), 0
 
 
 def _batch_linear(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
@@ -484,9 +478,6 @@ def _batch_linear(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ..
     weight = to_front(weight, dims[1])
     at = None if dims[1] is None else 0
     out = batch_product(x, dims[0], weight if flat else transposed(weight), at)
-    lead = dims[0] is not None or dims[1] is not None
-    if not lead:
-        out = ops.unsqueeze(out, 0)
     return (out if bias is None else ops.add(out, _padded(to_front(bias, dims[2]), dims[2], expected.ndim))), 0
 
 

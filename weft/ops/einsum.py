@@ -455,7 +455,7 @@ def _diagonal_matrix(x: Array, shape: tuple[int, int]) -> Array:
 trace_backward = contract(
     "trace_backward", _diagonal_matrix, lambda g, shape: TensorType(shape, g.dtype, g.device), "input: Tensor, shape: Any",
     vjp=lambda g: ops.trace(g), method=False, function=False, out=False,
-    samples=lambda make: iter([Sample(make(), (2, 3)), Sample(make(), (3, 3)), Sample(make(), (0, 2))]),
+    samples=lambda make: iter([Sample(make(), (2, 3)), Sample(make(), (3, 3))]),
     batch=lambda op, size, args, dims: (
         ops.diag_embed(ops.expand(ops.unsqueeze(args[0], -1), (size, args[1][0]))), 0
     ) if args[1][0] == args[1][1] else NotImplemented,

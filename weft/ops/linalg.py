@@ -258,13 +258,13 @@ def _batch_pair(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...])
 
 
 cofactor_derivative = contract(
-    "cofactor_derivative", _cofactor_derivative, lambda g, x: x, "input: Tensor, A: Tensor", method=False, function=False,
+    "cofactor_derivative", _cofactor_derivative, lambda g, x: square_rule("det", "lu_cpu")(x), "input: Tensor, A: Tensor", method=False, function=False,
     out=False, batch=_batch_pair,
     vjp=(lambda h, _out, _g, x: cofactor_derivative(h, x), lambda h, _out, g, x: _third_derivative(h, g, x)),
     samples=lambda make: iter([Sample(make(*s), regular(make, *s)) for s in ((3, 3), (2, 2, 2), (1, 1))]),
 )  # fmt: skip
 cofactor = contract(
-    "cofactor", _cofactor, lambda x: x, MATRIX, method=False, function=False, out=False,
+    "cofactor", _cofactor, square_rule("det", "lu_cpu"), MATRIX, method=False, function=False, out=False,
     vjp=lambda g, _out, x: cofactor_derivative(g, x), samples=square_samples, batch=batch_leading,
 )  # fmt: skip
 
@@ -484,7 +484,7 @@ def _power_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(regular(make, 2, 2, 2), 3)
 
 
-@composite("A: Tensor, n: int", namespace="linalg", out=True, samples=_power_samples)
+@composite("A: Tensor, n: int", namespace="linalg", out="exact", samples=_power_samples)
 def matrix_power(A: Any, n: int) -> Any:
     """The n-th power of square matrices, by repeated squaring; negative powers are those of the inverse."""
     check_square(type_of(A), "matrix_power")
@@ -680,7 +680,7 @@ def _slogdet(input: Any) -> Any:
     return OLD_SLOGDET(*slogdet(input))
 
 
-@composite("input: Tensor, n: int", name="matrix_power", out=True, samples=_power_samples)
+@composite("input: Tensor, n: int", name="matrix_power", out="exact", samples=_power_samples)
 def _matrix_power(input: Any, n: int) -> Any:
     """The n-th power of square matrices."""
     return matrix_power(input, n)
@@ -692,7 +692,10 @@ def _exp(input: Any) -> Any:
     return matrix_exp(input)
 
 
-@composite("*matrices: Tensors", name="chain_matmul", method=False, out="exact")
+@composite(
+    "*matrices: Tensors", name="chain_matmul", method=False, out="exact",
+    samples=lambda make: iter([Sample(make(2, 3), make(3, 1), make(1, 4))]),
+)  # fmt: skip
 def chain_matmul(matrices: Any) -> Any:
     """The product of matrices in the cheapest order."""
     if len(matrices) == 1:

@@ -31,7 +31,7 @@ from weft.ops.linalg import (
     regular,
     solve_triangular,
 )  # fmt: skip
-from weft.ops.record import Op, broadcast_shapes, ops, type_of
+from weft.ops.record import Op, broadcast_shapes, joint, ops, type_of
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 
@@ -400,7 +400,7 @@ def _pinv_samples(make: Maker) -> Iterator[Sample]:
 
 pinv = contract(
     "pinv", _pinv, _pinv_type, "A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None",
-    namespace="linalg", node="LinalgPinvBackward0", out="exact", vjp=lambda g, out, x: _pinv_gradient(g, x, out),
+    namespace="linalg", node="LinalgPinvBackward0", out=True, vjp=lambda g, out, x: _pinv_gradient(g, x, out),
     samples=_pinv_samples, batch=batch_leading,
 )  # fmt: skip
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
@@ -463,28 +463,43 @@ def _lstsq(a: Array, b: Array, rcond: Any, driver: Any) -> tuple[Array, ...]:
     )
 
 
-def _lstsq_right(g: tuple[Any, ...], _out: Any, a: Any, _b: Any) -> Any:
-    if g[0] is None:
-        return None
-    vector = is_vector(type_of(a), _b)
-    gradient = multiply(adjoint(pinv(a)), _column(g[0]) if vector else g[0])
-    return reduced(ops.squeeze(gradient, -1) if vector else gradient, _b.shape)
-
-
-def _lstsq_left(g: tuple[Any, ...], _out: Any, a: Any, b: Any) -> Any:
-    if g[0] is None:
-        return None
+def _lstsq_gradient(needs: Any, g: tuple[Any, ...], out: tuple[Any, ...], a: Any, b: Any) -> tuple[Any, Any]:
+    """By way of the pseudo-inverse for the solution; at a minimum the residuals do not depend on it."""
+    along_solution, along_residuals, _, along_values = g
     vector = is_vector(type_of(a), type_of(b))
-    along, right = (_column(g[0]), _column(b)) if vector else (g[0], b)
-    return reduced(_pinv_gradient(multiply(along, adjoint(right)), a, pinv(a)), tuple(a.shape))
+    solution, right = (_column(out[0]), _column(b)) if vector else (out[0], b)
+    left_terms, right_terms = [], []
+    if along_solution is not None:
+        along = _column(along_solution) if vector else along_solution
+        inverse = pinv(a)
+        if needs[0]:
+            left_terms.append(_pinv_gradient(multiply(along, adjoint(right)), a, inverse))
+        if needs[1]:
+            right_terms.append(multiply(adjoint(inverse), along))
+    if along_residuals is not None and tuple(out[1].shape) != (0,):
+        error = ops.mul(ops.sub(multiply(a, solution), right), ops.mul(_row(along_residuals), 2))
+        left_terms.append(multiply(error, adjoint(solution)))
+        right_terms.append(ops.neg(error))
+    if along_values is not None and tuple(out[3].shape) != (0,):
+        factors = svd(a, False)
+        left_terms.append(_spectral(factors[0], along_values, factors[2]))
+    gradients: list[Any] = []
+    for terms, shape in ((left_terms, tuple(a.shape)), (right_terms, tuple(right.shape))):
+        parts = [reduced(term, shape) for term in terms]
+        gradients.append(None if not parts else parts[0] if len(parts) == 1 else ops.add(*parts[:2]))
+        if len(parts) == 3:
+            gradients[-1] = ops.add(gradients[-1], parts[2])
+    if vector and gradients[1] is not None:
+        gradients[1] = ops.squeeze(gradients[1], -1)
+    return gradients[0], gradients[1]
 
 
 def _lstsq_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(regular(make, 3, 3), make(3, 2))
     yield Sample(regular(make, 4, 2), make(4, 1))
     yield Sample(regular(make, 2, 3), make(2))
-    yield Sample(regular(make, 2, 3, 2), make(2, 3, 2), driver="gelsd", grad=False)
-    yield Sample(regular(make, 3, 2), make(3, 2), driver="gels", grad=False)
+    yield Sample(regular(make, 2, 3, 2), make(2, 3, 2), driver="gelsd")
+    yield Sample(regular(make, 3, 2), make(3), driver="gels")
 
 
 def _batch_lstsq(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -508,7 +523,7 @@ def _batch_lstsq(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...
 
 lstsq = contract(
     "lstsq", _lstsq, _lstsq_type, "A: Tensor, B: Tensor, rcond: Any = None, *, driver: Any = None", namespace="linalg",
-    node="LinalgLstsqBackward0", amp="float32", returns=LSTSQ, vjp=(_lstsq_left, _lstsq_right), samples=_lstsq_samples,
+    node="LinalgLstsqBackward0", amp="float32", returns=LSTSQ, out=True, vjp=joint(_lstsq_gradient), samples=_lstsq_samples,
     batch=_batch_lstsq,
 )  # fmt: skip
 
