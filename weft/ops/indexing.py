@@ -1,7 +1,8 @@
 """Reading by data: gather, index, masks, nonzero, where. The writing counterparts are in `weft.ops.scatter`.
 
-Index tensors are ordinary arguments, so that they are saved with their versions and batched like any other; masks become integer
-indices before an op sees them. One idea: bounds are checked against the data in the kernel, everything else in the type rule.
+Index tensors are ordinary arguments, so that they are saved with their versions and batched like any other;
+masks become integer indices before an op sees them. One idea: bounds are checked against the data in the
+kernel, everything else in the type rule.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ INTEGERS = (dtypes.int32, dtypes.int64)
 UNKNOWN = -1  # a size that only the data can tell
 
 
-# -- bounds -----------------------------------------------------------------------------------------------------------
+# -- bounds --------------------------------------------------------------------------------------------------
 def check_bounds(
     positions: Array, size: int, text: str, error: type[Exception] = RuntimeError, low: int = 0
 ) -> None:
@@ -48,15 +49,16 @@ def _first_bad(positions: Array, low: int, size: int) -> Any:
 
 
 def exact_and_apart(_op: Op, target: Any, value: Any, tensors: Any) -> None:
-    """What `out=` may be for ops that read by data: the result's dtype, and memory that no argument lies in."""
+    """What `out=` may be for ops that read by data: the result's dtype, in memory of its own."""
     if target.dtype is not value.dtype:
         raise RuntimeError(
-            f"Expected out tensor to have dtype {value.dtype.cpp_name}, but got {target.dtype.cpp_name} instead"
+            f"Expected out tensor to have dtype {value.dtype.cpp_name}, but got {target.dtype.cpp_name} "
+            "instead"
         )
     check_apart(target, tensors)
 
 
-# -- gather -----------------------------------------------------------------------------------------------------------
+# -- gather --------------------------------------------------------------------------------------------------
 def check_fit(kind: TensorType, positions: TensorType, dim: int, name: str) -> None:
     """The index of gather and scatter: same rank, and no larger than the tensor apart from `dim`."""
     if positions.dtype not in INTEGERS and 0 not in positions.shape:
@@ -75,7 +77,8 @@ def _gather_rule(x: TensorType, dim: int, positions: TensorType, sparse_grad: bo
         for i, (n, size) in enumerate(zip(positions.shape, x.shape, strict=False)):
             if i != place and n > size:
                 raise RuntimeError(
-                    f"Size does not match at dimension {i} expected index {list(positions.shape)} to be no larger than self "
+                    f"Size does not match at dimension {i} expected index {list(positions.shape)} to be no "
+                    "larger than self "
                     f"{list(x.shape)} apart from dimension {place}"
                 )
     return like(x, positions.shape)
@@ -103,8 +106,9 @@ def _gather_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3, 4), 1, make.ints(0, 2, high=4))
 
 
-gather = index_family(
-    "gather", _gather, _gather_rule, "input: Tensor, dim: Dim, index: Tensor, *, sparse_grad: bool = False", out=exact_and_apart,
+gather: Op = index_family(
+    "gather", _gather, _gather_rule, "input: Tensor, dim: Dim, index: Tensor, *, sparse_grad: bool = False",
+    out=exact_and_apart,
     vjp=(lambda g, _out, _x, dim, places: ops.scatter_add(ops.new_zeros(g, _x.shape), dim, places, g), None),
     samples=_gather_samples,
 )  # fmt: skip
@@ -113,7 +117,8 @@ gather = index_family(
 @composite(
     "input: Tensor, indices: Tensor, dim: Any = None", out=exact_and_apart,
     samples=lambda make: iter(
-        [Sample(make(3, 4), make.ints(3, 1, high=4), 1), Sample(make(3, 4), make.ints(1, 4, high=3), 0), Sample(make(3, 4), make.ints(5, high=12))]
+        [Sample(make(3, 4), make.ints(3, 1, high=4), 1), Sample(make(3, 4), make.ints(1, 4, high=3), 0),
+            Sample(make(3, 4), make.ints(5, high=12))]
     ),
 )  # fmt: skip
 def take_along_dim(input: Any, indices: Any, dim: int | None) -> Any:
@@ -143,7 +148,7 @@ def _without(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
     return shape[:dim] + shape[dim + 1 :]
 
 
-# -- index_select and take --------------------------------------------------------------------------------------------
+# -- index_select and take -----------------------------------------------------------------------------------
 def _index_select_rule(x: TensorType, dim: int, positions: TensorType) -> TensorType:
     place = wrap_dim(dim, x.ndim)
     if positions.ndim > 1:
@@ -171,11 +176,13 @@ def _index_select_vjp(g: Any, _out: Any, _x: TensorType, dim: int, positions: An
     return ops.index_add(ops.new_zeros(g, _x.shape), dim, reshape(positions, (-1,)), g) if _x.shape else g
 
 
-index_select = index_family(
-    "index_select", _index_select, _index_select_rule, "input: Tensor, dim: Dim, index: Tensor", out=exact_and_apart,
+index_select: Op = index_family(
+    "index_select", _index_select, _index_select_rule, "input: Tensor, dim: Dim, index: Tensor",
+    out=exact_and_apart,
     vjp=(_index_select_vjp, None),
     samples=lambda make: iter(
-        [Sample(make(3, 4), 0, make.ints(5, high=3)), Sample(make(3, 4), -1, make.ints(2, high=4)), Sample(make(3, 4), 0, make.ints(high=3)),
+        [Sample(make(3, 4), 0, make.ints(5, high=3)), Sample(make(3, 4), -1, make.ints(2, high=4)),
+            Sample(make(3, 4), 0, make.ints(high=3)),
          Sample(make(), 0, np.zeros(1, np.int64)), Sample(make(3, 4), 0, make.ints(0, high=3))]
     ),
 )  # fmt: skip
@@ -200,16 +207,17 @@ def _take(x: Array, positions: Array) -> Array:
     return x.reshape(-1)[positions.reshape(-1)].reshape(positions.shape)
 
 
-take = index_family(
+take: Op = index_family(
     "take", _take, _take_rule, "input: Tensor, index: Tensor", out=exact_and_apart,
     vjp=(lambda g, _out, _x, places: ops._take_backward(g, places, _x.shape), None),
     samples=lambda make: iter(
-        [Sample(make(3, 4), make.ints(2, 3, high=12, low=-12)), Sample(make(3), make.ints(high=3)), Sample(make(), make.ints(2, high=1))]
+        [Sample(make(3, 4), make.ints(2, 3, high=12, low=-12)), Sample(make(3), make.ints(high=3)),
+            Sample(make(), make.ints(2, high=1))]
     ),
 )  # fmt: skip
 
 
-# -- index: what x[i, :, j] becomes -----------------------------------------------------------------------------------
+# -- index: what x[i, :, j] becomes --------------------------------------------------------------------------
 def broadcast_indices(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     try:
         return broadcast_shapes(*shapes)
@@ -277,15 +285,16 @@ def _index_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3, 4), [make.ints(0, high=4)], (1,))
 
 
-index = index_family(
+index: Op = index_family(
     "index", _index, _index_rule, "input: Tensor, indices: Tensors, dims: Any", method=False, function=False,
-    vjp=(lambda g, _out, _x, indices, dims: ops.index_embed(g, indices, dims, _x.shape), None), samples=_index_samples,
+    vjp=(lambda g, _out, _x, indices, dims: ops.index_embed(g, indices, dims, _x.shape), None),
+    samples=_index_samples,
 )  # fmt: skip
 
 
 def expand_masks(shape: tuple[int, ...], items: Any) -> tuple[list[Any], tuple[int, ...]]:
-    """Integer indices and their dimensions, from index tensors (or None) laid along the dimensions; masks cover as many
-    dimensions as they have."""
+    """Integer indices and their dimensions, from index tensors (or None) laid along the dimensions; masks
+    cover as many dimensions as they have."""
     indices: list[Any] = []
     dims: list[int] = []
     place = 0
@@ -323,15 +332,17 @@ def check_mask(mask: tuple[int, ...], shape: tuple[int, ...], place: int) -> Non
     for offset, n in enumerate(mask):
         if n != shape[place + offset]:
             raise IndexError(
-                f"The shape of the mask {list(mask)} at index {offset} does not match the shape of the indexed tensor "
+                f"The shape of the mask {list(mask)} at index {offset} does not match the shape of the "
+                "indexed tensor "
                 f"{list(shape)} at index {place + offset}"
             )
 
 
-# -- nonzero and masks ------------------------------------------------------------------------------------------------
+# -- nonzero and masks ---------------------------------------------------------------------------------------
 _nonzero = index_family(
     "_nonzero", lambda x: namespace(x).stack(x.nonzero(), 0).T if x.ndim else _nonzero_scalar(x),
-    lambda x: TensorType((UNKNOWN, x.ndim), dtypes.int64, known_data(x, "nonzero").device), "input: Tensor", method=False, function=False,
+    lambda x: TensorType((UNKNOWN, x.ndim), dtypes.int64, known_data(x, "nonzero").device), "input: Tensor",
+    method=False, function=False,
 )  # fmt: skip
 
 
@@ -339,7 +350,8 @@ def known_data(x: TensorType, name: str) -> TensorType:
     """Ops whose shapes follow from data cannot run on the meta device."""
     if x.device.type == "meta":
         raise NotImplementedError(
-            f"{name}: attempted to run this operator with Meta tensors, but its result's shape depends on data"
+            f"{name}: attempted to run this operator with Meta tensors, but its result's shape depends on "
+            "data"
         )
     return x
 
@@ -356,7 +368,8 @@ def _one_result(op: Op, target: Any, value: Any, tensors: Any) -> None:
 
 @composite(
     "input: Tensor, *, as_tuple: bool = False", out=_one_result, name="nonzero",
-    samples=lambda make: iter([Sample(make(2, 3), grad=False), Sample(make(), grad=False), Sample(make(2, 3), as_tuple=True, grad=False)]),
+    samples=lambda make: iter([Sample(make(2, 3), grad=False), Sample(make(), grad=False),
+        Sample(make(2, 3), as_tuple=True, grad=False)]),
 )  # fmt: skip
 def nonzero(input: Any, as_tuple: bool) -> Any:
     """The positions of elements that are not zero: one row each, or one vector per dimension."""
@@ -390,15 +403,17 @@ def _masked_select_vjp(g: Any, _out: Any, _x: TensorType, mask: Any) -> Any:
     return sum_to_size(ops.masked_scatter(ops.new_zeros(g, shape), mask, g), _x.shape)
 
 
-masked_select = index_family(
-    "masked_select", _masked_select, _masked_select_rule, "input: Tensor, mask: Tensor", out=exact_and_apart, vjp=(_masked_select_vjp, None),
+masked_select: Op = index_family(
+    "masked_select", _masked_select, _masked_select_rule, "input: Tensor, mask: Tensor", out=exact_and_apart,
+    vjp=(_masked_select_vjp, None),
     samples=lambda make: iter(
-        [Sample(make(2, 3), make.bools(2, 3)), Sample(make(2, 3), make.bools(3)), Sample(make(3), make.bools(2, 1)), Sample(make(), make.bools())]
+        [Sample(make(2, 3), make.bools(2, 3)), Sample(make(2, 3), make.bools(3)),
+            Sample(make(3), make.bools(2, 1)), Sample(make(), make.bools())]
     ),
 )  # fmt: skip
 
 
-# -- where ------------------------------------------------------------------------------------------------------------
+# -- where ---------------------------------------------------------------------------------------------------
 def _where_dtype(x: Any, y: Any) -> Any:
     return result_dtype((x, y))
 
@@ -407,10 +422,12 @@ def _where_rule(condition: TensorType, x: Any, y: Any) -> TensorType:
     if condition.dtype is not dtypes.bool_:
         if condition.dtype is not dtypes.uint8:
             raise RuntimeError(
-                f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.scalar_name}"
+                "where expected condition to be a boolean tensor, but got a tensor with dtype "
+                f"{condition.dtype.scalar_name}"
             )
         warnings.warn(
-            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of "
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a "
+            "future version of "
             "PyTorch. Use a boolean condition instead.",
             UserWarning,
             stacklevel=5,
@@ -435,8 +452,9 @@ def _where_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make.bools(), make(), make())
 
 
-select_where = Op(
-    "_where", Kind.POINTWISE, "condition: Tensor, input: Operand, other: Operand", kernel=_where, rule=_where_rule,
+select_where: Op = Op(
+    "_where", Kind.POINTWISE, "condition: Tensor, input: Operand, other: Operand", kernel=_where,
+    rule=_where_rule,
     vjp=(
         None,
         lambda g, _out, condition: select_where(condition, g, 0),
@@ -447,7 +465,8 @@ select_where = Op(
 
 
 @composite(
-    "condition: Tensor, input: MaybeOperand = None, other: MaybeOperand = None", out=exact_and_apart, method=False, samples=_where_samples,
+    "condition: Tensor, input: MaybeOperand = None, other: MaybeOperand = None", out=exact_and_apart,
+    method=False, samples=_where_samples,
 )  # fmt: skip
 def where(condition: Any, input: Any, other: Any) -> Any:
     """`input` where the condition holds, `other` elsewhere; of a condition alone, where it holds."""
@@ -455,12 +474,13 @@ def where(condition: Any, input: Any, other: Any) -> Any:
         return nonzero(condition, as_tuple=True)
     if input is None or other is None:
         raise TypeError(
-            "where() received an invalid combination of arguments: input and other come together or not at all"
+            "where() received an invalid combination of arguments: input and other come together or not at "
+            "all"
         )
     return select_where(condition, input, other)
 
 
-# -- masked_fill ------------------------------------------------------------------------------------------------------
+# -- masked_fill ---------------------------------------------------------------------------------------------
 def _masked_fill_rule(x: TensorType, mask: TensorType, value: Any) -> TensorType:
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(
@@ -469,7 +489,8 @@ def _masked_fill_rule(x: TensorType, mask: TensorType, value: Any) -> TensorType
     if isinstance(value, TensorType):
         if value.shape:
             raise RuntimeError(
-                f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+                f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} "
+                "dimension(s)."
             )
     else:
         fits(value, x.dtype)
@@ -487,8 +508,9 @@ def _stored(value: Any, kind: Any) -> Array:
     return cast_operand(int(value) if isinstance(value, float) and kind.kind in "iu" else value, kind)
 
 
-masked_fill = Op(
-    "masked_fill", Kind.POINTWISE, "input: Tensor, mask: Tensor, value: Operand", kernel=_masked_fill, rule=_masked_fill_rule,
+masked_fill: Op = Op(
+    "masked_fill", Kind.POINTWISE, "input: Tensor, mask: Tensor, value: Operand", kernel=_masked_fill,
+    rule=_masked_fill_rule,
     vjp=(
         lambda g, _out, _x, mask: masked_fill(g, mask, 0),
         None,
@@ -496,7 +518,8 @@ masked_fill = Op(
     ),
     inplace=True,
     samples=lambda make: iter(
-        [Sample(make(2, 3), make.bools(2, 3), 1.5), Sample(make(2, 3), make.bools(3), make()), Sample(make(2, 3), make.bools(2, 1), 0),
+        [Sample(make(2, 3), make.bools(2, 3), 1.5), Sample(make(2, 3), make.bools(3), make()),
+            Sample(make(2, 3), make.bools(2, 1), 0),
          Sample(make(), make.bools(), 2.0)]
     ),
 )  # fmt: skip

@@ -1,6 +1,8 @@
-"""Writing by data: scatter, index_add, index_put, masked_scatter and their kin, each giving new memory; in-place forms are generated.
+"""Writing by data: scatter, index_add, index_put, masked_scatter and their kin, each giving new memory; in-
+place forms are generated.
 
-One idea: sums over repeated positions run on flat memory (`add_at`), where NumPy has its fast loop, whatever the index looked like.
+One idea: sums over repeated positions run on flat memory (`add_at`), where NumPy has its fast loop, whatever
+the index looked like.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from weft.ops.indexing import (
     select_where,
     take,
 )
-from weft.ops.record import broadcast_shapes, cast_operand, joint, ops, type_of
+from weft.ops.record import Op, broadcast_shapes, cast_operand, joint, ops, type_of
 from weft.ops.replay import view_scatter
 from weft.ops.samples import Maker, Sample
 from weft.ops.shape import cat
@@ -44,7 +46,7 @@ from weft.ops.view import embed, expand, like, reshape, sum_to_size, wrap_dim
 ndarray = np.ndarray
 
 
-# -- flat memory ------------------------------------------------------------------------------------------------------
+# -- flat memory ---------------------------------------------------------------------------------------------
 def is_half(kind: Any) -> bool:
     """float16 and bfloat16: sums are kept in float32 and rounded once."""
     return kind.itemsize == 2 and kind.kind not in "iu"
@@ -64,7 +66,9 @@ def reduce_at(operation: Any, x: Array, places: Array, values: Array) -> Array:
 
 
 def places_along(shape: tuple[int, ...], dim: int, positions: Array) -> Array:
-    """Flat places of gather's and scatter's elements: `positions` along dim, their own coordinates elsewhere."""
+    """Flat places of gather's and scatter's elements: `positions` along dim, their own coordinates
+    elsewhere.
+    """
     xp = namespace(positions)
     strides = strides_of(shape)
     places = positions * strides[dim]
@@ -103,7 +107,7 @@ def places_of_index(shape: tuple[int, ...], indices: Any, dims: tuple[int, ...])
     return places
 
 
-# -- scatter ----------------------------------------------------------------------------------------------------------
+# -- scatter -------------------------------------------------------------------------------------------------
 def _check_scatter(x: TensorType, dim: int, places: TensorType, src: Any) -> TensorType:
     dim = wrap_dim(dim, x.ndim)
     if isinstance(src, TensorType) and src.dtype is not x.dtype:
@@ -117,11 +121,13 @@ def _check_scatter(x: TensorType, dim: int, places: TensorType, src: Any) -> Ten
     if not isinstance(src, TensorType):
         if not small:
             raise RuntimeError(
-                f"Expected index {list(places.shape)} to be no larger than self {list(x.shape)} apart from dimension {dim}"
+                f"Expected index {list(places.shape)} to be no larger than self {list(x.shape)} apart from "
+                f"dimension {dim}"
             )
     elif not small or any(n > size for n, size in zip(places.shape or (1,), src.shape or (1,), strict=False)):
         raise RuntimeError(
-            f"Expected index {list(places.shape)} to be no larger than self {list(x.shape)} apart from dimension {dim} and to be "
+            f"Expected index {list(places.shape)} to be no larger than self {list(x.shape)} apart from "
+            f"dimension {dim} and to be "
             f"no larger size than src {list(src.shape)}"
         )
     return x
@@ -194,9 +200,10 @@ def _scatter_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(), 0, np.asarray(0), make())
 
 
-scatter = index_family(
+scatter: Op = index_family(
     "scatter", _scatter, _scatter_rule,
-    "input: Tensor, dim: Dim, index: Tensor, src: MaybeOperand = None, *, value: Any = None, reduce: Any = None",
+    "input: Tensor, dim: Dim, index: Tensor, src: MaybeOperand = None, *, value: Any = None, reduce: Any = "
+    "None",
     inplace=True, out=exact_and_apart, samples=_scatter_samples,
     vjp=(_scatter_vjp, None, lambda g, _out, _x, dim, places, _src: source_gradient(g, dim, places, _src)),
 )  # fmt: skip
@@ -209,17 +216,19 @@ def _add_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(), 0, np.asarray(0), make())
 
 
-scatter_add = index_family(
+scatter_add: Op = index_family(
     "scatter_add",
     lambda x, dim, places, src: (
-        reduce_at(namespace(x).add, x, _flat_places(x, dim, places), _cropped(src, places, x.dtype)) if places.size else x.copy()
+        reduce_at(namespace(x).add, x, _flat_places(x, dim, places),
+            _cropped(src, places, x.dtype)) if places.size else x.copy()
     ),
-    _check_scatter, "input: Tensor, dim: Dim, index: Tensor, src: Tensor", inplace=True, out=exact_and_apart, samples=_add_samples,
+    _check_scatter, "input: Tensor, dim: Dim, index: Tensor, src: Tensor", inplace=True, out=exact_and_apart,
+    samples=_add_samples,
     vjp=(lambda g: g, None, lambda g, _out, _x, dim, places, _src: source_gradient(g, dim, places, _src)),
 )  # fmt: skip
 
 
-# -- scatter_reduce ---------------------------------------------------------------------------------------------------
+# -- scatter_reduce ------------------------------------------------------------------------------------------
 REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
@@ -329,21 +338,23 @@ def _scatter_reduce_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3), 0, make.ints(7, high=3), make(8), "mean")
 
 
-scatter_reduce = index_family(
+scatter_reduce: Op = index_family(
     "scatter_reduce", _scatter_reduce, _scatter_reduce_rule,
-    "input: Tensor, dim: Dim, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True", inplace=True, out=exact_and_apart,
+    "input: Tensor, dim: Dim, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True",
+    inplace=True, out=exact_and_apart,
     vjp=joint(_scatter_reduce_vjp), samples=_scatter_reduce_samples,
 )  # fmt: skip
 
 
-# -- index_add, index_copy, index_fill --------------------------------------------------------------------------------
+# -- index_add, index_copy, index_fill -----------------------------------------------------------------------
 def _index_add_rule(
     x: TensorType, dim: int, places: TensorType, source: TensorType, alpha: Any
 ) -> TensorType:
     place = wrap_dim(dim, x.ndim)
     if places.ndim > 1:
         raise IndexError(
-            f"index_add_(): Index is supposed to be a vector, but got dim: {places.ndim} with type: {places.dtype.scalar_name} "
+            f"index_add_(): Index is supposed to be a vector, but got dim: {places.ndim} with type: "
+            f"{places.dtype.scalar_name} "
             f"and size: {list(places.shape)}"
         )
     if places.dtype not in INTEGERS:
@@ -352,19 +363,22 @@ def _index_add_rule(
         )
     if source.dtype is not x.dtype:
         raise RuntimeError(
-            f"index_add_(): self ({x.dtype.scalar_name}) and source ({source.dtype.scalar_name}) must have the same scalar type"
+            f"index_add_(): self ({x.dtype.scalar_name}) and source ({source.dtype.scalar_name}) must have "
+            "the same scalar type"
         )
     have = source.shape[place] if place < source.ndim else 1
     if places.numel() != have and not source.shape:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     if places.numel() != have:
         raise RuntimeError(
-            f"index_add_(): Number of indices ({places.numel()}) should be equal to source.size(dim): ({have}), for dim: {dim}"
+            f"index_add_(): Number of indices ({places.numel()}) should be equal to source.size(dim): "
+            f"({have}), for dim: {dim}"
         )
     if x.ndim and source.ndim:
         if x.shape[:place] + x.shape[place + 1 :] != source.shape[:place] + source.shape[place + 1 :]:
             raise RuntimeError(
-                "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+                "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+                "self.shape = "
                 f"{list(x.shape)} source.shape = {list(source.shape)}"
             )
     return x
@@ -405,8 +419,9 @@ def _index_add_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(), 0, np.zeros(1, np.int64), make())
 
 
-index_add = index_family(
-    "index_add", _index_add, _index_add_rule, "input: Tensor, dim: Dim, index: Tensor, source: Tensor, *, alpha: Number = 1",
+index_add: Op = index_family(
+    "index_add", _index_add, _index_add_rule,
+    "input: Tensor, dim: Dim, index: Tensor, source: Tensor, *, alpha: Number = 1",
     inplace=True, out=exact_and_apart, vjp=(lambda g: g, None, _index_add_vjp), samples=_index_add_samples,
 )  # fmt: skip
 
@@ -420,7 +435,8 @@ def _index_copy_rule(x: TensorType, dim: int, places: TensorType, source: Tensor
         raise IndexError(f"index_copy_(): When source is scalar, index should have one element (got {count})")
     if source.ndim != x.ndim and source.ndim and x.ndim:
         raise IndexError(
-            "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source dimensionality "
+            "index_copy_(): When source and destination are not scalars, their dimensionality must match. "
+            "Source dimensionality "
             f"({source.ndim}), destination dimensionality ({x.ndim})"
         )
     if places.dtype is not dtypes.int64:
@@ -429,7 +445,8 @@ def _index_copy_rule(x: TensorType, dim: int, places: TensorType, source: Tensor
         )
     if source.dtype is not x.dtype:
         raise RuntimeError(
-            f"index_copy_(): self and source expected to have the same dtype, but got (self) {x.dtype.scalar_name} and (source) "
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{x.dtype.scalar_name} and (source) "
             f"{source.dtype.scalar_name}"
         )
     left = x.shape[:place] + x.shape[place + 1 :]
@@ -437,18 +454,20 @@ def _index_copy_rule(x: TensorType, dim: int, places: TensorType, source: Tensor
     if left != right:
         raise RuntimeError(
             "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
-            f"{list(left)} at dimension {place} and source slice shape: {list(right)} at dimension {place if source.ndim else 0}."
+            f"{list(left)} at dimension {place} and source slice shape: {list(right)} at dimension "
+            f"{place if source.ndim else 0}."
         )
     if source.ndim and count != source.shape[place]:
         raise IndexError(
-            f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim) ({source.shape[place]})"
+            f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim) "
+            f"({source.shape[place]})"
         )
     return x
 
 
 def _index_copy(x: Array, dim: int, places: Array, source: Array) -> Array:
-    size = (x.shape or (1,))[dim]
-    text = f"index_copy_(): index {{bad}} is out of bounds for dimension {wrap_dim(dim, x.ndim)} with size {{size}}"
+    size, place = (x.shape or (1,))[dim], wrap_dim(dim, x.ndim)
+    text = f"index_copy_(): index {{bad}} is out of bounds for dimension {place} with size {{size}}"
     check_bounds(places, size, text, IndexError)
     result = x.copy(order="C")
     if places.size:
@@ -456,15 +475,17 @@ def _index_copy(x: Array, dim: int, places: Array, source: Array) -> Array:
     return result
 
 
-index_copy = index_family(
-    "index_copy", _index_copy, _index_copy_rule, "input: Tensor, dim: Dim, index: Tensor, source: Tensor", inplace=True, out=exact_and_apart,
+index_copy: Op = index_family(
+    "index_copy", _index_copy, _index_copy_rule, "input: Tensor, dim: Dim, index: Tensor, source: Tensor",
+    inplace=True, out=exact_and_apart,
     amp="widest",
     vjp=(
         lambda g, _out, _x, dim, places: index_fill(g, dim, places, 0), None,
         lambda g, _out, _x, dim, places, _source: _rows_gradient(g, dim, places, _source),
     ),
     samples=lambda make: iter(
-        [Sample(make(3, 4), 0, np.array([2, 0]), make(2, 4)), Sample(make(3, 4), -1, np.array([1]), make(3, 1)),
+        [Sample(make(3, 4), 0, np.array([2, 0]), make(2, 4)),
+            Sample(make(3, 4), -1, np.array([1]), make(3, 1)),
          Sample(make(3), 0, np.asarray(1), make()), Sample(make(), 0, np.zeros(1, np.int64), make())]
     ),
 )  # fmt: skip
@@ -475,7 +496,8 @@ def _index_fill_rule(x: TensorType, dim: int, places: TensorType, value: Any) ->
     if isinstance(value, TensorType):
         if value.shape:
             raise RuntimeError(
-                f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+                f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} "
+                "dimension(s)."
             )
     kind = value.dtype if isinstance(value, TensorType) else dtypes.scalar_dtype(value)
     if kind.is_complex and not x.dtype.is_complex:
@@ -499,32 +521,37 @@ def _index_fill(x: Array, dim: int, places: Array, value: Any) -> Array:
     return result
 
 
-index_fill = index_family(
-    "index_fill", _index_fill, _index_fill_rule, "input: Tensor, dim: Dim, index: Tensor, value: Operand", inplace=True,
+index_fill: Op = index_family(
+    "index_fill", _index_fill, _index_fill_rule, "input: Tensor, dim: Dim, index: Tensor, value: Operand",
+    inplace=True,
     vjp=(
         lambda g, _out, _x, dim, places: index_fill(g, dim, places, 0), None,
-        lambda g, _out, _x, dim, places: ops.sum(select_where(ops.eq(index_fill(ops.zeros_like(g), dim, places, 1), 1), g, 0)),
+        lambda g, _out, _x, dim,
+        places: ops.sum(select_where(ops.eq(index_fill(ops.zeros_like(g), dim, places, 1), 1), g, 0)),
     ),
     samples=lambda make: iter(
-        [Sample(make(3, 4), 0, np.array([2, 0]), 1.5), Sample(make(3, 4), -1, np.array([1, -1]), make()), Sample(make(), 0, np.asarray(0), make())]
+        [Sample(make(3, 4), 0, np.array([2, 0]), 1.5), Sample(make(3, 4), -1, np.array([1, -1]), make()),
+            Sample(make(), 0, np.asarray(0), make())]
     ),
 )  # fmt: skip
 
 
-# -- index_put --------------------------------------------------------------------------------------------------------
+# -- index_put -----------------------------------------------------------------------------------------------
 def _put_rule(
     x: TensorType, values: TensorType, indices: Any, dims: tuple[int, ...], accumulate: bool
 ) -> TensorType:
     if values.dtype is not x.dtype:
         raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {x.dtype.scalar_name} for the destination and "
+            f"Index put requires the source and destination dtypes match, got {x.dtype.scalar_name} for the "
+            "destination and "
             f"{values.dtype.scalar_name} for the source."
         )
     shape = indexed_shape(x.shape, [p.shape for p in indices], dims) if dims else x.shape
     lead = len(shape) - values.ndim
     if lead < 0 or any(n not in (1, shape[lead + i]) for i, n in enumerate(values.shape)):
         raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape "
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
+            "result of shape "
             f"{list(shape)}"
         )
     return x
@@ -560,12 +587,14 @@ def _put_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3, 4), make(), [make.ints(5, high=4, low=-4)], (1,), True)
 
 
-_index_put = index_family(
-    "_index_put", _put, _put_rule, "input: Tensor, values: Tensor, indices: Tensors, dims: Any, accumulate: bool = False",
-    vjp=(_put_vjp_input, _put_vjp_values, None), method=False, function=False, inplace=True, node="IndexPutBackward0",
+_index_put: Op = index_family(
+    "_index_put", _put, _put_rule,
+    "input: Tensor, values: Tensor, indices: Tensors, dims: Any, accumulate: bool = False",
+    vjp=(_put_vjp_input, _put_vjp_values, None), method=False, function=False, inplace=True,
+    node="IndexPutBackward0",
     samples=_put_samples,
 )  # fmt: skip
-index_embed = index_family(
+index_embed: Op = index_family(
     "index_embed",
     lambda g, indices, dims, shape: _put(namespace(g).zeros(shape, g.dtype), g, indices, dims, True),
     lambda g, indices, dims, shape: like(g, shape), "input: Tensor, indices: Tensors, dims: Any, shape: Any",
@@ -594,7 +623,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool) -> Any:
     return _index_put(input, values, found, dims, accumulate)
 
 
-# -- masked_scatter and take's transpose ------------------------------------------------------------------------------
+# -- masked_scatter and take's transpose ---------------------------------------------------------------------
 def _masked_scatter_rule(x: TensorType, mask: TensorType, source: TensorType) -> TensorType:
     if source.dtype is not x.dtype:
         raise RuntimeError(
@@ -631,13 +660,16 @@ def _masked_scatter_source(g: Any, _out: Any, _x: Any, mask: Any, _source: Tenso
     return reshape(whole, _source.shape)
 
 
-masked_scatter = index_family(
-    "masked_scatter", _masked_scatter, _masked_scatter_rule, "input: Tensor, mask: Tensor, source: Tensor", inplace=True,
+masked_scatter: Op = index_family(
+    "masked_scatter", _masked_scatter, _masked_scatter_rule, "input: Tensor, mask: Tensor, source: Tensor",
+    inplace=True,
     vjp=(
-        lambda g, _out, _x, mask: sum_to_size(masked_fill(g, mask, 0), _x.shape), None, _masked_scatter_source,
+        lambda g, _out, _x, mask: sum_to_size(masked_fill(g, mask, 0), _x.shape), None,
+        _masked_scatter_source,
     ),
     samples=lambda make: iter(
-        [Sample(make(2, 3), make.bools(2, 3), make(2, 4)), Sample(make(2, 3), make.bools(3), make(6)), Sample(make(3), make.bools(2, 3), make(6)),
+        [Sample(make(2, 3), make.bools(2, 3), make(2, 4)), Sample(make(2, 3), make.bools(3), make(6)),
+            Sample(make(3), make.bools(2, 3), make(6)),
          Sample(make(), make.bools(), make(1))]
     ),
 )  # fmt: skip
@@ -649,19 +681,21 @@ def _take_back(g: Array, places: Array, shape: tuple[int, ...]) -> Array:
     return reduce_at(namespace(g).add, namespace(g).zeros(shape, g.dtype), line, g)
 
 
-_take_backward = index_family(
-    "_take_backward", _take_back, lambda g, places, shape: like(g, shape), "input: Tensor, index: Tensor, shape: Any",
+_take_backward: Op = index_family(
+    "_take_backward", _take_back, lambda g, places, shape: like(g, shape),
+    "input: Tensor, index: Tensor, shape: Any",
     vjp=(lambda g, _out, _x, places: take(g, places), None), method=False, function=False,
     samples=lambda make: iter([Sample(make(5), make.ints(5, high=6, low=-6), (2, 3))]),
 )  # fmt: skip
 
 
-# -- writes into views ------------------------------------------------------------------------------------------------
+# -- writes into views ---------------------------------------------------------------------------------------
 def _check_source(name: str, view_type: TensorType, src: Any) -> None:
     kind = type_of(src)
     if kind.shape != view_type.shape:
         raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {list(kind.shape)}, slice size = "
+            f"expected src to have a size equal to the slice of self. src size = {list(kind.shape)}, slice "
+            "size = "
             f"{list(view_type.shape)}"
         )
 

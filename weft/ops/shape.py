@@ -1,6 +1,7 @@
 """Joining, repeating and rearranging: ops that move elements into new memory by position alone.
 
-One idea: each gradient is the transposed movement, written in the same few ops (cat and split, flip and flip, roll and roll back).
+One idea: each gradient is the transposed movement, written in the same few ops (cat and split, flip and flip,
+roll and roll back).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from weft.ops.view import (
 ndarray = np.ndarray
 
 
-# -- cat and stack ----------------------------------------------------------------------------------------------------
+# -- cat and stack -------------------------------------------------------------------------------------------
 def _skipped(shape: tuple[int, ...]) -> bool:
     """PyTorch lets empty vectors join anything."""
     return shape == (0,)
@@ -69,7 +70,8 @@ def _cat_rule(tensors: Any, dim: int) -> TensorType:
         for i, (have, want) in enumerate(zip(x.shape, first.shape, strict=True)):
             if have != want and i != place:
                 raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {place}. Expected size {want} but got size {have} for "
+                    f"Sizes of tensors must match except in dimension {place}. Expected size {want} but got "
+                    f"size {have} for "
                     f"tensor number {position} in the list."
                 )
         total += x.shape[place]
@@ -115,8 +117,9 @@ def _cat_samples(make: Maker) -> Iterator[Sample]:
     yield Sample([make(3, 2).T, make(2, 3)], 1)
 
 
-cat = index(
-    "cat", _cat, _cat_rule, "tensors: Tensors, dim: Dim = 0", vjp=_cat_vjp, aliases=("concat", "concatenate"), method=False,
+cat: Op = index(
+    "cat", _cat, _cat_rule, "tensors: Tensors, dim: Dim = 0", vjp=_cat_vjp, aliases=("concat", "concatenate"),
+    method=False,
     out=check_joined, amp="widest", samples=_cat_samples,
 )  # fmt: skip
 
@@ -129,7 +132,8 @@ def _stack_rule(tensors: Any, dim: int) -> TensorType:
     for position, x in enumerate(tensors[1:], 1):
         if x.shape != first.shape:
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 and {list(x.shape)} at "
+                f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 and "
+                f"{list(x.shape)} at "
                 f"entry {position}"
             )
     shape = (*first.shape[:place], len(tensors), *first.shape[place:])
@@ -141,10 +145,12 @@ def _stack(tensors: Any, dim: int) -> Array:
     return namespace(*tensors).stack([x.astype(kind, copy=False) for x in tensors], dim)
 
 
-stack = index(
-    "stack", _stack, _stack_rule, "tensors: Tensors, dim: Dim = 0", vjp=lambda g, _out, _tensors, dim: list(unbind(g, dim)),
+stack: Op = index(
+    "stack", _stack, _stack_rule, "tensors: Tensors, dim: Dim = 0", vjp=lambda g, _out, _tensors,
+    dim: list(unbind(g, dim)),
     method=False, out=check_joined, amp="widest",
-    samples=lambda make: iter([Sample([make(2, 3), make(2, 3)]), Sample([make(2), make(2)], -1), Sample([make(), make()])]),
+    samples=lambda make: iter([Sample([make(2, 3), make(2, 3)]), Sample([make(2), make(2)], -1),
+        Sample([make(), make()])]),
 )  # fmt: skip
 
 
@@ -156,7 +162,8 @@ def _at_least(x: Any, rank: int) -> Any:
 
 @composite(
     "tensors: Tensors", method=False, out=check_joined,
-    samples=lambda make: iter([Sample([make(2, 3), make(2, 1)]), Sample([make(2), make(3)]), Sample([make(), make(1)])]),
+    samples=lambda make: iter([Sample([make(2, 3), make(2, 1)]), Sample([make(2), make(3)]),
+        Sample([make(), make(1)])]),
 )  # fmt: skip
 def hstack(tensors: Any) -> Any:
     """Joined along the second dimension (the first, for vectors)."""
@@ -168,7 +175,8 @@ def hstack(tensors: Any) -> Any:
 
 @composite(
     "tensors: Tensors", method=False, out=check_joined, aliases=("row_stack",),
-    samples=lambda make: iter([Sample([make(2, 3), make(1, 3)]), Sample([make(2), make(2)]), Sample([make(), make(1)])]),
+    samples=lambda make: iter([Sample([make(2, 3), make(1, 3)]), Sample([make(2), make(2)]),
+        Sample([make(), make(1)])]),
 )  # fmt: skip
 def vstack(tensors: Any) -> Any:
     """Joined along the first dimension, vectors as rows."""
@@ -201,7 +209,7 @@ def column_stack(tensors: Any) -> Any:
     return cat(columns, 1)
 
 
-# -- repeats ----------------------------------------------------------------------------------------------------------
+# -- repeats -------------------------------------------------------------------------------------------------
 def _repeat_rule(x: TensorType, repeats: Any) -> TensorType:
     repeats = as_sizes(repeats)
     lead = len(repeats) - x.ndim
@@ -236,8 +244,9 @@ def _repeat_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(), ())
 
 
-repeat = index(
-    "repeat", lambda x, repeats: namespace(x).tile(x, as_sizes(repeats)), _repeat_rule, "input: Tensor, *repeats: Shape", function=False,
+repeat: Op = index(
+    "repeat", lambda x, repeats: namespace(x).tile(x, as_sizes(repeats)), _repeat_rule,
+    "input: Tensor, *repeats: Shape", function=False,
     vjp=_repeat_vjp, samples=_repeat_samples,
     batch=lambda _op, _size, args, dims: (_batched_repeat(movedim(args[0], dims[0], 0), tuple(args[1])), 0),
 )  # fmt: skip
@@ -302,7 +311,8 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None, output_size: in
     place = wrap_dim(dim, kind.ndim)
     if isinstance(repeats, bool) or not (hasattr(repeats, "shape") or isinstance(repeats, int)):
         raise TypeError(
-            f"repeat_interleave(): argument 'repeats' (position 2) must be Tensor or int, not {type(repeats).__name__}"
+            "repeat_interleave(): argument 'repeats' (position 2) must be Tensor or int, not "
+            f"{type(repeats).__name__}"
         )
     if isinstance(repeats, int):
         if repeats < 0:
@@ -321,7 +331,8 @@ def repeat_interleave(input: Any, repeats: Any, dim: int | None, output_size: in
         repeats = expand(reshape(repeats, (1,)), (size,))
     elif counts.shape[0] != size:
         raise RuntimeError(
-            f"repeats must have the same size as input along dim, but got repeats.size(0) = {counts.shape[0]} and "
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{counts.shape[0]} and "
             f"input.size({place}) = {size}"
         )
     return ops.index_select(input, place, _repeat_positions(repeats))
@@ -331,7 +342,7 @@ def flat(x: Any) -> Any:
     return reshape(x, (-1,)) if type_of(x).numel() else reshape(x, (0,))
 
 
-# -- reversals and rotations ------------------------------------------------------------------------------------------
+# -- reversals and rotations ---------------------------------------------------------------------------------
 def _flip_rule(x: TensorType, dims: Any) -> TensorType:
     wrap_dims(dims, x.ndim)
     return x
@@ -343,9 +354,10 @@ def _flip(x: Array, dims: Any) -> Array:
     return namespace(x).flip(x, wrap_dims(dims, x.ndim)).copy()
 
 
-flip = index(
+flip: Op = index(
     "flip", _flip, _flip_rule, "input: Tensor, *dims: Dims", vjp=lambda g, _out, _x, dims: flip(g, dims),
-    samples=lambda make: iter([Sample(make(2, 3), 0), Sample(make(2, 3), (0, -1)), Sample(make(2, 3), ()), Sample(make(), (0,))]),
+    samples=lambda make: iter([Sample(make(2, 3), 0), Sample(make(2, 3), (0, -1)), Sample(make(2, 3), ()),
+        Sample(make(), (0,))]),
 )  # fmt: skip
 
 
@@ -400,7 +412,7 @@ def _roll_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(0, 3), 1, 1)
 
 
-roll = index(
+roll: Op = index(
     "roll", _roll, _roll_rule, "input: Tensor, shifts: Any, dims: Dims = ()", samples=_roll_samples,
     vjp=lambda g, _out, _x, shifts, dims: roll(g, _back(shifts), dims),
 )  # fmt: skip
@@ -438,7 +450,7 @@ def rot90(input: Any, k: int, dims: Any) -> Any:
     )
 
 
-# -- grids ------------------------------------------------------------------------------------------------------------
+# -- grids ---------------------------------------------------------------------------------------------------
 @composite("*tensors: Tensors, indexing: Any = None", method=False)
 def meshgrid(tensors: Any, indexing: str | None) -> Any:
     """Coordinate grids from vectors, as views."""
@@ -472,7 +484,7 @@ def meshgrid(tensors: Any, indexing: str | None) -> Any:
     return tuple(grids[i] for i in order)  # swapping is its own inverse
 
 
-# -- triangles and diagonals ------------------------------------------------------------------------------------------
+# -- triangles and diagonals ---------------------------------------------------------------------------------
 def _triangle_rule(name: str) -> Any:
     def rule(x: TensorType, diagonal: int) -> TensorType:
         if x.ndim < 2:
@@ -489,12 +501,14 @@ def _triangle_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(0, 3))
 
 
-tril = index(
-    "tril", lambda x, k: namespace(x).tril(x, k), _triangle_rule("tril"), "input: Tensor, diagonal: int = 0", inplace=True, out="exact",
+tril: Op = index(
+    "tril", lambda x, k: namespace(x).tril(x, k), _triangle_rule("tril"), "input: Tensor, diagonal: int = 0",
+    inplace=True, out="exact",
     vjp=lambda g, _out, _x, k: tril(g, k), samples=_triangle_samples,
 )  # fmt: skip
-triu = index(
-    "triu", lambda x, k: namespace(x).triu(x, k), _triangle_rule("triu"), "input: Tensor, diagonal: int = 0", inplace=True, out="exact",
+triu: Op = index(
+    "triu", lambda x, k: namespace(x).triu(x, k), _triangle_rule("triu"), "input: Tensor, diagonal: int = 0",
+    inplace=True, out="exact",
     vjp=lambda g, _out, _x, k: triu(g, k), samples=_triangle_samples,
 )  # fmt: skip
 
@@ -526,8 +540,9 @@ def _diag_embed_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3), -1, 0, 2)
 
 
-diag_embed = index(
-    "diag_embed", _diag_embed, _diag_embed_rule, "input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1",
+diag_embed: Op = index(
+    "diag_embed", _diag_embed, _diag_embed_rule,
+    "input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1",
     vjp=lambda g, _out, _x, offset, dim1, dim2: diagonal(g, offset, dim1, dim2), samples=_diag_embed_samples,
     batch=lambda _op, _size, args, dims: (
         diag_embed(movedim(args[0], dims[0], 0), args[1], *(d + 1 if d >= 0 else d for d in args[2:])), 0
@@ -535,8 +550,9 @@ diag_embed = index(
 )  # fmt: skip
 
 
-_diagonal_copy = index(
-    "_diagonal_copy", lambda x, offset: diagonal(x, offset, 0, 1).copy(), lambda x, offset: diagonal(x, offset, 0, 1),
+_diagonal_copy: Op = index(
+    "_diagonal_copy", lambda x, offset: diagonal(x, offset, 0, 1).copy(), lambda x,
+    offset: diagonal(x, offset, 0, 1),
     "input: Tensor, offset: int = 0", vjp=lambda g, _out, _x, offset: _diagonal_back(g, _x.shape, offset),
     method=False, function=False, node="DiagonalBackward0_copy",
     samples=lambda make: iter([Sample(make(3, 4)), Sample(make(3, 4), -1)]),

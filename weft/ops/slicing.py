@@ -1,7 +1,8 @@
-"""Views that reach part of their input: select, slice, basic indexing, diagonals, splits, windows and free strides.
+"""Views that reach part of their input: select, slice, basic indexing, diagonals, splits, windows and free
+strides.
 
-One idea: each gradient is `embed` (or, where windows overlap, a sum at the elements' positions) through the same view, so second
-order needs no rules of its own.
+One idea: each gradient is `embed` (or, where windows overlap, a sum at the elements' positions) through the
+same view, so second order needs no rules of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from weft.ops.view import FULL, along, as_sizes, embed, like, movedim, restride,
 ndarray = np.ndarray
 
 
-# -- select, slice, narrow --------------------------------------------------------------------------------------------
+# -- select, slice, narrow -----------------------------------------------------------------------------------
 def _select_rule(x: TensorType, dim: int, position: int) -> TensorType:
     if not x.shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
@@ -40,7 +41,7 @@ def _select(x: Array, dim: int, position: int) -> Array:
     return x[along(wrap_dim(dim, x.ndim), int(position))]
 
 
-select = view_family(
+select: Op = view_family(
     "select", _select, _select_rule, "input: Tensor, dim: Dim, index: int", trusted=True,
     vjp=lambda g, _out, _x, dim, position: embed(g, _x.shape, ((select, (dim, position), None),)),
     samples=lambda make: iter([Sample(make(2, 3), 0, 1), Sample(make(2, 3), -1, -2), Sample(make(3), 0, 0)]),
@@ -75,9 +76,11 @@ def _slice_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(5, 3), 0, 3, 2)
 
 
-slice_ = view_family(
-    "slice", _slice, _slice_rule, "input: Tensor, dim: Dim = 0, start: Any = None, end: Any = None, step: int = 1", trusted=True,
-    vjp=lambda g, _out, _x, dim, start, end, step: embed(g, _x.shape, ((slice_, (dim, start, end, step), None),)),
+slice_: Op = view_family(
+    "slice", _slice, _slice_rule,
+    "input: Tensor, dim: Dim = 0, start: Any = None, end: Any = None, step: int = 1", trusted=True,
+    vjp=lambda g, _out, _x, dim, start, end,
+    step: embed(g, _x.shape, ((slice_, (dim, start, end, step), None),)),
     method=False, function=False, samples=_slice_samples,
 )  # fmt: skip
 
@@ -111,7 +114,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     return slice_(input, dim, start, start + length, 1)
 
 
-# -- basic indexing: ints, slices, None and Ellipsis in one step ------------------------------------------------------
+# -- basic indexing: ints, slices, None and Ellipsis in one step ---------------------------------------------
 def basic_shape(shape: tuple[int, ...], key: tuple[Any, ...]) -> tuple[int, ...]:
     """The shape of x[key], or PyTorch's errors."""
     wanted = sum(1 for item in key if item is not None and item is not ...)
@@ -173,23 +176,26 @@ def _basic_samples(make: Maker) -> Iterator[Sample]:
 
 
 def _basic_op(name: str, node: str) -> Op:
-    op = view_family(
-        name, _basic, lambda x, key: like(x, basic_shape(x.shape, key)), "input: Tensor, key: Any", trusted=True,
-        vjp=lambda g, _out, _x, key: embed(g, _x.shape, ((op, (key,), None),)), method=False, function=False, node=node,
+    op: Op = view_family(
+        name, _basic, lambda x, key: like(x, basic_shape(x.shape, key)), "input: Tensor, key: Any",
+        trusted=True,
+        vjp=lambda g, _out, _x, key: embed(g, _x.shape, ((op, (key,), None),)), method=False, function=False,
+        node=node,
         samples=_basic_samples,
         batch=lambda op, _size, args, dims: (op(movedim(args[0], dims[0], 0), (FULL, *args[1])), 0),
     )  # fmt: skip
     return op
 
 
-# One op per kind of the key's last item, only so that `grad_fn` has the name that PyTorch's chain of views would end in.
+# One op per kind of the key's last item, only so that `grad_fn` has the name that PyTorch's chain of views
+# would end in.
 basic_select = _basic_op("basic_select", "SelectBackward0")
 basic_slice = _basic_op("basic_slice", "SliceBackward0")
 basic_unsqueeze = _basic_op("basic_unsqueeze", "UnsqueezeBackward0")
 basic_alias = _basic_op("basic_alias", "AliasBackward0")
 
 
-# -- diagonal ---------------------------------------------------------------------------------------------------------
+# -- diagonal ------------------------------------------------------------------------------------------------
 def diagonal_size(rows: int, columns: int, offset: int) -> int:
     return max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
 
@@ -220,14 +226,14 @@ def _diagonal_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3, 4), 5)
 
 
-diagonal = view_family(
+diagonal: Op = view_family(
     "diagonal", _diagonal, _diagonal_rule, "input: Tensor, offset: int = 0, dim1: Dim = 0, dim2: Dim = 1",
     vjp=lambda g, _out, _x, offset, dim1, dim2: embed(g, _x.shape, ((diagonal, (offset, dim1, dim2), None),)),
     samples=_diagonal_samples,
 )  # fmt: skip
 
 
-# -- several views at once --------------------------------------------------------------------------------------------
+# -- several views at once -----------------------------------------------------------------------------------
 def _unbind_rule(x: TensorType, dim: int) -> tuple[TensorType, ...]:
     if not x.shape:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
@@ -249,8 +255,9 @@ def filled(g: Any, outputs: Any) -> list[Any]:
     ]
 
 
-unbind = view_family(
-    "unbind", _unbind, _unbind_rule, "input: Tensor, dim: Dim = 0", vjp=lambda g, _out, _x, dim: ops.stack(filled(g, _out), dim),
+unbind: Op = view_family(
+    "unbind", _unbind, _unbind_rule, "input: Tensor, dim: Dim = 0", vjp=lambda g, _out, _x,
+    dim: ops.stack(filled(g, _out), dim),
     samples=lambda make: iter([Sample(make(2, 3)), Sample(make(2, 3), -1), Sample(make(3))]),
 )  # fmt: skip
 
@@ -272,17 +279,19 @@ def _parts_rule(x: TensorType, sizes: Any, dim: int) -> tuple[TensorType, ...]:
     sizes = as_sizes(sizes)
     if any(n < 0 for n in sizes):
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}"
+            "split_with_sizes expects split_sizes have only non-negative entries, but got "
+            f"split_sizes={list(sizes)}"
         )
     if sum(sizes) != x.shape[dim]:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {x.shape[dim]} (input tensor's size at dimension {dim}), "
+            f"split_with_sizes expects split_sizes to sum exactly to {x.shape[dim]} (input tensor's size at "
+            f"dimension {dim}), "
             f"but got split_sizes={list(sizes)}"
         )
     return tuple(like(x, (*x.shape[:dim], n, *x.shape[dim + 1 :])) for n in sizes)
 
 
-split_with_sizes = view_family(
+split_with_sizes: Op = view_family(
     "split_with_sizes", _parts, _parts_rule, "input: Tensor, split_sizes: Any, dim: Dim = 0",
     vjp=lambda g, _out, _x, sizes, dim: ops.cat(filled(g, _out), dim),
     samples=lambda make: iter([Sample(make(5, 3), (2, 3)), Sample(make(5, 3), (1, 0, 2), -1)]),
@@ -297,11 +306,13 @@ def equal_parts(size: int, each: int) -> list[int]:
     return [each] * (count - 1) + [size - each * (count - 1)]
 
 
-_split_even = view_family(
+_split_even: Op = view_family(
     "_split_even", lambda x, each, dim: _parts(x, equal_parts(x.shape[wrap_dim(dim, x.ndim)], each), dim),
     lambda x, each, dim: _parts_rule(x, equal_parts(x.shape[wrap_dim(dim, x.ndim)], each), dim),
-    "input: Tensor, split_size: int, dim: Dim = 0", vjp=lambda g, _out, _x, each, dim: ops.cat(filled(g, _out), dim),
-    method=False, function=False, node="SplitBackward0", samples=lambda make: iter([Sample(make(5, 3), 2), Sample(make(5, 3), 2, 1)]),
+    "input: Tensor, split_size: int, dim: Dim = 0", vjp=lambda g, _out, _x, each,
+    dim: ops.cat(filled(g, _out), dim),
+    method=False, function=False, node="SplitBackward0",
+    samples=lambda make: iter([Sample(make(5, 3), 2), Sample(make(5, 3), 2, 1)]),
 )  # fmt: skip
 
 
@@ -370,7 +381,8 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int) -> Any:
             )
         if sections.ndim > 1:
             raise RuntimeError(
-                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got a "
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
+                "one-dimensional tensor, but got a "
                 f"tensor with {sections.ndim} dims"
             )
         sections = sections.tolist()
@@ -404,7 +416,8 @@ def hsplit(input: Any, indices_or_sections: Any) -> Any:
 def vsplit(input: Any, indices_or_sections: Any) -> Any:
     if type_of(input).ndim < 2:
         raise RuntimeError(
-            f"torch.vsplit requires a tensor with at least 2 dimension, but got a tensor with {type_of(input).ndim} dimensions!"
+            "torch.vsplit requires a tensor with at least 2 dimension, but got a tensor with "
+            f"{type_of(input).ndim} dimensions!"
         )
     return _even_split("vsplit", input, indices_or_sections, 0)
 
@@ -413,7 +426,8 @@ def vsplit(input: Any, indices_or_sections: Any) -> Any:
 def dsplit(input: Any, indices_or_sections: Any) -> Any:
     if type_of(input).ndim < 3:
         raise RuntimeError(
-            f"torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with {type_of(input).ndim} dimensions!"
+            "torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with "
+            f"{type_of(input).ndim} dimensions!"
         )
     return _even_split("dsplit", input, indices_or_sections, 2)
 
@@ -422,13 +436,14 @@ def _even_split(name: str, x: Any, sections: Any, dim: int) -> Any:
     size = type_of(x).shape[dim]
     if isinstance(sections, int) and (sections <= 0 or size % sections):
         raise RuntimeError(
-            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {size} is not divisible by "
+            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {size} is "
+            "not divisible by "
             f"the split_size {sections}!"
         )
     return tensor_split(x, sections, dim)
 
 
-# -- windows and free strides -----------------------------------------------------------------------------------------
+# -- windows and free strides --------------------------------------------------------------------------------
 def _gather_flat(x: Array, positions: Array) -> Array:
     flat = x.reshape(-1)
     if not flat.size:
@@ -447,13 +462,15 @@ def _scatter_flat(g: Array, positions: Array, shape: tuple[int, ...]) -> Array:
     return total[:-1].reshape(shape).astype(g.dtype, copy=False)
 
 
-gather_flat = index(
-    "gather_flat", _gather_flat, lambda x, positions: like(x, positions.shape), "input: Tensor, positions: Any",
+gather_flat: Op = index(
+    "gather_flat", _gather_flat, lambda x, positions: like(x, positions.shape),
+    "input: Tensor, positions: Any",
     vjp=lambda g, _out, _x, positions: scatter_flat(g, positions, _x.shape), method=False, function=False,
     samples=lambda make: iter([Sample(make(2, 3), np.array([0, 5, 5, -1]))]),
 )  # fmt: skip
-scatter_flat = index(
-    "scatter_flat", _scatter_flat, lambda g, positions, shape: like(g, shape), "input: Tensor, positions: Any, shape: Any",
+scatter_flat: Op = index(
+    "scatter_flat", _scatter_flat, lambda g, positions, shape: like(g, shape),
+    "input: Tensor, positions: Any, shape: Any",
     vjp=lambda g, _out, _x, positions: gather_flat(g, positions), method=False, function=False,
     samples=lambda make: iter([Sample(make(4), np.array([0, 5, 5, -1]), (2, 3))]),
 )  # fmt: skip
@@ -474,7 +491,7 @@ def _unfold_rule(x: TensorType, dimension: int, size: int, step: int) -> TensorT
 
 
 def _unfold(x: Array, dimension: int, size: int, step: int) -> Array:
-    shape = _unfold_rule(TensorType(x.shape, None), dimension, size, step).shape  # type: ignore[arg-type]
+    shape = _unfold_rule(TensorType(x.shape, None), dimension, size, step).shape
     if not x.shape:
         return restride(x, shape, (x.dtype.itemsize,))
     dim = wrap_dim(dimension, x.ndim)
@@ -487,9 +504,11 @@ def _unfold_vjp(g: Any, _out: Any, _x: TensorType, dimension: int, size: int, st
     return scatter_flat(g, positions, _x.shape)
 
 
-unfold = view_family(
-    "unfold", _unfold, _unfold_rule, "input: Tensor, dimension: Dim, size: int, step: int", vjp=_unfold_vjp, function=False,
-    samples=lambda make: iter([Sample(make(5, 3), 0, 2, 1), Sample(make(5, 3), -1, 2, 1), Sample(make(5), 0, 3, 2), Sample(make(), 0, 1, 1)]),
+unfold: Op = view_family(
+    "unfold", _unfold, _unfold_rule, "input: Tensor, dimension: Dim, size: int, step: int", vjp=_unfold_vjp,
+    function=False,
+    samples=lambda make: iter([Sample(make(5, 3), 0, 2, 1), Sample(make(5, 3), -1, 2, 1),
+        Sample(make(5), 0, 3, 2), Sample(make(), 0, 1, 1)]),
 )  # fmt: skip
 
 
@@ -522,7 +541,8 @@ def _free_strides(x: Array, size: Any, stride: Any, shift: int, _steps: Any) -> 
     )
     if start < 0 or needed > size_in_bytes:
         raise RuntimeError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start // item}, and itemsize {item} "
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start // item}, and "
+            f"itemsize {item} "
             f"requiring a storage size of {needed} are out of bounds for storage of size {size_in_bytes}"
         )
     strides = tuple(s * item for s in stride)
@@ -560,9 +580,10 @@ def _free_vjp(g: Any, _out: Any, _x: TensorType, size: Any, stride: Any, shift: 
     return ops.div(spread, shares if type(g) is ndarray else ops.new_tensor(g, shares))
 
 
-_as_strided = view_family(
+_as_strided: Op = view_family(
     "_as_strided", _free_strides, lambda x, size, *_rest: like(x, size),
-    "input: Tensor, size: Any, stride: Any, shift: int, input_stride: Any", vjp=_free_vjp, method=False, function=False,
+    "input: Tensor, size: Any, stride: Any, shift: int, input_stride: Any", vjp=_free_vjp, method=False,
+    function=False,
     node="AsStridedBackward0", samples=lambda make: iter([Sample(make(3, 4), (2, 2), (4, 1), 1, (4, 1))]),
 )  # fmt: skip
 
@@ -578,7 +599,7 @@ def storage_offset(x: Any) -> int:
     array = x if type(x) is ndarray else x.array
     if type(array) is not ndarray:
         return 0
-    return (address(array) - address(owner(array))) // array.dtype.itemsize
+    return (address(array) - address(owner(array))) // array.dtype.itemsize  # type: ignore[no-any-return]
 
 
 @composite(
@@ -618,7 +639,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any) -> Any:
 _offset = storage_offset
 
 
-# -- complex numbers as pairs -----------------------------------------------------------------------------------------
+# -- complex numbers as pairs --------------------------------------------------------------------------------
 def _pairs_rule(x: TensorType) -> TensorType:
     if not x.dtype.is_complex:
         raise RuntimeError("view_as_real is only supported for complex tensors")
@@ -637,7 +658,8 @@ view_as_real = view_family(
 def _complex_rule(x: TensorType) -> TensorType:
     if x.dtype.name not in ("float32", "float64"):
         raise RuntimeError(
-            f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {x.dtype.scalar_name}"
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
+            f"scalar type: {x.dtype.scalar_name}"
         )
     if not x.shape:
         raise RuntimeError("Input tensor must have one or more dimensions")

@@ -1,7 +1,9 @@
-"""Views: ops whose results share their first argument's memory, and the composites that choose between view and copy.
+"""Views: ops whose results share their first argument's memory, and the composites that choose between view
+and copy.
 
-Kernels give array views with PyTorch's strides (also for dimensions of size 1, where NumPy would not care). One idea: the gradient
-of a view that reaches part of its input is `embed`, zeros of the input's shape with the gradient written through the same view.
+Kernels give array views with PyTorch's strides (also for dimensions of size 1, where NumPy would not care).
+One idea: the gradient of a view that reaches part of its input is `embed`, zeros of the input's shape with
+the gradient written through the same view.
 """
 
 from __future__ import annotations
@@ -26,12 +28,13 @@ from weft.ops.samples import Maker, Sample
 ndarray = np.ndarray
 FULL = slice(None)
 NOT_VIEWABLE = (
-    "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
+    "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
+    "two contiguous "
     "subspaces). Use .reshape(...) instead."
 )
 
 
-# -- dimensions and sizes ---------------------------------------------------------------------------------------------
+# -- dimensions and sizes ------------------------------------------------------------------------------------
 def wrap_dim(dim: int, rank: int) -> int:
     """A dimension counted from the front, or PyTorch's IndexError. A zero-dim tensor counts as having one."""
     span = rank or 1
@@ -73,7 +76,8 @@ def infer_sizes(size: tuple[int, ...], numel: int) -> tuple[int, ...]:
             return size
     elif known == 0 and numel == 0:
         raise RuntimeError(
-            f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified dimension size -1 can be "
+            f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified dimension "
+            "size -1 can be "
             "any value and is ambiguous"
         )
     elif known and numel % known == 0:
@@ -86,9 +90,11 @@ def like(x: TensorType, shape: Any) -> TensorType:
     return TensorType(shape, x.dtype, x.device)
 
 
-# -- arrays -----------------------------------------------------------------------------------------------------------
+# -- arrays --------------------------------------------------------------------------------------------------
 def restride(x: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """A writable view at the same start with these sizes and byte strides; the caller answers for the bounds."""
+    """A writable view at the same start with these sizes and byte strides; the caller answers for the
+    bounds.
+    """
     if type(x) is ndarray and (x.flags.c_contiguous or x.flags.f_contiguous) and x.size:
         return ndarray(shape, x.dtype, x, 0, strides)
     if namespace(x) is not np:
@@ -110,32 +116,35 @@ def check_apart(target: Any, tensors: Any) -> None:
         return
     if 0 in written.strides and written.size > 1:
         raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location. Please "
             "clone() the tensor before performing the operation."
         )
     for x in tensors:
         if isinstance(x.array, ndarray) and np.may_share_memory(x.array, written):
             raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+                "a single memory "
                 "location. Please clone() the tensor before performing the operation."
             )
 
 
-# -- embed: the transpose of a partial view ---------------------------------------------------------------------------
+# -- embed: the transpose of a partial view ------------------------------------------------------------------
 def _embed(g: Array, shape: tuple[int, ...], steps: Steps) -> Array:
     result = namespace(g).zeros(shape, g.dtype)
     replay(result, steps)[...] = g
     return result
 
 
-embed = index(
+embed: Op = index(
     "embed", _embed, lambda g, shape, steps: like(g, shape), "input: Tensor, shape: Any, steps: Any",
-    vjp=lambda g, _out, _g, shape, steps: replay(g, steps), method=False, function=False, node="EmbedBackward0",
+    vjp=lambda g, _out, _g, shape, steps: replay(g, steps), method=False, function=False,
+    node="EmbedBackward0",
     samples=lambda make: iter([Sample(make(3), (2, 3), ((ops.select, (0, 1), None),))]),
 )  # fmt: skip
 
 
-# -- view and reshape -------------------------------------------------------------------------------------------------
+# -- view and reshape ----------------------------------------------------------------------------------------
 def _view(x: Array, size: Any) -> Array:
     if len(size) == 1 and type(size[0]) is dtype:
         return _reinterpret(x, size[0])
@@ -158,7 +167,8 @@ def _reinterpret(x: Array, kind: dtype) -> Array:
     old, new = x.dtype.itemsize, kind.itemsize
     if old != new and x.ndim and x.strides[-1] != old:
         raise RuntimeError(
-            f"self.stride(-1) must be 1 to view {type_of(x).dtype.scalar_name} as {kind.scalar_name} (different element sizes), "
+            f"self.stride(-1) must be 1 to view {type_of(x).dtype.scalar_name} as {kind.scalar_name} "
+            "(different element sizes), "
             f"but got {x.strides[-1] // old}"
         )
     return x.view(kind.numpy)
@@ -195,7 +205,7 @@ def _view_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(0, 3), (3, 0))
 
 
-view = view_family(
+view: Op = view_family(
     "view",
     _view,
     _view_rule,
@@ -205,9 +215,9 @@ view = view_family(
     trusted=True,
     samples=_view_samples,
 )
-_unsafe_view = index(
+_unsafe_view: Op = index(
     "_unsafe_view", lambda x, size: x.reshape(size), lambda x, size: like(x, infer_sizes(size, x.numel())),
-    "input: Tensor, size: Shape", vjp=lambda g, _out, _x: reshape(g, _x.shape), method=False, function=False,
+    "input: Tensor, size: Shape", vjp=lambda g, _out, _x: ops.reshape(g, _x.shape), method=False, function=False,
     node="UnsafeViewBackward0", samples=lambda make: iter([Sample(make(2, 6), (3, 4))]),
 )  # fmt: skip
 
@@ -289,20 +299,22 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     except RuntimeError as error:
         if "is invalid for input" in str(error):
             raise RuntimeError(
-                f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({shape[dim]}) in the "
+                f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
+                f"({shape[dim]}) in the "
                 "input tensor"
             ) from None
         raise RuntimeError(f"unflatten got an unexpected error:\n{error}") from None
     return view(input, (*shape[:dim], *filled, *shape[dim + 1 :]))
 
 
-# -- expand -----------------------------------------------------------------------------------------------------------
+# -- expand --------------------------------------------------------------------------------------------------
 def _expand_rule(x: TensorType, size: Any, implicit: bool = False) -> TensorType:
     size = as_sizes(size)
     lead = len(size) - x.ndim
     if lead < 0:
         raise RuntimeError(
-            f"expand(weft.{x.dtype.scalar_name}Tensor{{{list(x.shape)}}}, size={list(size)}): the number of sizes provided "
+            f"expand(weft.{x.dtype.scalar_name}Tensor{{{list(x.shape)}}}, size={list(size)}): the number of "
+            "sizes provided "
             f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({x.ndim})"
         )
     shape = list(size)
@@ -310,7 +322,8 @@ def _expand_rule(x: TensorType, size: Any, implicit: bool = False) -> TensorType
         if position < lead:
             if n < 0:
                 raise RuntimeError(
-                    f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {position}"
+                    f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing "
+                    f"dimension {position}"
                 )
             continue
         old = x.shape[position - lead]
@@ -318,7 +331,8 @@ def _expand_rule(x: TensorType, size: Any, implicit: bool = False) -> TensorType
             shape[position] = old
         elif n != old and (old != 1 or n < 0):
             raise RuntimeError(
-                f"The expanded size of the tensor ({n}) must match the existing size ({old}) at non-singleton dimension "
+                f"The expanded size of the tensor ({n}) must match the existing size ({old}) at "
+                "non-singleton dimension "
                 f"{position}.  Target sizes: {list(size)}.  Tensor sizes: {list(x.shape)}"
             )
     return like(x, shape)
@@ -354,9 +368,10 @@ def _expand_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(1, 3)[:, ::2], (2, 2))
 
 
-expand = view_family(
-    "expand", _expand, _expand_rule, "input: Tensor, *size: Shape, implicit: bool = False", function=False, trusted=True,
-    vjp=lambda g, _out, _x: sum_to_size(g, _x.shape), samples=_expand_samples,
+expand: Op = view_family(
+    "expand", _expand, _expand_rule, "input: Tensor, *size: Shape, implicit: bool = False", function=False,
+    trusted=True,
+    vjp=lambda g, _out, _x: ops.sum_to_size(g, _x.shape), samples=_expand_samples,
 )  # fmt: skip
 
 
@@ -383,7 +398,8 @@ def reducible(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 @composite(
     "input: Tensor, *size: Shape", function=False,
-    samples=lambda make: iter([Sample(make(2, 3), 3), Sample(make(2, 3), (2, 1)), Sample(make(2, 3), ()), Sample(make(3), 3)]),
+    samples=lambda make: iter([Sample(make(2, 3), 3), Sample(make(2, 3), (2, 1)), Sample(make(2, 3), ()),
+        Sample(make(3), 3)]),
 )  # fmt: skip
 def sum_to_size(input: Any, size: Any) -> Any:
     """Sums over the dimensions along which `size` would be broadcast to the tensor's shape."""
@@ -400,11 +416,12 @@ def sum_to_size(input: Any, size: Any) -> Any:
     return view(total, size) if lead else total
 
 
-# -- permutations -----------------------------------------------------------------------------------------------------
+# -- permutations --------------------------------------------------------------------------------------------
 def _permute_rule(x: TensorType, dims: Any) -> TensorType:
     if len(dims) != x.ndim:
         raise RuntimeError(
-            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of "
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the "
+            "desired ordering of "
             f"dimensions i.e. input.dim() = {x.ndim} is not equal to len(dims) = {len(dims)}"
         )
     order = tuple(wrap_dim(d, x.ndim) for d in dims)
@@ -434,7 +451,7 @@ def _permute_batch(_op: Op, _size: int, args: Any, dims: Any) -> Any:
     return permute(x, (0, *(d % rank + 1 for d in args[1]))), 0
 
 
-permute = view_family(
+permute: Op = view_family(
     "permute", lambda x, dims: x.transpose(dims), _permute_rule, "input: Tensor, *dims: Any", trusted=True,
     vjp=lambda g, _out, _x, dims: permute(g, _inverse(dims)), samples=_permute_samples, batch=_permute_batch,
 )  # fmt: skip
@@ -448,11 +465,14 @@ def _transpose_rule(x: TensorType, dim0: int, dim1: int) -> TensorType:
     return like(x, shape)
 
 
-transpose = view_family(
-    "transpose", lambda x, dim0, dim1: x.swapaxes(dim0, dim1) if x.ndim or dim0 not in (0, -1) else x[...], _transpose_rule,
-    "input: Tensor, dim0: Dim, dim1: Dim", vjp=lambda g, _out, _x, dim0, dim1: transpose(g, dim0, dim1), trusted=True,
+transpose: Op = view_family(
+    "transpose", lambda x, dim0, dim1: x.swapaxes(dim0, dim1) if x.ndim or dim0 not in (0, -1) else x[...],
+    _transpose_rule,
+    "input: Tensor, dim0: Dim, dim1: Dim", vjp=lambda g, _out, _x, dim0, dim1: transpose(g, dim0, dim1),
+    trusted=True,
     samples=lambda make: iter(
-        [Sample(make(2, 3, 4), 0, 2), Sample(make(2, 3), -1, 0), Sample(make(2, 3), 1, 1), Sample(make(), 0, -1)]
+        [Sample(make(2, 3, 4), 0, 2), Sample(make(2, 3), -1, 0), Sample(make(2, 3), 1, 1),
+            Sample(make(), 0, -1)]
     ),
 )  # fmt: skip
 
@@ -479,11 +499,12 @@ def _t(x: Array) -> Array:
     return x.T
 
 
-t = view_family(
+t: Op = view_family(
     "t", _t, _t_rule, "input: Tensor", vjp=lambda g: t(g), trusted=True,
     samples=lambda make: iter([Sample(make(2, 3)), Sample(make(3)), Sample(make())]),
     batch=lambda _op, _size, args, dims: (
-        transpose(movedim(args[0], dims[0], 0), -1, -2) if type_of(args[0]).ndim == 3 else movedim(args[0], dims[0], 0), 0
+        transpose(movedim(args[0], dims[0], 0), -1, -2) if type_of(args[0]).ndim == 3 else ops.movedim(args[0],
+            dims[0], 0), 0
     ),
 )  # fmt: skip
 
@@ -494,7 +515,8 @@ def adjoint(input: Any) -> Any:
     kind = type_of(input)
     if kind.ndim < 2:
         raise RuntimeError(
-            f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {kind.ndim}-D tensor."
+            f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {kind.ndim}-D "
+            "tensor."
         )
     swapped = transpose(input, -2, -1)
     return ops.conj(swapped) if kind.dtype.is_complex else swapped
@@ -513,7 +535,8 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     destination = (destination,) if isinstance(destination, int) else tuple(destination)
     if len(source) != len(destination):
         raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({list(source)} dims) should contain the same number of "
+            f"movedim: Invalid source or destination dims: source ({list(source)} dims) should contain the "
+            "same number of "
             f"dims as destination ({list(destination)} dims)"
         )
     origin = [wrap_dim(d, rank) for d in source]
@@ -529,7 +552,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     return permute(input, tuple(order))
 
 
-# -- dimensions of size one -------------------------------------------------------------------------------------------
+# -- dimensions of size one ----------------------------------------------------------------------------------
 def _squeezed(shape: tuple[int, ...], dim: Any) -> tuple[int, ...]:
     """The dimensions that go."""
     if dim is None:
@@ -551,8 +574,9 @@ def _squeeze_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make())
 
 
-squeeze = view_family(
-    "squeeze", lambda x, dim: x.squeeze(_squeezed(x.shape, dim)), _squeeze_rule, "input: Tensor, dim: Dims = None", trusted=True,
+squeeze: Op = view_family(
+    "squeeze", lambda x, dim: x.squeeze(_squeezed(x.shape, dim)), _squeeze_rule,
+    "input: Tensor, dim: Dims = None", trusted=True,
     vjp=lambda g, _out, _x: view(g, _x.shape) if g.ndim != _x.ndim else g, samples=_squeeze_samples,
 )  # fmt: skip
 
@@ -573,9 +597,11 @@ def _unsqueeze_rule(x: TensorType, dim: int) -> TensorType:
     return like(x, (*x.shape[:place], 1, *x.shape[place:]))
 
 
-unsqueeze = view_family(
-    "unsqueeze", _unsqueeze, _unsqueeze_rule, "input: Tensor, dim: Dim", vjp=lambda g, _out, _x, dim: squeeze(g, dim), trusted=True,
-    samples=lambda make: iter([Sample(make(2, 3), 0), Sample(make(2, 3), -1), Sample(make(2, 3), 1), Sample(make(), 0)]),
+unsqueeze: Op = view_family(
+    "unsqueeze", _unsqueeze, _unsqueeze_rule, "input: Tensor, dim: Dim", vjp=lambda g, _out, _x,
+    dim: squeeze(g, dim), trusted=True,
+    samples=lambda make: iter([Sample(make(2, 3), 0), Sample(make(2, 3), -1), Sample(make(2, 3), 1),
+        Sample(make(), 0)]),
     batch=lambda _op, _size, args, dims: (
         unsqueeze(movedim(args[0], dims[0], 0), args[1] + 1 if args[1] >= 0 else args[1]), 0
     ),

@@ -1,13 +1,15 @@
-"""Indexing: `x[key]`, `x[key] = value`, and the methods and properties that reshape a tensor in place or by attribute.
+"""Indexing: `x[key]`, `x[key] = value`, and what reshapes a tensor in place or by attribute.
 
-Takes any key that PyTorch takes. Ints, slices, None and Ellipsis are one view step, whatever their number; index tensors, lists, arrays
-and masks are applied to that view as one gather or scatter. One idea: the straight-line code at the top of `__getitem__` and
-`__setitem__` tries NumPy at once, and whatever NumPy refuses goes the slow way, which knows PyTorch's errors.
+Takes any key that PyTorch takes. Ints, slices, None and Ellipsis are one view step, whatever their number;
+index tensors, lists, arrays and masks are applied to that view as one gather or scatter. One idea: the
+straight-line code at the top of `__getitem__` and `__setitem__` tries NumPy at once, and whatever NumPy
+refuses goes the slow way, which knows PyTorch's errors.
 
 # Note [Indexing]
-    x[1, :, mask, None, idx]   basic part: x[1, :, :, None, :]   (an int counts as basic here, unlike in NumPy)
+    x[1, :, mask, None, idx]  basic part: x[1, :, :, None, :]  (an int counts as basic here, unlike in NumPy)
                                index tensors: nonzero(mask) and idx, at dimensions 1 and 3 of that view
-Zero-dim integer tensors are ints. A bool (or zero-dim mask) adds a dimension of size one, indexed by [0] or by nothing.
+Zero-dim integer tensors are ints. A bool (or zero-dim mask) adds a dimension of size one, indexed by [0] or
+by nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ import numpy as np
 from weft.core.dtypes import BY_NUMPY, bool_, int64, uint8
 from weft.core.modes import current, grad_enabled
 from weft.ops.create import fits
-from weft.ops.indexing import INTEGERS, check_mask, index
+from weft.ops.indexing import INTEGERS, check_mask, index, index_key
 from weft.ops.indexing import where as where_op
 from weft.ops.record import Op, ops, quiet
-from weft.ops.scatter import _index_put, index_key
+from weft.ops.scatter import _index_put
 from weft.ops.slicing import (
     _basic,
     basic_alias,
@@ -58,13 +60,15 @@ from weft.tensor.views import DEFAULT, NO_GRAD, View, attach_view, refresh
 ndarray = np.ndarray
 new = object.__new__
 SEQUENCE_WARNING = (
-    "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use x[tuple(seq)] "
-    "instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], which will result either in an "
+    "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch "
+    "2.9; use x[tuple(seq)] "
+    "instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], which "
+    "will result either in an "
     "error or a different result"
 )
 
 
-# -- reading ----------------------------------------------------------------------------------------------------------
+# -- reading -------------------------------------------------------------------------------------------------
 def _node_class(op: Op) -> Any:
     plan = plan_of(op)
     if not hasattr(plan.node_class, "compiled"):
@@ -106,7 +110,9 @@ def _plain_slice(key: slice) -> bool:
 
 
 def _basic_op(key: tuple[Any, ...]) -> Op | None:
-    """Which view op a tuple of plain ints, slices, None and Ellipsis becomes; None if it holds anything else."""
+    """Which view op a tuple of plain ints, slices, None and Ellipsis becomes; None if it holds anything
+    else.
+    """
     op = basic_alias
     for item in key:
         kind = type(item)
@@ -129,7 +135,7 @@ def _basic_op(key: tuple[Any, ...]) -> Op | None:
 def _viewed(
     parent: Tensor, array: Any, op: Op, params: tuple[Any, ...], node_class: Any, mode: bool
 ) -> Tensor:
-    """The view on this array, recorded; what the dispatcher would do for a plain tensor, in a straight line."""
+    """The view on this array, recorded: what the dispatcher does for a plain tensor, in a straight line."""
     tensor = new(Tensor)
     tensor.array = array
     tensor._grad = tensor.hooks = None
@@ -170,14 +176,14 @@ def _viewed(
 def _general(self: Tensor, key: Any) -> Tensor:
     view, items = split_key(self, key)
     if not items:
-        return view if view is not self else basic_alias(self, ())  # type: ignore[no-any-return]
+        return view if view is not self else basic_alias(self, ())
     indices, dims = integer_indices(view, items)
     return index(view, indices, dims)  # type: ignore[no-any-return]
 
 
 def split_key(self: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
-    """The view that the basic part of a key names (the tensor itself if it names everything), and the index tensors along its
-    dimensions, None where there is none. See Note [Indexing]."""
+    """The view that the basic part of a key names (the tensor itself if it names everything), and the index
+    tensors along its dimensions, None where there is none. See Note [Indexing]."""
     items = _as_items(key)
     rank = self.array.ndim
     wanted = sum(_width(item) for item in items)
@@ -221,7 +227,8 @@ def _too_many(self: Tensor, items: list[Any], rank: int) -> str:
     if not rank and len(items) == 1:
         if isinstance(items[0], int):
             return (
-                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim "
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
+                "to convert a 0-dim "
                 "tensor to a number"
             )
         if isinstance(items[0], slice):
@@ -283,7 +290,8 @@ def _as_item(item: Any) -> Any:
         return as_index(item)
     except TypeError:
         raise IndexError(
-            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+            "indices "
             f"(got {type(item).__name__})"
         ) from None
 
@@ -332,7 +340,7 @@ def integer_indices(view: Tensor, items: list[Any]) -> tuple[list[Tensor], tuple
     return indices, tuple(dims)
 
 
-# -- writing ----------------------------------------------------------------------------------------------------------
+# -- writing -------------------------------------------------------------------------------------------------
 @method
 def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     if _is_plain(self):
@@ -383,25 +391,26 @@ def _set_general(self: Tensor, key: Any, value: Any) -> None:
         raise TypeError(f"can't assign a {label} to a weft.{self.dtype.scalar_name}Tensor")
     if not isinstance(value, Tensor):
         fits(value, self.dtype)
+    view, items = self, list[Any]()
     if key is ...:
-        view, items = self, []
+        pass
     else:
         view, items = split_key(self, key)
         if key == FULL and type(key) is slice:
             view = self
     if not isinstance(value, Tensor):
         if not items:
-            view.fill_(value)  # type: ignore[attr-defined]
+            view.fill_(value)
             return
         value = wrap(quiet(np.asarray, value).astype(self.array.dtype))
     shape = value.array.shape
     ones = next((i for i, n in enumerate(shape) if n != 1), len(shape))
     if not items:
         if ones and len(shape) > view.array.ndim:
-            value = value[(0,) * min(ones, len(shape) - view.array.ndim)]  # type: ignore[index]
+            value = value[(0,) * min(ones, len(shape) - view.array.ndim)]
         if value.array.shape != view.array.shape:
             value = expand(value, view.array.shape)
-        view.copy_(value)  # type: ignore[attr-defined]
+        view.copy_(value)
         return
     _put(view, items, value, ones)
 
@@ -419,10 +428,10 @@ def _put(view: Tensor, items: list[Any], value: Tensor, ones: int) -> None:
         ones = 0
     indices, dims = integer_indices(view, items)
     if ones:
-        value = value[(0,) * ones]  # type: ignore[index]
+        value = value[(0,) * ones]
     bound = (view, value, indices, dims, False)
     if not _is_plain(view) or not _is_plain(value) or grad_enabled() and view.origin is not None:
-        dispatch_inplace(_index_put, bound, Tensor._index_put_)  # type: ignore[attr-defined]
+        dispatch_inplace(_index_put, bound, Tensor._index_put_)
         return
     check_writable(view, False, False)
     _index_put.on_types(tuple(typed(item) for item in bound))
@@ -430,7 +439,7 @@ def _put(view: Tensor, items: list[Any], value: Tensor, ones: int) -> None:
     try:
         view.array[index_key(rank, [item.array for item in indices], dims)] = value.array
     except IndexError:
-        dispatch_inplace(_index_put, bound, Tensor._index_put_)  # type: ignore[attr-defined]
+        dispatch_inplace(_index_put, bound, Tensor._index_put_)
         return
     view.bump()
 
@@ -440,7 +449,7 @@ def __delitem__(self: Tensor, key: Any) -> None:
     raise TypeError("Tensor does not support deleting items")
 
 
-# -- methods whose order of arguments is not the function's -----------------------------------------------------------
+# -- methods whose order of arguments is not the function's --------------------------------------------------
 @method
 def where(self: Tensor, condition: Any, other: Any) -> Tensor:
     return where_op(condition, self, other)  # type: ignore[no-any-return]
@@ -451,7 +460,7 @@ def split(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     return split_op(self, split_size, dim)  # type: ignore[no-any-return]
 
 
-# -- transposes and parts as attributes -------------------------------------------------------------------------------
+# -- transposes and parts as attributes ----------------------------------------------------------------------
 def _matrix_transpose(self: Tensor) -> Tensor:
     """The last two dimensions swapped."""
     if self.array.ndim < 2:
@@ -466,8 +475,10 @@ def _all_transpose(self: Tensor) -> Tensor:
     rank = self.array.ndim
     if rank != 2:
         warnings.warn(
-            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an error "
-            "in a future release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` "
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and "
+            "it will throw an error "
+            "in a future release. Consider `x.mT` to transpose batches of matrices or "
+            "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` "
             "to reverse the dimensions of a tensor.",
             UserWarning,
             stacklevel=2,
@@ -483,7 +494,7 @@ def _hermitian(self: Tensor) -> Tensor:
             f"tensor.H is only supported on matrices (2-D tensors). Got {rank}-D tensor."
             + (" For batches of matrices, consider using tensor.mH" if rank > 2 else "")
         )
-    return adjoint(self) if rank else self  # type: ignore[no-any-return]
+    return adjoint(self) if rank else self
 
 
 def _batched_hermitian(self: Tensor) -> Tensor:
@@ -503,15 +514,18 @@ def _set_imag(self: Tensor, value: Any) -> None:
     imag_op(self).copy_(value)
 
 
-Tensor.T = property(_all_transpose)  # type: ignore[attr-defined]
-Tensor.mT = property(_matrix_transpose)  # type: ignore[attr-defined]
-Tensor.H = property(_hermitian)  # type: ignore[attr-defined]
-Tensor.mH = property(_batched_hermitian)  # type: ignore[attr-defined]
-Tensor.real = property(lambda self: real_op(self), _set_real)  # type: ignore[attr-defined]
-Tensor.imag = property(lambda self: imag_op(self), _set_imag)  # type: ignore[attr-defined]
+for _name, _property in {
+    "T": property(_all_transpose),
+    "mT": property(_matrix_transpose),
+    "H": property(_hermitian),
+    "mH": property(_batched_hermitian),
+    "real": property(lambda self: real_op(self), _set_real),
+    "imag": property(lambda self: imag_op(self), _set_imag),
+}.items():
+    setattr(Tensor, _name, _property)
 
 
-# -- in-place forms that change strides, not elements -----------------------------------------------------------------
+# -- in-place forms that change strides, not elements --------------------------------------------------------
 def _restrided(target: Tensor, op: Op, *args: Any) -> Tensor:
     """Makes the tensor its own view: same memory and identity, other sizes and strides."""
     grad = grad_enabled()
