@@ -157,7 +157,9 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
     found: dict[Any, list[Callable[..., Any]]] = {}
     for name, function in (FUNCTIONS | shims.functions()).items():
         space = name.rpartition(".")[0]
-        found.setdefault(sys.modules[f"weft.{space}" if space else "weft"], []).append(function)
+        module = sys.modules.get(f"weft.{space}" if space else "weft")
+        if module is not None:
+            found.setdefault(module, []).append(function)
     methods = {id(value): value for value in Tensor.__dict__.values() if hasattr(value, "op")}
     for value in shims.attributes().values():
         if isinstance(value, property):

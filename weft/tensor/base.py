@@ -17,7 +17,7 @@ Takes an array, gives a `Tensor`. Ops are attached by `weft.tensor.faces`, the o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,13 +26,9 @@ from weft.core.device import cpu, device, meta
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import Size
 from weft.tensor.meta import MetaArray, contiguous_strides
+from weft.tensor.methods import Methods
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.tape import INFERENCE
-
-if TYPE_CHECKING:
-    from weft.tensor._face import Methods  # what is attached to Tensor: Note [Stubs] in weft.tensor.stubs
-else:
-    Methods = object
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 ndarray = np.ndarray

@@ -60,6 +60,7 @@ def stub(op: Op, name: str, write: Callable[[Op, str], str]) -> FunctionType:
     function.__qualname__ = name
     function.__module__ = "weft" if not op.namespace else f"weft.{op.namespace}"
     function.__doc__ = op.doc or None
+    function.op = op  # type: ignore[attr-defined]
     return function
 
 
@@ -84,7 +85,6 @@ def install(op: Op) -> None:
     """Makes the op's faces and attaches its methods."""
     face = stub(op, op.name, function_source)
     op.face = face
-    face.op = op  # type: ignore[attr-defined]
     names = (op.name, *op.aliases)
     prefix = f"{op.namespace}." if op.namespace else ""
     for name in names:
@@ -97,7 +97,6 @@ def install(op: Op) -> None:
             setattr(Tensor, name, face)
     if op.inplace:
         written = stub(op, f"{op.name}_", inplace_source)
-        written.op = op  # type: ignore[attr-defined]
         for name in names:
             if "." in name:
                 FUNCTIONS[f"{name}_"] = written

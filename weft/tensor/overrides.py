@@ -109,7 +109,7 @@ def name_of(function: Callable[..., Any]) -> str:
     if isinstance(owner, property):
         found = next((key for key, value in Tensor.__dict__.items() if value is owner), "property")
         return f"weft.Tensor.{found}.{name}"
-    if hasattr(function, "op"):
+    if hasattr(function, "op") and not name.startswith("__"):
         return f"{function.__module__}.{name}"
     method = next((key for key, value in Tensor.__dict__.items() if value is function), None)
     if method is not None:
@@ -286,7 +286,7 @@ def convert(result: Any, cls: type[Tensor], args: tuple[Any, ...] = ()) -> Any:
             or (result.tracked and result.node is None)
             or any(result is a for a in args)
         )
-        return result.as_subclass(cls) if shared else retyped(result, cls)  # type: ignore[attr-defined]
+        return result.as_subclass(cls) if shared else retyped(result, cls)
     if isinstance(result, (tuple, list)) and any(isinstance(item, (Tensor, tuple, list)) for item in result):
         items = [convert(item, cls, args) for item in result]
         return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
@@ -330,5 +330,5 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
         return {"shielded": True, "functions": ()}
 
 
-Tensor.__torch_function__ = classmethod(default_torch_function)  # type: ignore[attr-defined]
-Parameter.__torch_function__ = staticmethod(disabled_torch_function)  # type: ignore[attr-defined]
+setattr(Tensor, "__torch_function__", classmethod(default_torch_function))  # noqa: B010
+setattr(Parameter, "__torch_function__", staticmethod(disabled_torch_function))  # noqa: B010

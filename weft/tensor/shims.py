@@ -152,7 +152,7 @@ def shim_code(code: CodeType, handler: Callable[..., Any]) -> CodeType:
         f"def outer({names}):\n    def shim(*args, **kwargs):\n        if 0: ({names})\n"
         f"        handler = {_MARK!r}\n        return handler(args, kwargs)\n"
     )
-    outer = next(c for c in compile(text, code.co_filename, "exec").co_consts if isinstance(c, CodeType))
+    outer = next(c for c in compile(text, "<weft shim>", "exec").co_consts if isinstance(c, CodeType))
     shim = next(c for c in outer.co_consts if isinstance(c, CodeType))
     constants = tuple(handler if c == _MARK else c for c in shim.co_consts)
     return shim.replace(co_consts=constants, co_name=code.co_name, co_qualname=code.co_qualname)

@@ -6,7 +6,7 @@ Attaches `__new__`, `as_subclass`, `_make_subclass` and `__init_subclass__` to T
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from weft.tensor.overrides import DisableTorchFunction, retyped
 from weft.tensor.shims import equip
 from weft.tensor.views import attach_alias
 
+Kind = TypeVar("Kind", bound=Tensor)
 NOT_A_TENSOR = (
     "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. "
     "Make sure your class inherits from Tensor."
@@ -40,21 +41,22 @@ alias = view(
 
 
 @method
-def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
+def as_subclass(self: Tensor, cls: type[Kind]) -> Kind:
     """A view of this tensor as an instance of `cls`; gradients flow through it."""
     check_class(cls)
     with DisableTorchFunction():
-        return retyped(dispatch(alias, (self,)), cls)
+        made: Kind = retyped(dispatch(alias, (self,)), cls)
+    return made
 
 
-def make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
+def make_subclass(cls: type[Kind], data: Tensor, require_grad: bool = False) -> Kind:
     """A leaf of class `cls` on the memory of `data`."""
     check_class(cls)
     if not isinstance(data, Tensor):
         raise TypeError(
             f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}"
         )
-    made = retyped(attach_alias(data), cls)
+    made: Kind = retyped(attach_alias(data), cls)
     if require_grad:
         with DisableTorchFunction():
             made.requires_grad_()
@@ -94,6 +96,9 @@ def _init_subclass(cls: type[Tensor], /, **keywords: Any) -> None:
     equip(cls)
 
 
-Tensor.__new__ = construct  # type: ignore[method-assign, assignment]
-Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[attr-defined]
-Tensor.__init_subclass__ = classmethod(_init_subclass)  # type: ignore[assignment]
+for _name, _value in {
+    "__new__": construct,
+    "_make_subclass": staticmethod(make_subclass),
+    "__init_subclass__": classmethod(_init_subclass),
+}.items():
+    setattr(Tensor, _name, _value)
