@@ -1,1 +1,687 @@
-"""Losses of nn.functional."""
+"""Losses: distances between predictions and targets, per element or reduced.
+
+Takes predictions and targets; gives a number, or one per element with `reduction="none"`. The one idea: what must be
+quick or needs care at the edges (the class losses, squared error, cross entropy of probabilities near 0 and 1) is a
+record with its own gradient; everything else is written in ops.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from weft.core.arrays import Array, namespace
+from weft.core.dtypes import HALVES, as_dtype, float32, int64, promote_types, uint8
+from weft.core.types import Size, TensorType
+from weft.ops.batching import spread_to
+from weft.ops.families import composite, float_result, pointwise, reduce
+from weft.ops.normalisation import pairwise_distance
+from weft.ops.record import Op, broadcast_shapes, ops, type_of
+from weft.ops.samples import Maker, Sample
+from weft.ops.softmax import log_softmax, working
+
+LEGACY = "size_average: Any = None, reduce: Any = None"
+REDUCTION = "reduction: str = 'mean'"
+HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
+SILENT: dict[str, Any] = {**HIDDEN, "inplace": False}
+
+
+# -- reductions --------------------------------------------------------------------------------------------
+def legacy_reduction(size_average: Any, reduce: Any, reduction: str) -> str:
+    """The reduction that the old pair of arguments stands for, with a word about it."""
+    if size_average is None and reduce is None:
+        return reduction
+    average = size_average is None or size_average
+    chosen = "none" if reduce is not None and not reduce else "mean" if average else "sum"
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return chosen
+
+
+def check_reduction(reduction: str) -> None:
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+def reduced(loss: Any, reduction: str) -> Any:
+    """The elements, their mean or their sum."""
+    check_reduction(reduction)
+    if reduction == "none":
+        return loss
+    return ops.mean(loss) if reduction == "mean" else ops.sum(loss)
+
+
+def _matched(input: Any, target: Any) -> tuple[Any, Any]:
+    """Input and target with one shape; a target that had to be broadcast is worth a warning."""
+    have, want = type_of(input).shape, type_of(target).shape
+    if have == want:
+        return input, target
+    warnings.warn(
+        f"Using a target size ({Size(want)!r}) that is different to the input size ({Size(have)!r}). This will likely lead "
+        "to incorrect results due to broadcasting. Please ensure they have the same size.",
+        UserWarning,
+        stacklevel=4,
+    )
+    shape = broadcast_shapes(have, want)
+    return ops.expand(input, shape), ops.expand(target, shape)
+
+
+def _only_floats(name: str, *values: Any) -> None:
+    kind = type_of(values[0]).dtype
+    for value in values[1:]:
+        kind = promote_types(kind, type_of(value).dtype)
+    if not kind.is_floating_point:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{kind.scalar_name}'")
+
+
+def _weighted(loss: Any, weight: Any, input: Any, reduction: str) -> Any:
+    """A loss with a weight per element: the mean is a weighted one."""
+    if tuple(type_of(weight).shape) != tuple(type_of(input).shape):
+        raise ValueError("Weights and input must have the same size.")
+    scaled = ops.mul(loss, weight)
+    if reduction == "mean":
+        return ops.div(ops.sum(scaled), ops.sum(weight))
+    return reduced(scaled, reduction)
+
+
+# -- squared, absolute and robust errors -----------------------------------------------------------------------
+def _mse_kernel(x: Array, y: Array, reduction: str) -> Array:
+    xp = namespace(x)
+    kind = xp.result_type(x.dtype, y.dtype) if x.dtype is not y.dtype else x.dtype
+    difference = xp.subtract(working(x), working(y), out=...)
+    xp.multiply(difference, difference, out=difference)
+    if reduction != "none":
+        count = difference.size
+        difference = xp.add.reduce(difference, None, out=...)
+        if reduction == "mean":
+            difference /= count
+    return difference if difference.dtype is kind else difference.astype(kind)
+
+
+def _mse_rule(x: TensorType, y: TensorType, reduction: str) -> TensorType:
+    kind = promote_types(x.dtype, y.dtype)
+    return TensorType(x.shape if reduction == "none" else (), kind, x.device)
+
+
+def _mse_vjp(g: Any, _out: Any, x: Any, y: Any, reduction: str) -> Any:
+    scale = 2.0 / max(math.prod(x.shape), 1) if reduction == "mean" else 2.0
+    return ops.mul(ops.sub(x, y), ops.mul(g, scale))
+
+
+def _mse_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
+    x, y = spread_to(args[0], dims[0], size), spread_to(args[1], dims[1], size)
+    out = op(x, y, "none")
+    if args[2] == "none" or len(out.shape) == 1:
+        return out, 0
+    axes = tuple(range(1, len(out.shape)))
+    return (ops.mean if args[2] == "mean" else ops.sum)(out, axes), 0
+
+
+mse_elements = reduce(
+    "mse_loss", _mse_kernel, _mse_rule, "input: Tensor, target: Tensor, reduction: str",
+    vjp=(_mse_vjp, lambda g, _out, x, y, reduction: ops.neg(_mse_vjp(g, _out, x, y, reduction))), batch=_mse_batch,
+    samples=lambda make: iter([Sample(make(2, 3), make(2, 3), how) for how in ("mean", "sum", "none")]),
+    trusted=True, **HIDDEN,
+)  # fmt: skip
+
+
+def _pair_samples(make: Maker) -> Iterator[Sample]:
+    for reduction in ("mean", "sum", "none"):
+        yield Sample(make(2, 3), make(2, 3), reduction=reduction)
+    yield Sample(make(2, 3), make(2, 3), weight=make(2, 3, low=0.5))
+    yield Sample(make(), make())
+
+
+@composite(
+    f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None", namespace="nn.functional",
+    amp="float32", samples=_pair_samples,
+)  # fmt: skip
+def mse_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, weight: Any) -> Any:
+    """The squared difference."""
+    input, target = _matched(input, target)
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    _only_floats("mse_cpu", input, target)
+    if weight is None:
+        return mse_elements(input, target, reduction)
+    return _weighted(mse_elements(input, target, "none"), weight, input, reduction)
+
+
+@composite(
+    f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None", namespace="nn.functional",
+    amp="float32", samples=_pair_samples,
+)  # fmt: skip
+def l1_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, weight: Any) -> Any:
+    """The absolute difference."""
+    input, target = _matched(input, target)
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    loss = ops.abs(ops.sub(input, target))
+    return reduced(loss, reduction) if weight is None else _weighted(loss, weight, input, reduction)
+
+
+def _huber_kernel(x: Array, y: Array, delta: float) -> Array:
+    xp = namespace(x)
+    distance = xp.abs(x - y)
+    return xp.where(distance <= delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta))
+
+
+huber_elements = pointwise(
+    "huber_elements", _huber_kernel, float_result, signature="input: Tensor, target: Tensor, delta: float",
+    vjp=(
+        lambda g, _out, x, y, delta: ops.mul(g, ops.clamp(ops.sub(x, y), -delta, delta)),
+        lambda g, _out, x, y, delta: ops.neg(ops.mul(g, ops.clamp(ops.sub(x, y), -delta, delta))),
+    ),
+    samples=lambda make: iter([Sample(make(2, 3), make(2, 3), 0.7), Sample(make(3), make(), 1.0)]), **SILENT,
+)  # fmt: skip
+
+
+@composite(
+    f"input: Tensor, target: Tensor, {REDUCTION}, delta: float = 1.0, weight: MaybeTensor = None",
+    namespace="nn.functional", amp="float32", samples=_pair_samples,
+)  # fmt: skip
+def huber_loss(input: Any, target: Any, reduction: str, delta: float, weight: Any) -> Any:
+    """Squared near zero, linear beyond `delta`."""
+    input, target = _matched(input, target)
+    check_reduction(reduction)
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    _only_floats("huber_cpu", input, target)
+    loss = huber_elements(input, target, delta)
+    return reduced(loss, reduction) if weight is None else _weighted(loss, weight, input, reduction)
+
+
+def _smooth_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), make(2, 3))
+    yield Sample(make(2, 3), make(2, 3), reduction="none", beta=0.5)
+    yield Sample(make(2, 3), make(2, 3), reduction="sum", beta=0)
+
+
+@composite(
+    f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}, beta: float = 1.0", namespace="nn.functional",
+    amp="float32", samples=_smooth_samples,
+)  # fmt: skip
+def smooth_l1_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, beta: float) -> Any:
+    """The absolute difference with its tip rounded below `beta`."""
+    input, target = _matched(input, target)
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    _only_floats("smooth_l1_cpu", input, target)
+    if beta == 0:
+        return reduced(ops.abs(ops.sub(input, target)), reduction)
+    loss = huber_elements(input, target, beta)
+    return reduced(loss if beta == 1 else ops.div(loss, beta), reduction)
+
+
+# -- probabilities ---------------------------------------------------------------------------------------------
+def _divergence_samples(make: Maker) -> Iterator[Sample]:
+    for reduction in ("batchmean", "sum", "none"):
+        yield Sample(make(2, 3), make(2, 3, low=0.1), reduction=reduction)
+    yield Sample(make(2, 3), make(2, 3), reduction="sum", log_target=True)
+
+
+@composite(
+    f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}, log_target: bool = False", namespace="nn.functional",
+    amp="float32", samples=_divergence_samples,
+)  # fmt: skip
+def kl_div(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, log_target: bool) -> Any:
+    """The Kullback-Leibler divergence of `input` (logarithms) from `target`."""
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce, reduction)
+    elif reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides only "
+            "by the batch size, and aligns with the KL div math definition.'mean' will be changed to behave the same as "
+            "'batchmean' in the next major release.",
+            UserWarning,
+            stacklevel=3,
+        )
+    if log_target:
+        loss = ops.mul(ops.exp(target), ops.sub(target, input))
+    else:
+        loss = ops.sub(ops.xlogy(target, target), ops.mul(target, input))
+    if reduction != "batchmean":
+        return reduced(loss, reduction)
+    shape = type_of(input).shape
+    total = ops.sum(loss)
+    return ops.div(total, shape[0]) if shape else total
+
+
+def _bce_kernel(x: Array, y: Array) -> Array:
+    xp = namespace(x)
+    for array, word in ((x, "input"), (y, "target")):
+        if not xp.logical_and(array >= 0, array <= 1).all():
+            raise RuntimeError(f"all elements of {word} should be between 0 and 1")
+    return (y - 1) * xp.maximum(xp.log1p(-x), -100) - y * xp.maximum(xp.log(x), -100)
+
+
+def _bce_vjp(g: Any, _out: Any, x: Any, y: Any) -> Any:
+    """(x - y) / (x * (1 - x)), the divisor kept off zero."""
+    return ops.div(ops.mul(g, ops.sub(x, y)), ops.clamp_min(ops.mul(ops.rsub(x, 1), x), 1e-12))
+
+
+bce_elements = pointwise(
+    "binary_cross_entropy", _bce_kernel, float_result, signature="input: Tensor, target: Tensor",
+    vjp=(_bce_vjp, lambda g, _out, x: ops.mul(g, ops.sub(ops.log(ops.rsub(x, 1)), ops.log(x)))),
+    samples=lambda make: iter([Sample(make(2, 3, low=0.1, high=0.9), make(2, 3, low=0.1, high=0.9))]), **SILENT,
+)  # fmt: skip
+
+
+def _bce_samples(make: Maker) -> Iterator[Sample]:
+    for reduction in ("mean", "sum", "none"):
+        yield Sample(make(2, 3, low=0.1, high=0.9), make(2, 3, low=0.1, high=0.9), reduction=reduction)
+    yield Sample(make(2, 3, low=0.1, high=0.9), make(2, 3, low=0.1, high=0.9), make(3, low=0.5))
+
+
+def _expanded_weight(weight: Any, shape: tuple[int, ...]) -> Any:
+    have = tuple(type_of(weight).shape)
+    if have == tuple(shape):
+        return weight
+    for back in range(1, min(len(have), len(shape)) + 1):
+        if have[-back] not in (1, shape[-back]):
+            raise RuntimeError(
+                f"Attempting to broadcast a dimension of length {have[-back]} at -{back}! Mismatching argument at index 1 had "
+                f"{Size(have)!r}; but expected shape should be broadcastable to {list(shape)}"
+            )
+    return ops.expand(weight, tuple(shape))
+
+
+@composite(
+    f"input: Tensor, target: Tensor, weight: MaybeTensor = None, {LEGACY}, {REDUCTION}", namespace="nn.functional",
+    amp="float32", samples=_bce_samples,
+)  # fmt: skip
+def binary_cross_entropy(
+    input: Any, target: Any, weight: Any, size_average: Any, reduce: Any, reduction: str
+) -> Any:
+    """The cross entropy of probabilities `input` with probabilities `target`."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    have, want = type_of(input), type_of(target)
+    if have.shape != want.shape:
+        raise ValueError(
+            f"Using a target size ({Size(want.shape)!r}) that is different to the input size ({Size(have.shape)!r}) is "
+            "deprecated. Please ensure they have the same size."
+        )
+    if weight is not None:
+        weight = _expanded_weight(weight, have.shape)
+    if want.dtype is not have.dtype:
+        raise RuntimeError(f"Found dtype {want.dtype.scalar_name} but expected {have.dtype.scalar_name}")
+    _only_floats("binary_cross_entropy", input)
+    loss = bce_elements(input, target)
+    return reduced(loss if weight is None else ops.mul(loss, weight), reduction)
+
+
+def _logit_samples(make: Maker) -> Iterator[Sample]:
+    for reduction in ("mean", "sum", "none"):
+        yield Sample(make(2, 3), make(2, 3, low=0, high=1), reduction=reduction)
+    yield Sample(make(2, 3), make(2, 3, low=0, high=1), make(3, low=0.5), pos_weight=make(3, low=0.5))
+
+
+@composite(
+    f"input: Tensor, target: Tensor, weight: MaybeTensor = None, {LEGACY}, {REDUCTION}, pos_weight: MaybeTensor = None",
+    namespace="nn.functional", amp="float32", samples=_logit_samples,
+)  # fmt: skip
+def binary_cross_entropy_with_logits(
+    input: Any, target: Any, weight: Any, size_average: Any, reduce: Any, reduction: str, pos_weight: Any
+) -> Any:
+    """The cross entropy of `sigmoid(input)` with `target`, without ever forming the sigmoid."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    have, want = type_of(input).shape, type_of(target).shape
+    if have != want:
+        raise ValueError(f"Target size ({Size(want)!r}) must be the same as input size ({Size(have)!r})")
+    logs = ops.nn_functional_logsigmoid(input)
+    if pos_weight is not None:
+        logs = ops.mul(ops.add(ops.mul(ops.sub(pos_weight, 1), target), 1), logs)
+    loss = ops.sub(ops.mul(ops.rsub(target, 1), input), logs)
+    return reduced(loss if weight is None else ops.mul(loss, weight), reduction)
+
+
+# -- classes ---------------------------------------------------------------------------------------------------
+def _class_weights(xp: Any, target: Array, weight: Array | None, ignore: int, classes: int, work: Any) -> Any:
+    """Targets fit for indexing, and the weight of each (None: all are one). Refuses targets that are no class."""
+    kept = target != ignore
+    everything = bool(kept.all())
+    safe = target if everything else xp.where(kept, target, 0)
+    bad = (safe < 0) | (safe >= classes)
+    if bad.any():
+        raise IndexError(f"Target {int(safe[bad].reshape(-1)[0])} is out of bounds.")
+    if weight is None:
+        return safe, None if everything else kept.astype(work)
+    weights = weight.astype(work, copy=False)[safe]
+    return safe, weights if everything else weights * kept
+
+
+def _places(xp: Any, shape: tuple[int, ...], safe: Array) -> tuple[Any, ...]:
+    """The index of each target's element in an array `(N, C, *spatial)`."""
+    if len(shape) == 1:
+        return (safe.reshape(()),)
+    grid = xp.ogrid[tuple(slice(n) for n in safe.shape)]
+    grid = (grid,) if not isinstance(grid, (tuple, list)) else tuple(grid)
+    return (grid[0], safe, *grid[1:])
+
+
+def _nll_kernel(x: Array, target: Array, weight: Array | None, reduction: str, ignore: int) -> Array:
+    xp = namespace(x)
+    kind = x.dtype
+    work = float32.numpy if as_dtype(kind) in HALVES else kind
+    target = target.reshape(()) if x.ndim == 1 else target
+    classes = x.shape[0] if x.ndim == 1 else x.shape[1]
+    safe, weights = _class_weights(xp, target, weight, ignore, classes, work)
+    loss = -x[_places(xp, x.shape, safe)].astype(work, copy=False)
+    if weights is not None:
+        loss = xp.where(weights == 0, xp.zeros((), work), loss * weights) if weight is None else loss * weights
+    if reduction == "none":
+        return xp.asarray(loss).astype(kind, copy=False)
+    total = xp.add.reduce(loss, None, out=...)
+    if reduction == "mean":
+        total = xp.divide(total, loss.size if weights is None else xp.add.reduce(weights, None), out=...)
+    return total.astype(kind, copy=False)
+
+
+def _nll_backward_kernel(
+    g: Array, target: Array, weight: Array | None, shape: Any, reduction: str, ignore: int
+) -> Array:
+    xp = namespace(g)
+    work = float32.numpy if as_dtype(g.dtype) in HALVES else g.dtype
+    target = target.reshape(()) if len(shape) == 1 else target
+    classes = shape[0] if len(shape) == 1 else shape[1]
+    safe, weights = _class_weights(xp, target, weight, ignore, classes, work)
+    scale = -g.astype(work, copy=False)
+    if reduction == "mean":
+        scale = scale / (safe.size if weights is None else xp.add.reduce(weights, None))
+    out = xp.zeros(tuple(shape), g.dtype)
+    out[_places(xp, tuple(shape), safe)] = scale if weights is None else xp.where(weights == 0, 0, scale * weights)
+    return out
+
+
+def _check_nll(x: TensorType, target: TensorType, weight: TensorType | None) -> None:
+    """PyTorch's checks in its order; they differ by rank, as its kernels do."""
+    if target.dtype is not int64 and target.dtype is not uint8:
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}")
+    shape = tuple(x.shape)
+    if x.ndim <= 2:
+        if target.ndim > 1:
+            raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        if not (x.ndim == 1 and target.ndim == 0) and shape[0] != (target.shape[0] if target.ndim else 1) and x.ndim > 1:
+            raise RuntimeError(f"size mismatch (got input: {list(shape)}, target: {list(target.shape)})")
+    elif x.ndim == 4:
+        if target.ndim != 3:
+            raise RuntimeError(
+                "only batches of spatial targets supported (3D tensors) but got targets of dimension: "
+                f"{target.ndim}"
+            )
+        if (shape[0], *shape[2:]) != tuple(target.shape):
+            raise RuntimeError(f"size mismatch (got input: {list(shape)} , target: {list(target.shape)}")
+    elif (shape[0], *shape[2:]) != tuple(target.shape):
+        raise RuntimeError(f"Expected target size {[shape[0], *shape[2:]]}, got {list(target.shape)}")
+    classes = shape[0] if x.ndim == 1 else shape[1]
+    if weight is not None and (weight.ndim != 1 or weight.shape[0] != classes):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: "
+            f"{list(weight.shape)}"
+        )
+    if not x.dtype.is_floating_point:
+        name = "nll_loss_out_frame" if x.ndim <= 2 else "nll_loss2d_forward_out_frame"
+        raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.scalar_name}'")
+    if weight is not None and weight.dtype is not x.dtype:
+        raise RuntimeError(f"expected scalar type {x.dtype.scalar_name} but found {weight.dtype.scalar_name}")
+
+
+def _nll_rule(x: TensorType, target: TensorType, weight: Any, reduction: str, ignore: int) -> TensorType:
+    _check_nll(x, target, weight)
+    shape = () if reduction != "none" or x.ndim == 1 else target.shape
+    return TensorType(shape, x.dtype, x.device)
+
+
+def _per_example(values: Any, reduction: str, totals: Callable[[], Any]) -> Any:
+    """Losses `(B, …)` reduced to one per example."""
+    axes = tuple(range(1, len(values.shape)))
+    if reduction == "none" or not axes:
+        return values
+    summed = ops.sum(values, axes)
+    return summed if reduction == "sum" else ops.div(summed, ops.sum(totals(), axes))
+
+
+def _flat(value: Any, dim: int | None, size: int, rank: int) -> Any:
+    """`(B, N, …)` as `(B * N, …)`; one example without N already has B in its place."""
+    value = spread_to(value, dim, size)
+    if len(value.shape) == rank:
+        return value
+    return ops.reshape(value, (size * value.shape[1], *value.shape[2:]))
+
+
+def _nll_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
+    x, target, weight, reduction, ignore = args
+    if dims[2] is not None:
+        return NotImplemented
+    x = spread_to(x, dims[0], size)
+    single = len(x.shape) == 2
+    flat = x if single else ops.reshape(x, (size * x.shape[1], *x.shape[2:]))
+    target = ops.reshape(spread_to(target, dims[1], size), (flat.shape[0], *flat.shape[2:]))
+
+    def elements(values: Any) -> Any:
+        out = op(values, target, weight, "none", ignore)
+        return out if single else ops.reshape(out, (size, x.shape[1], *x.shape[3:]))
+
+    return _per_example(elements(flat), reduction, lambda: ops.neg(elements(ops.ones_like(flat)))), 0
+
+
+def _nll_backward_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
+    g, target, weight, shape, reduction, ignore = args
+    if dims[2] is not None:
+        return NotImplemented
+    single = len(shape) == 1
+    flat = (size, *shape) if single else (size * shape[0], *shape[1:])
+    target = ops.reshape(spread_to(target, dims[1], size), (flat[0], *flat[2:]))
+    g = spread_to(g, dims[0], size)
+    if reduction != "none" and not single:
+        if reduction == "mean":
+            ones = ops.new_ones(g, flat)
+            totals = ops.neg(nll_elements(ones, target, weight, "none", ignore))
+            g = ops.div(g, ops.sum(ops.reshape(totals, (size, -1)), 1))
+        g = ops.expand(ops.reshape(g, (size, *(1,) * (len(shape) - 1))), (size, shape[0], *shape[2:]))
+    g = ops.reshape(g, (flat[0], *flat[2:]))
+    return ops.reshape(op(g, target, weight, flat, "none", ignore), (size, *shape)), 0
+
+
+def _nll_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(4, 3), make.ints(4, high=3), None, "mean", -100)
+    yield Sample(make(4, 3), make.ints(4, high=3), make(3, low=0.5), "sum", 1)
+    yield Sample(make(2, 3, 4), make.ints(2, 4, high=3), make(3, low=0.5), "mean", 1)
+    yield Sample(make(2, 3, 2, 2), make.ints(2, 2, 2, high=3), None, "none", 0)
+    yield Sample(make(3), make.ints(high=3), None, "mean", -100)
+
+
+def _nll_backward_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(), make.ints(4, high=3), None, (4, 3), "mean", -100)
+    yield Sample(make(2, 4), make.ints(2, 4, high=3), make(3, low=0.5), (2, 3, 4), "none", 1)
+
+
+nll_elements = reduce(
+    "nll_loss", _nll_kernel, _nll_rule,
+    "input: Tensor, target: Tensor, weight: MaybeTensor, reduction: str, ignore_index: int",
+    vjp=(
+        lambda g, _out, _x, target, weight, reduction, ignore: nll_backward(
+            g, target, weight, _x.shape, reduction, ignore
+        ),
+        None,
+        None,
+    ),
+    batch=_nll_batch, samples=_nll_samples, **HIDDEN,
+)  # fmt: skip
+nll_backward = reduce(
+    "nll_loss_backward", _nll_backward_kernel,
+    lambda g, target, weight, shape, *rest: TensorType(shape, g.dtype, g.device),
+    "grad: Tensor, target: Tensor, weight: MaybeTensor, shape: Any, reduction: str, ignore_index: int",
+    vjp=(
+        lambda g, _out, _g, target, weight, _shape, reduction, ignore: nll_elements(
+            g, target, weight, reduction, ignore
+        ),
+        None,
+        None,
+    ),
+    batch=_nll_backward_batch, samples=_nll_backward_samples, **HIDDEN,
+)  # fmt: skip
+
+
+def _user_nll_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(4, 3), make.ints(4, high=3))
+    yield Sample(make(4, 3), make.ints(4, high=3), make(3, low=0.5), ignore_index=1, reduction="sum")
+    yield Sample(make(2, 3, 4), make.ints(2, 4, high=3), reduction="none")
+
+
+@composite(
+    f"input: Tensor, target: Tensor, weight: MaybeTensor = None, size_average: Any = None, ignore_index: int = -100, "
+    f"reduce: Any = None, {REDUCTION}",
+    namespace="nn.functional", amp="float32", samples=_user_nll_samples,
+)  # fmt: skip
+def nll_loss(
+    input: Any, target: Any, weight: Any, size_average: Any, ignore_index: int, reduce: Any, reduction: str
+) -> Any:
+    """The negative of the log-probability given to each target class."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    return _nll(input, target, weight, reduction, ignore_index)
+
+
+def _nll(input: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
+    shape, places = type_of(input).shape, type_of(target).shape
+    if not shape:
+        raise ValueError(f"Expected 1 or more dimensions (got {len(shape)})")
+    if len(shape) > 1 and (not places or shape[0] != places[0]):
+        have = places[0] if places else 1
+        raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({have}).")
+    return nll_elements(input, target, weight, reduction, ignore_index)
+
+
+def _cross_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(4, 3), make.ints(4, high=3))
+    yield Sample(make(4, 3), make.ints(4, high=3), make(3, low=0.5), ignore_index=1, label_smoothing=0.2)
+    yield Sample(make(2, 3, 4), make.ints(2, 4, high=3), reduction="none", label_smoothing=0.1)
+    yield Sample(make(4, 3), make(4, 3, low=0, high=1), make(3, low=0.5), label_smoothing=0.1)
+    yield Sample(make(2, 3, 4), make(2, 3, 4, low=0, high=1), reduction="sum")
+    yield Sample(make(3), make.ints(high=3))
+
+
+@composite(
+    f"input: Tensor, target: Tensor, weight: MaybeTensor = None, size_average: Any = None, ignore_index: int = -100, "
+    f"reduce: Any = None, {REDUCTION}, label_smoothing: float = 0.0",
+    namespace="nn.functional", amp="float32", samples=_cross_samples,
+)  # fmt: skip
+def cross_entropy(
+    input: Any, target: Any, weight: Any, size_average: Any, ignore_index: int, reduce: Any, reduction: str,
+    label_smoothing: float,
+) -> Any:  # fmt: skip
+    """The cross entropy of logits with target classes (integers) or with target probabilities."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    kind, wanted = type_of(input), type_of(target)
+    if kind.shape == wanted.shape:
+        if not wanted.dtype.is_floating_point:
+            raise RuntimeError(
+                "Expected floating point type for target with class probabilities, got "
+                f"{wanted.dtype.scalar_name}"
+            )
+        if ignore_index >= 0:
+            raise RuntimeError("ignore_index is not supported for floating point target")
+        return _probability_loss(input, target, weight, reduction, label_smoothing)
+    if not kind.shape:
+        raise IndexError("Dimension specified as 1 but tensor has no dimensions")
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    logs = log_softmax(input, 1 if len(kind.shape) > 1 else 0)
+    loss = _nll(logs, target, weight, reduction, ignore_index)
+    if label_smoothing == 0.0:
+        return loss
+    return _smoothed(logs, loss, target, weight, reduction, ignore_index, label_smoothing)
+
+
+def _by_class(weight: Any, rank: int) -> Any:
+    """A weight per class, shaped to multiply an input of this rank."""
+    return weight if rank == 1 else ops.reshape(weight, (-1, *(1,) * (rank - 2)))
+
+
+def _smoothed(
+    logs: Any, loss: Any, target: Any, weight: Any, reduction: str, ignore_index: int, smoothing: float
+) -> Any:
+    """The loss mixed with that of a uniform target."""
+    shape = type_of(logs).shape
+    place = 1 if len(shape) > 1 else 0
+    scaled = logs if weight is None else ops.mul(logs, _by_class(weight, len(shape)))
+    uniform = ops.neg(ops.sum(scaled, place))
+    target = ops.reshape(target, tuple(type_of(uniform).shape))
+    uniform = ops.masked_fill(uniform, ops.eq(target, ignore_index), 0.0)
+    if reduction == "mean":
+        total = ops.neg(nll_elements(ops.ones_like(logs), target, weight, "sum", ignore_index))
+        uniform = ops.div(ops.sum(uniform), total)
+    elif reduction == "sum":
+        uniform = ops.sum(uniform)
+    return ops.add(ops.mul(loss, 1 - smoothing), ops.mul(uniform, smoothing / shape[place]))
+
+
+def _probability_loss(input: Any, target: Any, weight: Any, reduction: str, smoothing: float) -> Any:
+    shape = type_of(input).shape
+    if not shape:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    place = 1 if len(shape) > 1 else 0
+    classes = shape[place]
+    if weight is not None and tuple(type_of(weight).shape) != (classes,):
+        raise RuntimeError(
+            f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes but got weight "
+            f"tensor of shape: {list(type_of(weight).shape)}"
+        )
+    if not 0.0 <= smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {smoothing}")
+    if smoothing > 0.0:
+        target = ops.add(ops.mul(target, 1 - smoothing), smoothing / classes)
+    product = ops.mul(log_softmax(input, place), target)
+    if weight is not None:
+        product = ops.mul(product, _by_class(weight, len(shape)))
+    if reduction == "none":
+        return ops.neg(ops.sum(product, place))
+    total = ops.neg(ops.sum(product))
+    if reduction == "sum":
+        return total
+    count = math.prod(shape) / classes if classes else 0
+    return ops.div(total, count) if count else ops.mul(total, math.nan)
+
+
+# -- triplets --------------------------------------------------------------------------------------------------
+def _triplet_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(3, 4), make(3, 4), make(3, 4), margin=3.0)
+    yield Sample(make(3, 4), make(3, 4), make(3, 4), 3.0, 1.5, swap=True, reduction="sum")
+    yield Sample(make(4), make(4), make(4), 5.0, reduction="none")
+
+
+@composite(
+    f"anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-06, "
+    f"swap: bool = False, {LEGACY}, {REDUCTION}",
+    namespace="nn.functional", amp="float32", samples=_triplet_samples,
+)  # fmt: skip
+def triplet_margin_loss(
+    anchor: Any, positive: Any, negative: Any, margin: float, p: float, eps: float, swap: bool, size_average: Any,
+    reduce: Any, reduction: str,
+) -> Any:  # fmt: skip
+    """How much nearer the anchor is to `negative` than to `positive`, plus a margin, where that is positive."""
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    check_reduction(reduction)
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    ranks = [len(type_of(x).shape) for x in (anchor, positive, negative)]
+    if len(set(ranks)) > 1:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
+            f"{ranks[0]}D, positive {ranks[1]}D, and negative {ranks[2]}D inputs"
+        )
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = ops.minimum(far, pairwise_distance(positive, negative, p, eps))
+    return reduced(ops.clamp_min(ops.sub(ops.add(near, margin), far), 0), reduction)

@@ -205,7 +205,7 @@ def _average(axes: int) -> None:
         if axes > 1:
             yield Sample(make(1, 2, *space), 2, divisor_override=3)
 
-    place: dict[str, Any] = {"namespace": "nn.functional"}
+    place: dict[str, Any] = {"namespace": "nn.functional", "out": "exact"}
     if axes == 1:
         place = {"aliases": ("nn.functional.avg_pool1d",), "method": False, "out": False}
     AVERAGE[axes] = reduce(

@@ -165,10 +165,12 @@ SOFTMAX = "input: Tensor, dim: Dim, dtype: DType = None"
 softmax = reduce(
     "softmax", lambda x, dim, dtype: _along(_softmax_core, x, dim, dtype), _softmax_rule("softmax"), SOFTMAX,
     vjp=lambda g, out, _x, dim: softmax_backward(g, out, dim), samples=_softmax_samples, trusted=True,
+    out="exact",
 )  # fmt: skip
 log_softmax = reduce(
     "log_softmax", lambda x, dim, dtype: _along(_log_softmax_core, x, dim, dtype), _softmax_rule("log_softmax"),
     SOFTMAX, vjp=lambda g, out, _x, dim: log_softmax_backward(g, out, dim), samples=_softmax_samples, trusted=True,
+    out="exact",
 )  # fmt: skip
 
 
@@ -227,7 +229,7 @@ def gumbel_softmax(logits: Any, tau: float, hard: bool, eps: float, dim: int) ->
             "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you "
             f"specified {kind.scalar_name}"
         )
-    noise = no_grad(lambda: ops.neg(ops.log(ops.neg(ops.log(ops.rand_like(logits))))))
+    noise = no_grad(lambda: ops.neg(ops.log(ops.exponential(logits))))
     soft = softmax(ops.div(ops.add(logits, noise), tau), dim)
     if not hard:
         return soft
