@@ -25,13 +25,18 @@ ndarray = np.ndarray
 
 HALF_CHARS = dtypes.float16.numpy.char + dtypes.bfloat16.numpy.char
 PLAIN_CHARS = frozenset("fdFD")  # what BLAS takes as it is
+FLOAT, DOUBLE = dtypes.float32.numpy, dtypes.float64.numpy
+matrix_multiply = np.matmul  # a ufunc: it also serves arrays of other libraries
 EXACT = 2**53  # whole numbers up to here are exact in float64
 
 
 # -- kernels ------------------------------------------------------------------------------------------------------------
 def product(x: Array, y: Array) -> Array:
     """`x @ y` with NumPy's broadcasting, in the operands' dtype."""
-    char = x.dtype.char
+    kind = x.dtype
+    if (kind is FLOAT or kind is DOUBLE) and x.ndim < 3:
+        return matrix_multiply(x, y)
+    char = kind.char
     if char not in PLAIN_CHARS:
         if char in HALF_CHARS:
             return product(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
@@ -141,7 +146,7 @@ def _linear(x: Array, weight: Array, bias: Array | None) -> Array:
         result = np.asarray(product(x, weight))
         return result if bias is None else (result + bias).astype(x.dtype)
     if rank == 2 and x.dtype.char in PLAIN_CHARS:
-        result = np.matmul(x, weight.T)
+        result = matrix_multiply(x, weight.T)
     else:
         kind = x.dtype
         if kind.char in HALF_CHARS:

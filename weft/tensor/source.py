@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from weft.ops.record import Kind, Op
-from weft.ops.signature import MISSING, OPERAND, Parameter
+from weft.ops.signature import MISSING, OPERAND, OPTIONAL, Parameter
 from weft.tensor.plan import OUT, Plan, RuleFacts
 
 NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
@@ -97,6 +97,8 @@ def face_source(op: Op, plan: Plan, name: str) -> str:
         lines += fast_block(op, plan, tensors, bound, None)
         if len(tensors) == 2 and tensors[1].annotation == OPERAND:
             lines += fast_block(op, plan, tensors, bound, tensors[1])
+        if len(tensors) > 1 and tensors[-1].annotation == OPTIONAL:
+            lines += fast_block(op, plan, tensors, bound, tensors[-1])
     lines.append(f"    return dispatch(OP, {bound})")
     return "\n".join(lines) + "\n"
 
@@ -230,6 +232,8 @@ def _operand_conditions(tensors: list[Parameter], scalar: Parameter | None) -> t
     conditions = [_plain(p.name) for p in tensors if p is not scalar]
     if scalar is None:
         return conditions, "K"
+    if scalar.annotation == OPTIONAL:
+        return [*conditions, f"{scalar.name} is None"], "K"
     return [*conditions, f"(type({scalar.name}) is float or type({scalar.name}) is int)"], f"KS[type({scalar.name})]"
 
 
