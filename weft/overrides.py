@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 from weft.autograd import engine
 from weft.core.modes import enter, modes
@@ -60,7 +60,7 @@ class TorchFunctionMode:
     ) -> Any:
         raise NotImplementedError
 
-    def __enter__(self) -> TorchFunctionMode:
+    def __enter__(self) -> Self:
         _push_mode(self)
         return self
 
@@ -68,7 +68,7 @@ class TorchFunctionMode:
         _pop_mode()
 
     @classmethod
-    def push(cls, *args: Any, **kwargs: Any) -> TorchFunctionMode:
+    def push(cls, *args: Any, **kwargs: Any) -> Self:
         """The old spelling of `cls(...)`."""
         warnings.warn(
             "`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`",
