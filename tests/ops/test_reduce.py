@@ -64,20 +64,12 @@ def test_float32_sums_along_strided_dimensions_stay_accurate(make: Any) -> None:
     got = weft.from_numpy(values).sum(dims).numpy()
     assert got.dtype == np.float32
     assert np.max(np.abs(got - exact) / exact) < 5e-7
-    assert (
-        np.max(
-            np.abs(
-                weft.from_numpy(values).mean(dims, True).numpy().reshape(got.shape)
-                / (exact / (values.size / got.size))
-                - 1
-            )
-        )
-        < 1e-6
-    )
+    mean = weft.from_numpy(values).mean(dims, True).numpy().reshape(got.shape)
+    assert np.max(np.abs(mean / (exact / (values.size / got.size)) - 1)) < 1e-6
 
 
 def test_mean_refuses_whole_numbers() -> None:
-    text = "could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: Long"
+    text = "Input dtype must be either a floating point or complex dtype. Got: Long"
     x = tensor([1, 2], "int64")
     assert x.mean(dtype=weft.float32).item() == 1.5  # and the fast path must not learn from this
     with pytest.raises(RuntimeError, match=text):
@@ -121,7 +113,8 @@ def test_dimension_errors(name: str) -> None:
         fold(x, 1)
     with pytest.raises(IndexError, match=r"range of \[-1, 0\], but got 1"):
         fold(tensor(1.0), 1)
-    assert fold(tensor(1.0), -1).shape == () or name == "std"
+    if name != "std":
+        assert fold(tensor(1.0), -1).shape == ()
 
 
 # -- extremes ------------------------------------------------------------------------------------------------
@@ -160,7 +153,7 @@ def test_errors_of_extremes() -> None:
     with pytest.raises(IndexError, match=r"argmax\(\): Expected reduction dim to be specified"):
         empty.argmax()
     with pytest.raises(RuntimeError, match=r"argmax\(\): does not support bool input"):
-        tensor([True]).bool().argmax() if hasattr(weft.Tensor, "bool") else tensor([True], "bool").argmax()
+        tensor([True], "bool").argmax()
     with pytest.raises(NotImplementedError, match="\"max_values_cpu\" not implemented for 'ComplexFloat'"):
         tensor([1j], "complex64").amax()
     assert empty.max(1).values.shape == (0,)
@@ -232,3 +225,29 @@ def test_ops_on_arrays_and_types_agree() -> None:
     x = np.arange(6.0).reshape(2, 3)
     assert ops.max(x, 1).indices.tolist() == [2, 2]
     assert ops.amax(x, (0, 1)).shape == ()
+
+
+def test_errors_are_the_same_once_the_dtype_is_known() -> None:
+    """After a first call the kernel runs first, so it must refuse whatever the type rule refuses."""
+    x, empty = tensor([[1.0, 2.0]]), tensor(np.ones((0, 2)))
+    for fold in (weft.amax, weft.argmin, weft.prod, weft.cumsum, weft.median, weft.argsort):
+        fold(x, 0)
+        with pytest.raises(IndexError, match="Dimension out of range"):
+            fold(x, 2)
+    for fold in (weft.amax, weft.argmin, weft.max, weft.median):
+        with pytest.raises(IndexError, match=r"\(\): Expected reduction dim 0 to have non-zero size."):
+            fold(empty, 0)
+    with pytest.raises(TypeError):
+        weft.prod(x, (0, 1))
+    with pytest.raises(NotImplementedError, match="cumsum_out_cpu"):
+        weft.cumsum(x, 0, dtype=weft.bool)
+    with pytest.raises(TypeError, match="must be tuple of ints, not NoneType"):
+        weft.logsumexp(x, None)
+    weft.topk(x, 1)
+    with pytest.raises(RuntimeError, match="selected index k out of range"):
+        weft.topk(x, 3)
+    x.norm()
+    with pytest.raises(RuntimeError, match="dtype should be real for real inputs, but got ComplexFloat"):
+        x.norm(dtype=weft.complex64)
+    with pytest.raises(RuntimeError, match="cannot compute the -1 norm on the dimension 0because"):
+        empty.norm(-1, 0)

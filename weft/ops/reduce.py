@@ -260,7 +260,7 @@ def _prod(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
     carrier = float32 if given in HALVES else given
     if x.dtype.kind == "c" and given.category < dtypes.COMPLEX:
         x = x.real
-    axes = dims_of(dim, x.ndim)
+    axes = dims_of(dim if dim is None else wrap_dim(dim, x.ndim), x.ndim)
     return narrowed(
         namespace(x).multiply.reduce(x, axes, dtype=carrier.numpy, keepdims=keepdim, out=...), given.numpy
     )
@@ -304,7 +304,7 @@ def _prod_samples(make: Maker) -> Iterator[Sample]:
 prod = reduce(
     "prod", _prod, _prod_rule,
     "input: Tensor, dim: MaybeDim = None, keepdim: bool = False, *, dtype: DType = None",
-    vjp=_prod_gradient, samples=_prod_samples, amp="float32",
+    vjp=_prod_gradient, samples=_prod_samples, amp="float32", trusted=True,
 )  # fmt: skip
 
 
@@ -375,7 +375,7 @@ def _extreme(name: str, ufunc: str) -> Op:
     return reduce(
         name, _extreme_kernel(ufunc), _extreme_rule(f"{name[1:]}_values_cpu", name),
         "input: Tensor, dim: Dims = (), keepdim: bool = False",
-        vjp=shared_gradient, samples=_extreme_samples, out="exact",
+        vjp=shared_gradient, samples=_extreme_samples, out="exact", trusted=True,
     )  # fmt: skip
 
 
@@ -388,7 +388,7 @@ def _extreme_of_all(name: str, ufunc: str) -> Op:
     return reduce(
         f"_{name}_all", lambda x: kernel(x, None, False), lambda x: rule(x, None, False), "input: Tensor",
         vjp=lambda g, out, x: shared_gradient(g, out, x, None, False), method=False, function=False,
-        out=False, node=f"{name.capitalize()}Backward1", batch=_batch_all(ufunc),
+        out=False, node=f"{name.capitalize()}Backward1", batch=_batch_all(ufunc), trusted=True,
         samples=lambda make: iter([Sample(make.distinct(2, 3)), Sample(make.distinct())]),
     )  # fmt: skip
 
@@ -410,10 +410,10 @@ _min_all = _extreme_of_all("min", "minimum")
 def _place_kernel(finder: str) -> Any:
     def kernel(x: Array, dim: Any, keepdim: bool) -> Array:
         xp = namespace(x)
-        find = getattr(xp, finder)
         x = wide(x)
+        find = getattr(x, finder)  # the method: NumPy's function would take an array without elements too
         if dim is None:
-            place = xp.asarray(find(x))
+            place = xp.asarray(find())
             return place.reshape((1,) * x.ndim) if keepdim else place
         axis = wrap_dim(dim, x.ndim)
         if not x.ndim:
@@ -422,7 +422,7 @@ def _place_kernel(finder: str) -> Any:
             raise IndexError("the place of an extreme of nothing")  # the type rule says it in full
         if not x.size:
             return xp.zeros(reduced_shape(x.shape, (axis,), keepdim), dtypes.int64.numpy)
-        return xp.asarray(find(x, axis, keepdims=keepdim))
+        return xp.asarray(find(axis, keepdims=keepdim))
 
     return kernel
 
@@ -466,7 +466,7 @@ PLACE: Final = "input: Tensor, dim: MaybeDim = None, keepdim: bool = False"
 def _place_op(name: str) -> Op:
     return reduce(
         name, _place_kernel(name), _place_rule(name, True), PLACE, samples=_place_samples,
-        batch=_batch_places, out="exact",
+        batch=_batch_places, out="exact", trusted=True,
     )  # fmt: skip
 
 
@@ -614,7 +614,10 @@ TRUTH: Final = "input: Tensor, dim: Dims = None, keepdim: bool = False"
 
 
 def _truth_op(name: str, ufunc: str) -> Op:
-    return reduce(name, _truth_kernel(ufunc), _truth_rule, TRUTH, samples=_truth_samples, batch=_batch_truth)
+    return reduce(
+        name, _truth_kernel(ufunc), _truth_rule, TRUTH, samples=_truth_samples, batch=_batch_truth,
+        trusted=True,
+    )  # fmt: skip
 
 
 all_ = _truth_op("all", "logical_and")

@@ -35,8 +35,9 @@ def order_of(x: Array, axis: int, descending: bool) -> Array:
     xp = namespace(x)
     x = wide(x)
     if not descending:
-        return xp.argsort(x, axis=axis, kind="stable")
-    backwards = xp.argsort(xp.flip(x, axis), axis=axis, kind="stable")
+        return x.argsort(axis=axis, kind="stable")
+    turned = x[(*(slice(None),) * axis, slice(None, None, -1))]
+    backwards = turned.argsort(axis=axis, kind="stable")
     return xp.subtract(x.shape[axis] - 1, xp.flip(backwards, axis))
 
 
@@ -60,7 +61,7 @@ def _sort_samples(make: Maker) -> Iterator[Sample]:
 argsort = index(
     "argsort", _argsort_kernel, _sort_rule,
     "input: Tensor, dim: Dim = -1, descending: bool = False, *, stable: bool = False",
-    samples=_sort_samples, out=True,
+    samples=_sort_samples, out=True, trusted=True,
 )  # fmt: skip
 
 _sort_values = values_op("_sort_values", "SortBackward0")
@@ -97,12 +98,14 @@ def _topk_kernel(x: Array, k: int, dim: int, largest: bool) -> Array:
         return xp.zeros((), dtypes.int64.numpy)
     axis = wrap_dim(dim, x.ndim)
     n = x.shape[axis]
+    if type(k) is not int or not 0 <= k <= n:
+        raise RuntimeError("selected index k out of range")
     first = (*(slice(None),) * axis, slice(0, k))
     if n <= 32 or 2 * k >= n or not k:
         return order_of(x, axis, largest)[first].astype(dtypes.int64.numpy)
     x = wide(x)
     kept = (*(slice(None),) * axis, slice(n - k, n)) if largest else first
-    found = xp.argpartition(x, n - k if largest else k - 1, axis=axis)[kept]
+    found = x.argpartition(n - k if largest else k - 1, axis=axis)[kept]
     found = xp.sort(found, axis=axis)  # equal elements in their order
     ranks = order_of(xp.take_along_axis(x, found, axis), axis, largest)
     return xp.take_along_axis(found, ranks, axis).astype(dtypes.int64.numpy, copy=False)
@@ -110,7 +113,7 @@ def _topk_kernel(x: Array, k: int, dim: int, largest: bool) -> Array:
 
 _topk_indices = index(
     "_topk_indices", _topk_kernel, _topk_rule, "input: Tensor, k: int, dim: Dim, largest: bool", method=False,
-    function=False,
+    function=False, trusted=True,
 )  # fmt: skip
 _topk_values = values_op("_topk_values", "TopkBackward0")
 

@@ -93,7 +93,7 @@ def _spread_op(name: str, kernel: Any, gradient: Any) -> Op:
     return reduce(
         f"_{name}", kernel, _var_rule, "input: Tensor, dim: Dims, correction: float, keepdim: bool",
         vjp=gradient, node=f"{name.capitalize()}Backward0", method=False, function=False, out=False,
-        samples=_corrected,
+        samples=_corrected, trusted=True,
     )  # fmt: skip
 
 
@@ -179,6 +179,8 @@ def _logsumexp_rule(x: TensorType, dim: Any, keepdim: bool) -> TensorType:
 
 
 def _logsumexp_kernel(x: Array, dim: Any, keepdim: bool) -> Array:
+    if dim is None:
+        raise TypeError("logsumexp() without dimensions")  # the type rule says it in full
     xp = namespace(x)
     kind = dtype_of(x) if dtype_of(x).category >= dtypes.FLOAT else dtypes.get_default_dtype()
     x = x.astype((float32 if kind in HALVES else kind).numpy, copy=False)
@@ -198,7 +200,7 @@ def _logsumexp_gradient(g: Any, out: Any, x: Any, dim: Any, keepdim: bool) -> An
 
 logsumexp = reduce(
     "logsumexp", _logsumexp_kernel, _logsumexp_rule, "input: Tensor, dim: Dims, keepdim: bool = False",
-    vjp=_logsumexp_gradient, aliases=("special.logsumexp",),
+    vjp=_logsumexp_gradient, trusted=True, aliases=("special.logsumexp",),
     samples=lambda make: (s for s in folds(make) if len(s.args) > 1),
 )  # fmt: skip
 
@@ -228,7 +230,7 @@ def _middle(x: Array, axis: int, keepdim: bool) -> Array:
     xp = namespace(x)
     x = wide(x)
     middle = (x.shape[axis] - 1) // 2
-    found = xp.take(xp.argpartition(x, middle, axis=axis), xp.asarray([middle]), axis=axis)
+    found = xp.take(x.argpartition(middle, axis=axis), xp.asarray([middle]), axis=axis)
     if x.dtype.kind == "f":
         missing = xp.isnan(x)
         if missing.any():
@@ -248,7 +250,9 @@ def _median_indices_rule(x: TensorType, dim: int, keepdim: bool) -> TensorType:
 def _median_indices_kernel(x: Array, dim: int, keepdim: bool) -> Array:
     xp = namespace(x)
     axis = wrap_dim(dim, x.ndim)
-    if not x.ndim or not x.size:
+    if x.ndim and not x.shape[axis]:
+        raise IndexError("the median of nothing")  # the type rule says it in full
+    if not x.size or not x.ndim:
         return xp.zeros(reduced_shape(x.shape, (axis,), keepdim), dtypes.int64.numpy)
     return _middle(x, axis, keepdim).astype(dtypes.int64.numpy, copy=False)
 
@@ -263,7 +267,7 @@ _median_all = reduce(
 )  # fmt: skip
 _median_indices: Op = reduce(
     "_median_indices", _median_indices_kernel, _median_indices_rule, "input: Tensor, dim: Dim, keepdim: bool",
-    method=False, function=False, out=False,
+    method=False, function=False, out=False, trusted=True,
 )  # fmt: skip
 _median_values = values_op("_median_values", "MedianBackward1")
 MEDIAN = result("median", "values", "indices")
@@ -335,7 +339,9 @@ def _norm_rule(x: TensorType, order: float, dim: Any, keepdim: bool, kind: Any) 
 
 def _norm_kernel(x: Array, order: float, dim: Any, keepdim: bool, kind: Any) -> Array:
     xp = namespace(x)
-    given = dtype_of(x) if kind is None else as_dtype(kind)
+    given = dtype_of(x) if kind is None else _norm_dtype(type_of(x), kind)
+    if not x.size and (order < 0 or order == inf):
+        _norm_rule(type_of(x), order, dim, keepdim, kind)
     x = x.astype((float32 if given in HALVES else given).numpy, copy=False)
     dims = dims_of(dim, x.ndim)
     size = xp.abs(x) if x.dtype.kind == "c" or order != 2 else x
@@ -392,6 +398,7 @@ _vector_norm = reduce(
     "_vector_norm", _norm_kernel, _norm_rule,
     "input: Tensor, ord: float, dim: Dims, keepdim: bool, dtype: DType", vjp=_norm_gradient,
     node="LinalgVectorNormBackward0", method=False, function=False, out=False, samples=_norm_samples,
+    trusted=True,
 )  # fmt: skip
 
 
