@@ -104,8 +104,8 @@ def creation_device(where: Any) -> device:
     if where is None:
         return get_default_device()
     if isinstance(where, int) and not isinstance(where, bool):
-        where = device("cuda", where)
-    elif not isinstance(where, (device, str)):
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    if not isinstance(where, (device, str)):
         raise TypeError(f"argument 'device' must be weft.device, not {type(where).__name__}")
     found = as_device(where)
     if found.type == "cuda":

@@ -309,6 +309,12 @@ eye = create(
 )  # fmt: skip
 
 
+def keep_shape(_op: Any, target: Any, value: Any, _tensors: Any) -> None:
+    """Ranges leave an `out=` tensor of the right number of elements in its shape."""
+    if target.array.size == value.array.size and not target.is_meta:
+        value.array = value.array.reshape(target.array.shape)
+
+
 # -- ranges -------------------------------------------------------------------------------------------------------------
 class Steps:
     """The numbers of one `arange` call, checked: dtype, first value, step and how many."""
@@ -325,6 +331,7 @@ class Steps:
         for value, label in zip(numbers, ("start", "end", "step"), strict=True):
             check_number(value, "arange", label, 1)
             fits(value, dtypes.float64)
+        start, end, step = (v.real if isinstance(v, (complex, np.complexfloating)) else v for v in numbers)
         whole = all(isinstance(v, (int, np.integer, np.bool_)) for v in numbers)
         self.kind = chosen(kind, dtypes.int64 if whole else None, "arange")
         if self.kind.category in (dtypes.BOOL, dtypes.COMPLEX):
@@ -376,7 +383,7 @@ def _arange(start: Any, end: Any, step: Any, dtype: Any, *_ignored: Any) -> Arra
 
 arange = create(
     "arange", _arange, _arange_rule, f"start: Number = None, end: Number = None, step: Number = 1, *, {OPTIONS}",
-    out=True, method=False, doc="Numbers from start (0) up to but not including end, by step.",
+    out=keep_shape, method=False, doc="Numbers from start (0) up to but not including end, by step.",
 )  # fmt: skip
 
 
@@ -434,7 +441,7 @@ linspace = create(
     lambda start, end, steps, dtype, *_i: _even(start, end, steps, kind := _steps_dtype("linspace", (start, end), dtype)).astype(
         kind.numpy
     ),
-    _steps_rule("linspace"), f"start: Number, end: Number, steps: int, *, {OPTIONS}", out=True, method=False,
+    _steps_rule("linspace"), f"start: Number, end: Number, steps: int, *, {OPTIONS}", out=keep_shape, method=False,
     doc="Evenly spaced numbers from start to end, both included.",
 )  # fmt: skip
 
@@ -448,7 +455,7 @@ def _logspace(start: Any, end: Any, steps: int, base: float, dtype: Any, *_ignor
 
 logspace = create(
     "logspace", _logspace, _steps_rule("logspace"),
-    f"start: Number, end: Number, steps: int, base: Number = 10.0, *, {OPTIONS}", out=True, method=False,
+    f"start: Number, end: Number, steps: int, base: Number = 10.0, *, {OPTIONS}", out=keep_shape, method=False,
     doc="Powers of base with evenly spaced exponents.",
 )  # fmt: skip
 

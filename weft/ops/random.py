@@ -374,13 +374,26 @@ def randint_like(x: Any, low: Any, high: Any, generator: Any, *options: Any) -> 
 
 
 # -- from tensors of parameters -----------------------------------------------------------------------------------------
+def _become(_op: Any, target: Any, value: Any, _tensors: Any) -> None:
+    """An `out=` of another shape is resized without a word, and one of another dtype takes the values cast."""
+    value.array = value.array.astype(target.array.dtype, copy=False)
+    if target.array.shape != value.array.shape:
+        target.array = np.empty(value.array.shape, target.array.dtype)
+
+
+def _become_indices(op: Any, target: Any, value: Any, tensors: Any) -> None:
+    if target.dtype is not dtypes.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {target.dtype.scalar_name}")
+    _become(op, target, value, tensors)
+
+
 def _bernoulli_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3, low=0, high=1), grad=False)
     yield Sample(make(2, 3, low=0, high=1), 0.25, grad=False)
     yield Sample(make(0, 3, low=0, high=1), grad=False)
 
 
-@composite("input: Tensor, p: float = None, *, generator: Generator = None", out=True, samples=_bernoulli_samples)
+@composite("input: Tensor, p: float = None, *, generator: Generator = None", out=_become, samples=_bernoulli_samples)
 def bernoulli(x: Any, p: Any, generator: Any) -> Any:
     """Ones with the probabilities that the tensor holds (or with p, in its shape), else zeros."""
     like = type_of(x)
@@ -404,7 +417,7 @@ def _multinomial_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator = None", out=True,
+    "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator = None", out=_become_indices,
     samples=_multinomial_samples,
 )  # fmt: skip
 def multinomial(x: Any, num_samples: int, replacement: bool, generator: Any) -> Any:
@@ -447,6 +460,8 @@ def normal(
         check_normal(kind, std)
         return _created("normal", "normal", size, (mean, std), kind, generator, device, requires_grad)
     like = type_of(std if numbers[0] else mean)
+    if dtype is not None:  # that of out=
+        check_normal(dtype)
     if not numbers[1] and type_of(std).dtype.is_complex:
         raise RuntimeError("normal expects standard deviation to be non-complex")
     check_normal(like.dtype, std if numbers[1] else 0.0)

@@ -61,6 +61,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             names = ("other", "non_blocking", "copy")
         elif isinstance(first, dtype) or first in (float, int, bool, complex):
             names = ("dtype", "non_blocking", "copy")
+        elif isinstance(first, (bool, float, complex)):  # a number stands for a tensor here too
+            args, names = (dtypes.as_dtype(first.__class__), *args[1:]), ("dtype", "non_blocking", "copy")
         elif not (first is None or isinstance(first, (str, int, device))):
             raise _no_such_to(args)
     given = dict(zip(names, args, strict=False))
@@ -246,7 +248,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if not isinstance(src, Tensor):
         if not isinstance(src, (numbers.Number, np.generic)):
             raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {src.__class__.__name__}")
-        return fill_(self, src)
+        src = wrap(np.asarray(src))
     if self is src:
         return self
     warn_complex(src.dtype, self.dtype)

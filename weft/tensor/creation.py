@@ -43,15 +43,14 @@ class Data:
             return
         if not self.shape[-1] and depth == len(self.shape) - 1:
             return
-        if isinstance(value, (Tensor, np.ndarray)) and tuple(value.shape) == self.shape[depth:]:
-            flat = (value.array if isinstance(value, Tensor) else value).reshape(-1)
+        if isinstance(value, np.ndarray) and value.shape == self.shape[depth:]:
+            flat = value.reshape(-1)
             self.leaves.extend(flat)
             self.kinds.update({type(flat[0])} if flat.size else ())
             return
-        try:
-            count = len(value)
-        except TypeError:
-            raise TypeError("not a sequence") from None
+        if not _is_sequence(value):
+            raise TypeError("not a sequence")
+        count = len(value)
         if count != self.shape[depth]:
             raise ValueError(f"expected sequence of length {self.shape[depth]} at dim {depth} (got {count})")
         if depth == len(self.shape) - 1:
@@ -63,7 +62,7 @@ class Data:
 
 
 def _is_sequence(value: Any) -> bool:
-    if isinstance(value, (list, tuple, range, np.ndarray, Tensor)):
+    if isinstance(value, (list, tuple, range, np.ndarray)):
         return getattr(value, "ndim", 1) > 0
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
@@ -81,7 +80,7 @@ def _shape_of(value: Any) -> tuple[int, ...]:
         shape.append(len(value))
         if not shape[-1]:
             return tuple(shape)
-        if isinstance(value, (Tensor, np.ndarray)):
+        if isinstance(value, np.ndarray):
             return (*shape, *value.shape[1:])
         value = value[0]
 
@@ -125,9 +124,11 @@ def _infer(data: Data) -> dtypes.dtype:
     return result
 
 
-def _as_number(leaf: Any) -> Any:
+def _as_number(leaf: Any, whole: bool) -> Any:
     if isinstance(leaf, Tensor):
         if leaf.array.size != 1:
+            if whole:
+                raise TypeError("only integer tensors of a single element can be converted to an index")
             raise ValueError("only one element tensors can be converted to Python scalars")
         return leaf.array.item()
     if isinstance(leaf, np.ndarray):
@@ -141,12 +142,17 @@ def _fill(data: Data, kind: dtypes.dtype) -> Any:
     """The leaves as an array of this dtype, with PyTorch's errors for what does not fit."""
     leaves = data.leaves
     if not all(python in (float, int, bool, complex) for python in data.kinds):
-        leaves = [_as_number(leaf) for leaf in leaves]
+        leaves = [_as_number(leaf, kind.category <= dtypes.INTEGER) for leaf in leaves]
     if kind.category == dtypes.BOOL:
+        wrong = next((leaf for leaf in leaves if not isinstance(leaf, (int, float, complex))), None)
+        if type(None) in data.kinds or wrong is not None:
+            raise TypeError(f"'{type(wrong).__name__}' object cannot be interpreted as an integer")
         return np.array([bool(leaf) for leaf in leaves], np.bool_).reshape(data.shape)
     if kind.category == dtypes.INTEGER:
         return _fill_integers(leaves, kind, data.kinds).reshape(data.shape)
     try:
+        if type(None) in data.kinds:  # which NumPy takes for NaN
+            raise TypeError
         wide = np.array(leaves, np.complex128 if kind.is_complex else np.float64)
     except (TypeError, ValueError):
         wrong = next(type(v).__name__ for v in leaves if isinstance(v, complex) or not hasattr(v, "__float__"))

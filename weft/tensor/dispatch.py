@@ -25,7 +25,7 @@ from weft.tensor.meta import MetaArray, meta_array
 from weft.tensor.plan import OUT, Plan, plan_of
 from weft.tensor.saved import pack_saved
 from weft.tensor.tape import INFERENCE, next_sequence
-from weft.tensor.views import make_view, refresh
+from weft.tensor.views import make_view, refresh, refuse_overlap
 
 ndarray = np.ndarray
 
@@ -335,8 +335,13 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
             )
         if callable(op.out):  # raises where this op wants more than a castable dtype
             op.out(op, target, value, tensors)
-        store(target, value.array, silent=op.signature.gradient_slot is not None and op.name != "arange")
+        store(target, value.array, silent=_resizes_silently(op))
     return out if isinstance(out, Tensor) else named(op, tuple(out))
+
+
+def _resizes_silently(op: Op) -> bool:
+    """Creation from sizes alone gives `out=` its shape without a word."""
+    return op.signature.gradient_slot is not None and not op.signature.tensor_slots and op.name != "arange"
 
 
 def _adopt_options(op: Op, bound: tuple[Any, ...], target: Tensor) -> tuple[Any, ...]:
@@ -357,6 +362,8 @@ def store(target: Tensor, array: Any, silent: bool = False) -> None:
         raise RuntimeError(
             f"result type {source.scalar_name} can't be cast to the desired output type {wanted.scalar_name}"
         )
+    if type(target.array) is not MetaArray:
+        refuse_overlap(target.array)
     if target.array.shape != array.shape:
         resize_out(target, array.shape, silent)
     if type(target.array) is not MetaArray:

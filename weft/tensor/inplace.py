@@ -21,7 +21,7 @@ from weft.tensor.dispatch import (
 from weft.tensor.meta import MetaArray
 from weft.tensor.plan import OUT, plan_of
 from weft.tensor.tape import INFERENCE
-from weft.tensor.views import DEFAULT, forbidden_text, moved, overlaps_itself, refresh
+from weft.tensor.views import DEFAULT, forbidden_text, moved, refresh, refuse_overlap
 
 
 def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
@@ -167,11 +167,8 @@ def check_writable(target: Tensor, grad: bool, tracked: bool) -> None:
             "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
             "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
         )
-    if type(target.array) is not MetaArray and overlaps_itself(target.array):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
-        )
+    if type(target.array) is not MetaArray:
+        refuse_overlap(target.array)
     if not grad:
         return
     view = target.origin

@@ -175,3 +175,12 @@ def overlaps_itself(array: Any) -> bool:
             return True
         reach = step * size
     return False
+
+
+def refuse_overlap(array: Any) -> None:
+    """Raises where a write would store two elements in one place."""
+    if overlaps_itself(array):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
