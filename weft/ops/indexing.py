@@ -17,18 +17,19 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import BY_NUMPY, result_dtype
 from weft.core.types import TensorType
+from weft.ops.batching import aligned, batch_pointwise
 from weft.ops.create import fits
 from weft.ops.families import composite
 from weft.ops.families import index as index_family
+from weft.ops.index_batching import batch_index, batch_index_select, batch_masked_fill, batch_take
 from weft.ops.record import Kind, Op, broadcast_shapes, cast_operand, common_device, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.shape import flat
 from weft.ops.slicing import unbind
-from weft.ops.view import FULL, check_apart, expand, like, reshape, sum_to_size, wrap_dim
+from weft.ops.view import FULL, check_apart, expand, known_data, like, reshape, sum_to_size, wrap_dim
 
 ndarray = np.ndarray
 INTEGERS = (dtypes.int32, dtypes.int64)
-UNKNOWN = -1  # a size that only the data can tell
 
 
 # -- bounds --------------------------------------------------------------------------------------------------
@@ -110,7 +111,7 @@ gather: Op = index_family(
     "gather", _gather, _gather_rule, "input: Tensor, dim: Dim, index: Tensor, *, sparse_grad: bool = False",
     out=exact_and_apart,
     vjp=(lambda g, _out, _x, dim, places: ops.scatter_add(ops.new_zeros(g, _x.shape), dim, places, g), None),
-    samples=_gather_samples,
+    samples=_gather_samples, batch=aligned,
 )  # fmt: skip
 
 
@@ -179,7 +180,7 @@ def _index_select_vjp(g: Any, _out: Any, _x: TensorType, dim: int, positions: An
 index_select: Op = index_family(
     "index_select", _index_select, _index_select_rule, "input: Tensor, dim: Dim, index: Tensor",
     out=exact_and_apart,
-    vjp=(_index_select_vjp, None),
+    vjp=(_index_select_vjp, None), batch=batch_index_select,
     samples=lambda make: iter(
         [Sample(make(3, 4), 0, make.ints(5, high=3)), Sample(make(3, 4), -1, make.ints(2, high=4)),
             Sample(make(3, 4), 0, make.ints(high=3)),
@@ -209,7 +210,7 @@ def _take(x: Array, positions: Array) -> Array:
 
 take: Op = index_family(
     "take", _take, _take_rule, "input: Tensor, index: Tensor", out=exact_and_apart,
-    vjp=(lambda g, _out, _x, places: ops._take_backward(g, places, _x.shape), None),
+    vjp=(lambda g, _out, _x, places: ops._take_backward(g, places, _x.shape), None), batch=batch_take,
     samples=lambda make: iter(
         [Sample(make(3, 4), make.ints(2, 3, high=12, low=-12)), Sample(make(3), make.ints(high=3)),
             Sample(make(), make.ints(2, high=1))]
@@ -288,7 +289,7 @@ def _index_samples(make: Maker) -> Iterator[Sample]:
 index: Op = index_family(
     "index", _index, _index_rule, "input: Tensor, indices: Tensors, dims: Any", method=False, function=False,
     vjp=(lambda g, _out, _x, indices, dims: ops.index_embed(g, indices, dims, _x.shape), None),
-    samples=_index_samples,
+    samples=_index_samples, batch=batch_index,
 )  # fmt: skip
 
 
@@ -341,19 +342,9 @@ def check_mask(mask: tuple[int, ...], shape: tuple[int, ...], place: int) -> Non
 # -- nonzero and masks ---------------------------------------------------------------------------------------
 _nonzero = index_family(
     "_nonzero", lambda x: namespace(x).stack(x.nonzero(), 0).T if x.ndim else _nonzero_scalar(x),
-    lambda x: TensorType((UNKNOWN, x.ndim), dtypes.int64, known_data(x, "nonzero").device), "input: Tensor",
+    lambda x: known_data(x, "nonzero"), "input: Tensor",
     method=False, function=False,
 )  # fmt: skip
-
-
-def known_data(x: TensorType, name: str) -> TensorType:
-    """Ops whose shapes follow from data cannot run on the meta device."""
-    if x.device.type == "meta":
-        raise NotImplementedError(
-            f"{name}: attempted to run this operator with Meta tensors, but its result's shape depends on "
-            "data"
-        )
-    return x
 
 
 def _nonzero_scalar(x: Array) -> Array:
@@ -385,11 +376,11 @@ def argwhere(input: Any) -> Any:
     return _nonzero(input)
 
 
-def _masked_select_rule(x: TensorType, mask: TensorType) -> TensorType:
+def _masked_select_rule(x: TensorType, mask: TensorType) -> None:
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     broadcast_shapes(mask.shape, x.shape)
-    return TensorType((UNKNOWN,), x.dtype, known_data(x, "masked_select").device)
+    return known_data(x, "masked_select")
 
 
 def _masked_select(x: Array, mask: Array) -> Array:
@@ -460,7 +451,7 @@ select_where: Op = Op(
         lambda g, _out, condition: select_where(condition, g, 0),
         lambda g, _out, condition: select_where(condition, 0, g),
     ),
-    method=False, function=False, node="WhereBackward0", samples=_where_samples,
+    method=False, function=False, node="WhereBackward0", samples=_where_samples, batch=batch_pointwise,
 )  # fmt: skip
 
 
@@ -516,7 +507,7 @@ masked_fill: Op = Op(
         None,
         lambda g, _out, _x, mask: select_where(mask, g, 0),
     ),
-    inplace=True,
+    inplace=True, batch=batch_masked_fill,
     samples=lambda make: iter(
         [Sample(make(2, 3), make.bools(2, 3), 1.5), Sample(make(2, 3), make.bools(3), make()),
             Sample(make(2, 3), make.bools(2, 1), 0),

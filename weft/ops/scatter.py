@@ -16,9 +16,11 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.types import TensorType
+from weft.ops.batching import aligned
 from weft.ops.create import fits
 from weft.ops.families import composite
 from weft.ops.families import index as index_family
+from weft.ops.index_batching import batch_index_embed, batch_index_put, batch_rows
 from weft.ops.indexing import (
     INTEGERS,
     check_bounds,
@@ -204,7 +206,7 @@ scatter: Op = index_family(
     "scatter", _scatter, _scatter_rule,
     "input: Tensor, dim: Dim, index: Tensor, src: MaybeOperand = None, *, value: Any = None, reduce: Any = "
     "None",
-    inplace=True, out=exact_and_apart, samples=_scatter_samples,
+    inplace=True, out=exact_and_apart, samples=_scatter_samples, batch=aligned,
     vjp=(_scatter_vjp, None, lambda g, _out, _x, dim, places, _src: source_gradient(g, dim, places, _src)),
 )  # fmt: skip
 
@@ -223,7 +225,7 @@ scatter_add: Op = index_family(
             _cropped(src, places, x.dtype)) if places.size else x.copy()
     ),
     _check_scatter, "input: Tensor, dim: Dim, index: Tensor, src: Tensor", inplace=True, out=exact_and_apart,
-    samples=_add_samples,
+    samples=_add_samples, batch=aligned,
     vjp=(lambda g: g, None, lambda g, _out, _x, dim, places, _src: source_gradient(g, dim, places, _src)),
 )  # fmt: skip
 
@@ -342,7 +344,7 @@ scatter_reduce: Op = index_family(
     "scatter_reduce", _scatter_reduce, _scatter_reduce_rule,
     "input: Tensor, dim: Dim, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True",
     inplace=True, out=exact_and_apart,
-    vjp=joint(_scatter_reduce_vjp), samples=_scatter_reduce_samples,
+    vjp=joint(_scatter_reduce_vjp), samples=_scatter_reduce_samples, batch=aligned,
 )  # fmt: skip
 
 
@@ -423,6 +425,7 @@ index_add: Op = index_family(
     "index_add", _index_add, _index_add_rule,
     "input: Tensor, dim: Dim, index: Tensor, source: Tensor, *, alpha: Number = 1",
     inplace=True, out=exact_and_apart, vjp=(lambda g: g, None, _index_add_vjp), samples=_index_add_samples,
+    batch=batch_rows,
 )  # fmt: skip
 
 
@@ -483,6 +486,7 @@ index_copy: Op = index_family(
         lambda g, _out, _x, dim, places: index_fill(g, dim, places, 0), None,
         lambda g, _out, _x, dim, places, _source: _rows_gradient(g, dim, places, _source),
     ),
+    batch=batch_rows,
     samples=lambda make: iter(
         [Sample(make(3, 4), 0, np.array([2, 0]), make(2, 4)),
             Sample(make(3, 4), -1, np.array([1]), make(3, 1)),
@@ -529,6 +533,7 @@ index_fill: Op = index_family(
         lambda g, _out, _x, dim,
         places: ops.sum(select_where(ops.eq(index_fill(ops.zeros_like(g), dim, places, 1), 1), g, 0)),
     ),
+    batch=batch_rows,
     samples=lambda make: iter(
         [Sample(make(3, 4), 0, np.array([2, 0]), 1.5), Sample(make(3, 4), -1, np.array([1, -1]), make()),
             Sample(make(), 0, np.asarray(0), make())]
@@ -592,7 +597,7 @@ _index_put: Op = index_family(
     "input: Tensor, values: Tensor, indices: Tensors, dims: Any, accumulate: bool = False",
     vjp=(_put_vjp_input, _put_vjp_values, None), method=False, function=False, inplace=True,
     node="IndexPutBackward0",
-    samples=_put_samples,
+    samples=_put_samples, batch=batch_index_put,
 )  # fmt: skip
 index_embed: Op = index_family(
     "index_embed",
@@ -600,6 +605,7 @@ index_embed: Op = index_family(
     lambda g, indices, dims, shape: like(g, shape), "input: Tensor, indices: Tensors, dims: Any, shape: Any",
     vjp=(lambda g, _out, _x, indices, dims: index(g, indices, dims), None), method=False, function=False,
     samples=lambda make: iter([Sample(make(5, 4), [make.ints(5, high=3)], (0,), (3, 4))]),
+    batch=batch_index_embed,
 )  # fmt: skip
 
 

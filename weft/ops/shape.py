@@ -16,7 +16,15 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import promote_types
 from weft.core.types import TensorType, contiguous_format
+from weft.ops.batching import joined, leading
 from weft.ops.families import composite, index
+from weft.ops.index_batching import (
+    batch_diag_embed,
+    batch_diagonal_copy,
+    batch_flip,
+    batch_repeat,
+    batch_roll,
+)
 from weft.ops.record import Op, common_device, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.slicing import diagonal, slice_, unbind
@@ -24,8 +32,8 @@ from weft.ops.view import (
     as_sizes,
     check_apart,
     expand,
+    known_data,
     like,
-    movedim,
     reshape,
     transpose,
     unsqueeze,
@@ -120,7 +128,7 @@ def _cat_samples(make: Maker) -> Iterator[Sample]:
 cat: Op = index(
     "cat", _cat, _cat_rule, "tensors: Tensors, dim: Dim = 0", vjp=_cat_vjp, aliases=("concat", "concatenate"),
     method=False,
-    out=check_joined, amp="widest", samples=_cat_samples,
+    out=check_joined, amp="widest", samples=_cat_samples, batch=joined,
 )  # fmt: skip
 
 
@@ -146,7 +154,8 @@ def _stack(tensors: Any, dim: int) -> Array:
 
 
 stack: Op = index(
-    "stack", _stack, _stack_rule, "tensors: Tensors, dim: Dim = 0", vjp=lambda g, _out, _tensors,
+    "stack", _stack, _stack_rule, "tensors: Tensors, dim: NewDim = 0", batch=joined, vjp=lambda g, _out,
+    _tensors,
     dim: list(unbind(g, dim)),
     method=False, out=check_joined, amp="widest",
     samples=lambda make: iter([Sample([make(2, 3), make(2, 3)]), Sample([make(2), make(2)], -1),
@@ -248,15 +257,8 @@ repeat: Op = index(
     "repeat", lambda x, repeats: namespace(x).tile(x, as_sizes(repeats)), _repeat_rule,
     "input: Tensor, *repeats: Shape", function=False,
     vjp=_repeat_vjp, samples=_repeat_samples,
-    batch=lambda _op, _size, args, dims: (_batched_repeat(movedim(args[0], dims[0], 0), tuple(args[1])), 0),
+    batch=batch_repeat,
 )  # fmt: skip
-
-
-def _batched_repeat(x: Any, repeats: tuple[int, ...]) -> Any:
-    """Size-one dimensions behind the batch's make room for leading repeats."""
-    shape = type_of(x).shape
-    lead = len(repeats) - (len(shape) - 1)
-    return repeat(reshape(x, (shape[0], *(1,) * max(lead, 0), *shape[1:])), (1, *repeats))
 
 
 @composite(
@@ -275,14 +277,14 @@ def _repeat_counts(repeats: Array) -> Array:
     return namespace(repeats).repeat(namespace(repeats).arange(repeats.size, dtype=repeats.dtype), repeats)
 
 
-def _counts_rule(repeats: TensorType) -> TensorType:
+def _counts_rule(repeats: TensorType) -> None:
     if repeats.ndim != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if repeats.dtype.name not in ("int32", "int64"):
         raise NotImplementedError(
             f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.scalar_name}'"
         )
-    return TensorType((-1,), repeats.dtype, repeats.device)
+    return known_data(repeats, "repeat_interleave")
 
 
 _repeat_positions = index(
@@ -356,6 +358,7 @@ def _flip(x: Array, dims: Any) -> Array:
 
 flip: Op = index(
     "flip", _flip, _flip_rule, "input: Tensor, *dims: Dims", vjp=lambda g, _out, _x, dims: flip(g, dims),
+    batch=batch_flip,
     samples=lambda make: iter([Sample(make(2, 3), 0), Sample(make(2, 3), (0, -1)), Sample(make(2, 3), ()),
         Sample(make(), (0,))]),
 )  # fmt: skip
@@ -414,7 +417,7 @@ def _roll_samples(make: Maker) -> Iterator[Sample]:
 
 roll: Op = index(
     "roll", _roll, _roll_rule, "input: Tensor, shifts: Any, dims: Dims = ()", samples=_roll_samples,
-    vjp=lambda g, _out, _x, shifts, dims: roll(g, _back(shifts), dims),
+    vjp=lambda g, _out, _x, shifts, dims: roll(g, _back(shifts), dims), batch=batch_roll,
 )  # fmt: skip
 
 
@@ -504,12 +507,12 @@ def _triangle_samples(make: Maker) -> Iterator[Sample]:
 tril: Op = index(
     "tril", lambda x, k: namespace(x).tril(x, k), _triangle_rule("tril"), "input: Tensor, diagonal: int = 0",
     inplace=True, out="exact",
-    vjp=lambda g, _out, _x, k: tril(g, k), samples=_triangle_samples,
+    vjp=lambda g, _out, _x, k: tril(g, k), samples=_triangle_samples, batch=leading,
 )  # fmt: skip
 triu: Op = index(
     "triu", lambda x, k: namespace(x).triu(x, k), _triangle_rule("triu"), "input: Tensor, diagonal: int = 0",
     inplace=True, out="exact",
-    vjp=lambda g, _out, _x, k: triu(g, k), samples=_triangle_samples,
+    vjp=lambda g, _out, _x, k: triu(g, k), samples=_triangle_samples, batch=leading,
 )  # fmt: skip
 
 
@@ -544,9 +547,7 @@ diag_embed: Op = index(
     "diag_embed", _diag_embed, _diag_embed_rule,
     "input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1",
     vjp=lambda g, _out, _x, offset, dim1, dim2: diagonal(g, offset, dim1, dim2), samples=_diag_embed_samples,
-    batch=lambda _op, _size, args, dims: (
-        diag_embed(movedim(args[0], dims[0], 0), args[1], *(d + 1 if d >= 0 else d for d in args[2:])), 0
-    ),
+    batch=batch_diag_embed,
 )  # fmt: skip
 
 
@@ -555,7 +556,7 @@ _diagonal_copy: Op = index(
     offset: diagonal(x, offset, 0, 1),
     "input: Tensor, offset: int = 0", vjp=lambda g, _out, _x, offset: _diagonal_back(g, _x.shape, offset),
     method=False, function=False, node="DiagonalBackward0_copy",
-    samples=lambda make: iter([Sample(make(3, 4)), Sample(make(3, 4), -1)]),
+    samples=lambda make: iter([Sample(make(3, 4)), Sample(make(3, 4), -1)]), batch=batch_diagonal_copy,
 )  # fmt: skip
 
 

@@ -18,9 +18,10 @@ from weft.core.arrays import Array, namespace
 from weft.core.types import TensorType
 from weft.ops.families import composite, index
 from weft.ops.families import view as view_family
+from weft.ops.index_batching import batch_basic, batch_gather_flat, batch_scatter_flat
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
-from weft.ops.view import FULL, along, as_sizes, embed, like, movedim, restride, wrap_dim
+from weft.ops.view import along, as_sizes, embed, like, restride, wrap_dim
 
 ndarray = np.ndarray
 
@@ -182,7 +183,7 @@ def _basic_op(name: str, node: str) -> Op:
         vjp=lambda g, _out, _x, key: embed(g, _x.shape, ((op, (key,), None),)), method=False, function=False,
         node=node,
         samples=_basic_samples,
-        batch=lambda op, _size, args, dims: (op(movedim(args[0], dims[0], 0), (FULL, *args[1])), 0),
+        batch=batch_basic,
     )  # fmt: skip
     return op
 
@@ -466,13 +467,14 @@ gather_flat: Op = index(
     "gather_flat", _gather_flat, lambda x, positions: like(x, positions.shape),
     "input: Tensor, positions: Any",
     vjp=lambda g, _out, _x, positions: scatter_flat(g, positions, _x.shape), method=False, function=False,
-    samples=lambda make: iter([Sample(make(2, 3), np.array([0, 5, 5, -1]))]),
+    samples=lambda make: iter([Sample(make(2, 3), np.array([0, 5, 5, -1]))]), batch=batch_gather_flat,
 )  # fmt: skip
 scatter_flat: Op = index(
     "scatter_flat", _scatter_flat, lambda g, positions, shape: like(g, shape),
     "input: Tensor, positions: Any, shape: Any",
     vjp=lambda g, _out, _x, positions: gather_flat(g, positions), method=False, function=False,
     samples=lambda make: iter([Sample(make(4), np.array([0, 5, 5, -1]), (2, 3))]),
+    batch=batch_scatter_flat,
 )  # fmt: skip
 
 

@@ -19,8 +19,10 @@ from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import dtype
 from weft.core.types import TensorType, contiguous_format
+from weft.ops.batching import expanded, permuted
 from weft.ops.families import composite, index
 from weft.ops.families import view as view_family
+from weft.ops.index_batching import batch_embed, batch_squeeze, batch_t
 from weft.ops.record import Op, broadcast_shapes, ops, type_of
 from weft.ops.replay import Steps, replay
 from weft.ops.samples import Maker, Sample
@@ -90,6 +92,12 @@ def like(x: TensorType, shape: Any) -> TensorType:
     return TensorType(shape, x.dtype, x.device)
 
 
+def known_data(x: TensorType, name: str) -> None:
+    """The type of what only data can tell: nothing; and the meta device has no data to ask."""
+    if x.device.type == "meta":
+        raise NotImplementedError(f"{name}: the result's shape depends on values, and a meta tensor has none")
+
+
 # -- arrays --------------------------------------------------------------------------------------------------
 def restride(x: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """A writable view at the same start with these sizes and byte strides; the caller answers for the
@@ -140,7 +148,7 @@ embed: Op = index(
     "embed", _embed, lambda g, shape, steps: like(g, shape), "input: Tensor, shape: Any, steps: Any",
     vjp=lambda g, _out, _g, shape, steps: replay(g, steps), method=False, function=False,
     node="EmbedBackward0",
-    samples=lambda make: iter([Sample(make(3), (2, 3), ((ops.select, (0, 1), None),))]),
+    samples=lambda make: iter([Sample(make(3), (2, 3), ((ops.select, (0, 1), None),))]), batch=batch_embed,
 )  # fmt: skip
 
 
@@ -217,7 +225,8 @@ view: Op = view_family(
 )
 _unsafe_view: Op = index(
     "_unsafe_view", lambda x, size: x.reshape(size), lambda x, size: like(x, infer_sizes(size, x.numel())),
-    "input: Tensor, size: Shape", vjp=lambda g, _out, _x: ops.reshape(g, _x.shape), method=False, function=False,
+    "input: Tensor, size: Shape", vjp=lambda g, _out, _x: ops.reshape(g, _x.shape), method=False,
+    function=False,
     node="UnsafeViewBackward0", samples=lambda make: iter([Sample(make(2, 6), (3, 4))]),
 )  # fmt: skip
 
@@ -371,7 +380,7 @@ def _expand_samples(make: Maker) -> Iterator[Sample]:
 expand: Op = view_family(
     "expand", _expand, _expand_rule, "input: Tensor, *size: Shape, implicit: bool = False", function=False,
     trusted=True,
-    vjp=lambda g, _out, _x: ops.sum_to_size(g, _x.shape), samples=_expand_samples,
+    vjp=lambda g, _out, _x: ops.sum_to_size(g, _x.shape), samples=_expand_samples, batch=expanded,
 )  # fmt: skip
 
 
@@ -445,15 +454,9 @@ def _permute_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(), ())
 
 
-def _permute_batch(_op: Op, _size: int, args: Any, dims: Any) -> Any:
-    x = movedim(args[0], dims[0], 0)
-    rank = len(args[1])
-    return permute(x, (0, *(d % rank + 1 for d in args[1]))), 0
-
-
 permute: Op = view_family(
     "permute", lambda x, dims: x.transpose(dims), _permute_rule, "input: Tensor, *dims: Any", trusted=True,
-    vjp=lambda g, _out, _x, dims: permute(g, _inverse(dims)), samples=_permute_samples, batch=_permute_batch,
+    vjp=lambda g, _out, _x, dims: permute(g, _inverse(dims)), samples=_permute_samples, batch=permuted,
 )  # fmt: skip
 
 
@@ -502,10 +505,7 @@ def _t(x: Array) -> Array:
 t: Op = view_family(
     "t", _t, _t_rule, "input: Tensor", vjp=lambda g: t(g), trusted=True,
     samples=lambda make: iter([Sample(make(2, 3)), Sample(make(3)), Sample(make())]),
-    batch=lambda _op, _size, args, dims: (
-        transpose(movedim(args[0], dims[0], 0), -1, -2) if type_of(args[0]).ndim == 3 else ops.movedim(args[0],
-            dims[0], 0), 0
-    ),
+    batch=batch_t,
 )  # fmt: skip
 
 
@@ -578,6 +578,7 @@ squeeze: Op = view_family(
     "squeeze", lambda x, dim: x.squeeze(_squeezed(x.shape, dim)), _squeeze_rule,
     "input: Tensor, dim: Dims = None", trusted=True,
     vjp=lambda g, _out, _x: view(g, _x.shape) if g.ndim != _x.ndim else g, samples=_squeeze_samples,
+    batch=batch_squeeze,
 )  # fmt: skip
 
 
@@ -598,11 +599,8 @@ def _unsqueeze_rule(x: TensorType, dim: int) -> TensorType:
 
 
 unsqueeze: Op = view_family(
-    "unsqueeze", _unsqueeze, _unsqueeze_rule, "input: Tensor, dim: Dim", vjp=lambda g, _out, _x,
+    "unsqueeze", _unsqueeze, _unsqueeze_rule, "input: Tensor, dim: NewDim", vjp=lambda g, _out, _x,
     dim: squeeze(g, dim), trusted=True,
     samples=lambda make: iter([Sample(make(2, 3), 0), Sample(make(2, 3), -1), Sample(make(2, 3), 1),
         Sample(make(), 0)]),
-    batch=lambda _op, _size, args, dims: (
-        unsqueeze(movedim(args[0], dims[0], 0), args[1] + 1 if args[1] >= 0 else args[1]), 0
-    ),
 )  # fmt: skip

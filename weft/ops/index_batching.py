@@ -1,0 +1,211 @@
+"""Batch rules of views and index ops where the annotations are not the whole story.
+
+Each takes the op, the batch's size, all arguments and where each tensor carries the batch; gives the result
+and where the batch is in it. One idea: a batch is one more dimension that an index op can be told to leave
+alone, or to walk along with the index (`rows`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.core.arrays import Array
+from weft.ops.batching import batch_pointwise, spread_to, to_front
+from weft.ops.record import Op, broadcast_shapes, ops, type_of
+from weft.ops.replay import replay
+
+Result = tuple[Any, Any]
+
+
+def rows(size: int, rank: int, like: Any) -> Any:
+    """The batch's own positions, shaped to broadcast against an index of this rank behind the batch."""
+    line = np.arange(size).reshape(size, *(1,) * rank)
+    return line if isinstance(like, np.ndarray) else ops.new_tensor(like, line)
+
+
+def _neighbours(dims: tuple[int, ...]) -> bool:
+    return dims[-1] - dims[0] + 1 == len(dims)
+
+
+def _ranked(indices: Any, places: Any, size: int) -> tuple[list[Any], tuple[int, ...]]:
+    """Index tensors with the batch in front, and the shape they broadcast to without it."""
+    each = places if isinstance(places, tuple) else (None,) * len(indices)
+    ranks = [type_of(p).ndim - (d is not None) for p, d in zip(indices, each, strict=True)]
+    rank = max(ranks)
+    lined: list[Any] = []
+    for positions, dim in zip(indices, each, strict=True):
+        if dim is None:
+            lined.append(positions)
+            continue
+        front = to_front(positions, dim)
+        shape = type_of(front).shape
+        lined.append(ops.reshape(front, (size, *(1,) * (rank - len(shape) + 1), *shape[1:])))
+    shapes = [
+        type_of(p).shape[1:] if d is not None else type_of(p).shape for p, d in zip(lined, each, strict=True)
+    ]
+    return lined, broadcast_shapes(*shapes)
+
+
+def batch_index(op: Op, size: int, args: Any, dims: Any) -> Result:
+    """x[index]: the batch is left alone, or indexed by its own rows."""
+    x, indices, where = args
+    if not where:
+        return ops.clone(to_front(x, dims[0])), 0
+    if not isinstance(dims[1], tuple):
+        common = len(broadcast_shapes(*[type_of(p).shape for p in indices]))
+        out = op(to_front(x, dims[0]), indices, tuple(d + 1 for d in where))
+        return out, 0 if _neighbours(where) else common
+    lined, common_shape = _ranked(indices, dims[1], size)
+    if dims[0] is None:
+        return op(x, lined, where), where[0] if _neighbours(where) else 0
+    own = rows(size, len(common_shape), lined[0])
+    out = op(to_front(x, dims[0]), [own, *lined], (0, *(d + 1 for d in where)))
+    if _neighbours(where) and where[0]:  # the index came to the front: bring it back to its place
+        count = len(common_shape)
+        out = ops.movedim(out, tuple(range(1, 1 + count)), tuple(range(1 + where[0], 1 + where[0] + count)))
+    return out, 0
+
+
+def batch_index_embed(op: Op, size: int, args: Any, dims: Any) -> Any:
+    g, indices, where, shape = args
+    if isinstance(dims[1], tuple) or not where:
+        return NotImplemented
+    common = len(broadcast_shapes(*[type_of(p).shape for p in indices]))
+    place = 0 if _neighbours(where) else common
+    front = g if dims[0] == place else ops.movedim(g, dims[0], place)
+    return op(front, indices, tuple(d + 1 for d in where), (size, *shape)), 0
+
+
+def batch_index_put(op: Op, size: int, args: Any, dims: Any) -> Any:
+    x, values, indices, where, accumulate = args
+    if isinstance(dims[2], tuple) or not where:
+        return NotImplemented
+    common = len(broadcast_shapes(*[type_of(p).shape for p in indices]))
+    logical = type_of(x).ndim - (dims[0] is not None) - len(where) + common
+    spread = spread_to(values, dims[1], size)
+    shape = type_of(spread).shape
+    spread = ops.reshape(spread, (size, *(1,) * (logical - len(shape) + 1), *shape[1:]))
+    if not _neighbours(where):
+        spread = ops.movedim(spread, 0, common)
+    return op(spread_to(x, dims[0], size), spread, indices, tuple(d + 1 for d in where), accumulate), 0
+
+
+def batch_index_select(op: Op, size: int, args: Any, dims: Any) -> Any:
+    x, dim, positions = args
+    if dims[2] is None or not type_of(x).ndim - (dims[0] is not None):
+        return NotImplemented
+    front = to_front(positions, dims[2])
+    vector = ops.reshape(front, (size, -1))
+    rank = type_of(x).ndim - (dims[0] is not None)
+    return batch_index(ops.index, size, (x, [vector], (dim % rank,)), (dims[0], (0,), None))
+
+
+def batch_rows(op: Op, size: int, args: Any, dims: Any) -> Any:
+    """index_add, index_copy, index_fill: one index for the whole batch."""
+    x, dim, positions, *rest = args
+    rank = type_of(x).ndim - (dims[0] is not None)
+    if dims[2] is not None or not rank or (op.name == "index_fill" and dims[3] is not None):
+        return NotImplemented
+    if op.name != "index_fill":
+        source = spread_to(rest[0], dims[3], size)
+        rest = [source if type_of(source).ndim == rank + 1 else ops.unsqueeze(source, -1), *rest[1:]]
+    return op(spread_to(x, dims[0], size), dim % rank + 1, positions, *rest), 0
+
+
+def batch_take(op: Op, size: int, args: Any, dims: Any) -> Any:
+    x, positions = args
+    line = ops.reshape(to_front(x, dims[0]), (size, -1)) if dims[0] is not None else ops.reshape(x, (-1,))
+    each = None if dims[1] is None else (dims[1],)
+    return batch_index(
+        ops.index, size, (line, [positions], (0,)), (None if dims[0] is None else 0, each, None)
+    )
+
+
+def batch_masked_fill(op: Op, size: int, args: Any, dims: Any) -> Any:
+    x, mask, value = args
+    if dims[2] is None:
+        return batch_pointwise(op, size, args, dims)
+    kind = type_of(x).dtype
+    cast = value if type_of(value).dtype is kind else ops._to_copy(value, kind)
+    return batch_pointwise(ops._where, size, (mask, cast, x), (dims[1], dims[2], dims[0]))
+
+
+# -- flat positions ------------------------------------------------------------------------------------------
+def _shifted(positions: Array, size: int, span: int) -> Array:
+    """Positions of every example in a batch laid out one after the other; -1 stays outside."""
+    offsets = np.arange(size).reshape(size, *(1,) * positions.ndim) * span
+    return np.where(positions < 0, -1, positions + offsets)
+
+
+def batch_gather_flat(op: Op, size: int, args: Any, dims: Any) -> Result:
+    x, positions = args
+    front = to_front(x, dims[0])
+    return op(front, _shifted(positions, size, type_of(front).numel() // max(size, 1))), 0
+
+
+def batch_scatter_flat(op: Op, size: int, args: Any, dims: Any) -> Result:
+    g, positions, shape = args
+    span = int(np.prod(shape, dtype=np.int64))
+    return op(to_front(g, dims[0]), _shifted(positions, size, span), (size, *shape)), 0
+
+
+def batch_embed(_op: Op, size: int, args: Any, dims: Any) -> Result:
+    g, shape, steps = args
+    positions = replay(np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape), steps)
+    return batch_scatter_flat(ops.scatter_flat, size, (g, positions, shape), dims)
+
+
+# -- rearrangements ------------------------------------------------------------------------------------------
+def batch_flip(op: Op, size: int, args: Any, dims: Any) -> Result:
+    x = to_front(args[0], dims[0])
+    rank = type_of(x).ndim - 1
+    return op(x, tuple(d % rank + 1 for d in args[1]) if rank else ()), 0
+
+
+def batch_roll(op: Op, size: int, args: Any, dims: Any) -> Result:
+    x, shifts, where = to_front(args[0], dims[0]), args[1], args[2]
+    shape = type_of(x).shape
+    where = (where,) if isinstance(where, int) else tuple(where or ())
+    if where:
+        return op(x, shifts, tuple(d % (len(shape) - 1) + 1 for d in where)), 0
+    line = op(ops.reshape(x, (size, int(np.prod(shape[1:], dtype=np.int64)))), shifts, (1,))
+    return ops.reshape(line, shape), 0
+
+
+def batch_repeat(op: Op, _size: int, args: Any, dims: Any) -> Result:
+    """Size-one dimensions behind the batch's make room for leading repeats."""
+    x, repeats = to_front(args[0], dims[0]), tuple(args[1])
+    shape = type_of(x).shape
+    lead = len(repeats) - (len(shape) - 1)
+    return op(ops.reshape(x, (shape[0], *(1,) * max(lead, 0), *shape[1:])), (1, *repeats)), 0
+
+
+def batch_diag_embed(op: Op, _size: int, args: Any, dims: Any) -> Result:
+    return op(to_front(args[0], dims[0]), args[1], *(d + 1 if d >= 0 else d for d in args[2:])), 0
+
+
+def batch_t(_op: Op, _size: int, args: Any, dims: Any) -> Result:
+    x = to_front(args[0], dims[0])
+    return (ops.transpose(x, -1, -2) if type_of(x).ndim == 3 else x), 0
+
+
+def batch_squeeze(op: Op, _size: int, args: Any, dims: Any) -> Result:
+    x = to_front(args[0], dims[0])
+    shape = type_of(x).shape
+    rank = len(shape) - 1
+    where = args[1]
+    if where is None:
+        gone = [i for i in range(1, rank + 1) if shape[i] == 1]
+    else:
+        gone = [d % rank + 1 for d in ((where,) if isinstance(where, int) else where)] if rank else []
+    return op(x, tuple(gone)), 0
+
+
+def batch_basic(op: Op, _size: int, args: Any, dims: Any) -> Result:
+    return op(to_front(args[0], dims[0]), (slice(None), *args[1])), 0
+
+
+def batch_diagonal_copy(_op: Op, _size: int, args: Any, dims: Any) -> Result:
+    return ops.clone(ops.diagonal(to_front(args[0], dims[0]), args[1], 1, 2)), 0
