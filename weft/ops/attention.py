@@ -1,8 +1,8 @@
 """Attention, and the layers around it: embeddings, one-hot vectors, dropout.
 
-Takes queries, keys and values (or indices and tables of vectors); gives their weighted sums. The one idea: attention is a
-composite of products and a softmax, so that fusing it is left to whoever compiles it; only the embedding's gather and
-its scattered gradient are records of their own.
+Takes queries, keys and values (or indices and tables of vectors); gives their weighted sums. The one idea:
+attention is a composite of products and a softmax, so that fusing it is left to whoever compiles it; only the
+embedding's gather and its scattered gradient are records of their own.
 """
 
 from __future__ import annotations
@@ -39,13 +39,16 @@ def _embedding_rule(
         raise RuntimeError("'weight' must be 2-D")
     if indices.dtype not in (int64, int32):
         raise RuntimeError(
-            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+            "Int; but got "
             f"torch.{indices.dtype.scalar_name}Tensor instead (while checking arguments for embedding)"
         )
     return TensorType((*indices.shape, weight.shape[1]), weight.dtype, weight.device)
 
 
-def _embedding_backward_kernel(g: Array, indices: Array, count: int, padding: int, by_frequency: bool) -> Array:
+def _embedding_backward_kernel(
+    g: Array, indices: Array, count: int, padding: int, by_frequency: bool
+) -> Array:
     """Sums the rows of `g` that belong to one entry: sorted by entry, they are runs."""
     xp = namespace(g)
     width = g.shape[-1]
@@ -139,7 +142,8 @@ def _embedding_backward_samples(make: Maker) -> Iterator[Sample]:
 
 embedding = index(
     "embedding", _embedding_kernel, _embedding_rule,
-    "weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False",
+    "weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool "
+    "= False",
     vjp=(
         lambda g, _out, _weight, indices, padding, by: embedding_backward(
             g, indices, _weight.shape[0], padding, by
@@ -152,7 +156,8 @@ embedding_backward = index(
     "embedding_dense_backward", _embedding_backward_kernel,
     lambda g, indices, count, padding, by: TensorType((count, g.shape[-1]), g.dtype, g.device),
     "grad: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool",
-    vjp=(_embedding_second, None), batch=_embedding_backward_batch, samples=_embedding_backward_samples, **HIDDEN,
+    vjp=(_embedding_second, None), batch=_embedding_backward_batch, samples=_embedding_backward_samples,
+    **HIDDEN,
 )  # fmt: skip
 
 
@@ -185,7 +190,13 @@ def _lookup_samples(make: Maker) -> Iterator[Sample]:
     name="embedding", namespace="nn.functional", samples=_lookup_samples,
 )  # fmt: skip
 def _embedding_user(
-    input: Any, weight: Any, padding_idx: Any, max_norm: Any, norm_type: float, scale_grad_by_freq: bool, sparse: bool
+    input: Any,
+    weight: Any,
+    padding_idx: Any,
+    max_norm: Any,
+    norm_type: float,
+    scale_grad_by_freq: bool,
+    sparse: bool,
 ) -> Any:
     """The rows of a table at these indices."""
     count = type_of(weight).shape[0] if type_of(weight).shape else 0
@@ -215,7 +226,8 @@ def _one_hot_kernel(x: Array, count: int) -> Array:
 
 
 one_hot_elements = index(
-    "one_hot_elements", _one_hot_kernel, lambda x, count: TensorType((*x.shape, max(count, 0)), int64, x.device),
+    "one_hot_elements", _one_hot_kernel, lambda x, count: TensorType((*x.shape, max(count, 0)), int64,
+    x.device),
     "input: Tensor, num_classes: int",
     batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0]), args[1]), 0),
     samples=lambda make: iter([Sample(make.ints(2, 3, high=4), 5), Sample(make.ints(high=4), 4)]), **HIDDEN,
@@ -253,7 +265,9 @@ def _apply_dropout(x: Any, p: float, training: bool, inplace: bool) -> Any:
     if not training or p == 0 or kind.numel() == 0:
         return x
     if kind.dtype.category < 2:
-        raise RuntimeError(f"result type Float can't be cast to the desired output type {kind.dtype.scalar_name}")
+        raise RuntimeError(
+            f"result type Float can't be cast to the desired output type {kind.dtype.scalar_name}"
+        )
     noise = _keep(x, p)
     return x.mul_(noise) if inplace else ops.mul(x, noise)
 
@@ -289,12 +303,14 @@ def _check_attention(query: TensorType, key: TensorType, value: TensorType, mask
     if len(set(kinds)) > 1:
         names = [kind.cpp_name for kind in kinds]
         raise RuntimeError(
-            f"Expected query, key, and value to have the same dtype, but got query.dtype: {names[0]} key.dtype: {names[1]} and "
+            f"Expected query, key, and value to have the same dtype, but got query.dtype: {names[0]} "
+            f"key.dtype: {names[1]} and "
             f"value.dtype: {names[2]} instead."
         )
     if min(query.ndim, key.ndim, value.ndim) < 2:
         raise RuntimeError(
-            f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {query.ndim} key.dim: "
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{query.ndim} key.dim: "
             f"{key.ndim} and value.dim: {value.ndim} instead."
         )
     if mask is not None and mask.dtype is not bool_ and mask.dtype is not query.dtype:
@@ -335,14 +351,23 @@ def _attention_samples(make: Maker) -> Iterator[Sample]:
     namespace="nn.functional", amp="lower", samples=_attention_samples,
 )  # fmt: skip
 def scaled_dot_product_attention(
-    query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: Any, enable_gqa: bool
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any,
+    dropout_p: float,
+    is_causal: bool,
+    scale: Any,
+    enable_gqa: bool,
 ) -> Any:
     """Values weighted by the softmax of the products of queries and keys."""
     kind = type_of(query)
     mask = None if attn_mask is None else type_of(attn_mask)
     _check_attention(kind, type_of(key), type_of(value), mask)
     if is_causal and attn_mask is not None:
-        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+        raise RuntimeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        )
     if enable_gqa and kind.ndim >= 3:
         key, value = _repeat_heads(key, kind.shape[-3]), _repeat_heads(value, kind.shape[-3])
     factor = 1.0 / math.sqrt(kind.shape[-1]) if scale is None else scale
@@ -362,7 +387,9 @@ def scaled_dot_product_attention(
     return ops.matmul(weights, value)
 
 
-def _canonical_mask(mask: Any, name: str, other: Any, other_name: str, kind: Any, check_other: bool = True) -> Any:
+def _canonical_mask(
+    mask: Any, name: str, other: Any, other_name: str, kind: Any, check_other: bool = True
+) -> Any:
     """A mask as numbers to add: minus infinity where a boolean mask says no."""
     if mask is None:
         return None
@@ -377,7 +404,9 @@ def _canonical_mask(mask: Any, name: str, other: Any, other_name: str, kind: Any
         )
     if have is not bool_:
         return mask
-    return no_grad(lambda: ops.masked_fill(ops.new_zeros(mask, type_of(mask).shape, dtype=kind), mask, -math.inf))
+    return no_grad(
+        lambda: ops.masked_fill(ops.new_zeros(mask, type_of(mask).shape, dtype=kind), mask, -math.inf)
+    )
 
 
 def _check_heads(query: Any, key: Any, value: Any, padding_mask: Any, attn_mask: Any, heads: int) -> bool:
@@ -390,19 +419,22 @@ def _check_heads(query: Any, key: Any, value: Any, padding_mask: Any, attn_mask:
     batched = ranks[0] == 3
     word, rank = ("batched", 3) if batched else ("unbatched", 2)
     assert ranks[1] == rank and ranks[2] == rank, (
-        f"For {word} ({rank}-D) `query`, expected `key` and `value` to be {rank}-D but found {ranks[1]}-D and {ranks[2]}-D "
+        f"For {word} ({rank}-D) `query`, expected `key` and `value` to be {rank}-D but found {ranks[1]}-D "
+        f"and {ranks[2]}-D "
         "tensors respectively"
     )
     if padding_mask is not None:
         have = len(type_of(padding_mask).shape)
         assert have == rank - 1, (
-            f"For {word} ({rank}-D) `query`, expected `key_padding_mask` to be `None` or {rank - 1}-D but found {have}-D tensor "
+            f"For {word} ({rank}-D) `query`, expected `key_padding_mask` to be `None` or {rank - 1}-D but "
+            f"found {have}-D tensor "
             "instead"
         )
     if attn_mask is not None:
         shape = tuple(type_of(attn_mask).shape)
         assert len(shape) in (2, 3), (
-            f"For {word} ({rank}-D) `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found {len(shape)}-D tensor "
+            f"For {word} ({rank}-D) `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found "
+            f"{len(shape)}-D tensor "
             "instead"
         )
         if len(shape) == 3 and not batched:
@@ -465,12 +497,17 @@ def _static(x: Any, name: str, rows: int, width: int) -> Any:
 
 
 MULTI_HEAD = (
-    "query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: MaybeTensor, "
-    "in_proj_bias: MaybeTensor, bias_k: MaybeTensor, bias_v: MaybeTensor, add_zero_attn: bool, dropout_p: float, "
-    "out_proj_weight: Tensor, out_proj_bias: MaybeTensor, training: bool = True, key_padding_mask: MaybeTensor = None, "
+    "query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: "
+    "MaybeTensor, "
+    "in_proj_bias: MaybeTensor, bias_k: MaybeTensor, bias_v: MaybeTensor, add_zero_attn: bool, dropout_p: "
+    "float, "
+    "out_proj_weight: Tensor, out_proj_bias: MaybeTensor, training: bool = True, key_padding_mask: "
+    "MaybeTensor = None, "
     "need_weights: bool = True, attn_mask: MaybeTensor = None, use_separate_proj_weight: bool = False, "
-    "q_proj_weight: MaybeTensor = None, k_proj_weight: MaybeTensor = None, v_proj_weight: MaybeTensor = None, "
-    "static_k: MaybeTensor = None, static_v: MaybeTensor = None, average_attn_weights: bool = True, is_causal: bool = False"
+    "q_proj_weight: MaybeTensor = None, k_proj_weight: MaybeTensor = None, v_proj_weight: MaybeTensor = "
+    "None, "
+    "static_k: MaybeTensor = None, static_v: MaybeTensor = None, average_attn_weights: bool = True, "
+    "is_causal: bool = False"
 )
 
 
@@ -478,20 +515,24 @@ def _multi_head_samples(make: Maker) -> Iterator[Sample]:
     x, packed, out = make(3, 2, 4), make(12, 4), make(4, 4)
     yield Sample(x, x, x, 4, 2, packed, make(12), None, None, False, 0.0, out, make(4))
     yield Sample(
-        x, make(5, 2, 4), make(5, 2, 4), 4, 2, packed, None, make(1, 1, 4), make(1, 1, 4), True, 0.0, out, None,
+        x, make(5, 2, 4), make(5, 2, 4), 4, 2, packed, None, make(1, 1, 4), make(1, 1, 4), True, 0.0, out,
+        None,
         need_weights=False, attn_mask=make(3, 5),
     )  # fmt: skip
 
 
 @composite(MULTI_HEAD, namespace="nn.functional", amp="lower", samples=_multi_head_samples)
 def multi_head_attention_forward(
-    query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Any, in_proj_bias: Any,
+    query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Any,
+    in_proj_bias: Any,
     bias_k: Any, bias_v: Any, add_zero_attn: bool, dropout_p: float, out_proj_weight: Any, out_proj_bias: Any,
     training: bool, key_padding_mask: Any, need_weights: bool, attn_mask: Any, use_separate_proj_weight: bool,
-    q_proj_weight: Any, k_proj_weight: Any, v_proj_weight: Any, static_k: Any, static_v: Any, average_attn_weights: bool,
+    q_proj_weight: Any, k_proj_weight: Any, v_proj_weight: Any, static_k: Any, static_v: Any,
+    average_attn_weights: bool,
     is_causal: bool,
 ) -> Any:  # fmt: skip
-    """Attention with several heads: projections in, attention per head, projection out; gives (output, weights)."""
+    """Attention with several heads: projections in, attention per head, projection out; gives (output,
+    weights)."""
     batched = _check_heads(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
         same = query is key, key is value
@@ -566,7 +607,9 @@ def _merge_masks(attn_mask: Any, padding: Any, batch: int, heads: int, source: i
     if padding is None:
         return attn_mask
     have = tuple(type_of(padding).shape)
-    assert have == (batch, source), f"expecting key_padding_mask shape of {(batch, source)}, but got {Size(have)}"
+    assert have == (batch, source), (
+        f"expecting key_padding_mask shape of {(batch, source)}, but got {Size(have)}"
+    )
     padding = ops.expand(ops.reshape(padding, (batch, 1, 1, source)), (batch, heads, 1, source))
     padding = ops.reshape(padding, (batch * heads, 1, source))
     return padding if attn_mask is None else ops.add(attn_mask, padding)

@@ -1,8 +1,9 @@
 """Convolutions: `conv1d` to `conv3d`, their transposed forms, and the three products they are made of.
 
-Takes tensors `(N, C, *spatial)` (or one example without N) and weights; gives tensors of the same dtype. The one idea: a
-convolution and its two gradients are the partial products of one trilinear form, so three hidden ops are each other's
-gradients and any order comes out exact (Note [Convolution is closed under differentiation] in the kernels).
+Takes tensors `(N, C, *spatial)` (or one example without N) and weights; gives tensors of the same dtype. The
+one idea: a convolution and its two gradients are the partial products of one trilinear form, so three hidden
+ops are each other's gradients and any order comes out exact (Note [Convolution is closed under
+differentiation] in the kernels).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 
 CPP_NAMES = {
-    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
+    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
+    "int64": "long int",
     "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
     "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
@@ -39,7 +41,7 @@ def times(sizes: Any) -> str:
     return " x ".join(map(str, sizes))
 
 
-# -- the three products ------------------------------------------------------------------------------------------------
+# -- the three products --------------------------------------------------------------------------------------
 def _flatten(value: Any, dim: int | None, size: int) -> Any:
     """`(B, N, …)` as `(B * N, …)`."""
     value = to_front(value, dim)
@@ -65,7 +67,9 @@ def _unflatten(value: Any, size: int) -> Any:
 def _batch_forward(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
     x, w, stride, padding, dilation, groups, counts = args
     if dims[1] is None:
-        return _unflatten(op(_flatten(x, dims[0], size), w, stride, padding, dilation, groups, counts), size), 0
+        return _unflatten(
+            op(_flatten(x, dims[0], size), w, stride, padding, dilation, groups, counts), size
+        ), 0
     weights = _flatten(w, dims[1], size)
     if dims[0] is None and groups == 1:
         return _from_channels(op(x, weights, stride, padding, dilation, 1, counts), size), 1
@@ -77,7 +81,9 @@ def _batch_input(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]
     g, w, shape, stride, padding, dilation, groups = args
     if dims[1] is None:
         shape = (size * shape[0], *shape[1:])
-        return _unflatten(op(_flatten(g, dims[0], size), w, shape, stride, padding, dilation, groups), size), 0
+        return _unflatten(
+            op(_flatten(g, dims[0], size), w, shape, stride, padding, dilation, groups), size
+        ), 0
     shape = (shape[0], size * shape[1], *shape[2:])
     weights = _flatten(w, dims[1], size)
     out = op(_to_channels(g, dims[0], size), weights, shape, stride, padding, dilation, groups * size)
@@ -108,8 +114,10 @@ def _weight_samples(make: Maker) -> Iterator[Sample]:
 
 convolution_forward = contract(
     "convolution_forward",
-    lambda x, w, stride, padding, dilation, groups, counts: kernels.forward(x, w, stride, padding, dilation, groups, counts),
-    lambda x, w, stride, padding, dilation, groups, counts: TensorType((x.shape[0], w.shape[0], *counts), x.dtype, x.device),
+    lambda x, w, stride, padding, dilation, groups, counts: kernels.forward(x, w, stride, padding, dilation,
+    groups, counts),
+    lambda x, w, stride, padding, dilation, groups, counts: TensorType((x.shape[0], w.shape[0], *counts),
+    x.dtype, x.device),
     f"input: Tensor, weight: Tensor, {GEOMETRY}, output_size: Any",
     vjp=(
         lambda g, _out, _x, w, *geometry: convolution_input(g, w, _x.shape, *geometry[:4]),
@@ -139,7 +147,7 @@ convolution_weight = contract(
 )  # fmt: skip
 
 
-# -- convolution -------------------------------------------------------------------------------------------------------
+# -- convolution ---------------------------------------------------------------------------------------------
 def per_axis(value: Any, name: str, axes: int) -> tuple[Any, ...]:
     """One entry per spatial axis from an int or a list of one or `axes` entries."""
     if isinstance(value, int):
@@ -149,14 +157,16 @@ def per_axis(value: Any, name: str, axes: int) -> tuple[Any, ...]:
         return values * axes
     if len(values) != axes:
         raise RuntimeError(
-            f"expected {name} to be a single integer value or a list of {axes} values to match the convolution dimensions, "
+            f"expected {name} to be a single integer value or a list of {axes} values to match the "
+            "convolution dimensions, "
             f"but got {name}={list(values)}"
         )
     return values
 
 
 def _check(
-    x: TensorType, w: TensorType, bias: TensorType | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    x: TensorType, w: TensorType, bias: TensorType | None, stride: Any, padding: Any, dilation: Any,
+    transposed: bool,
     output_padding: Any, groups: int,
 ) -> None:  # fmt: skip
     """PyTorch's checks in its order."""
@@ -170,31 +180,36 @@ def _check(
         raise RuntimeError("dilation should be greater than zero")
     if x.ndim != w.ndim:
         raise RuntimeError(
-            f"Expected {w.ndim}-dimensional input for {w.ndim}-dimensional weight{list(w.shape)}, but got {x.ndim}-dimensional "
+            f"Expected {w.ndim}-dimensional input for {w.ndim}-dimensional weight{list(w.shape)}, but got "
+            f"{x.ndim}-dimensional "
             f"input of size {list(x.shape)} instead"
         )
     if w.shape[0] < groups:
         raise RuntimeError(
-            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size "
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight "
+            "of size "
             f"{list(w.shape)} instead"
         )
     if w.shape[0] % groups:
         raise RuntimeError(
-            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size "
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got "
+            "weight of size "
             f"[{list(w.shape)}] instead"
         )
     given = f"transposed={int(transposed)}" if transposed else f"groups={groups}"
     channels = w.shape[0] if transposed else w.shape[1] * groups
     if x.shape[1] != channels:
         raise RuntimeError(
-            f"Given {given}, weight of size {list(w.shape)}, expected input{list(x.shape)} to have {channels} channels, but "
+            f"Given {given}, weight of size {list(w.shape)}, expected input{list(x.shape)} to have "
+            f"{channels} channels, but "
             f"got {x.shape[1]} channels instead"
         )
     outputs = w.shape[1] * groups if transposed else w.shape[0]
     if bias is not None and tuple(bias.shape) != (outputs,):
         given = f"{given}, weight" if transposed else "weight"
         raise RuntimeError(
-            f"Given {given} of size {list(w.shape)}, expected bias to be 1-dimensional with {outputs} elements, but got bias "
+            f"Given {given} of size {list(w.shape)}, expected bias to be 1-dimensional with {outputs} "
+            "elements, but got bias "
             f"of size {list(bias.shape)} instead"
         )
 
@@ -211,7 +226,8 @@ def _check_dtypes(x: TensorType, w: TensorType, bias: TensorType | None) -> None
 
 
 def _rule(
-    x: TensorType, w: TensorType, bias: TensorType | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    x: TensorType, w: TensorType, bias: TensorType | None, stride: Any, padding: Any, dilation: Any,
+    transposed: bool,
     output_padding: Any, groups: int,
 ) -> TensorType:  # fmt: skip
     axes = w.ndim - 2
@@ -220,18 +236,24 @@ def _rule(
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
     stride, dilation = per_axis(stride, "stride", axes), per_axis(dilation, "dilation", axes)
-    padding, output_padding = per_axis(padding, "padding", axes), per_axis(output_padding, "output_padding", axes)
+    padding, output_padding = (
+        per_axis(padding, "padding", axes),
+        per_axis(output_padding, "output_padding", axes),
+    )
     _check(x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
     pairs = as_pairs(padding)
     taps = [gap * (size - 1) + 1 for size, gap in zip(w.shape[2:], dilation, strict=True)]
     if transposed:
-        shape = kernels.transpose_output_shape(x.shape, w.shape, stride, pairs, output_padding, dilation, groups)
+        shape = kernels.transpose_output_shape(
+            x.shape, w.shape, stride, pairs, output_padding, dilation, groups
+        )
         _check_transposed(x, shape, stride, output_padding, dilation)
     else:
         padded = [size + low + high for size, (low, high) in zip(x.shape[2:], pairs, strict=True)]
         if any(have < tap for have, tap in zip(padded, taps, strict=True)):
             raise RuntimeError(
-                f"Calculated padded input size per channel: ({times(padded)}). Kernel size: ({times(taps)}). Kernel size "
+                f"Calculated padded input size per channel: ({times(padded)}). Kernel size: "
+                f"({times(taps)}). Kernel size "
                 "can't be greater than actual input size"
             )
         shape = kernels.output_shape(x.shape, w.shape, stride, pairs, dilation)
@@ -239,26 +261,37 @@ def _rule(
     return TensorType(shape, x.dtype, x.device)
 
 
-def _check_transposed(x: TensorType, shape: tuple[int, ...], stride: Any, output_padding: Any, dilation: Any) -> None:
-    if any(extra >= step and extra >= gap for extra, step, gap in zip(output_padding, stride, dilation, strict=True)):
+def _check_transposed(
+    x: TensorType, shape: tuple[int, ...], stride: Any, output_padding: Any, dilation: Any
+) -> None:
+    if any(
+        extra >= step and extra >= gap
+        for extra, step, gap in zip(output_padding, stride, dilation, strict=True)
+    ):
         words = {1: ("width",), 2: ("height", "width"), 3: ("depth", "height", "width")}.get(len(stride), ())
         groups = {"output_padding": output_padding, "stride": stride, "dilation": dilation}
         if len(stride) == 1:
-            groups = {name: (1 if name != "output_padding" else 0, *values) for name, values in groups.items()}
+            groups = {
+                name: (1 if name != "output_padding" else 0, *values) for name, values in groups.items()
+            }
             words = ("height", "width")
         detail = " ".join(
-            f"{name}_{word}: {value}" for name, values in groups.items() for word, value in zip(words, values, strict=True)
+            f"{name}_{word}: {value}"
+            for name, values in groups.items()
+            for word, value in zip(words, values, strict=True)
         )
         raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got {detail}")
     if min(shape[2:]) < 1 and min(x.shape[2:]) > 0:
         raise RuntimeError(
-            f"Given input size per channel: ({times(x.shape[2:])}). Calculated output size per channel: ({times(shape[2:])}). "
+            f"Given input size per channel: ({times(x.shape[2:])}). Calculated output size per channel: "
+            f"({times(shape[2:])}). "
             "Output size is too small"
         )
 
 
 def _kernel(
-    x: Array, w: Array, bias: Array | None, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
+    x: Array, w: Array, bias: Array | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any,
     groups: int,
 ) -> Array:  # fmt: skip
     axes = w.ndim - 2
@@ -277,12 +310,14 @@ def _kernel(
 def _geometry(w: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> tuple[Any, ...]:
     axes = len(w.shape) - 2
     return (
-        per_axis(stride, "stride", axes), per_axis(padding, "padding", axes), per_axis(dilation, "dilation", axes), groups,
+        per_axis(stride, "stride", axes), per_axis(padding, "padding", axes), per_axis(dilation, "dilation",
+        axes), groups,
     )  # fmt: skip
 
 
 def _input_vjp(
-    g: Any, _out: Any, _x: Any, w: Any, _bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, _extra: Any,
+    g: Any, _out: Any, _x: Any, w: Any, _bias: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, _extra: Any,
     groups: int,
 ) -> Any:  # fmt: skip
     geometry = _geometry(w, stride, padding, dilation, groups)
@@ -292,11 +327,16 @@ def _input_vjp(
 
 
 def _weight_vjp(
-    g: Any, _out: Any, x: Any, _w: Any, _bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, _extra: Any,
+    g: Any, _out: Any, x: Any, _w: Any, _bias: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, _extra: Any,
     groups: int,
 ) -> Any:  # fmt: skip
     geometry = _geometry(_w, stride, padding, dilation, groups)
-    return convolution_weight(x, g, _w.shape, *geometry) if transposed else convolution_weight(g, x, _w.shape, *geometry)
+    return (
+        convolution_weight(x, g, _w.shape, *geometry)
+        if transposed
+        else convolution_weight(g, x, _w.shape, *geometry)
+    )
 
 
 def _bias_vjp(g: Any) -> Any:
@@ -318,7 +358,9 @@ def _batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> t
     if bias is None:
         return out, where
     columns = spread_to(bias, dims[2], size)
-    columns = ops.reshape(columns, (size, 1, columns.shape[1], *(1,) * (len(out.shape) - 2 - (where is not None))))
+    columns = ops.reshape(
+        columns, (size, 1, columns.shape[1], *(1,) * (len(out.shape) - 2 - (where is not None)))
+    )
     return ops.add(out, columns), 0
 
 
@@ -332,17 +374,20 @@ def _convolution_samples(make: Maker) -> Iterator[Sample]:
 
 convolution = contract(
     "convolution", _kernel, _rule,
-    "input: Tensor, weight: Tensor, bias: MaybeTensor, stride: Any, padding: Any, dilation: Any, transposed: bool, "
+    "input: Tensor, weight: Tensor, bias: MaybeTensor, stride: Any, padding: Any, dilation: Any, "
+    "transposed: bool, "
     "output_padding: Any, groups: int",
-    vjp=(_input_vjp, _weight_vjp, _bias_vjp), batch=_batch, amp="lower", samples=_convolution_samples, method=False, out=False,
+    vjp=(_input_vjp, _weight_vjp, _bias_vjp), batch=_batch, amp="lower", samples=_convolution_samples,
+    method=False, out=False,
 )  # fmt: skip
 
 
-# -- conv1d, conv2d, conv3d and their transposes -----------------------------------------------------------------------
+# -- conv1d, conv2d, conv3d and their transposes -------------------------------------------------------------
 def _check_rank(name: str, shape: tuple[int, ...], axes: int) -> None:
     if len(shape) not in (axes + 1, axes + 2):
         raise RuntimeError(
-            f"Expected {axes + 1}D (unbatched) or {axes + 2}D (batched) input to {name}, but got input of size: {list(shape)}"
+            f"Expected {axes + 1}D (unbatched) or {axes + 2}D (batched) input to {name}, but got input of "
+            f"size: {list(shape)}"
         )
 
 
@@ -360,7 +405,8 @@ def _named_padding(padding: str, weight: Any, stride: Any, dilation: Any, axes: 
     pairs = kernels.same_padding(shape[2:], per_axis(dilation, "dilation", axes))
     if any(low != high for low, high in pairs):
         warnings.warn(
-            "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the input be "
+            "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy "
+            "of the input be "
             "created",
             UserWarning,
             stacklevel=3,
@@ -409,11 +455,20 @@ def _transposed_of(axes: int) -> Callable[..., Any]:
     name = f"conv_transpose{axes}d"
 
     def body(
-        x: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any
+        x: Any,
+        weight: Any,
+        bias: Any,
+        stride: Any,
+        padding: Any,
+        output_padding: Any,
+        groups: int,
+        dilation: Any,
     ) -> Any:
         _numbers(name, stride=stride, padding=padding, output_padding=output_padding, dilation=dilation)
         stride, padding, dilation = _plain(stride, axes), _plain(padding, axes), _plain(dilation, axes)
-        return _run(name, axes, x, weight, bias, stride, padding, dilation, True, _plain(output_padding, axes), groups)
+        return _run(
+            name, axes, x, weight, bias, stride, padding, dilation, True, _plain(output_padding, axes), groups
+        )
 
     return body
 
@@ -440,11 +495,13 @@ def _transposed_samples_of(axes: int) -> Callable[[Maker], Iterator[Sample]]:
 
 
 FORWARD = (
-    "input: Tensor, weight: Tensor, bias: MaybeTensor = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, "
+    "input: Tensor, weight: Tensor, bias: MaybeTensor = None, stride: Any = 1, padding: Any = 0, dilation: "
+    "Any = 1, "
     "groups: int = 1"
 )
 TRANSPOSED = (
-    "input: Tensor, weight: Tensor, bias: MaybeTensor = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, "
+    "input: Tensor, weight: Tensor, bias: MaybeTensor = None, stride: Any = 1, padding: Any = 0, "
+    "output_padding: Any = 0, "
     "groups: int = 1, dilation: Any = 1"
 )
 for _axes in (1, 2, 3):
@@ -453,6 +510,7 @@ for _axes in (1, 2, 3):
         samples=_samples_of(_axes),
     )(_convolution_of(_axes))  # fmt: skip
     composite(
-        TRANSPOSED, name=f"conv_transpose{_axes}d", aliases=(f"nn.functional.conv_transpose{_axes}d",), method=False,
+        TRANSPOSED, name=f"conv_transpose{_axes}d", aliases=(f"nn.functional.conv_transpose{_axes}d",),
+        method=False,
         amp="lower", samples=_transposed_samples_of(_axes),
     )(_transposed_of(_axes))  # fmt: skip

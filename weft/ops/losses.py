@@ -1,8 +1,8 @@
 """Losses: distances between predictions and targets, per element or reduced.
 
-Takes predictions and targets; gives a number, or one per element with `reduction="none"`. The one idea: what must be
-quick or needs care at the edges (the class losses, squared error, cross entropy of probabilities near 0 and 1) is a
-record with its own gradient; everything else is written in ops.
+Takes predictions and targets; gives a number, or one per element with `reduction="none"`. The one idea: what
+must be quick or needs care at the edges (the class losses, squared error, cross entropy of probabilities near
+0 and 1) is a record with its own gradient; everything else is written in ops.
 """
 
 from __future__ import annotations
@@ -58,11 +58,14 @@ def reduced(loss: Any, reduction: str) -> Any:
 
 def _matched(input: Any, target: Any) -> tuple[Any, Any]:
     """Input and target with one shape; a target that had to be broadcast is worth a warning."""
+    if not hasattr(target, "shape"):
+        raise AttributeError(f"'{type(target).__name__}' object has no attribute 'size'")
     have, want = type_of(input).shape, type_of(target).shape
     if have == want:
         return input, target
     warnings.warn(
-        f"Using a target size ({Size(want)!r}) that is different to the input size ({Size(have)!r}). This will likely lead "
+        f"Using a target size ({Size(want)!r}) that is different to the input size ({Size(have)!r}). This "
+        "will likely lead "
         "to incorrect results due to broadcasting. Please ensure they have the same size.",
         UserWarning,
         stacklevel=4,
@@ -89,10 +92,14 @@ def _weighted(loss: Any, weight: Any, input: Any, reduction: str) -> Any:
     return reduced(scaled, reduction)
 
 
-# -- squared, absolute and robust errors -----------------------------------------------------------------------
+# -- squared, absolute and robust errors ---------------------------------------------------------------------
 def _mse_kernel(x: Array, y: Array, reduction: str) -> Array:
     xp = namespace(x)
-    kind = xp.result_type(x.dtype, y.dtype) if x.dtype is not y.dtype else x.dtype
+    kind = x.dtype
+    if y.dtype is not kind:
+        common = promote_types(as_dtype(x.dtype), as_dtype(y.dtype))
+        kind, carrier = common.numpy, (float32 if common in HALVES else common).numpy
+        x, y = x.astype(carrier), y.astype(carrier)
     difference = xp.subtract(working(x), working(y), out=...)
     xp.multiply(difference, difference, out=difference)
     if reduction != "none":
@@ -124,7 +131,8 @@ def _mse_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) 
 
 mse_elements = reduce(
     "mse_loss", _mse_kernel, _mse_rule, "input: Tensor, target: Tensor, reduction: str",
-    vjp=(_mse_vjp, lambda g, _out, x, y, reduction: ops.neg(_mse_vjp(g, _out, x, y, reduction))), batch=_mse_batch,
+    vjp=(_mse_vjp, lambda g, _out, x, y, reduction: ops.neg(_mse_vjp(g, _out, x, y, reduction))),
+    batch=_mse_batch,
     samples=lambda make: iter([Sample(make(2, 3), make(2, 3), how) for how in ("mean", "sum", "none")]),
     trusted=True, **HIDDEN,
 )  # fmt: skip
@@ -138,7 +146,8 @@ def _pair_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None", namespace="nn.functional",
+    f"input: Tensor, target: Operand, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None",
+    namespace="nn.functional",
     amp="float32", samples=_pair_samples,
 )  # fmt: skip
 def mse_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, weight: Any) -> Any:
@@ -153,7 +162,8 @@ def mse_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction:
 
 
 @composite(
-    f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None", namespace="nn.functional",
+    f"input: Tensor, target: Operand, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None",
+    namespace="nn.functional",
     amp="float32", samples=_pair_samples,
 )  # fmt: skip
 def l1_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, weight: Any) -> Any:
@@ -181,7 +191,7 @@ huber_elements = pointwise(
 
 
 @composite(
-    f"input: Tensor, target: Tensor, {REDUCTION}, delta: float = 1.0, weight: MaybeTensor = None",
+    f"input: Tensor, target: Operand, {REDUCTION}, delta: float = 1.0, weight: MaybeTensor = None",
     namespace="nn.functional", amp="float32", samples=_pair_samples,
 )  # fmt: skip
 def huber_loss(input: Any, target: Any, reduction: str, delta: float, weight: Any) -> Any:
@@ -202,10 +212,12 @@ def _smooth_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}, beta: float = 1.0", namespace="nn.functional",
+    f"input: Tensor, target: Operand, {LEGACY}, {REDUCTION}, beta: float = 1.0", namespace="nn.functional",
     amp="float32", samples=_smooth_samples,
 )  # fmt: skip
-def smooth_l1_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, beta: float) -> Any:
+def smooth_l1_loss(
+    input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, beta: float
+) -> Any:
     """The absolute difference with its tip rounded below `beta`."""
     input, target = _matched(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
@@ -219,7 +231,7 @@ def smooth_l1_loss(input: Any, target: Any, size_average: Any, reduce: Any, redu
     return reduced(loss if beta == 1 else ops.div(loss, beta), reduction)
 
 
-# -- probabilities ---------------------------------------------------------------------------------------------
+# -- probabilities -------------------------------------------------------------------------------------------
 def _divergence_samples(make: Maker) -> Iterator[Sample]:
     for reduction in ("batchmean", "sum", "none"):
         yield Sample(make(2, 3), make(2, 3, low=0.1), reduction=reduction)
@@ -227,7 +239,8 @@ def _divergence_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}, log_target: bool = False", namespace="nn.functional",
+    f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}, log_target: bool = False",
+    namespace="nn.functional",
     amp="float32", samples=_divergence_samples,
 )  # fmt: skip
 def kl_div(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, log_target: bool) -> Any:
@@ -236,8 +249,10 @@ def kl_div(input: Any, target: Any, size_average: Any, reduce: Any, reduction: s
         reduction = legacy_reduction(size_average, reduce, reduction)
     elif reduction == "mean":
         warnings.warn(
-            "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides only "
-            "by the batch size, and aligns with the KL div math definition.'mean' will be changed to behave the same as "
+            "reduction: 'mean' divides the total loss by both the batch size and the support "
+            "size.'batchmean' divides only "
+            "by the batch size, and aligns with the KL div math definition.'mean' will be changed to behave "
+            "the same as "
             "'batchmean' in the next major release.",
             UserWarning,
             stacklevel=3,
@@ -269,7 +284,8 @@ def _bce_vjp(g: Any, _out: Any, x: Any, y: Any) -> Any:
 bce_elements = pointwise(
     "binary_cross_entropy", _bce_kernel, float_result, signature="input: Tensor, target: Tensor",
     vjp=(_bce_vjp, lambda g, _out, x: ops.mul(g, ops.sub(ops.log(ops.rsub(x, 1)), ops.log(x)))),
-    samples=lambda make: iter([Sample(make(2, 3, low=0.1, high=0.9), make(2, 3, low=0.1, high=0.9))]), **SILENT,
+    samples=lambda make: iter([Sample(make(2, 3, low=0.1, high=0.9), make(2, 3, low=0.1, high=0.9))]),
+    **SILENT,
 )  # fmt: skip
 
 
@@ -286,14 +302,16 @@ def _expanded_weight(weight: Any, shape: tuple[int, ...]) -> Any:
     for back in range(1, min(len(have), len(shape)) + 1):
         if have[-back] not in (1, shape[-back]):
             raise RuntimeError(
-                f"Attempting to broadcast a dimension of length {have[-back]} at -{back}! Mismatching argument at index 1 had "
+                f"Attempting to broadcast a dimension of length {have[-back]} at -{back}! Mismatching "
+                "argument at index 1 had "
                 f"{Size(have)!r}; but expected shape should be broadcastable to {list(shape)}"
             )
     return ops.expand(weight, tuple(shape))
 
 
 @composite(
-    f"input: Tensor, target: Tensor, weight: MaybeTensor = None, {LEGACY}, {REDUCTION}", namespace="nn.functional",
+    f"input: Tensor, target: Tensor, weight: MaybeTensor = None, {LEGACY}, {REDUCTION}",
+    namespace="nn.functional",
     amp="float32", samples=_bce_samples,
 )  # fmt: skip
 def binary_cross_entropy(
@@ -305,7 +323,8 @@ def binary_cross_entropy(
     have, want = type_of(input), type_of(target)
     if have.shape != want.shape:
         raise ValueError(
-            f"Using a target size ({Size(want.shape)!r}) that is different to the input size ({Size(have.shape)!r}) is "
+            f"Using a target size ({Size(want.shape)!r}) that is different to the input size "
+            f"({Size(have.shape)!r}) is "
             "deprecated. Please ensure they have the same size."
         )
     if weight is not None:
@@ -324,7 +343,8 @@ def _logit_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    f"input: Tensor, target: Tensor, weight: MaybeTensor = None, {LEGACY}, {REDUCTION}, pos_weight: MaybeTensor = None",
+    f"input: Tensor, target: Tensor, weight: MaybeTensor = None, {LEGACY}, {REDUCTION}, pos_weight: "
+    "MaybeTensor = None",
     namespace="nn.functional", amp="float32", samples=_logit_samples,
 )  # fmt: skip
 def binary_cross_entropy_with_logits(
@@ -343,9 +363,10 @@ def binary_cross_entropy_with_logits(
     return reduced(loss if weight is None else ops.mul(loss, weight), reduction)
 
 
-# -- classes ---------------------------------------------------------------------------------------------------
+# -- classes -------------------------------------------------------------------------------------------------
 def _class_weights(xp: Any, target: Array, weight: Array | None, ignore: int, classes: int, work: Any) -> Any:
-    """Targets fit for indexing, and the weight of each (None: all are one). Refuses targets that are no class."""
+    """Targets fit for indexing, and the weight of each (None: all are one). Refuses targets that are no
+    class."""
     kept = target != ignore
     everything = bool(kept.all())
     safe = target if everything else xp.where(kept, target, 0)
@@ -376,7 +397,9 @@ def _nll_kernel(x: Array, target: Array, weight: Array | None, reduction: str, i
     safe, weights = _class_weights(xp, target, weight, ignore, classes, work)
     loss = -x[_places(xp, x.shape, safe)].astype(work, copy=False)
     if weights is not None:
-        loss = xp.where(weights == 0, xp.zeros((), work), loss * weights) if weight is None else loss * weights
+        loss = (
+            xp.where(weights == 0, xp.zeros((), work), loss * weights) if weight is None else loss * weights
+        )
     if reduction == "none":
         return xp.asarray(loss).astype(kind, copy=False)
     total = xp.add.reduce(loss, None, out=...)
@@ -397,7 +420,9 @@ def _nll_backward_kernel(
     if reduction == "mean":
         scale = scale / (safe.size if weights is None else xp.add.reduce(weights, None))
     out = xp.zeros(tuple(shape), g.dtype)
-    out[_places(xp, tuple(shape), safe)] = scale if weights is None else xp.where(weights == 0, 0, scale * weights)
+    out[_places(xp, tuple(shape), safe)] = (
+        scale if weights is None else xp.where(weights == 0, 0, scale * weights)
+    )
     return out
 
 
@@ -409,7 +434,11 @@ def _check_nll(x: TensorType, target: TensorType, weight: TensorType | None) -> 
     if x.ndim <= 2:
         if target.ndim > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-        if not (x.ndim == 1 and target.ndim == 0) and shape[0] != (target.shape[0] if target.ndim else 1) and x.ndim > 1:
+        if (
+            not (x.ndim == 1 and target.ndim == 0)
+            and shape[0] != (target.shape[0] if target.ndim else 1)
+            and x.ndim > 1
+        ):
             raise RuntimeError(f"size mismatch (got input: {list(shape)}, target: {list(target.shape)})")
     elif x.ndim == 4:
         if target.ndim != 3:
@@ -424,7 +453,8 @@ def _check_nll(x: TensorType, target: TensorType, weight: TensorType | None) -> 
     classes = shape[0] if x.ndim == 1 else shape[1]
     if weight is not None and (weight.ndim != 1 or weight.shape[0] != classes):
         raise RuntimeError(
-            f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: "
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight "
+            "tensor of shape: "
             f"{list(weight.shape)}"
         )
     if not x.dtype.is_floating_point:
@@ -538,7 +568,8 @@ def _user_nll_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    f"input: Tensor, target: Tensor, weight: MaybeTensor = None, size_average: Any = None, ignore_index: int = -100, "
+    "input: Tensor, target: Tensor, weight: MaybeTensor = None, size_average: Any = None, ignore_index: "
+    "int = -100, "
     f"reduce: Any = None, {REDUCTION}",
     namespace="nn.functional", amp="float32", samples=_user_nll_samples,
 )  # fmt: skip
@@ -571,7 +602,8 @@ def _cross_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    f"input: Tensor, target: Tensor, weight: MaybeTensor = None, size_average: Any = None, ignore_index: int = -100, "
+    "input: Tensor, target: Tensor, weight: MaybeTensor = None, size_average: Any = None, ignore_index: "
+    "int = -100, "
     f"reduce: Any = None, {REDUCTION}, label_smoothing: float = 0.0",
     namespace="nn.functional", amp="float32", samples=_cross_samples,
 )  # fmt: skip
@@ -634,7 +666,8 @@ def _probability_loss(input: Any, target: Any, weight: Any, reduction: str, smoo
     classes = shape[place]
     if weight is not None and tuple(type_of(weight).shape) != (classes,):
         raise RuntimeError(
-            f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes but got weight "
+            f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes "
+            "but got weight "
             f"tensor of shape: {list(type_of(weight).shape)}"
         )
     if not 0.0 <= smoothing <= 1.0:
@@ -653,7 +686,7 @@ def _probability_loss(input: Any, target: Any, weight: Any, reduction: str, smoo
     return ops.div(total, count) if count else ops.mul(total, math.nan)
 
 
-# -- triplets --------------------------------------------------------------------------------------------------
+# -- triplets ------------------------------------------------------------------------------------------------
 def _triplet_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3, 4), make(3, 4), make(3, 4), margin=3.0)
     yield Sample(make(3, 4), make(3, 4), make(3, 4), 3.0, 1.5, swap=True, reduction="sum")
@@ -661,15 +694,18 @@ def _triplet_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    f"anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-06, "
+    "anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = "
+    "1e-06, "
     f"swap: bool = False, {LEGACY}, {REDUCTION}",
     namespace="nn.functional", amp="float32", samples=_triplet_samples,
 )  # fmt: skip
 def triplet_margin_loss(
-    anchor: Any, positive: Any, negative: Any, margin: float, p: float, eps: float, swap: bool, size_average: Any,
+    anchor: Any, positive: Any, negative: Any, margin: float, p: float, eps: float, swap: bool,
+    size_average: Any,
     reduce: Any, reduction: str,
 ) -> Any:  # fmt: skip
-    """How much nearer the anchor is to `negative` than to `positive`, plus a margin, where that is positive."""
+    """How much nearer the anchor is to `negative` than to `positive`, plus a margin, where that is
+    positive."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
     if margin <= 0:
@@ -677,7 +713,8 @@ def triplet_margin_loss(
     ranks = [len(type_of(x).shape) for x in (anchor, positive, negative)]
     if len(set(ranks)) > 1:
         raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
+            "but got: anchor "
             f"{ranks[0]}D, positive {ranks[1]}D, and negative {ranks[2]}D inputs"
         )
     near = pairwise_distance(anchor, positive, p, eps)

@@ -1,8 +1,8 @@
 """Normalisations: batch, layer, group, instance and RMS norms, unit vectors and distances.
 
-Takes tensors, gives tensors scaled by statistics of themselves. The one idea: a norm is `(x - mean) * rstd` over some
-dimensions, whose gradient is a projection; one backward op states it, and its own gradient is written in ops, so every
-order is exact (Note [Gradient of a norm]).
+Takes tensors, gives tensors scaled by statistics of themselves. The one idea: a norm is `(x - mean) * rstd`
+over some dimensions, whose gradient is a projection; one backward op states it, and its own gradient is
+written in ops, so every order is exact (Note [Gradient of a norm]).
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
 #     gh <- r * P(G)
 #     x  <- -r**2 * (S * xh + b * P(G) + a * P(gh)),   a = mean(G * xh), b = mean(gh * xh),
 #                                                      S = mean(G * gh) - mean(G) * mean(gh) - a * b
-# and `weight`'s gradient sum(g * xh) adds, for its cotangent W, W * xh to g and r * P(W * g) to x. All of it is written in
+# and `weight`'s gradient sum(g * xh) adds, for its cotangent W, W * xh to g and r * P(W * g) to x. All of it
+# is written in
 # ops of x, so that the third order follows from the second.
 def _moments(xp: Any, x: Array, dims: tuple[int, ...], eps: float) -> tuple[Array, Array, Array, Array]:
     """The centred array, the mean, the variance and the reciprocal deviation."""
@@ -63,7 +64,9 @@ def _norm_backward_kernel(
     none = xp.zeros(0, kind)
     by_input = by_weight = by_bias = none
     if needs[2]:
-        by_bias = xp.add.reduce(left, axes).reshape(shape).astype(weight.dtype if weight is not None else kind)
+        by_bias = (
+            xp.add.reduce(left, axes).reshape(shape).astype(weight.dtype if weight is not None else kind)
+        )
     if needs[0] or needs[1]:
         normal, _, _, scale = _moments(xp, working(x), dims, eps)
         normal *= scale
@@ -95,13 +98,20 @@ def _norm_backward_rule(
 ) -> tuple[TensorType, ...]:
     kind = x.dtype if weight is None else weight.dtype
     shapes = (x.shape if needs[0] else (0,), shape if needs[1] else (0,), shape if needs[2] else (0,))
-    return tuple(
-        TensorType(s, k, x.device) for s, k in zip(shapes, (x.dtype, kind, kind), strict=True)
-    )
+    return tuple(TensorType(s, k, x.device) for s, k in zip(shapes, (x.dtype, kind, kind), strict=True))
 
 
 def _norm_second(
-    needs: Any, g: Any, _out: Any, grad: Any, x: Any, weight: Any, shape: Any, dims: Any, eps: float, wanted: Any
+    needs: Any,
+    g: Any,
+    _out: Any,
+    grad: Any,
+    x: Any,
+    weight: Any,
+    shape: Any,
+    dims: Any,
+    eps: float,
+    wanted: Any,
 ) -> tuple[Any, Any, Any]:
     """See Note [Gradient of a norm]."""
     by_input, by_weight, by_bias = (part if want else None for part, want in zip(g, wanted, strict=True))
@@ -132,7 +142,9 @@ def _norm_second(
         if weight is not None and needs[2]:
             to_weight = ops.sum_to_size(ops.mul(back, grad), shape)
         a, b = mean(ops.mul(by_input, normal)), mean(ops.mul(inner, normal))
-        spread = ops.sub(ops.sub(mean(ops.mul(by_input, inner)), ops.mul(mean(by_input), mean(inner))), ops.mul(a, b))
+        spread = ops.sub(
+            ops.sub(mean(ops.mul(by_input, inner)), ops.mul(mean(by_input), mean(inner))), ops.mul(a, b)
+        )
         bracket = total([ops.mul(spread, normal), ops.mul(b, projected), ops.mul(a, project(inner))])
         to_x.append(ops.neg(ops.mul(ops.mul(scale, scale), bracket)))
     if by_weight is not None:
@@ -193,16 +205,18 @@ def _check_float(x: TensorType, name: str) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.scalar_name}'")
 
 
-# -- layer norm --------------------------------------------------------------------------------------------------
+# -- layer norm ----------------------------------------------------------------------------------------------
 def _check_normalized(name: str, x: TensorType, shape: Any, **parameters: Any) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)):
         raise TypeError(
-            f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(shape).__name__}"
+            f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not "
+            f"{type(shape).__name__}"
         )
     wanted = tuple(shape)
     if not wanted:
         raise RuntimeError(
-            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+            "but got "
             "normalized_shape = []"
         )
     for word, parameter in parameters.items():
@@ -215,13 +229,16 @@ def _check_normalized(name: str, x: TensorType, shape: Any, **parameters: Any) -
         listed = ", ".join(map(str, wanted))
         comma = "" if name == "rms_norm" else ", "
         raise RuntimeError(
-            f"Given normalized_shape={list(wanted)}, expected input with shape [*{comma}{listed}], but got input of "
+            f"Given normalized_shape={list(wanted)}, expected input with shape [*{comma}{listed}], but got "
+            "input of "
             f"size{list(x.shape)}"
         )
     return wanted
 
 
-def _layer_rule(x: TensorType, shape: Any, weight: Any, bias: Any, eps: float, cudnn_enable: bool) -> TensorType:
+def _layer_rule(
+    x: TensorType, shape: Any, weight: Any, bias: Any, eps: float, cudnn_enable: bool
+) -> TensorType:
     _check_normalized("layer_norm", x, shape, weight=weight, bias=bias)
     _check_float(x, "LayerNormKernelImpl")
     check_parameters(x, weight, bias)
@@ -241,7 +258,9 @@ def _layer_kernel(x: Array, shape: Any, weight: Any, bias: Any, eps: float, cudn
     return _affine(out, weight, bias).astype(x.dtype, copy=False)
 
 
-def _layer_vjp(needs: Any, g: Any, _out: Any, x: Any, shape: Any, weight: Any, _bias: Any, eps: float) -> list[Any]:
+def _layer_vjp(
+    needs: Any, g: Any, _out: Any, x: Any, shape: Any, weight: Any, _bias: Any, eps: float
+) -> list[Any]:
     shape = tuple(shape)
     rank = len(x.shape)
     return _norm_vjp(needs, g, x, weight, shape, tuple(range(rank - len(shape), rank)), eps)
@@ -269,15 +288,18 @@ def _layer_samples(make: Maker) -> Iterator[Sample]:
 
 layer_norm = reduce(
     "layer_norm", _layer_kernel, _layer_rule,
-    "input: Tensor, normalized_shape: Any, weight: MaybeTensor = None, bias: MaybeTensor = None, eps: float = 1e-05, "
+    "input: Tensor, normalized_shape: Any, weight: MaybeTensor = None, bias: MaybeTensor = None, eps: float "
+    "= 1e-05, "
     "cudnn_enable: bool = True",
     vjp=joint(_layer_vjp), batch=_layer_batch, samples=_layer_samples, trusted=True, method=False, out=False,
     aliases=("nn.functional.layer_norm",), node="NativeLayerNormBackward0",
 )  # fmt: skip
 
 
-# -- group norm --------------------------------------------------------------------------------------------------
-def _group_rule(x: TensorType, groups: int, weight: Any, bias: Any, eps: float, cudnn_enabled: bool) -> TensorType:
+# -- group norm ----------------------------------------------------------------------------------------------
+def _group_rule(
+    x: TensorType, groups: int, weight: Any, bias: Any, eps: float, cudnn_enabled: bool
+) -> TensorType:
     if x.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {x.ndim}")
     if groups <= 0:
@@ -290,7 +312,8 @@ def _group_rule(x: TensorType, groups: int, weight: Any, bias: Any, eps: float, 
     for word, parameter in (("weight", weight), ("bias", bias)):
         if parameter is not None and tuple(parameter.shape) != (x.shape[1],):
             raise RuntimeError(
-                f"Expected {word} to be a vector of size equal to the number of channels in input, but got {word} of shape "
+                f"Expected {word} to be a vector of size equal to the number of channels in input, but got "
+                f"{word} of shape "
                 f"{list(parameter.shape)} and input of shape {list(x.shape)}"
             )
     _check_float(x, "GroupNormKernelImpl")
@@ -312,7 +335,9 @@ def _group_kernel(x: Array, groups: int, weight: Any, bias: Any, eps: float, cud
     return _affine(out, weight, bias).reshape(x.shape).astype(x.dtype, copy=False)
 
 
-def _group_vjp(needs: Any, g: Any, _out: Any, x: Any, groups: int, weight: Any, _bias: Any, eps: float) -> list[Any]:
+def _group_vjp(
+    needs: Any, g: Any, _out: Any, x: Any, groups: int, weight: Any, _bias: Any, eps: float
+) -> list[Any]:
     split, affine = _group_shapes(tuple(x.shape), groups)
     scaled = None if weight is None else ops.reshape(weight, affine)
     parts = _norm_vjp(needs, ops.reshape(g, split), ops.reshape(x, split), scaled, affine, (2, 3), eps)
@@ -344,7 +369,8 @@ def _group_samples(make: Maker) -> Iterator[Sample]:
 
 group_norm = reduce(
     "group_norm", _group_kernel, _group_rule,
-    "input: Tensor, num_groups: int, weight: MaybeTensor = None, bias: MaybeTensor = None, eps: float = 1e-05, "
+    "input: Tensor, num_groups: int, weight: MaybeTensor = None, bias: MaybeTensor = None, eps: float = "
+    "1e-05, "
     "cudnn_enabled: bool = True",
     vjp=joint(_group_vjp), batch=_group_batch, samples=_group_samples, method=False, out=False,
     node="NativeGroupNormBackward0",
@@ -352,7 +378,8 @@ group_norm = reduce(
 
 
 @composite(
-    "input: Tensor, num_groups: int, weight: MaybeTensor = None, bias: MaybeTensor = None, eps: float = 1e-05",
+    "input: Tensor, num_groups: int, weight: MaybeTensor = None, bias: MaybeTensor = None, eps: float = "
+    "1e-05",
     name="group_norm", namespace="nn.functional", samples=_group_samples,
 )  # fmt: skip
 def _group_norm_user(x: Any, num_groups: int, weight: Any, bias: Any, eps: float) -> Any:
@@ -362,16 +389,20 @@ def _group_norm_user(x: Any, num_groups: int, weight: Any, bias: Any, eps: float
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
     count = shape[0] * shape[1] // num_groups * math.prod(shape[2:])
     if count == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {list(shape)}"
+        )
     return group_norm(x, num_groups, weight, bias, eps)
 
 
-# -- batch norm --------------------------------------------------------------------------------------------------
+# -- batch norm ----------------------------------------------------------------------------------------------
 def _channel_shape(rank: int, channels: int) -> tuple[int, ...]:
     return (1, channels, *(1,) * (rank - 2))
 
 
-def _training_rule(x: TensorType, weight: Any, bias: Any, eps: float) -> tuple[TensorType, TensorType, TensorType]:
+def _training_rule(
+    x: TensorType, weight: Any, bias: Any, eps: float
+) -> tuple[TensorType, TensorType, TensorType]:
     _check_float(x, "batch_norm")
     check_parameters(x, weight, bias)
     kind = float32 if x.dtype in HALVES else x.dtype
@@ -409,7 +440,8 @@ def _training_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, .
     x, weight, bias, eps = args
     wide = _fold_channels(x, dims[0], size)
     weight, bias = (
-        None if p is None else ops.reshape(spread_to(p, d, size), (-1,)) for p, d in ((weight, dims[1]), (bias, dims[2]))
+        None if p is None else ops.reshape(spread_to(p, d, size), (-1,))
+        for p, d in ((weight, dims[1]), (bias, dims[2]))
     )
     out, mean, variance = op(wide, weight, bias, eps)
     channels = wide.shape[1] // size
@@ -425,12 +457,15 @@ def _training_samples(make: Maker) -> Iterator[Sample]:
 
 batch_norm_training = reduce(
     "batch_norm_training", _training_kernel, _training_rule,
-    "input: Tensor, weight: MaybeTensor, bias: MaybeTensor, eps: float", vjp=joint(_training_vjp), batch=_training_batch,
+    "input: Tensor, weight: MaybeTensor, bias: MaybeTensor, eps: float", vjp=joint(_training_vjp),
+    batch=_training_batch,
     samples=_training_samples, node="NativeBatchNormBackward0", **HIDDEN,
 )  # fmt: skip
 
 
-def _inference_rule(x: TensorType, weight: Any, bias: Any, mean: Any, variance: Any, eps: float) -> TensorType:
+def _inference_rule(
+    x: TensorType, weight: Any, bias: Any, mean: Any, variance: Any, eps: float
+) -> TensorType:
     _check_float(x, "batch_norm")
     check_parameters(x, weight, bias)
     return x
@@ -472,7 +507,8 @@ def _inference_samples(make: Maker) -> Iterator[Sample]:
 def _inference_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
     wide = _fold_channels(args[0], dims[0], size)
     parameters = [
-        None if p is None else ops.reshape(spread_to(p, d, size), (-1,)) for p, d in zip(args[1:5], dims[1:5], strict=True)
+        None if p is None else ops.reshape(spread_to(p, d, size), (-1,))
+        for p, d in zip(args[1:5], dims[1:5], strict=True)
     ]
     out = op(wide, *parameters, args[5])
     return ops.reshape(out, (out.shape[0], size, out.shape[1] // size, *out.shape[2:])), 1
@@ -480,8 +516,10 @@ def _inference_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, 
 
 batch_norm_inference = reduce(
     "batch_norm_inference", _inference_kernel, _inference_rule,
-    "input: Tensor, weight: MaybeTensor, bias: MaybeTensor, running_mean: Tensor, running_var: Tensor, eps: float",
-    vjp=joint(_inference_vjp), batch=_inference_batch, samples=_inference_samples, node="NativeBatchNormBackward0", **HIDDEN,
+    "input: Tensor, weight: MaybeTensor, bias: MaybeTensor, running_mean: Tensor, running_var: Tensor, eps: "
+    "float",
+    vjp=joint(_inference_vjp), batch=_inference_batch, samples=_inference_samples,
+    node="NativeBatchNormBackward0", **HIDDEN,
 )  # fmt: skip
 
 
@@ -514,6 +552,8 @@ def _run_batch_norm(
                 raise RuntimeError(f"{word} must be defined in evaluation mode")
     channels = kind.shape[1] if kind.ndim > 1 else 0
     _check_channels(channels, running_mean=mean, running_var=variance, weight=weight, bias=bias)
+    if kind.ndim < 2:
+        return ops.clone(x)
     if not training:
         return batch_norm_inference(x, weight, bias, mean, variance, eps)
     out, batch_mean, batch_variance = batch_norm_training(x, weight, bias, eps)
@@ -532,13 +572,22 @@ def _batch_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input: Tensor, weight: MaybeTensor, bias: MaybeTensor, running_mean: MaybeTensor, running_var: MaybeTensor, "
+    "input: Tensor, weight: MaybeTensor, bias: MaybeTensor, running_mean: MaybeTensor, running_var: "
+    "MaybeTensor, "
     "training: bool, momentum: Any, eps: float, cudnn_enabled: bool",
     method=False,
     samples=lambda make: iter([Sample(make(4, 3), make(3), make(3), None, None, True, 0.1, 1e-3, False)]),
 )
 def batch_norm(
-    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: Any, eps: float, _cudnn: bool
+    x: Any,
+    weight: Any,
+    bias: Any,
+    mean: Any,
+    variance: Any,
+    training: bool,
+    momentum: Any,
+    eps: float,
+    _cudnn: bool,
 ) -> Any:
     """Normalises each channel over the batch, or by running statistics."""
     return _run_batch_norm(x, weight, bias, mean, variance, training, momentum, eps)
@@ -555,11 +604,13 @@ def _batch_norm_user(
     """Normalises each channel over the batch (and updates running statistics), or by running statistics."""
     shape = type_of(x).shape
     if training and len(shape) > 1 and shape[0] * math.prod(shape[2:]) == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {Size(shape)!r}")
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {Size(shape)!r}"
+        )
     return _run_batch_norm(x, weight, bias, mean, variance, training, momentum, eps)
 
 
-# -- instance norm -----------------------------------------------------------------------------------------------
+# -- instance norm -------------------------------------------------------------------------------------------
 def _instance_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3, 4))
     yield Sample(make(2, 2, 3, 2), weight=make(2), bias=make(2), eps=1e-3)
@@ -567,28 +618,40 @@ def _instance_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input: Tensor, running_mean: MaybeTensor = None, running_var: MaybeTensor = None, weight: MaybeTensor = None, "
+    "input: Tensor, running_mean: MaybeTensor = None, running_var: MaybeTensor = None, weight: MaybeTensor "
+    "= None, "
     "bias: MaybeTensor = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-05",
     name="instance_norm", namespace="nn.functional", samples=_instance_samples,
 )  # fmt: skip
 def _instance_norm_user(
-    x: Any, mean: Any, variance: Any, weight: Any, bias: Any, use_input_stats: bool, momentum: float, eps: float
+    x: Any,
+    mean: Any,
+    variance: Any,
+    weight: Any,
+    bias: Any,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
 ) -> Any:
     """Normalises each channel of each example over its own places."""
     shape = tuple(type_of(x).shape)
     if use_input_stats and math.prod(shape[2:]) == 1:
-        raise ValueError(f"Expected more than 1 spatial element when training, got input size {Size(shape)!r}")
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {Size(shape)!r}"
+        )
     return _run_instance_norm(x, weight, bias, mean, variance, use_input_stats, momentum, eps)
 
 
 @composite(
-    "input: Tensor, weight: MaybeTensor, bias: MaybeTensor, running_mean: MaybeTensor, running_var: MaybeTensor, "
+    "input: Tensor, weight: MaybeTensor, bias: MaybeTensor, running_mean: MaybeTensor, running_var: "
+    "MaybeTensor, "
     "use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool",
     method=False,
     samples=lambda make: iter([Sample(make(2, 3, 4), make(3), make(3), None, None, True, 0.1, 1e-3, False)]),
 )
 def instance_norm(
-    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, use_input_stats: bool, momentum: float, eps: float,
+    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, use_input_stats: bool, momentum: float,
+    eps: float,
     _cudnn: bool,
 ) -> Any:  # fmt: skip
     """Normalises each channel of each example over its own places."""
@@ -596,10 +659,19 @@ def instance_norm(
 
 
 def _run_instance_norm(
-    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, use_input_stats: bool, momentum: float, eps: float
+    x: Any,
+    weight: Any,
+    bias: Any,
+    mean: Any,
+    variance: Any,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
 ) -> Any:
     if not use_input_stats and (mean is None or variance is None):
-        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+        raise RuntimeError(
+            "Expected running_mean and running_var to be defined when use_input_stats is false"
+        )
     shape = tuple(type_of(x).shape)
     count, channels = shape[0], shape[1]
 
@@ -617,7 +689,7 @@ def _run_instance_norm(
     return ops.reshape(out, shape)
 
 
-# -- RMS norm, unit vectors, distances -----------------------------------------------------------------------------
+# -- RMS norm, unit vectors, distances -----------------------------------------------------------------------
 def _rms_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3, 4), (4,), make(4))
     yield Sample(make(2, 3, 4), (3, 4), None, 1e-3)
@@ -677,13 +749,16 @@ def cosine_similarity(x1: Any, x2: Any, dim: int, eps: float) -> Any:
     """The cosine of the angle between vectors along `dim`; lengths count as `eps` at least."""
     kind = _common(x1, x2)
     if not kind.is_floating_point:
-        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {kind.scalar_name}")
+        raise RuntimeError(
+            f"expected common dtype to be floating point, yet common dtype is {kind.scalar_name}"
+        )
     x1, x2 = ops.broadcast_tensors(x1, x2)
     parts = []
     for x in (x1, x2):
         x = x if type_of(x).dtype is kind else ops._to_copy(x, kind)
         length = ops.linalg_vector_norm(x, 2, dim, True)
-        # Where the length is too small it is replaced in value only: the gradient is still that of the length.
+        # Where the length is too small it is replaced in value only: the gradient is still that of the
+        # length.
         lift = no_grad(lambda length=length: ops.sub(ops.clamp_min(length, eps), length))
         parts.append(ops.div(x, ops.add(length, lift)))
     return ops.sum(ops.mul(*parts), dim)

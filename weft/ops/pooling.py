@@ -1,8 +1,8 @@
 """Pooling: averages, maxima with their places, adaptive and power-mean forms, over one to three axes.
 
-Takes tensors `(N, C, *spatial)` (or one example without N); gives one value per window. The one idea: averages are linear
-and so are their gradients (each is the other's transpose); a maximum is a gather at places found once, whose gradient
-scatters to the same places.
+Takes tensors `(N, C, *spatial)` (or one example without N); gives one value per window. The one idea:
+averages are linear and so are their gradients (each is the other's transpose); a maximum is a gather at
+places found once, whose gradient scatters to the same places.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from weft.core.arrays import Array
+from weft.core.arrays import Array, namespace
 from weft.core.dtypes import bool_, int64
 from weft.core.types import TensorType
 from weft.ops.batching import leading, to_front
@@ -25,13 +25,15 @@ COUNT_WORDS = {2: "two", 3: "three"}
 HIDDEN = {"method": False, "function": False, "out": False}
 
 
-# -- arguments ---------------------------------------------------------------------------------------------------------
+# -- arguments -----------------------------------------------------------------------------------------------
 def sizes(value: Any, name: str, word: str, axes: int) -> tuple[int, ...]:
     """One int per axis, or PyTorch's complaint about this parameter."""
     values = (value,) if isinstance(value, int) or not hasattr(value, "__len__") else tuple(value)
     if not all(isinstance(item, int) or hasattr(item, "__index__") for item in values):
         position = {"kernel_size": " (position 2)", "output_size": " (position 2)"}.get(word, "")
-        raise TypeError(f"{name}(): argument '{word}'{position} must be tuple of ints, not {type(value).__name__}")
+        raise TypeError(
+            f"{name}(): argument '{word}'{position} must be tuple of ints, not {type(value).__name__}"
+        )
     if len(values) == 1:
         return values * axes
     if len(values) == axes:
@@ -39,7 +41,9 @@ def sizes(value: Any, name: str, word: str, axes: int) -> tuple[int, ...]:
     if axes == 1:
         raise RuntimeError(f"{name}() argument '{word}' should contain one int (got {len(values)})")
     count = COUNT_WORDS[axes]
-    either = {"stride": "must either be omitted, a", "dilation": "must be either a"}.get(word, "must either be a")
+    either = {"stride": "must either be omitted, a", "dilation": "must be either a"}.get(
+        word, "must either be a"
+    )
     raise RuntimeError(f"{name}: {word} {either} single int, or a tuple of {count} ints")
 
 
@@ -69,7 +73,8 @@ def _check_window(shape: tuple[int, ...], geometry: Window, ceil_mode: bool) -> 
             raise RuntimeError(f"pad must be non-negative, but got pad: {low}")
         if low > ((taps - 1) * gap + 1) // 2:
             raise RuntimeError(
-                f"pad should be at most half of effective kernel size, but got pad={low}, kernel_size={taps} and "
+                f"pad should be at most half of effective kernel size, but got pad={low}, "
+                f"kernel_size={taps} and "
                 f"dilation={gap}"
             )
         counts.append(kernels.output_size(size, taps, step, low, gap, ceil_mode))
@@ -88,14 +93,17 @@ def pooled_shape(name: str, axes: int, x: TensorType, geometry: Window, ceil_mod
     shape, rank = x.shape, x.ndim
     if axes == 1 and rank not in (2, 3):
         raise RuntimeError(
-            f"Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' (while checking arguments "
+            f"Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' (while "
+            "checking arguments "
             f"for {name.removesuffix('_with_indices')})"
         )
     if axes == 3 and rank not in (4, 5):
         raise RuntimeError("non-empty 4D or 5D (batch mode) tensor expected for input")
     if axes == 2 and rank not in (3, 4):
         if name.startswith("avg") and rank < 3:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got -3)")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got -3)"
+            )
         raise RuntimeError("non-empty 3D or 4D (batch mode) tensor expected for input")
     spatial = shape[rank - axes :]
     taps, steps, padding, gaps = geometry
@@ -109,11 +117,13 @@ def pooled_shape(name: str, axes: int, x: TensorType, geometry: Window, ceil_mod
             full = f"{name}_out_cpu_template" if "indices" in name else f"{name}"
             zero = shape[rank - axes - 1 :].index(0)
             raise RuntimeError(
-                f"{full}(): Expected input's non-batch dimensions to have positive length, but input has a shape of "
+                f"{full}(): Expected input's non-batch dimensions to have positive length, but input has a "
+                "shape of "
                 f"{list(shape)} and non-batch dimension {max(zero - 1, 0)} has length zero!"
             )
         raise RuntimeError(
-            f"Expected {axes + 1}D or {axes + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "
+            f"Expected {axes + 1}D or {axes + 2}D (batch mode) tensor with optional 0 dim batch size for "
+            "input, but "
             f"got:{list(shape)}"
         )
     if min(counts) < 1:
@@ -124,12 +134,15 @@ def pooled_shape(name: str, axes: int, x: TensorType, geometry: Window, ceil_mod
         channels = shape[rank - axes - 1]
         have = "x".join(map(str, (channels, *padded, *spatial)))
         want = "x".join(map(str, (channels, *padded, *counts)))
-        raise RuntimeError(f"Given input size: ({have}). Calculated output size: ({want}). Output size is too small")
+        raise RuntimeError(
+            f"Given input size: ({have}). Calculated output size: ({want}). Output size is too small"
+        )
     return (*shape[: rank - axes], *counts)
 
 
 def lead_batch(axes: int) -> Callable[..., tuple[Any, Any]]:
-    """The batch rule of an op on `(N, C, *spatial)` or `(C, *spatial)` whose first tensor alone carries the batch."""
+    """The batch rule of an op on `(N, C, *spatial)` or `(C, *spatial)` whose first tensor alone carries the
+    batch."""
 
     def rule(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
         x = to_front(args[0], dims[0])
@@ -149,10 +162,11 @@ def _floats(x: TensorType, name: str, *also: Any) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.scalar_name}'")
 
 
-# -- averages ----------------------------------------------------------------------------------------------------------
+# -- averages ------------------------------------------------------------------------------------------------
 AVERAGE: dict[int, Op] = {}
 ADAPTIVE: dict[int, Op] = {}
-GEOMETRY = "kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True"
+GEOMETRY = "kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, "
+"count_include_pad: bool = True"
 
 
 def _backward_samples(make: Maker) -> Iterator[Sample]:
@@ -161,10 +175,13 @@ def _backward_samples(make: Maker) -> Iterator[Sample]:
 
 
 avg_pool_backward = reduce(
-    "avg_pool_backward", kernels.avg_pool_backward, lambda g, shape, *rest: TensorType(shape, g.dtype, g.device),
-    "grad: Tensor, input_shape: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, "
+    "avg_pool_backward", kernels.avg_pool_backward, lambda g, shape, *rest: TensorType(shape, g.dtype,
+    g.device),
+    "grad: Tensor, input_shape: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, "
+    "count_include_pad: bool, "
     "divisor_override: Any",
-    vjp=lambda g, _out, _g, _shape, kernel, *rest: AVERAGE[len(kernel)](g, kernel, *rest[: 4 + (len(kernel) > 1)]),
+    vjp=lambda g, _out, _g, _shape, kernel, *rest: AVERAGE[len(kernel)](g, kernel,
+    *rest[: 4 + (len(kernel) > 1)]),
     batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0]), (size, *args[1]), *args[2:]), 0),
     samples=_backward_samples, **HIDDEN,
 )  # fmt: skip
@@ -174,12 +191,22 @@ def _average(axes: int) -> None:
     """Defines `avg_pool1d`, `2d` or `3d`."""
     name = f"avg_pool{axes}d"
 
-    def kernel(x: Array, kernel_size: Any, stride: Any, padding: Any, ceil: bool, count: bool, divisor: Any = None) -> Array:
+    def kernel(
+        x: Array, kernel_size: Any, stride: Any, padding: Any, ceil: bool, count: bool, divisor: Any = None
+    ) -> Array:
         taps, steps, pads, _ = window(name, axes, kernel_size, stride, padding)
+        if divisor is not None and divisor < 0:  # so that integers round towards zero
+            return -kernels.avg_pool(x, taps, steps, pads, ceil, count, -divisor)
         return kernels.avg_pool(x, taps, steps, pads, ceil, count, divisor)
 
     def rule(
-        x: TensorType, kernel_size: Any, stride: Any, padding: Any, ceil: bool, count: bool, divisor: Any = None
+        x: TensorType,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        ceil: bool,
+        count: bool,
+        divisor: Any = None,
     ) -> TensorType:
         geometry = window(name, axes, kernel_size, stride, padding)
         if divisor == 0:
@@ -189,12 +216,22 @@ def _average(axes: int) -> None:
         return TensorType(shape, x.dtype, x.device)
 
     def vjp(
-        g: Any, _out: Any, _x: Any, kernel_size: Any, stride: Any, padding: Any, ceil: bool, count: bool, divisor: Any = None
+        g: Any,
+        _out: Any,
+        _x: Any,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        ceil: bool,
+        count: bool,
+        divisor: Any = None,
     ) -> Any:
         taps, steps, pads, _ = window(name, axes, kernel_size, stride, padding)
         return avg_pool_backward(g, _x.shape, taps, steps, pads, ceil, count, divisor)
 
-    def vjp_line(g: Any, _out: Any, _x: Any, kernel_size: Any, stride: Any, padding: Any, ceil: bool, count: bool) -> Any:
+    def vjp_line(
+        g: Any, _out: Any, _x: Any, kernel_size: Any, stride: Any, padding: Any, ceil: bool, count: bool
+    ) -> Any:
         return vjp(g, _out, _x, kernel_size, stride, padding, ceil, count)
 
     def samples(make: Maker) -> Iterator[Sample]:
@@ -209,9 +246,17 @@ def _average(axes: int) -> None:
     if axes == 1:
         place = {"aliases": ("nn.functional.avg_pool1d",), "method": False, "out": False}
     AVERAGE[axes] = reduce(
-        name, kernel, rule, f"input: Tensor, {GEOMETRY}" + (", divisor_override: Any = None" if axes > 1 else ""),
-        vjp=vjp_line if axes == 1 else vjp, batch=lead_batch(axes), samples=samples, node=f"AvgPool{axes}DBackward0", **place,
+        name, kernel, rule,
+        f"input: Tensor, {GEOMETRY}" + (", divisor_override: Any = None" if axes > 1 else ""),
+        vjp=vjp_line if axes == 1 else vjp, batch=lead_batch(axes), samples=samples,
+        node=f"AvgPool{axes}DBackward0", **place,
     )  # fmt: skip
+
+
+def _adaptive_backward(g: Array, shape: tuple[int, ...], axes: int) -> Array:
+    if g.size == 0:
+        return namespace(g).zeros(shape, g.dtype)
+    return kernels.adaptive_avg_pool_backward(g, shape)
 
 
 def _adaptive_backward_samples(make: Maker) -> Iterator[Sample]:
@@ -220,7 +265,7 @@ def _adaptive_backward_samples(make: Maker) -> Iterator[Sample]:
 
 
 adaptive_avg_pool_backward = reduce(
-    "adaptive_avg_pool_backward", lambda g, shape, axes: kernels.adaptive_avg_pool_backward(g, shape),
+    "adaptive_avg_pool_backward", _adaptive_backward,
     lambda g, shape, axes: TensorType(shape, g.dtype, g.device), "grad: Tensor, input_shape: Any, axes: int",
     vjp=lambda g, _out, _g, _shape, axes: ADAPTIVE[axes](g, tuple(_g.shape[len(_g.shape) - axes :])),
     batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0]), (size, *args[1]), args[2]), 0),
@@ -251,7 +296,8 @@ def _adaptive_shape(name: str, axes: int, x: TensorType, size: tuple[int, ...]) 
     if axes == 1:
         if rank not in (2, 3):
             raise RuntimeError(
-                f"Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' (while checking "
+                f"Expected 2 to 3 dimensions, but got {rank}-dimensional tensor for argument #1 'self' "
+                "(while checking "
                 f"arguments for {name})"
             )
         shown, called, sized = (*x.shape[:-1], 1, x.shape[-1]), name.replace("1d", "2d"), (1, *sized)
@@ -266,7 +312,8 @@ def _adaptive_shape(name: str, axes: int, x: TensorType, size: tuple[int, ...]) 
     for place, length in enumerate(shown):
         if length == 0 and place >= len(shown) - max(axes, 2):
             raise RuntimeError(
-                f"{called}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{called}(): Expected input to have non-zero size for non-batch dimensions, but input has "
+                "sizes "
                 f"{list(shown)} with dimension {place} being empty"
             )
     shape = (*x.shape[: rank - axes], *size)
@@ -275,7 +322,9 @@ def _adaptive_shape(name: str, axes: int, x: TensorType, size: tuple[int, ...]) 
             full = (*shown[: len(shown) - len(sized)], *sized)
             raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(full)}")
         listed = ", ".join(map(str, sized[:2])) + "".join(f",{n}" for n in sized[2:])
-        raise RuntimeError(f"{called}: elements of output_size must be greater than or equal to 0 but received {{{listed}}}")
+        raise RuntimeError(
+            f"{called}: elements of output_size must be greater than or equal to 0 but received {{{listed}}}"
+        )
     return shape
 
 
@@ -300,12 +349,13 @@ def _adaptive(axes: int) -> None:
         place = {"aliases": (f"nn.functional.{name}",), "method": False, "out": False}
     ADAPTIVE[axes] = reduce(
         name, lambda x, size: kernels.adaptive_avg_pool(x, adaptive_size(name, axes, size, x.shape)), rule,
-        "input: Tensor, output_size: Any", vjp=lambda g, _out, _x: adaptive_avg_pool_backward(g, _x.shape, axes),
+        "input: Tensor, output_size: Any", vjp=lambda g, _out, _x: adaptive_avg_pool_backward(g, _x.shape,
+        axes),
         batch=lead_batch(axes), samples=samples, node=f"AdaptiveAvgPool{axes}DBackward0", **place,
     )  # fmt: skip
 
 
-# -- maxima ------------------------------------------------------------------------------------------------------------
+# -- maxima --------------------------------------------------------------------------------------------------
 def _scatter_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3, 2), make.ints(2, 3, 2, high=5), (5,), False)
     yield Sample(make(1, 2, 2, 2), make.ints(1, 2, 2, 2, high=12), (3, 4), False)
@@ -318,7 +368,8 @@ def _gather_samples(make: Maker) -> Iterator[Sample]:
 
 pool_scatter = index(
     "pool_scatter", kernels.scatter,
-    lambda g, places, spatial, unique: TensorType((*g.shape[: g.ndim - len(spatial)], *spatial), g.dtype, g.device),
+    lambda g, places, spatial, unique: TensorType((*g.shape[: g.ndim - len(spatial)], *spatial), g.dtype,
+    g.device),
     "grad: Tensor, indices: Tensor, spatial: Any, unique: bool",
     vjp=(lambda g, _out, _g, places, spatial: pool_gather(g, places, len(spatial)), None),
     batch=leading, samples=_scatter_samples, method=False, function=False,
@@ -326,19 +377,24 @@ pool_scatter = index(
 pool_gather = index(
     "pool_gather", kernels.gather, lambda x, places, axes: TensorType(places.shape, x.dtype, x.device),
     "input: Tensor, indices: Tensor, axes: int",
-    vjp=(lambda g, _out, _x, places, axes: pool_scatter(g, places, tuple(_x.shape[len(_x.shape) - axes :]), False), None),
+    vjp=(lambda g, _out, _x, places, axes: pool_scatter(g, places, tuple(_x.shape[len(_x.shape) - axes :]),
+    False), None),
     batch=leading, samples=_gather_samples, method=False, function=False,
 )  # fmt: skip
 MAXIMUM: dict[int, Op] = {}
 ADAPTIVE_MAXIMUM: dict[int, Op] = {}
-MAX_GEOMETRY = "kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False"
+MAX_GEOMETRY = (
+    "kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False"
+)
 
 
 def _maximum(axes: int) -> None:
     """Defines the maximum pool over so many axes that gives values and places."""
     name = f"max_pool{axes}d"
 
-    def kernel(x: Array, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> tuple[Array, Array]:
+    def kernel(
+        x: Array, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil: bool
+    ) -> tuple[Array, Array]:
         return kernels.max_pool(x, *window(name, axes, kernel_size, stride, padding, dilation), ceil)
 
     def rule(
@@ -347,12 +403,18 @@ def _maximum(axes: int) -> None:
         geometry = window(name, axes, kernel_size, stride, padding, dilation)
         shape = pooled_shape(f"{name}_with_indices", axes, x, geometry, ceil)
         if x.dtype is bool_ or x.dtype.is_complex:
-            raise NotImplementedError(f"\"max_pool{max(axes, 2)}d\" not implemented for '{x.dtype.scalar_name}'")
+            raise NotImplementedError(
+                f"\"max_pool{max(axes, 2)}d\" not implemented for '{x.dtype.scalar_name}'"
+            )
         return TensorType(shape, x.dtype, x.device), TensorType(shape, int64, x.device)
 
-    def vjp(g: Any, out: Any, _x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, _ceil: bool) -> Any:
+    def vjp(
+        g: Any, out: Any, _x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, _ceil: bool
+    ) -> Any:
         taps, steps, _, gaps = window(name, axes, kernel_size, stride, padding, dilation)
-        return pool_scatter(g[0], out[1], tuple(_x.shape[len(_x.shape) - axes :]), disjoint(taps, steps, gaps))
+        return pool_scatter(
+            g[0], out[1], tuple(_x.shape[len(_x.shape) - axes :]), disjoint(taps, steps, gaps)
+        )
 
     def samples(make: Maker) -> Iterator[Sample]:
         space = (5, 6, 4)[:axes]
@@ -362,12 +424,19 @@ def _maximum(axes: int) -> None:
 
     facts: dict[str, Any] = {"function": axes == 1, "method": False}
     MAXIMUM[axes] = index(
-        f"{name}_with_indices", kernel, rule, f"input: Tensor, {MAX_GEOMETRY}", vjp=vjp, batch=lead_batch(axes),
+        f"{name}_with_indices", kernel, rule, f"input: Tensor, {MAX_GEOMETRY}", vjp=vjp,
+        batch=lead_batch(axes),
         samples=samples, node=f"MaxPool{axes}DWithIndicesBackward0", **facts,
     )  # fmt: skip
 
     def body(
-        x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, return_indices: bool
+        x: Any,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        ceil_mode: bool,
+        return_indices: bool,
     ) -> Any:
         if axes == 1 and not return_indices:
             _check_line(type_of(x), kernel_size, stride, padding, dilation, ceil_mode)
@@ -381,12 +450,15 @@ def _maximum(axes: int) -> None:
         yield Sample(make.distinct(2, *space), 2, return_indices=True)
 
     composite(
-        f"input: Tensor, {MAX_GEOMETRY}, return_indices: bool = False", name=name, aliases=(f"nn.functional.{name}",),
+        f"input: Tensor, {MAX_GEOMETRY}, return_indices: bool = False", name=name,
+        aliases=(f"nn.functional.{name}",),
         method=False, samples=user_samples,
     )(body)  # fmt: skip
 
 
-def _check_line(x: TensorType, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> None:
+def _check_line(
+    x: TensorType, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> None:
     """`max_pool1d` without indices has its own checks and texts."""
     if x.ndim not in (2, 3) or 0 in x.shape[x.ndim - 2 :]:
         raise RuntimeError(
@@ -394,14 +466,17 @@ def _check_line(x: TensorType, kernel_size: Any, stride: Any, padding: Any, dila
             f"got:{list(x.shape)}"
         )
     words = {
-        "kernel_size": (kernel_size, "an int, list of ints or"), "stride": (stride, "None, an int, list of ints, or"),
+        "kernel_size": (kernel_size, "an int, list of ints or"), "stride": (stride, "None, an int, list of "
+        "ints, or"),
         "padding": (padding, "an int, list of ints, or"), "dilation": (dilation, "an int, list of ints or"),
     }  # fmt: skip
     found: dict[str, int] = {}
     for word, (value, kinds) in words.items():
         items = tuple(value) if isinstance(value, (tuple, list)) else () if value is None else (value,)
         if len(items) > 1 or (not items and word != "stride"):
-            raise RuntimeError(f"max_pool1d() {word} must be {kinds} tuple of ints of size 1 but got size {len(items)}")
+            raise RuntimeError(
+                f"max_pool1d() {word} must be {kinds} tuple of ints of size 1 but got size {len(items)}"
+            )
         found[word] = items[0] if items else found["kernel_size"]
     for word in ("kernel_size", "stride"):
         if found[word] <= 0:
@@ -411,7 +486,8 @@ def _check_line(x: TensorType, kernel_size: Any, stride: Any, padding: Any, dila
         raise RuntimeError(f"max_pool1d() padding must be non-negative, but got {low}")
     if low > taps // 2:
         raise RuntimeError(
-            f"max_pool1d() padding should be at most half of kernel size, but got padding={low} and kernel_size={taps}"
+            f"max_pool1d() padding should be at most half of kernel size, but got padding={low} and "
+            f"kernel_size={taps}"
         )
     if gap <= 0:
         raise RuntimeError(f"max_pool1d() dilation must be greater than zero, but got {gap}")
@@ -450,7 +526,10 @@ def _adaptive_maximum(axes: int) -> None:
         return (values, places) if return_indices else values
 
     composite(
-        "input: Tensor, output_size: Any, return_indices: bool = False", name=name, namespace="nn.functional", samples=samples
+        "input: Tensor, output_size: Any, return_indices: bool = False",
+        name=name,
+        namespace="nn.functional",
+        samples=samples,
     )(body)
 
 
@@ -461,7 +540,7 @@ for _axes in (1, 2, 3):
     _adaptive_maximum(_axes)
 
 
-# -- power means -------------------------------------------------------------------------------------------------------
+# -- power means ---------------------------------------------------------------------------------------------
 def _power_mean(axes: int) -> None:
     """Defines `lp_pool1d`, `2d` or `3d`: the sum of powers in each window, and its root."""
     name = f"lp_pool{axes}d"
@@ -478,7 +557,8 @@ def _power_mean(axes: int) -> None:
         yield Sample(make(3, *space, low=0.5), 1.5, (3, 2, 1)[:axes], stride=2, ceil_mode=True)
 
     composite(
-        "input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False", name=name,
+        "input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False",
+        name=name,
         namespace="nn.functional", samples=samples,
     )(body)  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Softmax and its kin, with their gradients as ops.
 
-Takes a tensor and a dimension; gives probabilities, or their logarithms, along it. The one idea: subtract the maximum
-first, sum once, and keep the result: both gradients need nothing but it.
+Takes a tensor and a dimension; gives probabilities, or their logarithms, along it. The one idea: subtract the
+maximum first, sum once, and keep the result: both gradients need nothing but it.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ def _softmax_rule(name: str) -> Any:
         kind = x.dtype if dtype is None else as_dtype(dtype)
         if not kind.is_floating_point:
             last = "lastdim_" if place == max(x.ndim, 1) - 1 else ""
-            raise NotImplementedError(f"\"{name}_{last}kernel_impl\" not implemented for '{kind.scalar_name}'")
+            raise NotImplementedError(
+                f"\"{name}_{last}kernel_impl\" not implemented for '{kind.scalar_name}'"
+            )
         return TensorType(x.shape, kind, x.device)
 
     return rule
@@ -168,8 +170,10 @@ softmax = reduce(
     out="exact",
 )  # fmt: skip
 log_softmax = reduce(
-    "log_softmax", lambda x, dim, dtype: _along(_log_softmax_core, x, dim, dtype), _softmax_rule("log_softmax"),
-    SOFTMAX, vjp=lambda g, out, _x, dim: log_softmax_backward(g, out, dim), samples=_softmax_samples, trusted=True,
+    "log_softmax", lambda x, dim, dtype: _along(_log_softmax_core, x, dim, dtype),
+    _softmax_rule("log_softmax"),
+    SOFTMAX, vjp=lambda g, out, _x, dim: log_softmax_backward(g, out, dim), samples=_softmax_samples,
+    trusted=True,
     out="exact",
 )  # fmt: skip
 
@@ -177,7 +181,8 @@ log_softmax = reduce(
 def _implied_dim(name: str, x: Any, stacklevel: int) -> int:
     """The dimension that calls without one have always meant."""
     warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
+        "argument.",
         UserWarning,
         stacklevel=stacklevel,
     )
@@ -207,17 +212,25 @@ def _softmin_user(x: Any, dim: Any, _stacklevel: int, dtype: Any) -> Any:
     return softmax(ops.neg(x), dim, dtype)
 
 
-for _name, _body in (("softmax", _softmax_user), ("log_softmax", _log_softmax_user), ("softmin", _softmin_user)):
+for _name, _body in (
+    ("softmax", _softmax_user),
+    ("log_softmax", _log_softmax_user),
+    ("softmin", _softmin_user),
+):
     composite(IMPLIED, name=_name, namespace="nn.functional", samples=_user_samples)(_body)
 SPECIAL = "input: Tensor, dim: int, *, dtype: DType = None"
 composite(SPECIAL, name="softmax", namespace="special", samples=_user_samples)(lambda *args: softmax(*args))
-composite(SPECIAL, name="log_softmax", namespace="special", samples=_user_samples)(lambda *args: log_softmax(*args))
+composite(SPECIAL, name="log_softmax", namespace="special", samples=_user_samples)(
+    lambda *args: log_softmax(*args)
+)
 
 
 @composite(
     "logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1",
     namespace="nn.functional",
-    samples=lambda make: iter([Sample(make(2, 3), grad=False), Sample(make(2, 3), 0.5, True, dim=0, grad=False)]),
+    samples=lambda make: iter(
+        [Sample(make(2, 3), grad=False), Sample(make(2, 3), 0.5, True, dim=0, grad=False)]
+    ),
 )
 def gumbel_softmax(logits: Any, tau: float, hard: bool, eps: float, dim: int) -> Any:
     """Samples from a categorical distribution, relaxed: softmax of logits plus Gumbel noise."""
@@ -226,7 +239,8 @@ def gumbel_softmax(logits: Any, tau: float, hard: bool, eps: float, dim: int) ->
     kind = type_of(logits).dtype
     if not kind.is_floating_point:
         raise RuntimeError(
-            "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you "
+            "Exponential distribution is a continuous probability distribution. dtype must be a floating "
+            "point but you "
             f"specified {kind.scalar_name}"
         )
     noise = no_grad(lambda: ops.neg(ops.log(ops.exponential(logits))))

@@ -1,7 +1,7 @@
 """Images and other grids: padding, resizing, unfolding into columns, rearranging channels, affine grids.
 
-Takes tensors whose last axes are spatial; gives tensors on another grid. The one idea: all of these are linear, so each
-gradient is the transposed map, and the transposed map's gradient is the map itself.
+Takes tensors whose last axes are spatial; gives tensors on another grid. The one idea: all of these are
+linear, so each gradient is the transposed map, and the transposed map's gradient is the map itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.core.arrays import Array, namespace
-from weft.core.dtypes import bool_, int64, uint8
+from weft.core.dtypes import bool_, uint8
 from weft.core.types import TensorType
 from weft.ops.batching import leading, to_front
 from weft.ops.families import composite, contract, index
@@ -24,13 +24,14 @@ from weft.ops.samples import Maker, Sample
 HIDDEN: dict[str, Any] = {"method": False, "function": False}
 
 
-# -- padding -----------------------------------------------------------------------------------------------------------
+# -- padding -------------------------------------------------------------------------------------------------
 def _check_pad(shape: tuple[int, ...], pad: Sequence[int]) -> None:
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(pad) > 2 * len(shape):
         raise RuntimeError(
-            "Padding length should be less than or equal to two times the input dimension but got padding length "
+            "Padding length should be less than or equal to two times the input dimension but got padding "
+            "length "
             f"{len(pad)} and input of dimension {len(shape)}"
         )
 
@@ -53,7 +54,8 @@ def _constant_samples(make: Maker) -> Iterator[Sample]:
 
 
 constant_pad_nd = index(
-    "constant_pad_nd", lambda x, pad, value: padding.pad(x, padding.pairs_from_flat(tuple(pad)), "constant", value),
+    "constant_pad_nd", lambda x, pad, value: padding.pad(x, padding.pairs_from_flat(tuple(pad)), "constant",
+    value),
     _constant_rule, "input: Tensor, pad: Any, value: Number = 0",
     vjp=lambda g, _out, _x, pad: constant_pad_nd(g, tuple(-width for width in pad)),
     batch=leading, samples=_constant_samples, method=False,
@@ -78,11 +80,14 @@ border_backward = index(
 )  # fmt: skip
 
 
-def _check_border(mode: str, axes: int, x: TensorType, pairs: Sequence[tuple[int, int]], pad: Sequence[int]) -> None:
+def _check_border(
+    mode: str, axes: int, x: TensorType, pairs: Sequence[tuple[int, int]], pad: Sequence[int]
+) -> None:
     first = x.ndim - axes
     if mode != "circular" and 0 in x.shape[max(first - 1, 0) :]:
         raise RuntimeError(
-            f"Expected {axes + 1}D or {axes + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "
+            f"Expected {axes + 1}D or {axes + 2}D (batch mode) tensor with possibly 0 batch size and other "
+            "non-zero dimensions "
             f"for input, but got: {list(x.shape)}"
         )
     for place in range(axes - 1, -1, -1):
@@ -90,7 +95,8 @@ def _check_border(mode: str, axes: int, x: TensorType, pairs: Sequence[tuple[int
         size = x.shape[dim]
         if mode == "reflect" and (low >= size or high >= size):
             raise RuntimeError(
-                f"Argument #{4 + 2 * (axes - 1 - place)}: Padding size should be less than the corresponding input dimension, "
+                f"Argument #{4 + 2 * (axes - 1 - place)}: Padding size should be less than the "
+                "corresponding input dimension, "
                 f"but got: padding ({low}, {high}) at dimension {dim} of input {list(x.shape)}"
             )
         if mode == "circular" and (low > size or high > size):
@@ -122,7 +128,8 @@ def _border(mode: str, axes: int, name: str) -> None:
         yield Sample(make(2, *space), (-1, 2, 1, 1, 0, 1)[: 2 * axes])
 
     BORDERS[mode, axes] = index(
-        name, lambda x, pad: padding.pad(x, padding.pairs_from_flat(tuple(pad)), mode), rule, "input: Tensor, padding: Any",
+        name, lambda x, pad: padding.pad(x, padding.pairs_from_flat(tuple(pad)), mode), rule, "input: "
+        "Tensor, padding: Any",
         vjp=lambda g, _out, _x, pad: border_backward(g, _x.shape, pad, mode), batch=leading, samples=samples,
         node="".join(part.capitalize() for part in name.split("_"))[:-1] + "DBackward0", **HIDDEN,
     )  # fmt: skip
@@ -143,10 +150,13 @@ def _pad_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input: Tensor, pad: Any, mode: str = 'constant', value: Any = None", namespace="nn.functional", samples=_pad_samples
+    "input: Tensor, pad: Any, mode: str = 'constant', value: Any = None",
+    namespace="nn.functional",
+    samples=_pad_samples,
 )
 def pad(input: Any, pad: Any, mode: str, value: Any) -> Any:
-    """Pads the last axes of a tensor; the amounts are given from the last axis forwards, (before, after) for each."""
+    """Pads the last axes of a tensor; the amounts are given from the last axis forwards, (before, after) for
+    each."""
     if not isinstance(pad, (tuple, list)):
         raise TypeError(f"pad(): argument 'pad' (position 2) must be tuple of ints, not {type(pad).__name__}")
     shape = type_of(input).shape
@@ -171,7 +181,7 @@ def pad(input: Any, pad: Any, mode: str, value: Any) -> Any:
     return BORDERS[mode, axes](input, widths)
 
 
-# -- resizing ----------------------------------------------------------------------------------------------------------
+# -- resizing ------------------------------------------------------------------------------------------------
 UPSAMPLE: dict[tuple[str, int, bool], Op] = {}
 
 
@@ -188,7 +198,8 @@ upsample_backward = index(
     vjp=lambda g, _out, _g, size, mode, align, scales, antialias: UPSAMPLE[mode, len(size), antialias](
         g, tuple(_g.shape[2:]), align, scales
     ),
-    batch=lambda op, size, args, dims: _fold_lead(op, size, args, dims), samples=_resize_backward_samples, **HIDDEN,
+    batch=lambda op, size, args, dims: _fold_lead(op, size, args, dims), samples=_resize_backward_samples,
+    **HIDDEN,
 )  # fmt: skip
 
 
@@ -230,7 +241,9 @@ def _resampler(name: str, mode: str, axes: int, antialias: bool = False) -> None
             yield Sample(make(1, 2, *space), (5, 3, 3)[:axes], True, None)
 
     words = name.strip("_").split("_")
-    node = "".join(part[:-1].capitalize() + "D" if part[-2:-1].isdigit() else part.capitalize() for part in words)
+    node = "".join(
+        part[:-1].capitalize() + "D" if part[-2:-1].isdigit() else part.capitalize() for part in words
+    )
     UPSAMPLE[mode, axes, antialias] = index(
         name, kernel, rule, "input: Tensor, output_size: Any, align_corners: bool, scales: Any",
         vjp=lambda g, _out, _x, _size, align, scales: upsample_backward(
@@ -264,15 +277,18 @@ def _target_size(spatial: tuple[int, ...], size: Any, scale_factor: Any) -> tupl
         if isinstance(value, (tuple, list)) and len(value) != axes:
             pattern = "output size" if word == "output" else word
             raise ValueError(
-                f"Input and {word} must have the same number of spatial dimensions, but got input with spatial dimensions of "
-                f"{list(spatial)} and {shown} {value}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
+                f"Input and {word} must have the same number of spatial dimensions, but got input with "
+                "spatial dimensions of "
+                f"{list(spatial)} and {shown} {value}. Please provide input tensor in (N, C, d1, d2, "
+                "...,dK) format and "
                 f"{pattern} in ({letter}1, {letter}2, ...,{letter}K) format."
             )
     if size is not None:
         wanted = tuple(size) if isinstance(size, (tuple, list)) else (size,) * axes
         if not all(isinstance(n, int) or hasattr(n, "__index__") for n in wanted):
             raise TypeError(
-                "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size with "
+                "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], "
+                "but got size with "
                 f"types {[type(n) for n in wanted]}"
             )
         return tuple(int(n) for n in wanted), None
@@ -293,17 +309,25 @@ def _interpolate_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = 'nearest', align_corners: Any = None, "
+    "input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = 'nearest', align_corners: Any = "
+    "None, "
     "recompute_scale_factor: Any = None, antialias: bool = False",
     namespace="nn.functional", samples=_interpolate_samples,
 )  # fmt: skip
 def interpolate(
-    input: Any, size: Any, scale_factor: Any, mode: str, align_corners: Any, recompute_scale_factor: Any, antialias: bool
+    input: Any,
+    size: Any,
+    scale_factor: Any,
+    mode: str,
+    align_corners: Any,
+    recompute_scale_factor: Any,
+    antialias: bool,
 ) -> Any:
     """Resizes the spatial axes of `(N, C, *spatial)` to `size`, or by `scale_factor`."""
     if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
         raise ValueError(
-            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic "
+            "| trilinear"
         )
     shape = type_of(input).shape
     rank = len(shape)
@@ -317,7 +341,8 @@ def interpolate(
             factors = None
     if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and rank == 4):
         raise ValueError(
-            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D "
+            "tensor as input"
         )
     if mode == "area" and rank in (3, 4, 5):
         return ADAPTIVE[rank - 2](input, wanted)
@@ -326,7 +351,8 @@ def interpolate(
     op = UPSAMPLE.get((mode, rank - 2, antialias))
     if op is None:
         raise NotImplementedError(
-            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank}D) for the modes: {MODES_TEXT} (got {mode})"
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank}D) for the modes: "
+            f"{MODES_TEXT} (got {mode})"
         )
     return op(input, wanted, bool(align_corners), factors)
 
@@ -341,12 +367,14 @@ UPSAMPLE_SIGNATURE = "input: Tensor, size: Any = None, scale_factor: Any = None"
 def upsample(input: Any, size: Any, scale_factor: Any, mode: str, align_corners: Any) -> Any:
     """The old name of `interpolate`."""
     warnings.warn(
-        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=3
+        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
+        UserWarning,
+        stacklevel=3,
     )
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-# -- columns -----------------------------------------------------------------------------------------------------------
+# -- columns -------------------------------------------------------------------------------------------------
 def _pair(value: Any, word: str) -> tuple[int, int]:
     values = (value,) * 2 if isinstance(value, int) else tuple(value)
     values = values * 2 if len(values) == 1 else values
@@ -357,7 +385,8 @@ def _pair(value: Any, word: str) -> tuple[int, int]:
 
 def _block(kernel_size: Any, dilation: Any, pads: Any, stride: Any) -> tuple[tuple[int, int], ...]:
     return (
-        _pair(kernel_size, "kernel_size"), _pair(dilation, "dilation"), _pair(pads, "padding"), _pair(stride, "stride")
+        _pair(kernel_size, "kernel_size"), _pair(dilation, "dilation"), _pair(pads, "padding"), _pair(stride,
+        "stride")
     )  # fmt: skip
 
 
@@ -368,7 +397,9 @@ def _check_block(block: tuple[tuple[int, int], ...]) -> None:
             detail = f"{letter}_height: {values[0]} {letter}_width: {values[1]}"
             raise RuntimeError(f"{words} should be greater than zero, but got {detail}")
     if min(pads) < 0:
-        raise RuntimeError(f"padding should be non-negative, but got pad_height: {pads[0]} pad_width: {pads[1]}")
+        raise RuntimeError(
+            f"padding should be non-negative, but got pad_height: {pads[0]} pad_width: {pads[1]}"
+        )
     if min(steps) <= 0:
         detail = f"stride_height: {steps[0]} stride_width: {steps[1]}"
         raise RuntimeError(f"stride should be greater than zero, but got {detail}")
@@ -387,18 +418,23 @@ def _unfold_rule(x: TensorType, kernel_size: Any, dilation: Any, pads: Any, stri
     block = _block(kernel_size, dilation, pads, stride)
     _check_block(block)
     if x.ndim < 3:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-x.ndim}, {x.ndim - 1}], but got 2)")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-x.ndim}, {x.ndim - 1}], but got 2)"
+        )
     if x.ndim > 4 or 0 in x.shape[x.ndim - 3 :]:
         raise RuntimeError(
-            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: "
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "
+            "for input, but got: "
             f"{list(x.shape)}"
         )
     counts = _counts(x.shape[-2:], block)
     if min(counts) < 1:
         kernel, gaps, low, _ = block
         raise RuntimeError(
-            f"Given input with spatial size {tuple(x.shape[-2:])}, kernel_size={kernel}, dilation={gaps}, padding={low}, "
-            f"calculated shape of the array of sliding blocks as {counts}, but its components must be at least one."
+            f"Given input with spatial size {tuple(x.shape[-2:])}, kernel_size={kernel}, dilation={gaps}, "
+            f"padding={low}, "
+            f"calculated shape of the array of sliding blocks as {counts}, but its components must be at "
+            "least one."
         )
     if not x.dtype.is_floating_point and x.dtype is not bool_ and not x.dtype.is_complex:
         raise NotImplementedError(f"\"im2col_out_cpu\" not implemented for '{x.dtype.scalar_name}'")
@@ -411,13 +447,16 @@ def _unfold_kernel(x: Array, kernel_size: Any, dilation: Any, pads: Any, stride:
     return out if x.ndim == 4 else out[0]
 
 
-def _fold_rule(x: TensorType, output_size: Any, kernel_size: Any, dilation: Any, pads: Any, stride: Any) -> TensorType:
+def _fold_rule(
+    x: TensorType, output_size: Any, kernel_size: Any, dilation: Any, pads: Any, stride: Any
+) -> TensorType:
     size = _pair(output_size, "output_size")
     block = _block(kernel_size, dilation, pads, stride)
     _check_block(block)
     if x.ndim not in (2, 3) or 0 in x.shape[x.ndim - 2 :]:
         raise RuntimeError(
-            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but "
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
+            "dimensions for input, but "
             f"got: {list(x.shape)}"
         )
     taps = math.prod(block[0])
@@ -430,8 +469,10 @@ def _fold_rule(x: TensorType, output_size: Any, kernel_size: Any, dilation: Any,
     if x.shape[-1] != height * width:
         kernel, gaps, low, steps = block
         raise RuntimeError(
-            f"Given output_size={size}, kernel_size={kernel}, dilation={gaps}, padding={low}, stride={steps}, expected size of "
-            f"input's dimension 2 to match the calculated number of sliding blocks {height} * {width} = {height * width}, but "
+            f"Given output_size={size}, kernel_size={kernel}, dilation={gaps}, padding={low}, "
+            f"stride={steps}, expected size of "
+            f"input's dimension 2 to match the calculated number of sliding blocks {height} * {width} = "
+            f"{height * width}, but "
             f"got input.size(2)={x.shape[-1]}."
         )
     if height < 1 or width < 1:
@@ -441,7 +482,9 @@ def _fold_rule(x: TensorType, output_size: Any, kernel_size: Any, dilation: Any,
     return TensorType((*x.shape[: x.ndim - 2], x.shape[-2] // taps, *size), x.dtype, x.device)
 
 
-def _fold_kernel(x: Array, output_size: Any, kernel_size: Any, dilation: Any, pads: Any, stride: Any) -> Array:
+def _fold_kernel(
+    x: Array, output_size: Any, kernel_size: Any, dilation: Any, pads: Any, stride: Any
+) -> Array:
     block = _block(kernel_size, dilation, pads, stride)
     out = folding.fold(x if x.ndim == 3 else x[None], _pair(output_size, "output_size"), *block)
     return out if x.ndim == 3 else out[0]
@@ -462,7 +505,8 @@ def _fold_samples(make: Maker) -> Iterator[Sample]:
 BLOCK = "kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1"
 unfold = index(
     "unfold", _unfold_kernel, _unfold_rule, f"input: Tensor, {BLOCK}", namespace="nn.functional",
-    vjp=lambda g, _out, _x, kernel, gaps, pads, steps: fold(g, tuple(_x.shape[-2:]), kernel, gaps, pads, steps),
+    vjp=lambda g, _out, _x, kernel, gaps, pads, steps: fold(g, tuple(_x.shape[-2:]), kernel, gaps, pads,
+    steps),
     batch=lead_batch(2), samples=_unfold_samples, node="Im2ColBackward0",
 )  # fmt: skip
 fold = index(
@@ -472,7 +516,7 @@ fold = index(
 )  # fmt: skip
 
 
-# -- rearranging channels ----------------------------------------------------------------------------------------------
+# -- rearranging channels ------------------------------------------------------------------------------------
 def _rearrange(x: Array, split: tuple[int, ...], order: tuple[int, ...], shape: tuple[int, ...]) -> Array:
     lead = x.ndim - 3
     moved = x.reshape(*x.shape[:lead], *split).transpose(*range(lead), *(lead + place for place in order))
@@ -507,7 +551,8 @@ def _shuffle_rule(x: TensorType, factor: int) -> TensorType:
     channels, height, width = x.shape[-3:]
     if channels % factor**2:
         raise RuntimeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+            "upscale_factor, but "
             f"input.size(-3)={channels} is not divisible by {factor**2}"
         )
     shape = (*x.shape[: x.ndim - 3], channels // factor**2, height * factor, width * factor)
@@ -520,7 +565,8 @@ def _unshuffle_rule(x: TensorType, factor: int) -> TensorType:
     for word, place, size in (("height", -2, height), ("width", -1, width)):
         if size % factor:
             raise RuntimeError(
-                f"pixel_unshuffle expects {word} to be divisible by downscale_factor, but input.size({place})={size} is not "
+                f"pixel_unshuffle expects {word} to be divisible by downscale_factor, but "
+                f"input.size({place})={size} is not "
                 f"divisible by {factor}"
             )
     shape = (*x.shape[: x.ndim - 3], channels * factor**2, height // factor, width // factor)
@@ -529,9 +575,13 @@ def _unshuffle_rule(x: TensorType, factor: int) -> TensorType:
 
 def _channel_rule(x: TensorType, groups: int) -> TensorType:
     if x.ndim <= 2:
-        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(x.shape)}")
+        raise RuntimeError(
+            f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(x.shape)}"
+        )
     if groups <= 0:
-        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+        raise RuntimeError(
+            f"Number of groups to divide channels in must be positive. Value of groups:{groups}"
+        )
     if x.shape[1] % groups:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {x.shape[1]} channels and {groups} groups."
@@ -542,7 +592,8 @@ def _channel_rule(x: TensorType, groups: int) -> TensorType:
 pixel_shuffle = index(
     "pixel_shuffle", _shuffle_kernel, _shuffle_rule, "input: Tensor, upscale_factor: int",
     vjp=lambda g, _out, _x, factor: pixel_unshuffle(g, factor), batch=leading,
-    samples=lambda make: iter([Sample(make(8, 2, 3), 2), Sample(make(2, 1, 9, 1, 2), 3), Sample(make(2, 2, 2), 1)]),
+    samples=lambda make: iter([Sample(make(8, 2, 3), 2), Sample(make(2, 1, 9, 1, 2), 3), Sample(make(2, 2,
+    2), 1)]),
     aliases=("nn.functional.pixel_shuffle",), method=False,
 )  # fmt: skip
 pixel_unshuffle = index(
@@ -553,14 +604,15 @@ pixel_unshuffle = index(
 )  # fmt: skip
 channel_shuffle = index(
     "channel_shuffle",
-    lambda x, groups: x.reshape(x.shape[0], groups, -1, *x.shape[2:]).swapaxes(1, 2).copy().reshape(x.shape), _channel_rule,
+    lambda x, groups: x.reshape(x.shape[0], groups, -1, *x.shape[2:]).swapaxes(1, 2).copy().reshape(x.shape),
+    _channel_rule,
     "input: Tensor, groups: int", vjp=lambda g, _out, _x, groups: channel_shuffle(g, _x.shape[1] // groups),
     batch=_fold_lead, samples=lambda make: iter([Sample(make(2, 6, 2), 2), Sample(make(1, 4, 2, 3), 4)]),
     aliases=("nn.functional.channel_shuffle",), method=False,
 )  # fmt: skip
 
 
-# -- affine grids ------------------------------------------------------------------------------------------------------
+# -- affine grids --------------------------------------------------------------------------------------------
 def _base_grid(like: Array, size: Sequence[int], align_corners: bool) -> Array:
     """Homogeneous coordinates of every place, `(places, axes + 1)`, the last axis first."""
     xp = namespace(like)
@@ -602,7 +654,8 @@ def _affine_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...
 affine_grid_generator = contract(
     "affine_grid_generator", _affine_kernel, _affine_rule, "theta: Tensor, size: Any, align_corners: bool",
     vjp=lambda g, _out, _theta, size, align: affine_grid_backward(g, size, align), batch=_affine_batch,
-    samples=lambda make: iter([Sample(make(2, 2, 3), (2, 1, 3, 4), True), Sample(make(1, 3, 4), (1, 1, 2, 3, 1), False)]),
+    samples=lambda make: iter([Sample(make(2, 2, 3), (2, 1, 3, 4), True), Sample(make(1, 3, 4), (1, 1, 2, 3,
+    1), False)]),
     method=False, out=False,
 )  # fmt: skip
 affine_grid_backward = contract(
@@ -613,14 +666,16 @@ affine_grid_backward = contract(
     samples=lambda make: iter([Sample(make(2, 3, 4, 2), (2, 1, 3, 4), True)]), out=False, **HIDDEN,
 )  # fmt: skip
 ALIGN_WARNING = (
-    "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
+    "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
+    "specify "
     "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details."
 )
 
 
 @composite(
     "theta: Tensor, size: Any, align_corners: Any = None", namespace="nn.functional",
-    samples=lambda make: iter([Sample(make(2, 2, 3), (2, 1, 3, 4), True), Sample(make(1, 3, 4), (1, 1, 2, 3, 1), False)]),
+    samples=lambda make: iter([Sample(make(2, 2, 3), (2, 1, 3, 4), True), Sample(make(1, 3, 4), (1, 1, 2, 3,
+    1), False)]),
 )  # fmt: skip
 def affine_grid(theta: Any, size: Any, align_corners: Any) -> Any:
     """The places at which `grid_sample` reads to apply 2D or 3D affine maps to images of this size."""
