@@ -171,7 +171,7 @@ def _shaped_like(make: Any, x: Array, kind: dtype, form: memory_format | None, *
     """`make` (np.empty, np.zeros, …) with the shape of x, in a format (x's own order where none is given)."""
     if form is None or form is preserve_format:
         flat = [step for n, step in zip(x.shape, x.strides, strict=True) if n > 1]
-        if all(a >= b for a, b in zip(flat, flat[1:], strict=False)):
+        if 0 in flat or all(a >= b for a, b in zip(flat, flat[1:], strict=False)):
             return make(x.shape, *rest, dtype=kind.numpy)
         order = sorted(range(len(x.shape)), key=lambda d: (-x.strides[d], d))
         made = make(tuple(x.shape[d] for d in order), *rest, dtype=kind.numpy)
@@ -605,22 +605,28 @@ zero = index(
 )  # fmt: skip
 
 
-def cast(x: Array, kind: dtype) -> Array:
+def _is_repeated(x: Array) -> bool:
+    """Whether elements are repeated along some dimension (expanded): then PyTorch's copies are row-major."""
+    return any(not step and n > 1 for n, step in zip(x.shape, x.strides, strict=True))
+
+
+def cast(x: Array, kind: dtype, order: str = "K") -> Array:
     """The array in another dtype (the real part, where a complex one becomes real)."""
     target = kind.numpy
     if x.dtype is target:
         return x
     if x.dtype.kind == "c" and target.kind not in "cb":
         x = x.real
-    return x.astype(target)
+    return x.astype(target, order=order)
 
 
 def copy_format(x: Array, kind: dtype, form: memory_format | None) -> Array:
     """A dense copy in a dtype and a memory format (x's own order where none is given)."""
     if form is None or form is preserve_format:
+        order = "C" if _is_repeated(x) else "K"
         if x.dtype is kind.numpy:
-            return x.copy(order="K")
-        return cast(x, kind)
+            return x.copy(order=order)
+        return cast(x, kind, order)
     out = in_format(lambda shape: np.empty(shape, kind.numpy), x.shape, form)
     out[...] = cast(x, kind)
     return out
@@ -672,11 +678,13 @@ def _contiguous_samples(make: Maker) -> Iterator[Sample]:
 def contiguous(x: Any, form: Any) -> Any:
     """The tensor itself if its elements lie in this order, else a copy in which they do."""
     form = contiguous_format if form is None else form
-    if form is preserve_format:
-        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
     if isinstance(x, TensorType):
         return _copy_rule(x, x.dtype, form)
     array = getattr(x, "array", x)
+    if form is preserve_format:
+        if has_format(array.shape, _element_strides(array), contiguous_format):
+            return x
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
     check_format(form, len(array.shape))
     if has_format(array.shape, _element_strides(array), form):
         return x

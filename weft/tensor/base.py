@@ -110,7 +110,7 @@ class Tensor(Methods):
         """How many elements after the start of its storage the first element lies."""
         array = self.array
         root = storage_root(array)
-        if root is array or not array.size:
+        if root is array:
             return 0
         return (address(array) - address(root)) // array.dtype.itemsize  # type: ignore[no-any-return]
 

@@ -25,6 +25,12 @@ from weft.tensor.meta import meta_array
 from weft.tensor.views import attach_alias
 
 
+COPY_ADVICE = (
+    "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+    "sourceTensor.detach().clone().requires_grad_(True), rather than {}(sourceTensor)."
+)
+
+
 class Data:
     """What a walk over nested sequences found."""
 
@@ -217,12 +223,7 @@ def tensor(
 ) -> Tensor:
     """A tensor with a copy of `data`: numbers, nested sequences, an array or a tensor."""
     if isinstance(data, Tensor):
-        warnings.warn(
-            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-            "sourceTensor.detach().clone().requires_grad_(True), rather than weft.tensor(sourceTensor).",
-            UserWarning,
-            stacklevel=2,
-        )
+        warnings.warn(COPY_ADVICE.format("weft.tensor"), UserWarning, stacklevel=2)
     made = build(data, dtype, device)
     return require_gradient(made) if requires_grad else made
 

@@ -5,6 +5,7 @@ Takes what PyTorch's legacy constructors take (sizes, data or a tensor), gives t
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from weft.core import dtypes
@@ -15,7 +16,7 @@ from weft.ops.create import dtype_argument
 from weft.ops.record import ops
 from weft.tensor.base import PUBLIC, Tensor, method, public
 from weft.tensor.conversion import converted
-from weft.tensor.creation import build
+from weft.tensor.creation import COPY_ADVICE, build
 from weft.tensor.views import attach_alias
 
 
@@ -77,6 +78,8 @@ def new_tensor(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
 ) -> Tensor:
     """A tensor with a copy of `data`, of this one's dtype and device."""
+    if isinstance(data, Tensor):
+        warnings.warn(COPY_ADVICE.format("tensor.new_tensor"), UserWarning, stacklevel=2)
     made = build(data, self.dtype if dtype is None else dtype, self.device if device is None else device, "new_tensor")
     return made.requires_grad_() if requires_grad else made  # type: ignore[attr-defined, no-any-return]
 

@@ -363,6 +363,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
         self.origin = None
     else:
         self.array = over(held, kind, offset, size, stride)
+    self.bump()
     return self
 
 
