@@ -407,6 +407,11 @@ _min_all = _extreme_of_all("min", "minimum")
 
 
 # -- places of extremes ------------------------------------------------------------------------------------
+def only_place(x: Array) -> Array:
+    """Index 0, for a zero-dim array; an array without elements has no `astype` and so is refused."""
+    return namespace(x).zeros_like(x.astype(dtypes.bool_.numpy), dtypes.int64.numpy)
+
+
 def _place_kernel(finder: str) -> Any:
     def kernel(x: Array, dim: Any, keepdim: bool) -> Array:
         xp = namespace(x)
@@ -417,7 +422,7 @@ def _place_kernel(finder: str) -> Any:
             return place.reshape((1,) * x.ndim) if keepdim else place
         axis = wrap_dim(dim, x.ndim)
         if not x.ndim:
-            return xp.zeros((), dtypes.int64.numpy)
+            return only_place(x)
         if not x.shape[axis]:
             raise IndexError("the place of an extreme of nothing")  # the type rule says it in full
         if not x.size:

@@ -14,7 +14,7 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.types import TensorType
 from weft.ops.families import composite, index
-from weft.ops.reduce import narrowed, values_op, wide, wrap_dim
+from weft.ops.reduce import narrowed, only_place, values_op, wide, wrap_dim
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 
@@ -44,7 +44,7 @@ def order_of(x: Array, axis: int, descending: bool) -> Array:
 def _argsort_kernel(x: Array, dim: int, descending: bool, _stable: Any) -> Array:
     axis = wrap_dim(dim, x.ndim)
     if not x.ndim:
-        return namespace(x).zeros((), dtypes.int64.numpy)
+        return only_place(x)
     return order_of(x, axis, descending).astype(dtypes.int64.numpy, copy=False)
 
 
@@ -94,9 +94,11 @@ def _topk_rule(x: TensorType, k: int, dim: int, _largest: bool) -> TensorType:
 
 def _topk_kernel(x: Array, k: int, dim: int, largest: bool) -> Array:
     xp = namespace(x)
-    if not x.ndim:
-        return xp.zeros((), dtypes.int64.numpy)
     axis = wrap_dim(dim, x.ndim)
+    if not x.ndim:
+        if type(k) is not int or not 0 <= k <= 1:
+            raise RuntimeError("selected index k out of range")
+        return only_place(x)
     n = x.shape[axis]
     if type(k) is not int or not 0 <= k <= n:
         raise RuntimeError("selected index k out of range")

@@ -25,6 +25,7 @@ from weft.ops.reduce import (
     fold_sum,
     folds,
     narrowed,
+    only_place,
     reduced_shape,
     restore,
     shared_gradient,
@@ -252,7 +253,9 @@ def _median_indices_kernel(x: Array, dim: int, keepdim: bool) -> Array:
     axis = wrap_dim(dim, x.ndim)
     if x.ndim and not x.shape[axis]:
         raise IndexError("the median of nothing")  # the type rule says it in full
-    if not x.size or not x.ndim:
+    if not x.ndim:
+        return only_place(x)
+    if not x.size:
         return xp.zeros(reduced_shape(x.shape, (axis,), keepdim), dtypes.int64.numpy)
     return _middle(x, axis, keepdim).astype(dtypes.int64.numpy, copy=False)
 
