@@ -28,16 +28,24 @@ class device:
         name, colon, number = type.partition(":")
         if colon:
             if index is not None:
-                raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {type}")
+                raise RuntimeError(
+                    f"type (string) must not include an index because index was passed explicitly: {type}"
+                )
             if not number.isdigit():
                 raise RuntimeError(f"Invalid device string: '{type}'")
             index = int(number)
         if name not in KNOWN:
-            raise RuntimeError(f"Expected one of {', '.join(KNOWN)} device type at start of device string: {type}")
+            raise RuntimeError(
+                f"Expected one of {', '.join(KNOWN)} device type at start of device string: {type}"
+            )
         self.type, self.index = name, index
 
     def __repr__(self) -> str:
-        return f"device(type='{self.type}')" if self.index is None else f"device(type='{self.type}', index={self.index})"
+        return (
+            f"device(type='{self.type}')"
+            if self.index is None
+            else f"device(type='{self.type}', index={self.index})"
+        )
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"

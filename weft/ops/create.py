@@ -30,9 +30,7 @@ from weft.ops.families import composite, create, index
 from weft.ops.record import broadcast_shapes, ops
 from weft.ops.samples import Maker, Sample
 
-OPTIONS: Final = (
-    "dtype: DType = None, layout: Any = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False"
-)
+OPTIONS: Final = "dtype: DType = None, layout: Any = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False"
 LIKE: Final = f"{OPTIONS}, memory_format: MemoryFormat = None"
 
 C_NAMES: Final = {
@@ -63,7 +61,9 @@ def chosen(kind: Any, otherwise: dtype | None, name: str) -> dtype:
 def checked_size(size: Any, name: str) -> tuple[int, ...]:
     """Sizes as a tuple of whole numbers that are not negative."""
     if not isinstance(size, (tuple, list)):
-        raise TypeError(f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+        raise TypeError(
+            f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}"
+        )
     sizes = []
     for position, value in enumerate(size):
         if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
@@ -125,7 +125,9 @@ def check_number(value: Any, name: str, parameter: str, position: int) -> None:
 
 
 # -- memory formats -----------------------------------------------------------------------------------------------------
-def in_format(make: Callable[[tuple[int, ...]], Array], shape: tuple[int, ...], form: memory_format | None) -> Array:
+def in_format(
+    make: Callable[[tuple[int, ...]], Array], shape: tuple[int, ...], form: memory_format | None
+) -> Array:
     """What `make` allocates for this shape, with its dimensions in the format's order in memory."""
     if form is None or form is contiguous_format:
         return make(shape)
@@ -205,13 +207,21 @@ def _empty_rule(
     return TensorType(shape, chosen(dtype, None, "empty"), creation_device(device))
 
 
-def _empty(size: Any, dtype: Any, _layout: Any, _device: Any, _pin: bool, _grad: bool, memory_format: Any) -> Array:
+def _empty(
+    size: Any, dtype: Any, _layout: Any, _device: Any, _pin: bool, _grad: bool, memory_format: Any
+) -> Array:
     kind = chosen(dtype, None, "empty").numpy
     return in_format(lambda shape: np.empty(shape, kind), checked_size(size, "empty"), memory_format)
 
 
 empty = create(
-    "empty", _empty, _empty_rule, f"*size: Shape, {LIKE}", out=True, method=False, doc="A tensor whose elements are unset."
+    "empty",
+    _empty,
+    _empty_rule,
+    f"*size: Shape, {LIKE}",
+    out=True,
+    method=False,
+    doc="A tensor whose elements are unset.",
 )
 
 
@@ -245,7 +255,13 @@ empty_strided = create(
 
 @composite(f"size: Shape, physical_layout: Dims, *, {OPTIONS}", method=False)
 def empty_permuted(
-    size: Any, physical_layout: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
+    size: Any,
+    physical_layout: Any,
+    dtype: Any,
+    layout: Any,
+    device: Any,
+    pin_memory: bool,
+    requires_grad: bool,
 ) -> Any:
     """A tensor whose elements are unset, its dimensions in this order in memory, outermost first."""
     if sorted(physical_layout) != list(range(len(size))):
@@ -261,7 +277,9 @@ def empty_permuted(
     )
 
 
-def _full_rule(size: Any, fill_value: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
+def _full_rule(
+    size: Any, fill_value: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any
+) -> TensorType:
     check_layout(layout)
     shape = checked_size(size, "full")
     check_number(fill_value, "full", "fill_value", 2)
@@ -362,7 +380,9 @@ def _short(value: Any) -> str:
     return f"{value:g}"
 
 
-def _arange_rule(start: Any, end: Any, step: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
+def _arange_rule(
+    start: Any, end: Any, step: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any
+) -> TensorType:
     check_layout(layout)
     steps = Steps(start, end, step, dtype)
     return TensorType((steps.count,), steps.kind, creation_device(device))
@@ -466,7 +486,9 @@ def _like_rule(x: TensorType, name: str, options: tuple[Any, ...]) -> TensorType
     check_layout(layout)
     if form is not None and form is not preserve_format:
         check_format(form, x.ndim)
-    return TensorType(x.shape, chosen(dtype, x.dtype, name), x.device if device is None else creation_device(device))
+    return TensorType(
+        x.shape, chosen(dtype, x.dtype, name), x.device if device is None else creation_device(device)
+    )
 
 
 def _like_samples(make: Maker) -> Iterator[Sample]:
@@ -526,7 +548,13 @@ def _new(name: str, make: Any, doc: str) -> Any:
         return make(checked_size(size, name), dtype=chosen(dtype, BY_NUMPY[x.dtype], name).numpy)
 
     return create(
-        name, kernel, rule, f"input: Tensor, *size: Shape, {OPTIONS}", function=False, samples=_new_samples, doc=doc
+        name,
+        kernel,
+        rule,
+        f"input: Tensor, *size: Shape, {OPTIONS}",
+        function=False,
+        samples=_new_samples,
+        doc=doc,
     )
 
 
@@ -535,7 +563,9 @@ new_ones = _new("new_ones", np.ones, "Ones of the tensor's dtype and device.")
 new_empty = _new("new_empty", np.empty, "Unset elements of the tensor's dtype and device.")
 
 
-def _new_full_rule(x: TensorType, size: Any, fill_value: Any, dtype: Any, layout: Any, device: Any, *_i: Any) -> TensorType:
+def _new_full_rule(
+    x: TensorType, size: Any, fill_value: Any, dtype: Any, layout: Any, device: Any, *_i: Any
+) -> TensorType:
     check_layout(layout)
     shape = checked_size(size, "new_full")
     check_number(fill_value, "new_full", "fill_value", 2)
@@ -556,7 +586,9 @@ new_full = create(
 )  # fmt: skip
 
 
-def _new_strided_rule(x: TensorType, size: Any, stride: Any, dtype: Any, layout: Any, device: Any, *rest: Any) -> TensorType:
+def _new_strided_rule(
+    x: TensorType, size: Any, stride: Any, dtype: Any, layout: Any, device: Any, *rest: Any
+) -> TensorType:
     kind = chosen(dtype, x.dtype, "new_empty_strided")
     return _strided_rule(size, stride, kind, layout, x.device if device is None else device, *rest)
 
@@ -674,7 +706,9 @@ def _contiguous_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3, 4, 5), memory_format=channels_last)
 
 
-@composite("input: Tensor, *, memory_format: MemoryFormat = None", function=False, samples=_contiguous_samples)
+@composite(
+    "input: Tensor, *, memory_format: MemoryFormat = None", function=False, samples=_contiguous_samples
+)
 def contiguous(x: Any, form: Any) -> Any:
     """The tensor itself if its elements lie in this order, else a copy in which they do."""
     form = contiguous_format if form is None else form
@@ -694,7 +728,9 @@ def contiguous(x: Any, form: Any) -> Any:
 def _assign_rule(x: TensorType, src: TensorType, _non_blocking: bool) -> TensorType:
     shape = broadcast_shapes(x.shape, src.shape)
     if shape != x.shape:
-        raise RuntimeError(f"output with shape {list(x.shape)} doesn't match the broadcast shape {list(shape)}")
+        raise RuntimeError(
+            f"output with shape {list(x.shape)} doesn't match the broadcast shape {list(shape)}"
+        )
     return x
 
 

@@ -75,9 +75,13 @@ def _over(draw: str) -> Op:
 
 
 def _example(draw: str) -> tuple[Any, ...]:
-    return {"full_range": (), "exponential": (2.0,), "geometric": (0.5,), "bernoulli": (0.5,), "integers": (0, 5)}.get(
-        draw, (0.5, 1.5)
-    )
+    return {
+        "full_range": (),
+        "exponential": (2.0,),
+        "geometric": (0.5,),
+        "bernoulli": (0.5,),
+        "integers": (0, 5),
+    }.get(draw, (0.5, 1.5))
 
 
 for _draw in PARAMETERS:
@@ -141,7 +145,9 @@ def _multinomial(x: Array, key: int, offset: int, num_samples: int, replacement:
     return philox.multinomial(key, offset, x, num_samples, replacement)
 
 
-def _multinomial_rule(x: TensorType, _key: int, _offset: int, num_samples: int, replacement: bool) -> TensorType:
+def _multinomial_rule(
+    x: TensorType, _key: int, _offset: int, num_samples: int, replacement: bool
+) -> TensorType:
     return TensorType((*x.shape[:-1], num_samples), dtypes.int64, x.device)
 
 
@@ -158,12 +164,21 @@ def take(draw: str, count: int, kind: dtype, generator: Any, name: str) -> tuple
     if generator is None:
         generator = generators.default_generator
     elif not isinstance(generator, generators.Generator):
-        raise TypeError(f"{name}(): argument 'generator' must be weft.Generator, not {type(generator).__name__}")
+        raise TypeError(
+            f"{name}(): argument 'generator' must be weft.Generator, not {type(generator).__name__}"
+        )
     return generator.advance(philox.blocks(draw, count, kind.numpy))
 
 
 def _created(
-    name: str, draw: str, size: Any, parameters: tuple[Any, ...], kind: dtype, generator: Any, device: Any, requires_grad: bool
+    name: str,
+    draw: str,
+    size: Any,
+    parameters: tuple[Any, ...],
+    kind: dtype,
+    generator: Any,
+    device: Any,
+    requires_grad: bool,
 ) -> Any:
     """A new tensor of draws."""
     shape = checked_size(size, name)
@@ -173,7 +188,13 @@ def _created(
 
 
 def _like(
-    name: str, draw: str, x: Any, parameters: tuple[Any, ...], generator: Any, options: tuple[Any, ...], check: Any = None
+    name: str,
+    draw: str,
+    x: Any,
+    parameters: tuple[Any, ...],
+    generator: Any,
+    options: tuple[Any, ...],
+    check: Any = None,
 ) -> Any:
     """Draws in the shape of a tensor, an array or a type."""
     dtype_, layout, device, _pin, requires_grad, form = options
@@ -302,14 +323,24 @@ def randn(
 
 @composite(f"low: int = None, high: int = None, size: Shape = None, *, {DRAWN}", method=False, out=True)
 def randint(
-    low: Any, high: Any, size: Any, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
+    low: Any,
+    high: Any,
+    size: Any,
+    generator: Any,
+    dtype: Any,
+    layout: Any,
+    device: Any,
+    pin_memory: bool,
+    requires_grad: bool,
 ) -> Any:
     """Whole numbers of [low, high), each as likely as the others; low is 0 where only high is given."""
     check_layout(layout)
     if isinstance(high, (tuple, list)) and size is None:
         low, high, size = None, low, high
     elif size is None and low is not None and high is not None:
-        raise TypeError(f"randint(): argument 'size' (position 2) must be tuple of ints, not {type(high).__name__}")
+        raise TypeError(
+            f"randint(): argument 'size' (position 2) must be tuple of ints, not {type(high).__name__}"
+        )
     if high is None or size is None:
         raise TypeError("randint() received an invalid combination of arguments: it needs high and size")
     low, high = _whole(0 if low is None else low, "randint", "low"), _whole(high, "randint", "high")
@@ -363,12 +394,19 @@ def randn_like(x: Any, generator: Any, *options: Any) -> Any:
     return _like("randn_like", "normal", x, (0.0, 1.0), generator, options, check_normal)
 
 
-@composite(f"input: Tensor, low: int = None, high: int = None, *, {LIKE_DRAWN}", method=False, samples=_like_samples(5))
+@composite(
+    f"input: Tensor, low: int = None, high: int = None, *, {LIKE_DRAWN}",
+    method=False,
+    samples=_like_samples(5),
+)
 def randint_like(x: Any, low: Any, high: Any, generator: Any, *options: Any) -> Any:
     """Whole numbers of [low, high) in the shape of another tensor."""
     if high is None:
         low, high = 0, low
-    first, last = _whole(0 if low is None else low, "randint_like", "low"), _whole(high, "randint_like", "high")
+    first, last = (
+        _whole(0 if low is None else low, "randint_like", "low"),
+        _whole(high, "randint_like", "high"),
+    )
     check = lambda kind: check_integers(kind, first, last)  # noqa: E731
     return _like("randint_like", "integers", x, (first, last), generator, options, check)
 
@@ -393,7 +431,9 @@ def _bernoulli_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(0, 3, low=0, high=1), grad=False)
 
 
-@composite("input: Tensor, p: float = None, *, generator: Generator = None", out=_become, samples=_bernoulli_samples)
+@composite(
+    "input: Tensor, p: float = None, *, generator: Generator = None", out=_become, samples=_bernoulli_samples
+)
 def bernoulli(x: Any, p: Any, generator: Any) -> Any:
     """Ones with the probabilities that the tensor holds (or with p, in its shape), else zeros."""
     like = type_of(x)
@@ -445,10 +485,21 @@ def _normal_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    f"mean: Operand, std: Operand = 1.0, size: Shape = None, *, {DRAWN}", method=False, out=True, samples=_normal_samples
+    f"mean: Operand, std: Operand = 1.0, size: Shape = None, *, {DRAWN}",
+    method=False,
+    out=True,
+    samples=_normal_samples,
 )
 def normal(
-    mean: Any, std: Any, size: Any, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
+    mean: Any,
+    std: Any,
+    size: Any,
+    generator: Any,
+    dtype: Any,
+    layout: Any,
+    device: Any,
+    pin_memory: bool,
+    requires_grad: bool,
 ) -> Any:
     """Normal numbers of these means and standard deviations."""
     numbers = [not hasattr(value, "shape") for value in (mean, std)]
@@ -465,7 +516,9 @@ def normal(
     if not numbers[1] and type_of(std).dtype.is_complex:
         raise RuntimeError("normal expects standard deviation to be non-complex")
     check_normal(like.dtype, std if numbers[1] else 0.0)
-    shape = broadcast_shapes(*[type_of(v).shape for v, number in zip((mean, std), numbers, strict=True) if not number])
+    shape = broadcast_shapes(
+        *[type_of(v).shape for v, number in zip((mean, std), numbers, strict=True) if not number]
+    )
     key, offset = take("normal", math.prod(shape), like.dtype, generator, "normal")
     return ops.philox_normal_by(mean, std, key, offset)
 
@@ -482,7 +535,9 @@ def uniform(x: Any, from_: float, to: float, generator: Any) -> Any:
 
 
 @composite(
-    "input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator = None", aliases=("normal",), **IN_PLACE
+    "input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator = None",
+    aliases=("normal",),
+    **IN_PLACE,
 )
 def _normal(x: Any, mean: float, std: float, generator: Any) -> Any:
     """Normal numbers."""
@@ -490,7 +545,9 @@ def _normal(x: Any, mean: float, std: float, generator: Any) -> Any:
     return _written("normal_", "normal", x, (mean, float(std)), generator)
 
 
-@composite("input: Tensor, p: Operand = 0.5, *, generator: Generator = None", aliases=("bernoulli",), **IN_PLACE)
+@composite(
+    "input: Tensor, p: Operand = 0.5, *, generator: Generator = None", aliases=("bernoulli",), **IN_PLACE
+)
 def _bernoulli(x: Any, p: Any, generator: Any) -> Any:
     """Ones with probability p (a number, or a tensor that broadcasts), else zeros."""
     like = type_of(x)
@@ -571,7 +628,9 @@ def geometric(x: Any, p: float, generator: Any) -> Any:
 
 
 @composite(
-    "input: Tensor, from_: int = None, to: int = None, *, generator: Generator = None", name="random", **IN_PLACE
+    "input: Tensor, from_: int = None, to: int = None, *, generator: Generator = None",
+    name="random",
+    **IN_PLACE,
 )
 def random_(x: Any, from_: Any, to: Any, generator: Any) -> Any:
     """Whole numbers of [from, to), or of all that the dtype can count to."""

@@ -30,13 +30,19 @@ ONE_ELEMENT = "only one element tensors can be converted to Python scalars"
 def warn_complex(source: dtype, target: dtype, level: int = 4) -> None:
     """PyTorch's warning where imaginary parts get lost."""
     if source.is_complex and dtypes.BOOL < target.category < dtypes.COMPLEX:
-        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=level)
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part", UserWarning, stacklevel=level
+        )
 
 
-def converted(tensor: Tensor, kind: dtype, where: device, copy: bool = False, form: memory_format | None = None) -> Tensor:
+def converted(
+    tensor: Tensor, kind: dtype, where: device, copy: bool = False, form: memory_format | None = None
+) -> Tensor:
     """The tensor in a dtype, on a device and in a memory format: itself where it is so already."""
     here = tensor.device
-    same_form = form is None or form is preserve_format or has_format(tensor.array.shape, tensor.stride(), form)
+    same_form = (
+        form is None or form is preserve_format or has_format(tensor.array.shape, tensor.stride(), form)
+    )
     if kind is tensor.dtype and where == here and same_form and not copy:
         if form is not None and form is not preserve_format:
             check_format(form, tensor.ndim)
@@ -70,7 +76,11 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         raise _no_such_to(args)
     given.update(kwargs)
     form = given.pop("memory_format", None)
-    other, where, kind = given.pop("other", given.pop("tensor", None)), given.pop("device", None), given.pop("dtype", None)
+    other, where, kind = (
+        given.pop("other", given.pop("tensor", None)),
+        given.pop("device", None),
+        given.pop("dtype", None),
+    )
     copy = given.pop("copy", False)
     given.pop("non_blocking", None)
     if given:
@@ -228,7 +238,11 @@ def __contains__(self: Tensor, element: Any) -> bool:
 def _plainly_writable(target: Tensor, *sources: Any) -> bool:
     """Whether a write needs nothing but the write: no gradient is recorded, nobody overrides."""
     mode = modes.current()
-    if mode.__class__ is not bool or target.__class__ not in PLAIN or target.array.__class__ is not np.ndarray:
+    if (
+        mode.__class__ is not bool
+        or target.__class__ not in PLAIN
+        or target.array.__class__ is not np.ndarray
+    ):
         return False
     for tensor in sources:
         if isinstance(tensor, Tensor):
@@ -247,7 +261,9 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Writes the elements of `src`, broadcast and cast, over this tensor's."""
     if not isinstance(src, Tensor):
         if not isinstance(src, (numbers.Number, np.generic)):
-            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {src.__class__.__name__}")
+            raise TypeError(
+                f"copy_(): argument 'other' (position 1) must be Tensor, not {src.__class__.__name__}"
+            )
         src = wrap(np.asarray(src))
     if self is src:
         return self
@@ -300,7 +316,9 @@ def zero_(self: Tensor) -> Tensor:
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replaces each element by what the function gives for it."""
     if self.tracked:
-        raise RuntimeError("Can't call apply_() on Variable that requires grad. Use var.detach().apply_() instead.")
+        raise RuntimeError(
+            "Can't call apply_() on Variable that requires grad. Use var.detach().apply_() instead."
+        )
     for place in np.ndindex(self.array.shape):
         self.array[place] = callable(self.array[place].item())
     self.bump()
@@ -311,7 +329,9 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replaces each element by what the function gives for it and the other tensor's."""
     if self.tracked:
-        raise RuntimeError("Can't call map_() on Variable that requires grad. Use var.detach().map_() instead.")
+        raise RuntimeError(
+            "Can't call map_() on Variable that requires grad. Use var.detach().map_() instead."
+        )
     other = np.broadcast_to(tensor.array, self.array.shape)
     for place in np.ndindex(self.array.shape):
         self.array[place] = callable(self.array[place].item(), other[place].item())

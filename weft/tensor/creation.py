@@ -161,7 +161,9 @@ def _fill(data: Data, kind: dtypes.dtype) -> Any:
             raise TypeError
         wide = np.array(leaves, np.complex128 if kind.is_complex else np.float64)
     except (TypeError, ValueError):
-        wrong = next(type(v).__name__ for v in leaves if isinstance(v, complex) or not hasattr(v, "__float__"))
+        wrong = next(
+            type(v).__name__ for v in leaves if isinstance(v, complex) or not hasattr(v, "__float__")
+        )
         raise TypeError(f"must be real number, not {wrong}") from None
     except OverflowError:
         raise RuntimeError("int too large to convert to float") from None
@@ -235,13 +237,17 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         return data.to(device=device, dtype=dtype)  # type: ignore[attr-defined, no-any-return]
     if isinstance(data, np.ndarray):
         made = alias_array(data)
-        if (dtype is None or made.dtype is dtype_argument(dtype, "as_tensor")) and creation_device(device).type == "cpu":
+        if (dtype is None or made.dtype is dtype_argument(dtype, "as_tensor")) and creation_device(
+            device
+        ).type == "cpu":
             return made
     return build(data, dtype, device, "as_tensor")
 
 
 @public
-def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
     """`obj` as a tensor: a copy where `copy` is True, shared memory where that can be otherwise."""
     kind = None if dtype is None else dtype_argument(dtype, "asarray")
     made = _alias(obj, kind)
@@ -273,6 +279,8 @@ def _alias(obj: Any, kind: Any) -> Tensor | None:
         return fresh(np.array(obj))
     if hasattr(obj, "__dlpack__"):
         return from_dlpack(obj)
-    if isinstance(obj, (bytes, bytearray, memoryview)) or (hasattr(obj, "__buffer__") and not isinstance(obj, (list, tuple))):
+    if isinstance(obj, (bytes, bytearray, memoryview)) or (
+        hasattr(obj, "__buffer__") and not isinstance(obj, (list, tuple))
+    ):
         return frombuffer(obj, dtype=dtypes.get_default_dtype() if kind is None else kind)
     return None

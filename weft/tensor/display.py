@@ -12,7 +12,9 @@ from weft.tensor.views import refresh
 PUBLIC.update(set_printoptions=set_printoptions, get_printoptions=get_printoptions, printoptions=printoptions)
 
 
-def show(tensor: Tensor, contents: str | None = None, indent: int = 0, options: PrintOptions | None = None) -> str:
+def show(
+    tensor: Tensor, contents: str | None = None, indent: int = 0, options: PrintOptions | None = None
+) -> str:
     """The text of a tensor."""
     if tensor.origin is not None:
         refresh(tensor)

@@ -100,7 +100,9 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
             "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
         )
     if self.tracked and not force:
-        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        )
     return self.array.view()
 
 
@@ -123,7 +125,12 @@ def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar:
 # -- DLPack -------------------------------------------------------------------------------------------------------------
 @method
 def __dlpack__(
-    self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: Any = None,
+    dl_device: Any = None,
+    copy: bool | None = None,
 ) -> Any:
     """A capsule that lends this tensor's memory to another library."""
     if self.tracked:
@@ -183,7 +190,9 @@ def to_dlpack(tensor: Tensor) -> Any:
 
 
 @public
-def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
     """A one-dimensional tensor on the memory of a buffer."""
     size = memoryview(buffer).nbytes
     if not size:
@@ -204,7 +213,9 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
             f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be greater than "
             f"actual buffer length ({size} bytes)"
         )
-    array = np.frombuffer(buffer, np.uint8, -1 if count < 0 else count * dtype.itemsize, offset).view(dtype.numpy)
+    array = np.frombuffer(buffer, np.uint8, -1 if count < 0 else count * dtype.itemsize, offset).view(
+        dtype.numpy
+    )
     if not array.flags.writeable:
         warnings.warn(_READ_ONLY.format(what="buffer"), UserWarning, stacklevel=2)
     made = fresh(adopt(array))

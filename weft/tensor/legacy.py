@@ -61,7 +61,9 @@ for _kind in dtypes.ALL:
 
 
 @public
-def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **_options: Any) -> Tensor:
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **_options: Any
+) -> Tensor:
     """A zero-dim tensor of one number, of the default dtype unless another is named."""
     kind = dtypes.get_default_dtype() if dtype is None else dtype
     return ops.full((), s, dtype=kind, device=device, requires_grad=requires_grad)  # type: ignore[no-any-return]
@@ -75,12 +77,20 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
 
 @method
 def new_tensor(
-    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """A tensor with a copy of `data`, of this one's dtype and device."""
     if isinstance(data, Tensor):
         warnings.warn(COPY_ADVICE.format("tensor.new_tensor"), UserWarning, stacklevel=2)
-    made = build(data, self.dtype if dtype is None else dtype, self.device if device is None else device, "new_tensor")
+    made = build(
+        data, self.dtype if dtype is None else dtype, self.device if device is None else device, "new_tensor"
+    )
     return made.requires_grad_() if requires_grad else made  # type: ignore[attr-defined, no-any-return]
 
 
@@ -90,7 +100,9 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs:
         return type_name(self.dtype, self.device)
     if isinstance(dtype, str):
         named = dtype
-        dtype = next((d for d in dtypes.ALL if named in (type_name(d), type_name(d, namespace="torch"))), None)
+        dtype = next(
+            (d for d in dtypes.ALL if named in (type_name(d), type_name(d, namespace="torch"))), None
+        )
         if dtype is None:
             raise ValueError(f"invalid type: '{named}'")
     if isinstance(dtype, LegacyType):

@@ -27,7 +27,9 @@ class MetaArray:
     __array_ufunc__ = None
     base = None
 
-    def __init__(self, shape: Iterable[int], dtype: np.dtype[Any], strides: Iterable[int] | None = None) -> None:
+    def __init__(
+        self, shape: Iterable[int], dtype: np.dtype[Any], strides: Iterable[int] | None = None
+    ) -> None:
         self.shape = tuple(shape)
         self.dtype = dtype
         if strides is None:

@@ -20,7 +20,9 @@ NOT_A_LEAF = (
 )
 
 
-def rebuild_tensor(kind: type[Tensor], description: tuple[Any, ...], requires_grad: bool, state: Any = None) -> Tensor:
+def rebuild_tensor(
+    kind: type[Tensor], description: tuple[Any, ...], requires_grad: bool, state: Any = None
+) -> Tensor:
     """A tensor from what `__reduce_ex__` told of it."""
     tensor = wrap(rebuild(*description), requires_grad, kind)
     if state:
@@ -29,7 +31,12 @@ def rebuild_tensor(kind: type[Tensor], description: tuple[Any, ...], requires_gr
 
 
 def rebuild_meta(
-    kind: type[Tensor], element: dtype, size: tuple[int, ...], steps: tuple[int, ...], requires_grad: bool, state: Any = None
+    kind: type[Tensor],
+    element: dtype,
+    size: tuple[int, ...],
+    steps: tuple[int, ...],
+    requires_grad: bool,
+    state: Any = None,
 ) -> Tensor:
     """The same for a tensor without elements."""
     tensor = wrap(MetaArray(size, element.numpy, steps), requires_grad, kind)
@@ -56,7 +63,14 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
         )
     state = dict(self.__dict__) or None
     if self.is_meta:
-        return rebuild_meta, (type(self), self.dtype, self.array.shape, self.array.strides, self.tracked, state)
+        return rebuild_meta, (
+            type(self),
+            self.dtype,
+            self.array.shape,
+            self.array.strides,
+            self.tracked,
+            state,
+        )
     return rebuild_tensor, (type(self), described(self), self.tracked, state)
 
 

@@ -58,5 +58,3 @@ def get_rng_state() -> Tensor:
 def set_rng_state(new_state: Tensor) -> None:
     """Goes back to a state of the default generator."""
     core.set_rng_state(state_array(new_state))
-
-

@@ -94,7 +94,9 @@ class UntypedStorage:
 
     def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
         if source.nbytes() != self.nbytes():
-            raise RuntimeError(f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes")
+            raise RuntimeError(
+                f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"
+            )
         self.bytes[...] = source.bytes
         return self
 
@@ -144,7 +146,9 @@ class UntypedStorage:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, UntypedStorage):
             return NotImplemented
-        return self is other or (self.data_ptr() != 0 and (self.data_ptr(), self.nbytes()) == (other.data_ptr(), other.nbytes()))
+        return self is other or (
+            self.data_ptr() != 0 and (self.data_ptr(), self.nbytes()) == (other.data_ptr(), other.nbytes())
+        )
 
     def __hash__(self) -> int:
         return hash((self.data_ptr(), self.nbytes()))
@@ -218,7 +222,9 @@ class TypedStorage:
         return iter(self.tolist())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TypedStorage) and other._untyped == self._untyped and other.dtype is self.dtype
+        return (
+            isinstance(other, TypedStorage) and other._untyped == self._untyped and other.dtype is self.dtype
+        )
 
     def __hash__(self) -> int:
         return hash(self._untyped)
@@ -285,7 +291,9 @@ def storage(self: Tensor) -> TypedStorage:
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both tensors are the same elements of the same memory."""
     same = self.array.shape == tensor.array.shape and self.stride() == tensor.stride()
-    return same and storage_of(self) == storage_of(tensor) and self.storage_offset() == tensor.storage_offset()
+    return (
+        same and storage_of(self) == storage_of(tensor) and self.storage_offset() == tensor.storage_offset()
+    )
 
 
 @method
@@ -312,9 +320,12 @@ def set_(
 
 
 def _long_name(kind: dtype) -> str:
-    return {"int64_t": "long int", "uint8_t": "unsigned char", "int8_t": "signed char", "int16_t": "short int"}.get(
-        C_NAMES[kind], C_NAMES[kind]
-    )
+    return {
+        "int64_t": "long int",
+        "uint8_t": "unsigned char",
+        "int8_t": "signed char",
+        "int16_t": "short int",
+    }.get(C_NAMES[kind], C_NAMES[kind])
 
 
 def _part(self: Tensor, source: Any, offset: int, size: Any, stride: Any) -> Any:
@@ -325,7 +336,9 @@ def _part(self: Tensor, source: Any, offset: int, size: Any, stride: Any) -> Any
     size = (size,) if isinstance(size, int) else tuple(size)
     stride = contiguous_strides(size) if stride is None else tuple(stride)
     if len(size) != len(stride):
-        raise RuntimeError(f"mismatch in length of strides and shape. Input has {len(size)} sizes, {len(stride)} strides")
+        raise RuntimeError(
+            f"mismatch in length of strides and shape. Input has {len(size)} sizes, {len(stride)} strides"
+        )
     if offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
     needed = reach(size, stride, offset) * kind.itemsize
@@ -359,7 +372,9 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
         fresh = in_format(lambda shape: np.empty(shape, kind), (needed,), None)
         whole = fresh.view(np.uint8)
         whole[: held.nbytes()] = held.bytes
-        self.array = np.ndarray(size, kind, fresh, offset * kind.itemsize, [step * kind.itemsize for step in stride])
+        self.array = np.ndarray(
+            size, kind, fresh, offset * kind.itemsize, [step * kind.itemsize for step in stride]
+        )
         self.origin = None
     else:
         self.array = over(held, kind, offset, size, stride)
