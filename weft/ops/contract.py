@@ -1,8 +1,8 @@
 """Matrix products: matmul and its fixed-rank forms, the add-a-product forms, and `nn.functional.linear`.
 
-Takes vectors, matrices and batches of matrices; gives their products. One idea: every op here is `product` (BLAS through
-`matmul`, exact integers, half types by way of float32) plus a type rule that raises PyTorch's error for that op, and every
-gradient is again a product with a transposed view, never with a transposed copy.
+Takes vectors, matrices and batches of matrices; gives their products. One idea: every op here is `product`
+(BLAS through `matmul`, exact integers, half types by way of float32) plus a type rule that raises PyTorch's
+error for that op, and every gradient is again a product with a transposed view, never with a transposed copy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ matrix_multiply = np.matmul  # a ufunc: it also serves arrays of other libraries
 EXACT = 2**53  # whole numbers up to here are exact in float64
 
 
-# -- kernels ------------------------------------------------------------------------------------------------------------
+# -- kernels -------------------------------------------------------------------------------------------------
 def product(x: Array, y: Array) -> Array:
     """`x @ y` with NumPy's broadcasting, in the operands' dtype."""
     kind = x.dtype
@@ -41,7 +41,9 @@ def product(x: Array, y: Array) -> Array:
         if char in HALF_CHARS:
             return product(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
         return _whole_product(x, y)
-    if x.ndim > 2 and y.ndim == 2 and x.size and x.flags.c_contiguous:  # one large product instead of many small ones
+    if (
+        x.ndim > 2 and y.ndim == 2 and x.size and x.flags.c_contiguous
+    ):  # one large product instead of many small ones
         return np.matmul(x.reshape(-1, x.shape[-1]), y).reshape(x.shape[:-1] + y.shape[1:])
     return np.matmul(x, y)
 
@@ -49,21 +51,29 @@ def product(x: Array, y: Array) -> Array:
 def _whole_product(x: Array, y: Array) -> Array:
     """Integers, exactly and with wrap-around: through float64 BLAS where no sum can leave its exact range."""
     if x.size * y.shape[-1] > 1 << 15 and y.size and x.dtype.kind in "iu":
-        bound = max(abs(int(x.min())), abs(int(x.max()))) * max(abs(int(y.min())), abs(int(y.max()))) * x.shape[-1]
+        bound = (
+            max(abs(int(x.min())), abs(int(x.max())))
+            * max(abs(int(y.min())), abs(int(y.max())))
+            * x.shape[-1]
+        )
         if bound < EXACT:
             return product(x.astype(np.float64), y.astype(np.float64)).astype(np.int64).astype(x.dtype)
     return np.matmul(x, y)
 
 
 def _widened(*arrays: Array) -> tuple[Array, ...]:
-    """Half types as float32, everything else as it is: sums and products of these are rounded once, at the end."""
+    """Half types as float32, everything else as it is: sums and products of these are rounded once, at the
+    end.
+    """
     if arrays[0].dtype.char in HALF_CHARS:
         return tuple(a.astype(np.float32) for a in arrays)
     return arrays
 
 
 def _add_product(total: Array, result: Array, beta: Any, alpha: Any, kind: Any) -> Array:
-    """`beta * total + alpha * result` in result's memory; `total` is not read where beta is 0, so its NaNs do not count."""
+    """`beta * total + alpha * result` in result's memory; `total` is not read where beta is 0, so its NaNs
+    do not count.
+    """
     if alpha != 1:
         result *= result.dtype.type(alpha)
     if beta != 0:
@@ -164,7 +174,7 @@ def _fold(x: Array) -> Array:
     return x if x.ndim == 2 else x.reshape(prod(x.shape[:-1]), x.shape[-1])
 
 
-# -- type rules ---------------------------------------------------------------------------------------------------------
+# -- type rules ----------------------------------------------------------------------------------------------
 def unsupported(kernel: str, kind: dtypes.dtype) -> NotImplementedError:
     return NotImplementedError(f"\"{kernel}\" not implemented for '{kind.scalar_name}'")
 
@@ -195,7 +205,8 @@ def bmm_type(x: TensorType, y: TensorType, kernel: str = "bmm") -> TensorType:
             raise RuntimeError(f"{name} must be a 3D tensor")
     if y.shape[0] != x.shape[0] or y.shape[1] != x.shape[2]:
         raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{x.shape[0]}, {x.shape[2]}] but got: "
+            f"Expected size for first two dimensions of batch2 tensor to be: [{x.shape[0]}, {x.shape[2]}] "
+            "but got: "
             f"[{y.shape[0]}, {y.shape[1]}]."
         )
     _same_scalar_type(x, y)
@@ -209,7 +220,9 @@ def _same_scalar_type(x: TensorType, y: TensorType) -> None:
         raise RuntimeError(f"expected scalar type {x.dtype.scalar_name} but found {y.dtype.scalar_name}")
 
 
-def _addmv_type(total: TensorType, x: TensorType, y: TensorType, _beta: Any = 1, _alpha: Any = 1) -> TensorType:
+def _addmv_type(
+    total: TensorType, x: TensorType, y: TensorType, _beta: Any = 1, _alpha: Any = 1
+) -> TensorType:
     if x.ndim != 2 or y.ndim != 1 or total.ndim > 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {total.ndim}, {x.ndim}, {y.ndim}")
     size = total.numel()
@@ -217,7 +230,9 @@ def _addmv_type(total: TensorType, x: TensorType, y: TensorType, _beta: Any = 1,
         raise RuntimeError(f"size mismatch, got input ({size}), mat ({_sizes(x)}), vec ({y.shape[0]})")
     if not total.dtype is x.dtype is y.dtype:
         names = [t.dtype.scalar_name for t in (total, x, y)]
-        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names[0]}, {names[1]}, and {names[2]}")
+        raise RuntimeError(
+            f"addmv input tensors must have the same dtype, but got {names[0]}, {names[1]}, and {names[2]}"
+        )
     if x.dtype is dtypes.bool_:
         raise unsupported("addmv_impl_cpu", x.dtype)
     return TensorType(x.shape[:1], x.dtype, common_device([total, x, y]))
@@ -232,11 +247,13 @@ def dot_type(x: TensorType, y: TensorType) -> TensorType:
         raise RuntimeError(f"1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors")
     if x.dtype is not y.dtype:
         raise RuntimeError(
-            f"dot : expected both vectors to have same dtype, but found {x.dtype.scalar_name} and {y.dtype.scalar_name}"
+            f"dot : expected both vectors to have same dtype, but found {x.dtype.scalar_name} and "
+            f"{y.dtype.scalar_name}"
         )
     if x.shape != y.shape:
         raise RuntimeError(
-            f"inconsistent tensor size, expected tensor {list(x.shape)} and src {list(y.shape)} to have the same number of "
+            f"inconsistent tensor size, expected tensor {list(x.shape)} and src {list(y.shape)} to have the "
+            "same number of "
             f"elements, but got {x.numel()} and {y.numel()} elements respectively"
         )
     if x.dtype is dtypes.bool_:
@@ -246,7 +263,9 @@ def dot_type(x: TensorType, y: TensorType) -> TensorType:
 
 def matmul_type(x: TensorType, y: TensorType) -> TensorType:
     if not x.ndim or not y.ndim:
-        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {x.ndim}D and {y.ndim}D")
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {x.ndim}D and {y.ndim}D"
+        )
     if y.ndim <= 2:
         if x.ndim == 1 and y.ndim == 1:
             return dot_type(x, y)
@@ -261,7 +280,9 @@ def matmul_type(x: TensorType, y: TensorType) -> TensorType:
     return TensorType(lead + (left[-2:-1] if x.ndim > 1 else ()) + right[-1:], x.dtype, result.device)
 
 
-def _addmm_type(total: TensorType, x: TensorType, y: TensorType, _beta: Any = 1, _alpha: Any = 1) -> TensorType:
+def _addmm_type(
+    total: TensorType, x: TensorType, y: TensorType, _beta: Any = 1, _alpha: Any = 1
+) -> TensorType:
     for name, value in (("mat1", x), ("mat2", y)):
         if value.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix, got {value.ndim}-D tensor")
@@ -275,7 +296,8 @@ def _check_sum_dtypes(total: TensorType, x: TensorType, y: TensorType) -> None:
     for name, value in (("self", total), ("mat1", x)):
         if value.dtype is not y.dtype:
             raise RuntimeError(
-                f"{name} and mat2 must have the same dtype, but got {value.dtype.scalar_name} and {y.dtype.scalar_name}"
+                f"{name} and mat2 must have the same dtype, but got {value.dtype.scalar_name} and "
+                f"{y.dtype.scalar_name}"
             )
 
 
@@ -290,7 +312,9 @@ def _baddbmm_type(total: TensorType, x: TensorType, y: TensorType, _beta: Any, _
     result = bmm_type(x, y, "baddbmm")
     if total.dtype is not x.dtype:
         names = [t.dtype.cpp_name for t in (total, x, y)]
-        raise RuntimeError(f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: {names[2]}")
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: {names[2]}"
+        )
     return _add_type(total, result)
 
 
@@ -299,7 +323,9 @@ def _addbmm_type(total: TensorType, x: TensorType, y: TensorType, _beta: Any, _a
         if value.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
     if x.shape[0] != y.shape[0]:
-        raise RuntimeError(f"batch1 and batch2 must have same number of batches, got {x.shape[0]} and {y.shape[0]}")
+        raise RuntimeError(
+            f"batch1 and batch2 must have same number of batches, got {x.shape[0]} and {y.shape[0]}"
+        )
     if x.shape[2] != y.shape[1]:
         raise RuntimeError(
             f"Incompatible matrix sizes for bmm ({x.shape[1]}x{x.shape[2]} and {y.shape[1]}x{y.shape[2]})"
@@ -330,7 +356,9 @@ def _addr_type(total: TensorType, x: TensorType, y: TensorType, beta: Any, alpha
 
 def _linear_type(x: TensorType, weight: TensorType, bias: TensorType | None) -> TensorType:
     if not x.ndim or not weight.ndim:
-        raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {x.ndim}D and {weight.ndim}D")
+        raise RuntimeError(
+            f"both arguments to linear need to be at least 1D, but they are {x.ndim}D and {weight.ndim}D"
+        )
     if weight.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {weight.ndim}D")
     right = TensorType(weight.shape[::-1], weight.dtype, weight.device)
@@ -346,11 +374,13 @@ def _linear_type(x: TensorType, weight: TensorType, bias: TensorType | None) -> 
     result = matmul_type(x, right)
     wide = broadcast_shapes(result.shape, bias.shape)
     if wide != result.shape:
-        raise RuntimeError(f"output with shape {list(result.shape)} doesn't match the broadcast shape {list(wide)}")
+        raise RuntimeError(
+            f"output with shape {list(result.shape)} doesn't match the broadcast shape {list(wide)}"
+        )
     return result
 
 
-# -- gradients ----------------------------------------------------------------------------------------------------------
+# -- gradients -----------------------------------------------------------------------------------------------
 def transposed(x: Any) -> Any:
     """The last two dimensions exchanged: a view, also of a raw array."""
     return x.swapaxes(-2, -1) if type(x) is ndarray else ops.transpose(x, -2, -1)
@@ -418,7 +448,13 @@ def _linear_weight(g: Any, _out: Any, x: Any) -> Any:
 
 
 def _linear_bias(g: Any, _out: Any, _x: Any, _weight: Any, _bias: Any) -> Any:
-    if type(g) is ndarray and g.ndim == 2 and _bias.ndim == 1 and g.dtype.char in PLAIN_CHARS and g.shape[1] == _bias.shape[0]:
+    if (
+        type(g) is ndarray
+        and g.ndim == 2
+        and _bias.ndim == 1
+        and g.dtype.char in PLAIN_CHARS
+        and g.shape[1] == _bias.shape[0]
+    ):
         return np.add.reduce(g, 0)
     return reduced(g, _bias.shape)
 
@@ -428,7 +464,7 @@ def _addbmm_spread(g: Any, x: TensorType, y: TensorType) -> Any:
     return ops.expand(ops.unsqueeze(g, 0), (x.shape[0], x.shape[1], y.shape[2]))
 
 
-# -- batches ------------------------------------------------------------------------------------------------------------
+# -- batches -------------------------------------------------------------------------------------------------
 def _padded(x: Any, dim: int | None, rank: int) -> Any:
     """The batch in front and ones after it, so that one example has this rank."""
     if dim is None:
@@ -483,10 +519,12 @@ def _batch_linear(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ..
     weight = to_front(weight, dims[1])
     at = None if dims[1] is None else 0
     out = batch_product(x, dims[0], weight if flat else transposed(weight), at)
-    return (out if bias is None else ops.add(out, _padded(to_front(bias, dims[2]), dims[2], expected.ndim))), 0
+    return (
+        out if bias is None else ops.add(out, _padded(to_front(bias, dims[2]), dims[2], expected.ndim))
+    ), 0
 
 
-# -- samples ------------------------------------------------------------------------------------------------------------
+# -- samples -------------------------------------------------------------------------------------------------
 def _pairs(*shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Any:
     def samples(make: Maker) -> Iterator[Sample]:
         for left, right in shapes:
@@ -497,7 +535,9 @@ def _pairs(*shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Any:
     return samples
 
 
-def _sums(total: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...], small: tuple[int, ...] = ()) -> Any:
+def _sums(
+    total: tuple[int, ...], left: tuple[int, ...], right: tuple[int, ...], small: tuple[int, ...] = ()
+) -> Any:
     def samples(make: Maker) -> Iterator[Sample]:
         yield Sample(make(*total), make(*left), make(*right))
         yield Sample(make(*total), make(*left), make(*right), beta=2, alpha=3)
@@ -520,15 +560,17 @@ def _linear_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3, 2).T, make(3, 4).T, make())
 
 
-# -- records ------------------------------------------------------------------------------------------------------------
+# -- records -------------------------------------------------------------------------------------------------
 matmul = contract(
-    "matmul", product, matmul_type, "input: Tensor, other: Tensor", trusted=True, amp="lower", node="MmBackward0",
+    "matmul", product, matmul_type, "input: Tensor, other: Tensor", trusted=True, amp="lower",
+    node="MmBackward0",
     aliases=("linalg.matmul",), batch=_batch_two,
     out="exact",
     vjp=(lambda g, _out, _x, y: _left_gradient(g, _x, y), lambda g, _out, x, _y: _right_gradient(g, x, _y)),
     samples=_pairs(
         ((2, 3), (3, 4)), ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 2, 3), (3,)), ((3,), (2, 3, 4)),
-        ((2, 2, 3), (3, 4)), ((2, 3), (2, 3, 2)), ((2, 1, 2, 3), (2, 3, 2)), ((0, 3), (3, 2)), ((2, 0), (0, 3)),
+        ((2, 2, 3), (3, 4)), ((2, 3), (2, 3, 2)), ((2, 1, 2, 3), (2, 3, 2)), ((0, 3), (3, 2)),
+        ((2, 0), (0, 3)),
     ),
 )  # fmt: skip
 mm = contract(
@@ -557,7 +599,8 @@ dot = contract(
 )  # fmt: skip
 ADD = ", *, beta: Number = 1, alpha: Number = 1"
 addmm = contract(
-    "addmm", _addmm, _addmm_type, "input: Tensor, mat1: Tensor, mat2: Tensor" + ADD, trusted=True, inplace=True, amp="lower",
+    "addmm", _addmm, _addmm_type, "input: Tensor, mat1: Tensor, mat2: Tensor" + ADD, trusted=True,
+    inplace=True, amp="lower",
     out="exact",
     vjp=(
         lambda g, _out, _t, _x, _y, beta: scaled(reduced(g, _t.shape), beta),
@@ -586,7 +629,8 @@ addr = contract(
     samples=_sums((2, 3), (2,), (3,), (3,)), batch=_batch_sum,
 )  # fmt: skip
 baddbmm = contract(
-    "baddbmm", _baddbmm, _baddbmm_type, "input: Tensor, batch1: Tensor, batch2: Tensor" + ADD, inplace=True, amp="lower",
+    "baddbmm", _baddbmm, _baddbmm_type, "input: Tensor, batch1: Tensor, batch2: Tensor" + ADD, inplace=True,
+    amp="lower",
     trusted=True,
     out="exact",
     vjp=(
@@ -597,7 +641,8 @@ baddbmm = contract(
     samples=_sums((2, 2, 4), (2, 2, 3), (2, 3, 4), (4,)), batch=_batch_sum,
 )  # fmt: skip
 addbmm = contract(
-    "addbmm", _addbmm, _addbmm_type, "input: Tensor, batch1: Tensor, batch2: Tensor" + ADD, inplace=True, amp="lower",
+    "addbmm", _addbmm, _addbmm_type, "input: Tensor, batch1: Tensor, batch2: Tensor" + ADD, inplace=True,
+    amp="lower",
     out="exact",
     vjp=(
         lambda g, _out, _t, _x, _y, beta: scaled(reduced(g, _t.shape), beta),
@@ -607,7 +652,9 @@ addbmm = contract(
     samples=_sums((2, 4), (2, 2, 3), (2, 3, 4), (4,)), batch=_batch_sum,
 )  # fmt: skip
 linear = contract(
-    "linear", _linear, _linear_type, "input: Tensor, weight: Tensor, bias: MaybeTensor = None", namespace="nn.functional",
-    trusted=True, amp="lower", node="AddmmBackward0", out="exact", vjp=(_linear_input, _linear_weight, _linear_bias),
+    "linear", _linear, _linear_type, "input: Tensor, weight: Tensor, bias: MaybeTensor = None",
+    namespace="nn.functional",
+    trusted=True, amp="lower", node="AddmmBackward0", out="exact",
+    vjp=(_linear_input, _linear_weight, _linear_bias),
     samples=_linear_samples, batch=_batch_linear,
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """Sums of products by name or by dimension: einsum, tensordot, inner, outer, kron, cross, trace, bilinear.
 
-Takes operands and a description of which dimensions meet; gives products written in terms of `matmul`. One idea: any pair of
-operands becomes one batched matrix product once its dimensions are sorted into batch, own and contracted ones, so einsum is
-that step along a greedy order.
+Takes operands and a description of which dimensions meet; gives products written in terms of `matmul`. One
+idea: any pair of operands becomes one batched matrix product once its dimensions are sorted into batch, own
+and contracted ones, so einsum is that step along a greedy order.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from weft.ops.samples import Maker, Sample
 Labels = tuple[int, ...]
 ELLIPSIS_BASE = 100  # labels from here on name the dimensions an ellipsis stands for, the last one first
 NO_OPERANDS = (
-    "einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list"
+    "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+    "subscripts list"
 )
 
 
-# -- reading equations --------------------------------------------------------------------------------------------------
+# -- reading equations ---------------------------------------------------------------------------------------
 def _label(letter: str) -> int:
     """Upper case comes first, as in implicit outputs."""
     return ord(letter) - 65 if letter.isupper() else ord(letter) - 71
@@ -50,7 +51,11 @@ def _subscript(entry: Any) -> str:
 def _arguments(equation: Any, operands: Sequence[Any]) -> tuple[str, list[Any]]:
     """Both call forms as an equation and its operands."""
     if isinstance(equation, str):
-        given = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
+        given = (
+            list(operands[0])
+            if len(operands) == 1 and isinstance(operands[0], (list, tuple))
+            else list(operands)
+        )
         if not given:
             raise ValueError(NO_OPERANDS)
         return equation, given
@@ -68,7 +73,9 @@ def _arguments(equation: Any, operands: Sequence[Any]) -> tuple[str, list[Any]]:
 
 @lru_cache(512)
 def _parse(equation: str) -> tuple[tuple[tuple[Labels, int | None], ...], tuple[Labels, int | None] | None]:
-    """Labels and the place of the ellipsis (or None) of each operand and of the output (None if it is implicit)."""
+    """Labels and the place of the ellipsis (or None) of each operand and of the output (None if it is
+    implicit).
+    """
     arrow = equation.find("->")
     left = equation if arrow < 0 else equation[:arrow]
     operands: list[tuple[Labels, int | None]] = []
@@ -97,7 +104,8 @@ def _parse_part(part: str, offset: int, owner: str) -> tuple[Labels, int | None]
             labels.append(_label(letter))
         elif letter != " ":
             raise RuntimeError(
-                f"einsum(): invalid subscript given at index {offset + position} in the equation string, subscripts must be in "
+                f"einsum(): invalid subscript given at index {offset + position} in the equation string, "
+                "subscripts must be in "
                 "[a-zA-Z]"
             )
         position += 1
@@ -109,7 +117,11 @@ def _check_dots(part: str, position: int, ellipsis: int | None, owner: str) -> N
     if ellipsis is not None:
         raise RuntimeError(
             f"einsum(): found '.' for {owner} "
-            + ("but an ellipsis (...) was already found" if output else "for which an ellipsis was already found")
+            + (
+                "but an ellipsis (...) was already found"
+                if output
+                else "for which an ellipsis was already found"
+            )
         )
     if part[position : position + 3] != "...":
         raise RuntimeError(
@@ -124,7 +136,8 @@ def _expand(labels: Labels, ellipsis: int | None, rank: int, number: int) -> Lab
         more = "" if ellipsis is not None else " and no ellipsis was given"
         relation = "is more than" if ellipsis is not None else "does not match"
         raise RuntimeError(
-            f"einsum(): the number of subscripts in the equation ({len(labels)}) {relation} the number of dimensions ({rank}) "
+            f"einsum(): the number of subscripts in the equation ({len(labels)}) {relation} the number of "
+            f"dimensions ({rank}) "
             f"for operand {number}{more}"
         )
     if ellipsis is None:
@@ -143,15 +156,18 @@ def _output(inputs: list[Labels], output: tuple[Labels, int | None] | None) -> L
     labels, ellipsis = output
     for position, label in enumerate(labels):
         if label in labels[:position]:
-            raise RuntimeError(f"einsum(): output subscript {_letter(label)} appears more than once in the output")
+            raise RuntimeError(
+                f"einsum(): output subscript {_letter(label)} appears more than once in the output"
+            )
         if label not in counts:
             raise RuntimeError(
-                f"einsum(): output subscript {_letter(label)} does not appear in the equation for any input operand"
+                f"einsum(): output subscript {_letter(label)} does not appear in the equation for any input "
+                "operand"
             )
     return labels if ellipsis is None else labels[:ellipsis] + hidden + labels[ellipsis:]
 
 
-# -- one step at a time -------------------------------------------------------------------------------------------------
+# -- one step at a time --------------------------------------------------------------------------------------
 def _shape(value: Any) -> tuple[int, ...]:
     return tuple(value.shape)
 
@@ -164,7 +180,8 @@ def _diagonals(value: Any, labels: Labels, number: int) -> tuple[Any, Labels]:
         sizes = _shape(value)
         if sizes[first] != sizes[second]:
             raise RuntimeError(
-                f"einsum(): subscript {_letter(labels[second])} is repeated for operand {number} but the sizes don't match, "
+                f"einsum(): subscript {_letter(labels[second])} is repeated for operand {number} but the "
+                "sizes don't match, "
                 f"{sizes[second]} != {sizes[first]}"
             )
         value = ops.diagonal(value, 0, first, second)
@@ -181,7 +198,8 @@ def _check_sizes(values: list[Any], inputs: list[Labels]) -> None:
             if size != known and 1 not in (size, known):
                 name = "..." if label >= ELLIPSIS_BASE else _letter(label)
                 raise RuntimeError(
-                    f"einsum(): subscript {name} has size {size} for operand {number} which does not broadcast with previously "
+                    f"einsum(): subscript {name} has size {size} for operand {number} which does not "
+                    "broadcast with previously "
                     f"seen size {known}"
                 )
             seen[label] = size if known == 1 else known
@@ -270,6 +288,67 @@ def _next_pair(values: list[tuple[Any, Labels]], output: frozenset[int]) -> tupl
     return best[1]
 
 
+Move = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
+
+
+@lru_cache(512)
+def _pair_plan(text: str, first: tuple[int, ...], second: tuple[int, ...]) -> tuple[Move, Move, Move] | None:
+    """How two operands of these shapes become one `matmul`: permutations and shapes before and after it.
+
+    None stands for "as it is", and for no plan: where there is more to do than that (diagonals, broadcasting,
+    sums over one operand, products without a sum).
+    """
+    parsed, output = _parse(text)
+    if len(parsed) != 2:
+        return None
+    left, right = _expand(*parsed[0], len(first), 0), _expand(*parsed[1], len(second), 1)
+    result = _output([left, right], output)
+    sizes, others = dict(zip(left, first, strict=True)), dict(zip(right, second, strict=True))
+    if (
+        len(sizes) < len(left)
+        or len(others) < len(right)
+        or any(sizes[x] != others[x] for x in left if x in others)
+    ):
+        return None
+    batch = tuple(x for x in left if x in others and x in result)
+    summed = tuple(x for x in left if x in others and x not in result)
+    own, theirs = tuple(x for x in left if x not in others), tuple(x for x in right if x not in sizes)
+    if not summed or any(x not in result for x in own + theirs):
+        return None
+    sizes |= others
+    count = tuple(sizes[x] for x in batch)
+    rows, inner, columns = (prod(sizes[x] for x in group) for group in (own, summed, theirs))
+    before = [
+        (tuple(labels.index(x) for x in order), tuple(sizes[x] for x in order), (*count, *shape))
+        for labels, order, shape in (
+            (left, batch + own + summed, (rows, inner)), (right, batch + summed + theirs, (inner, columns)),
+        )
+    ]  # fmt: skip
+    moves = [(_unless_trivial(axes), None if shape == flat else flat) for axes, shape, flat in before]
+    order = batch + own + theirs
+    shape = tuple(sizes[x] for x in order)
+    after = (
+        _unless_trivial(tuple(order.index(x) for x in result)),
+        None if shape == (*count, rows, columns) else shape,
+    )
+    return moves[0], moves[1], after
+
+
+def _unless_trivial(axes: tuple[int, ...]) -> tuple[int, ...] | None:
+    return None if axes == tuple(range(len(axes))) else axes
+
+
+def _run_plan(plan: tuple[Move, Move, Move], x: Any, y: Any) -> Any:
+    values = []
+    for value, (axes, shape) in ((x, plan[0]), (y, plan[1])):
+        value = value if axes is None else ops.permute(value, axes)
+        values.append(value if shape is None else ops.reshape(value, shape))
+    axes, shape = plan[2]
+    out = ops.matmul(*values)
+    out = out if shape is None else ops.reshape(out, shape)
+    return out if axes is None else ops.permute(out, axes)
+
+
 def _einsum_samples(make: Maker) -> Iterator[Sample]:
     yield Sample("ij,jk->ik", make(2, 3), make(3, 4))
     yield Sample("ii->i", make(3, 3))
@@ -286,15 +365,22 @@ def _einsum_samples(make: Maker) -> Iterator[Sample]:
 def einsum(equation: Any, operands: Sequence[Any]) -> Any:
     """Sums of products of the operands, by Einstein's convention.
 
-    `einsum("bij,bjk->bik", x, y)`, with `...` for broadcast dimensions and repeated letters for diagonals; or with lists of
+    `einsum("bij,bjk->bik", x, y)`,
+    with `...` for broadcast dimensions and repeated letters for diagonals; or with lists of
     numbers, `einsum(x, [0, 1], y, [1, 2], [0, 2])`.
     """
     text, given = _arguments(equation, operands)
+    if len(given) == 2:
+        plan = _pair_plan(text, _shape(given[0]), _shape(given[1]))
+        if plan is not None:
+            return _run_plan(plan, *given)
     parsed, output = _parse(text)
     if len(given) != len(parsed):
         word = "fewer" if len(given) < len(parsed) else "more"
         raise RuntimeError(f"einsum(): {word} operands were provided than specified in the equation")
-    inputs = [_expand(*part, len(_shape(v)), n) for n, (part, v) in enumerate(zip(parsed, given, strict=True))]
+    inputs = [
+        _expand(*part, len(_shape(v)), n) for n, (part, v) in enumerate(zip(parsed, given, strict=True))
+    ]
     result = _output(inputs, output)
     values = [_diagonals(v, labels, n) for n, (v, labels) in enumerate(zip(given, inputs, strict=True))]
     _check_sizes([v for v, _ in values], [labels for _, labels in values])
@@ -312,7 +398,7 @@ def einsum(equation: Any, operands: Sequence[Any]) -> Any:
     return _arranged(value, labels, result)
 
 
-# -- products by dimension ----------------------------------------------------------------------------------------------
+# -- products by dimension -----------------------------------------------------------------------------------
 def _contracted_dims(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
     if hasattr(dims, "tolist"):
         dims = dims.tolist()
@@ -324,14 +410,16 @@ def _contracted_dims(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
         return list(range(-dims, 0)), list(range(dims))
     if not isinstance(dims, (tuple, list)) or len(dims) != 2:
         raise RuntimeError(
-            "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] containing two lists, but got "
+            "tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] containing "
+            "two lists, but got "
             f"dims={dims}"
         )
     for position, entry in enumerate(dims):
         if not isinstance(entry, (tuple, list)):
             name = ("dims_self", "dims_other")[position]
             raise TypeError(
-                f"tensordot(): argument '{name}' (position {position + 3}) must be tuple of ints, not {type(entry).__name__}"
+                f"tensordot(): argument '{name}' (position {position + 3}) must be tuple of ints, not "
+                f"{type(entry).__name__}"
             )
     return list(dims[0]), list(dims[1])
 
@@ -340,7 +428,9 @@ def _wrapped(dims: list[int], rank: int) -> list[int]:
     span = max(rank, 1)
     for dim in dims:
         if not -span <= dim < span:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
+            )
     wrapped = [d % span for d in dims]
     for position, dim in enumerate(wrapped):
         if dim in wrapped[:position]:
@@ -358,7 +448,9 @@ def _tensordot_samples(make: Maker) -> Iterator[Sample]:
 
 @composite("a: Tensor, b: Tensor, dims: Any = 2", method=False, out="exact", samples=_tensordot_samples)
 def tensordot(a: Any, b: Any, dims: Any) -> Any:
-    """Sums products over pairs of dimensions: the last `dims` of a with the first of b, or two lists of dimensions."""
+    """Sums products over pairs of dimensions: the last `dims` of a with the first of b, or two lists of
+    dimensions.
+    """
     left, right = _contracted_dims(a, b, dims)
     if len(left) != len(right):
         raise RuntimeError("both dimension lists should have same length")
@@ -376,7 +468,8 @@ def tensordot(a: Any, b: Any, dims: Any) -> Any:
             b, second = ops.sum(b, (j,), True), second[:j] + (1,) + second[j + 1 :]
         else:
             raise RuntimeError(
-                f"contracted dimensions need to match, but first has size {first[i]} in dim {told} and second has size "
+                f"contracted dimensions need to match, but first has size {first[i]} in dim {told} and "
+                "second has size "
                 f"{second[j]} in dim {asked}"
             )
     rows = [i for i in range(len(first)) if i not in left]
@@ -406,7 +499,9 @@ def inner(input: Any, other: Any) -> Any:
     return ops.tensordot(input, other, ([-1], [-1]))
 
 
-@composite("input: Tensor, vec2: Tensor", out=True, aliases=("ger",), samples=_pairs(((2,), (3,)), ((0,), (2,))))
+@composite(
+    "input: Tensor, vec2: Tensor", out=True, aliases=("ger",), samples=_pairs(((2,), (3,)), ((0,), (2,)))
+)
 def outer(input: Any, vec2: Any) -> Any:
     """Every product of an element of one vector with one of the other."""
     for name, value in (("self", input), ("vec2", vec2)):
@@ -429,7 +524,7 @@ def kron(input: Any, other: Any) -> Any:
     return ops.reshape(ops.mul(left, right), tuple(m * n for m, n in zip(first, second, strict=True)))
 
 
-# -- trace --------------------------------------------------------------------------------------------------------------
+# -- trace ---------------------------------------------------------------------------------------------------
 def _trace_type(x: TensorType) -> TensorType:
     if x.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}")
@@ -453,7 +548,8 @@ def _diagonal_matrix(x: Array, shape: tuple[int, int]) -> Array:
 
 
 trace_backward = contract(
-    "trace_backward", _diagonal_matrix, lambda g, shape: TensorType(shape, g.dtype, g.device), "input: Tensor, shape: Any",
+    "trace_backward", _diagonal_matrix, lambda g, shape: TensorType(shape, g.dtype, g.device), "input: "
+    "Tensor, shape: Any",
     vjp=lambda g: ops.trace(g), method=False, function=False, out=False,
     samples=lambda make: iter([Sample(make(), (2, 3)), Sample(make(), (3, 3))]),
     batch=lambda op, size, args, dims: (
@@ -461,20 +557,23 @@ trace_backward = contract(
     ) if args[1][0] == args[1][1] else NotImplemented,
 )  # fmt: skip
 trace = reduce(
-    "trace", _trace, _trace_type, "input: Tensor", vjp=lambda g, _out, _x: trace_backward(g, _x.shape), amp="float32", out=False,
-    samples=lambda make: iter([Sample(make(3, 3)), Sample(make(2, 3)), Sample(make(3, 2)), Sample(make(0, 2))]),
+    "trace", _trace, _trace_type, "input: Tensor", vjp=lambda g, _out, _x: trace_backward(g, _x.shape),
+    amp="float32", out=False,
+    samples=lambda make: iter([Sample(make(*shape)) for shape in ((3, 3), (2, 3), (3, 2), (0, 2))]),
     batch=lambda op, _size, args, dims: (ops.sum(ops.diagonal(to_front(args[0], dims[0]), 0, 1, 2), -1), 0),
 )  # fmt: skip
 
 
-# -- cross --------------------------------------------------------------------------------------------------------------
+# -- cross ---------------------------------------------------------------------------------------------------
 def _cross_dim(x: TensorType, y: TensorType, dim: int) -> int:
     if x.ndim != y.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     if not x.ndim:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     if not -x.ndim <= dim < x.ndim:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-x.ndim}, {x.ndim - 1}], but got {dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-x.ndim}, {x.ndim - 1}], but got {dim})"
+        )
     if x.shape[dim] != 3 or y.shape[dim] != 3:
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {x.shape[dim]} and {y.shape[dim]}"
@@ -506,7 +605,9 @@ def _batch_cross(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]
     logical_result(op, args, dims)
     x, y, dim = args
     rank = logical_type(x, dims[0]).ndim
-    values = [ops.unsqueeze(v, 0) if d is None else to_front(v, d) for v, d in zip((x, y), dims, strict=False)]
+    values = [
+        ops.unsqueeze(v, 0) if d is None else to_front(v, d) for v, d in zip((x, y), dims, strict=False)
+    ]
     return op(*values, dim=dim % rank + 1), 0
 
 
@@ -529,11 +630,15 @@ linalg_cross = contract(
 
 @composite("input: Tensor, other: Tensor, dim: Any = None", out="exact", samples=_cross_samples)
 def cross(input: Any, other: Any, dim: int | None) -> Any:
-    """The cross product of three-dimensional vectors along `dim` (the first dimension of size 3 if none is given)."""
+    """The cross product of three-dimensional vectors along `dim` (the first dimension of size 3 if none is
+    given).
+    """
     if dim is None:
         warnings.warn(
-            "Using weft.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or simply "
-            "use weft.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a future "
+            "Using weft.cross without specifying the dim arg is deprecated.\nPlease either pass the dim "
+            "explicitly or simply "
+            "use weft.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross "
+            "in a future "
             "release.",
             UserWarning,
             stacklevel=3,
@@ -545,20 +650,27 @@ def cross(input: Any, other: Any, dim: int | None) -> Any:
     return linalg_cross(input, other, dim=dim)
 
 
-# -- bilinear -----------------------------------------------------------------------------------------------------------
+# -- bilinear ------------------------------------------------------------------------------------------------
 def _check_bilinear(first: Any, second: Any, weight: Any, bias: Any) -> None:
     x, y, w = _shape(first), _shape(second), _shape(weight)
     if len(x) != len(y):
         raise RuntimeError(f"bilinear(): input dimensions do not match: got {len(x)} and {len(y)}")
     for dim, (m, n) in enumerate(zip(x[:-1], y[:-1], strict=True)):
         if m != n:
-            raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {dim}: got {m} and {n}")
+            raise RuntimeError(
+                f"bilinear(): input batch dimensions do not match at dim {dim}: got {m} and {n}"
+            )
     for number, (size, dim) in enumerate(((x[-1], 1), (y[-1], 2)), 1):
         if len(w) <= dim or size != w[dim]:
             expected = w[dim] if len(w) > dim else w[-1]
-            raise RuntimeError(f"bilinear(): input{number} size does not match weight size: got {size} but expected {expected}")
+            raise RuntimeError(
+                f"bilinear(): input{number} size does not match weight size: got {size} but expected "
+                f"{expected}"
+            )
     if bias is not None and _shape(bias)[0] != w[0]:
-        raise RuntimeError(f"bilinear(): bias size does not match weight size: got {_shape(bias)[0]} but expected {w[0]}")
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {_shape(bias)[0]} but expected {w[0]}"
+        )
 
 
 def _bilinear_samples(make: Maker) -> Iterator[Sample]:
@@ -569,7 +681,8 @@ def _bilinear_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input1: Tensor, input2: Tensor, weight: Tensor, bias: MaybeTensor = None", namespace="nn.functional", amp="lower",
+    "input1: Tensor, input2: Tensor, weight: Tensor, bias: MaybeTensor = None", namespace="nn.functional",
+    amp="lower",
     samples=_bilinear_samples,
 )  # fmt: skip
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any) -> Any:

@@ -1,8 +1,8 @@
 """Linear systems and functions of matrices: inverses, determinants, solvers, powers, exponentials, chains.
 
-Takes (batches of) matrices, gives solutions; every op works on the last two dimensions and broadcasts over the rest. One idea:
-kernels are LAPACK through `numpy.linalg`, which says only that a factorisation failed; where it did, the batch is searched
-again, once, for the words of PyTorch's error.
+Takes (batches of) matrices, gives solutions; every op works on the last two dimensions and broadcasts over
+the rest. One idea: kernels are LAPACK through `numpy.linalg`, which says only that a factorisation failed;
+where it did, the batch is searched again, once, for the words of PyTorch's error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OLD_SLOGDET = result("slogdet", "sign", "logabsdet")
 MATRIX = "A: Tensor"
 
 
-# -- what the rules of this family check --------------------------------------------------------------------------------
+# -- what the rules of this family check ---------------------------------------------------------------------
 def check_matrix(x: TensorType, name: str, argument: str = "A") -> None:
     if x.ndim < 2:
         raise RuntimeError(f"linalg.{name}: The input tensor {argument} must have at least 2 dimensions.")
@@ -43,7 +43,8 @@ def check_square(x: TensorType, name: str) -> None:
     check_matrix(x, name)
     if x.shape[-1] != x.shape[-2]:
         raise RuntimeError(
-            f"linalg.{name}: A must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} matrices"
+            f"linalg.{name}: A must be batches of square matrices, but they are {x.shape[-2]} by "
+            f"{x.shape[-1]} matrices"
         )
 
 
@@ -85,7 +86,7 @@ def failures(x: Array, routine: str, **options: Any) -> list[tuple[int, int]]:
     return [(0, x.shape[-1])]
 
 
-# -- batches ------------------------------------------------------------------------------------------------------------
+# -- batches -------------------------------------------------------------------------------------------------
 def call(op: Op, bound: Any) -> Any:
     """Calls an op with all its parameters in order."""
     pairs = list(zip(op.signature.parameters, bound, strict=True))
@@ -119,7 +120,7 @@ def _batch_solve(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...
     return (ops.squeeze(out, -1) if vector else out), 0
 
 
-# -- samples ------------------------------------------------------------------------------------------------------------
+# -- samples -------------------------------------------------------------------------------------------------
 def regular(make: Maker, *shape: int) -> Any:
     """Matrices with singular values well apart from zero and from each other."""
     matrix = make(*shape, low=-1.0, high=1.0)
@@ -138,12 +139,15 @@ def square_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(regular(make, 3, 3).T)
 
 
-# -- inverse ------------------------------------------------------------------------------------------------------------
+# -- inverse -------------------------------------------------------------------------------------------------
 def _inv(x: Array) -> Array:
     try:
         return namespace(x).linalg.inv(x)
     except np.linalg.LinAlgError:
-        text = "The diagonal element {info} is zero, the inversion could not be completed because the input matrix is singular."
+        text = (
+            "The diagonal element {info} is zero, the inversion could not be completed because the input matrix "
+            "is singular."
+        )
         raise fail("linalg.inv", x, failures(x, "getrf"), text) from None
 
 
@@ -163,20 +167,23 @@ def _inv_gradient(g: Any, out: Any) -> Any:
 
 
 inv = contract(
-    "inv", _inv, square_rule("inv"), MATRIX, namespace="linalg", node="LinalgInvExBackward0", amp="float32", out="exact",
+    "inv", _inv, square_rule("inv"), MATRIX, namespace="linalg", node="LinalgInvExBackward0", amp="float32",
+    out="exact",
     vjp=lambda g, out: _inv_gradient(g, out), samples=square_samples, batch=batch_leading,
 )  # fmt: skip
 inverse_or_infinite = contract(
-    "inverse_or_infinite", _inv_or_infinite, square_rule("inv"), MATRIX, method=False, function=False, out=False,
+    "inverse_or_infinite", _inv_or_infinite, square_rule("inv"), MATRIX, method=False, function=False,
+    out=False,
     vjp=lambda g, out: _inv_gradient(g, out), samples=square_samples, batch=batch_leading,
 )  # fmt: skip
 
 
-# -- determinants -------------------------------------------------------------------------------------------------------
+# -- determinants --------------------------------------------------------------------------------------------
 # Note [Gradient of det]
-# The gradient of det(A) is its matrix of cofactors, which for A = U diag(s) V' is det(U) det(V) U diag(prod of the other s) V'.
-# That needs no division, so it holds for singular A too, and so does its own derivative, a form in the products of all s but
-# two. Third and higher derivatives use the inverse.
+# The gradient of det(A) is its matrix of cofactors, which for A = U diag(s) V' is
+# det(U) det(V) U diag(products of the other s) V'. That needs no division, so it holds for singular A too,
+# and so does its own derivative, a form in the products of all s but two. Third and higher derivatives use
+# the inverse.
 def _orthogonal_parts(x: Array) -> tuple[Array, Array, Array, Array]:
     """U, s, V' and U times the sign det(U) det(V')."""
     xp = namespace(x)
@@ -243,7 +250,8 @@ def _third_derivative(h: Any, g: Any, x: Any) -> Any:
     along_h, along_g = sandwich(h), sandwich(g)
     total = ops.sub(ops.mul(inner(h), inner(g)), ops.sum(ops.mul(h, along_g), (-2, -1), True))
     both = ops.add(
-        multiply(along_g, multiply(transposed(h), inverse)), multiply(inverse, multiply(transposed(h), along_g))
+        multiply(along_g, multiply(transposed(h), inverse)),
+        multiply(inverse, multiply(transposed(h), along_g)),
     )
     mixed = ops.sub(both, ops.add(ops.mul(along_h, inner(g)), ops.mul(along_g, inner(h))))
     scale = ops.unsqueeze(ops.unsqueeze(ops.linalg_det(x), -1), -1)
@@ -258,7 +266,8 @@ def _batch_pair(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...])
 
 
 cofactor_derivative = contract(
-    "cofactor_derivative", _cofactor_derivative, lambda g, x: square_rule("det", "lu_cpu")(x), "input: Tensor, A: Tensor", method=False, function=False,
+    "cofactor_derivative", _cofactor_derivative, lambda g, x: square_rule("det", "lu_cpu")(x),
+    "input: Tensor, A: Tensor", method=False, function=False,
     out=False, batch=_batch_pair,
     vjp=(lambda h, _out, _g, x: cofactor_derivative(h, x), lambda h, _out, g, x: _third_derivative(h, g, x)),
     samples=lambda make: iter([Sample(make(*s), regular(make, *s)) for s in ((3, 3), (2, 2, 2), (1, 1))]),
@@ -276,8 +285,10 @@ def _det_type(x: TensorType) -> TensorType:
 
 
 det = contract(
-    "det", lambda x: namespace(x).linalg.det(x), _det_type, MATRIX, namespace="linalg", node="LinalgDetBackward0", out="exact",
-    vjp=lambda g, _out, x: ops.mul(ops.unsqueeze(ops.unsqueeze(g, -1), -1), cofactor(x)), samples=square_samples,
+    "det", lambda x: namespace(x).linalg.det(x), _det_type, MATRIX, namespace="linalg",
+    node="LinalgDetBackward0", out="exact",
+    vjp=lambda g, _out, x: ops.mul(ops.unsqueeze(ops.unsqueeze(g, -1), -1), cofactor(x)),
+    samples=square_samples,
     batch=batch_leading,
 )  # fmt: skip
 
@@ -295,13 +306,15 @@ def _slogdet_gradient(g: tuple[Any, Any], _out: Any, x: Any) -> Any:
 
 
 slogdet = contract(
-    "slogdet", lambda x: tuple(map(np.asarray, namespace(x).linalg.slogdet(x))), _slogdet_type, MATRIX, namespace="linalg",
-    node="LinalgSlogdetBackward0", returns=SLOGDET, out="exact", vjp=_slogdet_gradient, samples=square_samples,
+    "slogdet", lambda x: tuple(map(np.asarray, namespace(x).linalg.slogdet(x))), _slogdet_type, MATRIX,
+    namespace="linalg",
+    node="LinalgSlogdetBackward0", returns=SLOGDET, out="exact", vjp=_slogdet_gradient,
+    samples=square_samples,
     batch=batch_leading,
 )  # fmt: skip
 
 
-# -- linear systems -----------------------------------------------------------------------------------------------------
+# -- linear systems ------------------------------------------------------------------------------------------
 def is_vector(a: TensorType, b: TensorType) -> bool:
     """Whether the right-hand side is (a batch of) vectors rather than matrices."""
     return b.ndim == 1 or (a.ndim - 1 == b.ndim and b.shape == a.shape[:-1])
@@ -312,11 +325,14 @@ def _solve_type(a: TensorType, b: TensorType, left: bool) -> TensorType:
     check_floating(a, "solve", "lu_cpu")
     if a.dtype is not b.dtype:
         raise RuntimeError(
-            f"linalg.solve: Expected A and B to have the same dtype, but found A of type {a.dtype.scalar_name} and B of type "
+            "linalg.solve: Expected A and B to have the same dtype, but found A of type "
+            f"{a.dtype.scalar_name} and B of type "
             f"{b.dtype.scalar_name} instead"
         )
     vector = is_vector(a, b)
-    return _system_type("solve", a, TensorType((*b.shape, 1), b.dtype, b.device) if vector else b, left, vector)
+    return _system_type(
+        "solve", a, TensorType((*b.shape, 1), b.dtype, b.device) if vector else b, left, vector
+    )
 
 
 def _system_type(name: str, a: TensorType, b: TensorType, left: bool, vector: bool) -> TensorType:
@@ -324,7 +340,8 @@ def _system_type(name: str, a: TensorType, b: TensorType, left: bool, vector: bo
     rows = b.shape[-2] if left else b.shape[-1]
     if rows != a.shape[-1]:
         raise RuntimeError(
-            f"linalg.{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"linalg.{name}: Incompatible shapes of A and B for the equation "
+            f"{'AX = B' if left else 'XA = B'} "
             f"({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})"
         )
     lead = broadcast_shapes(b.shape[:-2], a.shape[:-2])
@@ -358,7 +375,9 @@ def _solve_right(g: Any, _out: Any, a: Any, _b: Any, left: Any) -> Any:
 
 
 def linalg_solve(a: Any, b: Any, left: bool) -> Any:
-    """`solve` of matrices only: where a batch of them could be taken for vectors, a dimension of size 1 goes in front."""
+    """`solve` of matrices only: where a batch of them could be taken for vectors, a dimension of size 1 goes
+    in front.
+    """
     if is_vector(type_of(a), type_of(b)):
         b = ops.unsqueeze(b, 0)
         out = solve(a, b, left=left)
@@ -386,19 +405,23 @@ def _solve_samples(make: Maker) -> Iterator[Sample]:
 
 solve = contract(
     "solve", _solve, _solve_type, "A: Tensor, B: Tensor, *, left: bool = True", namespace="linalg",
-    node="LinalgSolveExBackward0", amp="float32", out="exact", vjp=(_solve_left, _solve_right), samples=_solve_samples,
+    node="LinalgSolveExBackward0", amp="float32", out="exact", vjp=(_solve_left, _solve_right),
+    samples=_solve_samples,
     batch=_batch_solve,
 )  # fmt: skip
 
 
-def _triangular_type(a: TensorType, b: TensorType, upper: bool, left: bool, unitriangular: bool) -> TensorType:
+def _triangular_type(
+    a: TensorType, b: TensorType, upper: bool, left: bool, unitriangular: bool
+) -> TensorType:
     check_square(a, "solve_triangular")
     result = _system_type("solve_triangular", a, b, left, False)
     if a.dtype.category < dtypes.FLOAT or a.dtype in dtypes.HALVES:
         raise unsupported("triangular_solve_cpu", a.dtype)
     if a.dtype is not b.dtype:
         raise RuntimeError(
-            f"linalg.solve_triangular: Expected A and B to have the same dtype, but found A of type {a.dtype.scalar_name} and "
+            "linalg.solve_triangular: Expected A and B to have the same dtype, but found A of type "
+            f"{a.dtype.scalar_name} and "
             f"B of type {b.dtype.scalar_name} instead"
         )
     return result
@@ -407,7 +430,9 @@ def _triangular_type(a: TensorType, b: TensorType, upper: bool, left: bool, unit
 def _solve_triangular(a: Array, b: Array, upper: bool, left: bool, unitriangular: bool) -> Array:
     xp = namespace(a)
     if not left:
-        out = _solve_triangular(xp.swapaxes(a, -1, -2), xp.swapaxes(b, -1, -2), not upper, True, unitriangular)
+        out = _solve_triangular(
+            xp.swapaxes(a, -1, -2), xp.swapaxes(b, -1, -2), not upper, True, unitriangular
+        )
         return xp.swapaxes(out, -1, -2)
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     size, columns = b.shape[-2:]
@@ -418,13 +443,17 @@ def _solve_triangular(a: Array, b: Array, upper: bool, left: bool, unitriangular
         return _substitute(xp, a, b, lead, upper, unitriangular)
     function = getattr(blas, {"f": "s", "d": "d", "F": "c", "D": "z"}[a.dtype.char] + "trsm")
     out = np.empty((count, size, columns), b.dtype)
-    pairs = zip(*(np.broadcast_to(v, lead + v.shape[-2:]).reshape(count, *v.shape[-2:]) for v in (a, b)), strict=True)
+    pairs = zip(
+        *(np.broadcast_to(v, lead + v.shape[-2:]).reshape(count, *v.shape[-2:]) for v in (a, b)), strict=True
+    )
     for position, (matrix, right) in enumerate(pairs):
         out[position] = function(1.0, matrix.T, right, lower=int(upper), trans_a=1, diag=int(unitriangular))
     return out.reshape(*lead, size, columns)
 
 
-def _substitute(xp: Any, a: Array, b: Array, lead: tuple[int, ...], upper: bool, unitriangular: bool) -> Array:
+def _substitute(
+    xp: Any, a: Array, b: Array, lead: tuple[int, ...], upper: bool, unitriangular: bool
+) -> Array:
     """Row by row, for all matrices of a large batch at once."""
     size, columns = b.shape[-2:]
     out = xp.array(xp.broadcast_to(b, (*lead, size, columns)))
@@ -459,13 +488,14 @@ def _triangular_samples(make: Maker) -> Iterator[Sample]:
 
 solve_triangular = contract(
     "solve_triangular", _solve_triangular, _triangular_type,
-    "A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False", namespace="linalg",
+    "A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False",
+    namespace="linalg",
     node="LinalgSolveTriangularBackward0", out="exact", vjp=(_triangular_left, _triangular_right),
     samples=_triangular_samples, batch=_batch_solve,
 )  # fmt: skip
 
 
-# -- powers, exponentials, chains ---------------------------------------------------------------------------------------
+# -- powers, exponentials, chains ----------------------------------------------------------------------------
 def _identity(x: Array) -> Array:
     xp = namespace(x)
     return xp.array(xp.broadcast_to(xp.eye(x.shape[-1], dtype=x.dtype), x.shape))
@@ -489,7 +519,9 @@ def matrix_power(A: Any, n: int) -> Any:
     """The n-th power of square matrices, by repeated squaring; negative powers are those of the inverse."""
     check_square(type_of(A), "matrix_power")
     if not isinstance(n, int) or isinstance(n, bool):
-        raise TypeError(f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}")
+        raise TypeError(
+            f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}"
+        )
     if n == 0:
         return identity_like(A)
     base = ops.linalg_inv(A) if n < 0 else A
@@ -507,7 +539,8 @@ def matrix_power(A: Any, n: int) -> Any:
 
 
 PADE = (
-    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0, 10559470521600.0,
+    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
+    10559470521600.0,
     670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0,
 )  # fmt: skip
 """Coefficients of the diagonal Padé approximant of exp of degree 13."""
@@ -576,14 +609,16 @@ def _check_chain(tensors: list[Any]) -> None:
         other = type_of(tensor).dtype
         if other is not kind:
             raise RuntimeError(
-                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {kind.cpp_name} and tensor {position} "
+                f"multi_dot(): all tensors must have be the same dtype but tensor 0 is {kind.cpp_name} and "
+                f"tensor {position} "
                 f"{other.cpp_name}"
             )
     for position in range(count - 1):
         left, right = tuple(tensors[position].shape), tuple(tensors[position + 1].shape)
         if left[-1] != right[0]:
             raise RuntimeError(
-                f"multi_dot(): tensors {position} and {position + 1} with shapes {list(left)} and {list(right)} cannot be "
+                f"multi_dot(): tensors {position} and {position + 1} with shapes {list(left)} and "
+                f"{list(right)} cannot be "
                 "multiplied"
             )
 
@@ -596,7 +631,9 @@ def _chain_splits(sizes: list[int]) -> list[list[int]]:
     for width in range(1, count):
         for i in range(count - width):
             j = i + width
-            options = [cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)]
+            options = [
+                cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)
+            ]
             cost[i][j] = min(options)
             split[i][j] = i + options.index(cost[i][j])
     return split
@@ -636,11 +673,16 @@ def multi_dot(tensors: Any) -> Any:
     return ops.squeeze(out, 0) if first == 1 else out
 
 
+def _vecdot_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), make(2, 3))
+    yield Sample(make(3, 2), make(3, 1), dim=0)
+    yield Sample(make(3), make(2, 3))
+    yield Sample(make(), make())
+
+
 @composite(
     "x: Tensor, y: Tensor, *, dim: Dim = -1", namespace="linalg", out="exact",
-    samples=lambda make: iter(
-        [Sample(make(2, 3), make(2, 3)), Sample(make(3, 2), make(3, 1), dim=0), Sample(make(3), make(2, 3)), Sample(make(), make())]
-    ),
+    samples=_vecdot_samples,
 )  # fmt: skip
 def vecdot(x: Any, y: Any, dim: int) -> Any:
     """The dot product along a dimension, with broadcasting; the first argument is conjugated."""
@@ -649,19 +691,24 @@ def vecdot(x: Any, y: Any, dim: int) -> Any:
         check_floating(first, "vecdot")
     if first.dtype is not second.dtype:
         raise RuntimeError(
-            f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type {first.dtype.scalar_name} and y of "
+            "linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
+            f"{first.dtype.scalar_name} and y of "
             f"type {second.dtype.scalar_name} instead"
         )
     return ops.sum(ops.mul(ops.conj(x) if first.dtype.is_complex else x, y), dim)
 
 
-@composite("A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1", namespace="linalg", samples=square_samples)
+@composite(
+    "A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1",
+    namespace="linalg",
+    samples=square_samples,
+)
 def diagonal(A: Any, offset: int, dim1: int, dim2: int) -> Any:
     """The diagonals of matrices, as a view."""
     return ops.diagonal(A, offset, dim1, dim2)
 
 
-# -- the same under their older names -----------------------------------------------------------------------------------
+# -- the same under their older names ------------------------------------------------------------------------
 @composite("input: Tensor", name="det", samples=square_samples)
 def _det(input: Any) -> Any:
     """The determinant of square matrices."""
@@ -701,5 +748,3 @@ def chain_matmul(matrices: Any) -> Any:
     if len(matrices) == 1:
         return matrices[0]
     return multi_dot(list(matrices))
-
-

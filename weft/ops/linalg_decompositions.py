@@ -1,7 +1,8 @@
-"""Factorisations: Cholesky, eigenvalues of symmetric matrices, QR, singular values, pseudo-inverse, least squares.
+"""Factorisations: Cholesky, symmetric eigenvalues, QR, singular values, pseudo-inverse, least squares.
 
-Takes (batches of) matrices, gives factors under PyTorch's field names. One idea: a gradient is written with the factors
-themselves (they are saved as outputs), so it is again differentiable, and a factor nobody used costs nothing.
+Takes (batches of) matrices, gives factors under PyTorch's field names. One idea: a gradient is written with
+the factors themselves (they are saved as outputs), so it is again differentiable, and a factor nobody used
+costs nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _row(x: Any) -> Any:
     return ops.unsqueeze(x, -2)
 
 
-# -- Cholesky -----------------------------------------------------------------------------------------------------------
+# -- Cholesky ------------------------------------------------------------------------------------------------
 def _cholesky_type(x: TensorType, _upper: bool) -> TensorType:
     check_square(x, "cholesky")
     check_floating(x, "cholesky", "cholesky_cpu")
@@ -63,7 +64,8 @@ def _cholesky_type(x: TensorType, _upper: bool) -> TensorType:
 def _cholesky(x: Array, upper: bool) -> Array:
     xp = namespace(x)
     text = (
-        "The factorization could not be completed because the input is not positive-definite (the leading minor of order "
+        "The factorization could not be completed because the input is not positive-definite (the leading "
+        "minor of order "
         "{info} is not positive-definite)."
     )
     try:
@@ -86,7 +88,9 @@ def _cholesky_gradient(g: Any, out: Any, _x: Any, upper: Any) -> Any:
 
 
 def _positive_samples(make: Maker) -> Iterator[Sample]:
-    """Finite differences of single elements leave the symmetric matrices: gradients are tested through a symmetric input."""
+    """Finite differences of single elements leave the symmetric matrices: gradients are tested through a
+    symmetric input.
+    """
     for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0)):
         matrix = regular(make, *shape)
         yield Sample(np.matmul(matrix, np.swapaxes(matrix, -1, -2)), grad=False)
@@ -94,12 +98,13 @@ def _positive_samples(make: Maker) -> Iterator[Sample]:
 
 cholesky = contract(
     "cholesky", _cholesky, _cholesky_type, "A: Tensor, *, upper: bool = False", namespace="linalg",
-    node="LinalgCholeskyExBackward0", amp="float32", out="exact", vjp=_cholesky_gradient, samples=_positive_samples,
+    node="LinalgCholeskyExBackward0", amp="float32", out="exact", vjp=_cholesky_gradient,
+    samples=_positive_samples,
     batch=batch_leading,
 )  # fmt: skip
 
 
-# -- symmetric eigenvalues ----------------------------------------------------------------------------------------------
+# -- symmetric eigenvalues -----------------------------------------------------------------------------------
 def _check_eigh(x: TensorType, uplo: Any) -> None:
     check_square(x, "eigh")
     if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
@@ -125,7 +130,8 @@ def _eigen(function: str, x: Array, uplo: str) -> Any:
         flat = x.reshape(-1, *x.shape[-2:])
         bad = np.flatnonzero(~np.isfinite(flat).all((-2, -1)))
         text = (
-            "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated eigenvalues "
+            "The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
+            "repeated eigenvalues "
             "(error code: {info})."
         )
         raise fail("linalg.eigh", x, [(int(bad[0]) if bad.size else 0, x.shape[-1] - 1)], text) from None
@@ -150,8 +156,10 @@ def _spectral(left: Any, values: Any, right: Any) -> Any:
 
 
 eigh = contract(
-    "eigh", lambda x, uplo: tuple(_eigen("eigh", x, uplo)), _eigh_type, "A: Tensor, UPLO: str = 'L'", namespace="linalg",
-    node="LinalgEighBackward0", amp="float32", returns=EIGH, out="exact", vjp=_eigh_gradient, samples=_positive_samples,
+    "eigh", lambda x, uplo: tuple(_eigen("eigh", x, uplo)), _eigh_type, "A: Tensor, UPLO: str = 'L'",
+    namespace="linalg",
+    node="LinalgEighBackward0", amp="float32", returns=EIGH, out="exact", vjp=_eigh_gradient,
+    samples=_positive_samples,
     batch=batch_leading,
 )  # fmt: skip
 
@@ -162,17 +170,19 @@ def _eigvalsh_gradient(g: Any, _out: Any, x: Any, uplo: Any) -> Any:
 
 
 eigvalsh = contract(
-    "eigvalsh", lambda x, uplo: _eigen("eigvalsh", x, uplo), _eigvalsh_type, "A: Tensor, UPLO: str = 'L'", namespace="linalg",
+    "eigvalsh", lambda x, uplo: _eigen("eigvalsh", x, uplo), _eigvalsh_type, "A: Tensor, UPLO: str = 'L'",
+    namespace="linalg",
     node="LinalgEighBackward0", amp="float32", out="exact", vjp=_eigvalsh_gradient, samples=_positive_samples,
     batch=batch_leading,
 )  # fmt: skip
 
 
-# -- QR -----------------------------------------------------------------------------------------------------------------
+# -- QR ------------------------------------------------------------------------------------------------------
 def _qr_type(x: TensorType, mode: str) -> tuple[TensorType, TensorType]:
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(
-            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or "
+            "'complete'"
         )
     check_matrix(x, "qr")
     check_floating(x, "qr", "geqrf_cpu")
@@ -193,12 +203,15 @@ def _qr(x: Array, mode: str) -> tuple[Array, Array]:
 def _qr_gradient(g: tuple[Any, Any], out: tuple[Any, Any], _x: Any, mode: Any) -> Any:
     if mode == "r":
         raise RuntimeError(
-            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, "
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
+            "linalg.qr(A, "
             "mode='reduced') if you are going to differentiate through linalg.qr."
         )
     rows, columns = _x.shape[-2:]
     if mode == "complete" and rows > columns:
-        raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")
+        raise RuntimeError(
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
+        )
     along_q, along_r = g
     q, r = out
     if along_q is None and along_r is None:
@@ -242,19 +255,22 @@ def _qr_samples(make: Maker) -> Iterator[Sample]:
 
 
 qr = contract(
-    "qr", _qr, _qr_type, "A: Tensor, mode: str = 'reduced'", namespace="linalg", node="LinalgQrBackward0", amp="float32",
+    "qr", _qr, _qr_type, "A: Tensor, mode: str = 'reduced'", namespace="linalg", node="LinalgQrBackward0",
+    amp="float32",
     returns=QR, out="exact", vjp=_qr_gradient, samples=_qr_samples,
-    batch=lambda op, size, args, dims: NotImplemented if args[1] == "r" else batch_leading(op, size, args, dims),
+    batch=lambda op, size, args,
+    dims: NotImplemented if args[1] == "r" else batch_leading(op, size, args, dims),
 )  # fmt: skip
 
 
-# -- singular values ----------------------------------------------------------------------------------------------------
+# -- singular values -----------------------------------------------------------------------------------------
 def _svdvals_type(x: TensorType, driver: Any) -> TensorType:
     check_matrix(x, "svd")
     check_floating(x, "svd", "linalg_svd_cpu")
     if driver is not None:
         raise RuntimeError(
-            "weft.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+            "weft.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER "
+            "backend."
         )
     return TensorType((*x.shape[:-2], min(x.shape[-2:])), x.dtype.to_real(), x.device)
 
@@ -324,7 +340,8 @@ def _svd_samples(make: Maker) -> Iterator[Sample]:
 
 svd = contract(
     "svd", lambda x, full_matrices, driver: decompose(x, full_matrices), _svd_type,
-    "A: Tensor, full_matrices: bool = True, *, driver: Any = None", namespace="linalg", node="LinalgSvdBackward0", amp="float32",
+    "A: Tensor, full_matrices: bool = True, *, driver: Any = None", namespace="linalg",
+    node="LinalgSvdBackward0", amp="float32",
     returns=SVD, out="exact", vjp=_svd_gradient, samples=_svd_samples, batch=batch_leading,
 )  # fmt: skip
 
@@ -335,17 +352,20 @@ def _svdvals_gradient(g: Any, _out: Any, x: Any) -> Any:
 
 
 svdvals = contract(
-    "svdvals", lambda x, driver: decompose(x, vectors=False), _svdvals_type, "A: Tensor, *, driver: Any = None",
-    namespace="linalg", node="LinalgSvdBackward0", amp="float32", out="exact", vjp=_svdvals_gradient, samples=_matrix_samples,
+    "svdvals", lambda x, driver: decompose(x, vectors=False), _svdvals_type,
+    "A: Tensor, *, driver: Any = None",
+    namespace="linalg", node="LinalgSvdBackward0", amp="float32", out="exact", vjp=_svdvals_gradient,
+    samples=_matrix_samples,
     batch=batch_leading,
 )  # fmt: skip
 
 
-# -- pseudo-inverse and least squares -----------------------------------------------------------------------------------
+# -- pseudo-inverse and least squares ------------------------------------------------------------------------
 def _pinv_type(x: TensorType, rcond: Any, hermitian: bool, atol: Any, rtol: Any) -> TensorType:
     if x.ndim < 2 or x.dtype.category < dtypes.FLOAT or x.dtype in dtypes.HALVES:
         raise RuntimeError(
-            f"linalg.pinv({x.dtype.scalar_name}{{{list(x.shape)}}}): expected a tensor with 2 or more dimensions of float, double, "
+            f"linalg.pinv({x.dtype.scalar_name}{{{list(x.shape)}}}): expected a tensor with 2 or more "
+            "dimensions of float, double, "
             "cfloat or cdouble types"
         )
     if hermitian:
@@ -399,7 +419,8 @@ def _pinv_samples(make: Maker) -> Iterator[Sample]:
 
 
 pinv = contract(
-    "pinv", _pinv, _pinv_type, "A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None",
+    "pinv", _pinv, _pinv_type,
+    "A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None",
     namespace="linalg", node="LinalgPinvBackward0", out=True, vjp=lambda g, out, x: _pinv_gradient(g, x, out),
     samples=_pinv_samples, batch=batch_leading,
 )  # fmt: skip
@@ -421,7 +442,9 @@ def _lstsq_type(a: TensorType, b: TensorType, rcond: Any, driver: Any) -> tuple[
             f"{a.dtype.scalar_name} and other's dtype {b.dtype.scalar_name}"
         )
     if driver is not None and driver not in DRIVERS:
-        raise RuntimeError("weft.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
+        raise RuntimeError(
+            "weft.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
+        )
     if a.dtype.category < dtypes.FLOAT or a.dtype in dtypes.HALVES:
         raise RuntimeError("This function doesn't handle types other than float and double")
     driver = driver or "gelsy"
@@ -522,20 +545,24 @@ def _batch_lstsq(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...
 
 
 lstsq = contract(
-    "lstsq", _lstsq, _lstsq_type, "A: Tensor, B: Tensor, rcond: Any = None, *, driver: Any = None", namespace="linalg",
-    node="LinalgLstsqBackward0", amp="float32", returns=LSTSQ, out=True, vjp=joint(_lstsq_gradient), samples=_lstsq_samples,
+    "lstsq", _lstsq, _lstsq_type, "A: Tensor, B: Tensor, rcond: Any = None, *, driver: Any = None",
+    namespace="linalg",
+    node="LinalgLstsqBackward0", amp="float32", returns=LSTSQ, out=True, vjp=joint(_lstsq_gradient),
+    samples=_lstsq_samples,
     batch=_batch_lstsq,
 )  # fmt: skip
 
 
-# -- the same under their older names -----------------------------------------------------------------------------------
+# -- the same under their older names ------------------------------------------------------------------------
 @composite("input: Tensor, upper: bool = False", name="cholesky", out="exact", samples=_positive_samples)
 def _old_cholesky(input: Any, upper: bool) -> Any:
     """The Cholesky factor of symmetric positive definite matrices."""
     return cholesky(input, upper=upper)
 
 
-@composite("input: Tensor, some: bool = True", name="qr", returns=OLD_QR, out="exact", samples=_matrix_samples)
+@composite(
+    "input: Tensor, some: bool = True", name="qr", returns=OLD_QR, out="exact", samples=_matrix_samples
+)
 def _old_qr(input: Any, some: bool) -> Any:
     """The QR decomposition; all columns of Q unless `some`."""
     return OLD_QR(*qr(input, "reduced" if some else "complete"))
@@ -550,7 +577,9 @@ def _old_svd(input: Any, some: bool, compute_uv: bool) -> Any:
     if not compute_uv:
         values = svdvals(input)
         lead, (rows, columns) = tuple(input.shape[:-2]), tuple(input.shape[-2:])
-        return OLD_SVD(ops.new_zeros(input, (*lead, rows, rows)), values, ops.new_zeros(input, (*lead, columns, columns)))
+        return OLD_SVD(
+            ops.new_zeros(input, (*lead, rows, rows)), values, ops.new_zeros(input, (*lead, columns, columns))
+        )
     left, values, right = svd(input, not some)
     return OLD_SVD(left, values, adjoint(right))
 
@@ -559,5 +588,3 @@ def _old_svd(input: Any, some: bool, compute_uv: bool) -> Any:
 def _pinverse(input: Any, rcond: Any) -> Any:
     """The pseudo-inverse."""
     return pinv(input, rcond)
-
-

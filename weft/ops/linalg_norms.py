@@ -1,7 +1,8 @@
 """Norms of vectors and matrices, and condition numbers.
 
-Takes tensors, an order and dimensions; gives norms with PyTorch's subgradients (zero at zero, shared between ties). One idea:
-`vector_norm` is the only kernel; matrix norms are vector norms, maxima and singular values in turn.
+Takes tensors, an order and dimensions; gives norms with PyTorch's subgradients (zero at zero, shared between
+ties). One idea: `vector_norm` is the only kernel; matrix norms are vector norms, maxima and singular values
+in turn.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from weft.ops.reduce import dims_of, fold_sum, reduced_shape, restore, wide, wra
 from weft.ops.samples import Maker, Sample
 
 
-# -- vectors ------------------------------------------------------------------------------------------------------------
+# -- vectors -------------------------------------------------------------------------------------------------
 def _check_dtype(name: str, x: TensorType, kind: Any) -> dtypes.dtype:
     """The dtype a norm computes in."""
     if kind is None:
@@ -30,13 +31,18 @@ def _check_dtype(name: str, x: TensorType, kind: Any) -> dtypes.dtype:
         return x.dtype
     wanted = as_dtype(kind)
     if wanted.category < dtypes.FLOAT:
-        raise RuntimeError(f"linalg.{name}: dtype should be floating point or complex, but got {wanted.scalar_name}")
+        raise RuntimeError(
+            f"linalg.{name}: dtype should be floating point or complex, but got {wanted.scalar_name}"
+        )
     if wanted.is_complex is not x.dtype.is_complex:
         word = "complex" if x.dtype.is_complex else "real"
-        raise RuntimeError(f"linalg.{name}: dtype should be {word} for {word} inputs, but got {wanted.scalar_name}")
+        raise RuntimeError(
+            f"linalg.{name}: dtype should be {word} for {word} inputs, but got {wanted.scalar_name}"
+        )
     if dtypes.promote_types(x.dtype, wanted) is not wanted:
         raise RuntimeError(
-            f"linalg.{name}: the dtype of the input ({x.dtype.scalar_name}) should be convertible without narrowing to the "
+            f"linalg.{name}: the dtype of the input ({x.dtype.scalar_name}) should be convertible without "
+            "narrowing to the "
             f"specified dtype ({wanted.scalar_name})"
         )
     return wanted
@@ -67,7 +73,8 @@ def _check_empty(x: TensorType, order: float, dim: Any, dims: tuple[int, ...]) -
     for d in dims:
         if not x.shape[d]:
             raise RuntimeError(
-                f"linalg.vector_norm cannot compute the {_order_text(order)} norm on the dimension {d}because this "
+                f"linalg.vector_norm cannot compute the {_order_text(order)} norm on the dimension "
+                f"{d}because this "
                 "dimension is empty and the operation does not have an identity"
             )
 
@@ -147,12 +154,14 @@ def _vector_samples(make: Maker) -> Iterator[Sample]:
 
 vector_norm = reduce(
     "vector_norm", _vector_norm, _vector_norm_type,
-    "x: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None", namespace="linalg",
-    node="LinalgVectorNormBackward0", out="exact", trusted=True, vjp=_vector_norm_gradient, samples=_vector_samples,
+    "x: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None",
+    namespace="linalg",
+    node="LinalgVectorNormBackward0", out="exact", trusted=True, vjp=_vector_norm_gradient,
+    samples=_vector_samples,
 )  # fmt: skip
 
 
-# -- matrices -----------------------------------------------------------------------------------------------------------
+# -- matrices ------------------------------------------------------------------------------------------------
 def _matrix_dims(x: TensorType, dim: Any) -> tuple[int, int]:
     dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     if len(dims) != 2:
@@ -176,7 +185,9 @@ def _dropped(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
 
 
 def _extreme(x: Any, order: float, dim: int) -> Any:
-    """The largest (or for a negative order smallest) along one dimension, kept; the largest of nothing is 0."""
+    """The largest (or for a negative order smallest) along one dimension, kept; the largest of nothing is
+    0.
+    """
     if order < 0:
         return ops.amin(x, dim, True)
     return ops.amax(x, dim, True) if x.shape[dim] else ops.sum(x, dim, True)
@@ -204,7 +215,8 @@ def _matrix_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "A: Tensor, ord: Any = 'fro', dim: Any = (-2, -1), keepdim: bool = False, *, dtype: DType = None", namespace="linalg",
+    "A: Tensor, ord: Any = 'fro', dim: Any = (-2, -1), keepdim: bool = False, *, dtype: DType = None",
+    namespace="linalg",
     out="exact", samples=_matrix_samples,
 )  # fmt: skip
 def matrix_norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
@@ -235,7 +247,8 @@ def _norm_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: DType = None", namespace="linalg",
+    "input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: DType = None",
+    namespace="linalg",
     out="exact", samples=_norm_samples,
 )  # fmt: skip
 def norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
@@ -282,7 +295,8 @@ def cond(A: Any, p: Any) -> Any:
         return ops.div(last, first) if p == -2 else ops.div(first, last)
     if like.shape[-1] != like.shape[-2]:
         raise RuntimeError(
-            f"linalg.cond(ord={p if isinstance(p, str) else _order_text(p)}): A must be batches of square matrices, but they are "
+            f"linalg.cond(ord={p if isinstance(p, str) else _order_text(p)}): A must be batches of square "
+            "matrices, but they are "
             f"{like.shape[-2]} by {like.shape[-1]} matrices"
         )
     inverse = inverse_or_infinite(A)
