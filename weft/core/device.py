@@ -1,6 +1,8 @@
-"""Devices: where a tensor's elements live. `cpu` holds arrays, `meta` holds types only, others await their backends.
+"""Devices: where a tensor's elements live. `cpu` holds arrays, `meta` holds types only, others await their
+backends.
 
-`with device("meta"):` and `set_default_device` say where new tensors go that name no device: `creation_device` reads them.
+`with device("meta"):` and `set_default_device` say where new tensors go that name no device:
+`creation_device` reads them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Element types: PyTorch's names over NumPy's dtypes, and the promotion lattice.
 
-Takes names or NumPy dtypes, gives the one `dtype` object of each kind; `promote_types` and `result_dtype` say what mixed
-operands become. One idea: a dtype's category (bool < integer < float < complex) decides between operands of different
-rank, and a pairwise table decides between equals.
+Takes names or NumPy dtypes, gives the one `dtype` object of each kind; `promote_types` and `result_dtype`
+say what mixed operands become. One idea: a dtype's category (bool < integer < float < complex) decides
+between operands of different rank, and a pairwise table decides between equals.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ complex64 = dtype("complex64", "c64", "ComplexFloat", np.complex64, COMPLEX, ("c
 complex128 = dtype("complex128", "c128", "ComplexDouble", np.complex128, COMPLEX, ("cdouble",))
 
 CPP_NAMES: Final = {
-    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long int",
+    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short", "int32": "int",
+    "int64": "long int",
     "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
     "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
@@ -99,7 +100,9 @@ def dtype_by_name(name: str) -> dtype:
 
 
 def as_dtype(kind: Any) -> dtype:
-    """The Weft dtype for a dtype, a NumPy dtype or scalar type, or Python's bool, int, float (64 bits), complex (128)."""
+    """The Weft dtype for a dtype, a NumPy dtype or scalar type, or Python's bool, int, float (64 bits),
+    complex (128).
+    """
     if isinstance(kind, dtype):
         return kind
     if kind in PYTHON_TYPES:
@@ -193,8 +196,8 @@ def scalar_dtype(value: Any) -> dtype:
 def result_dtype(operands: Iterable[Any]) -> dtype:
     """The common dtype of tensors, arrays, tensor types (anything with dtype and ndim) and Python numbers.
 
-    Dimensioned operands decide first, then zero-dim ones, then bare numbers; a lower class only matters when it is
-    of a higher category.
+    Dimensioned operands decide first, then zero-dim ones, then bare numbers; a lower class only matters when
+    it is of a higher category.
     """
     classes: list[dtype | None] = [None, None, None]
     for operand in operands:
@@ -213,7 +216,7 @@ def result_dtype(operands: Iterable[Any]) -> dtype:
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
-    """Whether PyTorch's casting rules let a result of `from_` be stored as `to` (category never decreases)."""
+    """Whether PyTorch lets a result of `from_` be stored as `to`: whether the category does not decrease."""
     return from_.category <= to.category
 
 
@@ -227,7 +230,8 @@ class finfo:
                 f"weft.finfo() requires a floating point input type. Use weft.iinfo to handle '{kind!r}'"
             )
         real = kind.to_real()
-        info: Any = ml_dtypes.finfo(real.numpy) if real is bfloat16 else np.finfo(real.numpy)
+        limits: Any = ml_dtypes.finfo  # untyped
+        info: Any = limits(real.numpy) if real is bfloat16 else np.finfo(real.numpy)
         self.dtype = real.name
         self.bits = real.itemsize * 8
         self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)

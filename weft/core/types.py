@@ -7,8 +7,8 @@ from math import prod
 from operator import index
 from typing import Any, SupportsIndex, overload
 
-from weft.core.device import cpu, device
-from weft.core.dtypes import dtype
+from weft.core import device as devices
+from weft.core import dtypes
 
 
 class Size(tuple[int, ...]):
@@ -112,10 +112,12 @@ class TensorType:
 
     __slots__ = ("shape", "dtype", "device")
     shape: tuple[int, ...]
-    dtype: dtype
-    device: device
+    dtype: dtypes.dtype
+    device: devices.device
 
-    def __init__(self, shape: Iterable[int], dtype: dtype, device: device = cpu) -> None:
+    def __init__(
+        self, shape: Iterable[int], dtype: dtypes.dtype, device: devices.device = devices.cpu
+    ) -> None:
         self.shape = tuple(shape)
         self.dtype = dtype
         self.device = device

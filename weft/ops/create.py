@@ -1,8 +1,9 @@
 """Creation and copies: ops that make new memory, filled by a rule or from another tensor.
 
-Takes sizes, numbers or a tensor to be like; gives new arrays. One idea: shape, dtype and device are settled in the type rule
-(defaults and default devices included); kernels allocate what the same helpers say. `requires_grad` is a parameter that the
-dispatcher reads after the call; `layout` and `pin_memory` are accepted and mean nothing here.
+Takes sizes, numbers or a tensor to be like; gives new arrays. One idea: shape, dtype and device are settled
+in the type rule (defaults and default devices included); kernels allocate what the same helpers say.
+`requires_grad` is a parameter that the dispatcher reads after the call; `layout` and `pin_memory` are
+accepted and mean nothing here.
 """
 
 from __future__ import annotations
@@ -30,18 +31,23 @@ from weft.ops.families import composite, create, index
 from weft.ops.record import broadcast_shapes, ops
 from weft.ops.samples import Maker, Sample
 
-OPTIONS: Final = "dtype: DType = None, layout: Any = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False"
+OPTIONS: Final = (
+    "dtype: DType = None, layout: Any = None, device: Device = None, pin_memory: bool = False, "
+    "requires_grad: bool = False"
+)
 LIKE: Final = f"{OPTIONS}, memory_format: MemoryFormat = None"
 
 C_NAMES: Final = {
-    dtypes.uint8: "uint8_t", dtypes.int8: "int8_t", dtypes.int16: "int16_t", dtypes.int32: "int", dtypes.int64: "int64_t",
-    dtypes.float16: "c10::Half", dtypes.bfloat16: "c10::BFloat16", dtypes.float32: "float", dtypes.float64: "double",
+    dtypes.uint8: "uint8_t", dtypes.int8: "int8_t", dtypes.int16: "int16_t", dtypes.int32: "int",
+    dtypes.int64: "int64_t",
+    dtypes.float16: "c10::Half", dtypes.bfloat16: "c10::BFloat16", dtypes.float32: "float",
+    dtypes.float64: "double",
     dtypes.complex64: "c10::complex<float>", dtypes.complex128: "c10::complex<double>", dtypes.bool_: "bool",
 }  # fmt: skip
 """What PyTorch's messages call the element types."""
 
 
-# -- arguments ----------------------------------------------------------------------------------------------------------
+# -- arguments -----------------------------------------------------------------------------------------------
 def dtype_argument(value: Any, name: str) -> dtype:
     """The dtype a user passed, or PyTorch's TypeError."""
     if isinstance(value, dtype):
@@ -72,7 +78,8 @@ def checked_size(size: Any, name: str) -> tuple[int, ...]:
                     f"{name}(): argument 'size' (position 1) must be tuple of ints, not {kind_name(value)}"
                 )
             raise TypeError(
-                f"{name}(): argument 'size' failed to unpack the object at pos {position + 1} with error \"type must be tuple "
+                f"{name}(): argument 'size' failed to unpack the object at pos {position + 1} with error "
+                f'"type must be tuple '
                 f'of ints,but got {kind_name(value)}"'
             )
         sizes.append(operator.index(value))
@@ -124,7 +131,7 @@ def check_number(value: Any, name: str, parameter: str, position: int) -> None:
         )
 
 
-# -- memory formats -----------------------------------------------------------------------------------------------------
+# -- memory formats ------------------------------------------------------------------------------------------
 def in_format(
     make: Callable[[tuple[int, ...]], Array], shape: tuple[int, ...], form: memory_format | None
 ) -> Array:
@@ -181,7 +188,7 @@ def _shaped_like(make: Any, x: Array, kind: dtype, form: memory_format | None, *
     return in_format(lambda shape: make(shape, *rest, dtype=kind.numpy), x.shape, form)
 
 
-# -- from sizes ---------------------------------------------------------------------------------------------------------
+# -- from sizes ----------------------------------------------------------------------------------------------
 def _sized(name: str, make: Any, doc: str) -> Any:
     def rule(size: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
         check_layout(layout)
@@ -248,7 +255,8 @@ def strided_array(size: tuple[int, ...], stride: tuple[int, ...], kind: np.dtype
 
 empty_strided = create(
     "empty_strided",
-    lambda size, stride, dtype, *_ignored: strided_array(size, stride, chosen(dtype, None, "empty_strided").numpy),
+    lambda size, stride, dtype, *_ignored: strided_array(size, stride, chosen(dtype, None,
+    "empty_strided").numpy),
     _strided_rule, f"size: Shape, stride: Shape, *, {OPTIONS}", method=False,
 )  # fmt: skip
 
@@ -266,7 +274,8 @@ def empty_permuted(
     """A tensor whose elements are unset, its dimensions in this order in memory, outermost first."""
     if sorted(physical_layout) != list(range(len(size))):
         raise RuntimeError(
-            f"Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {len(size)} is "
+            f"Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) "
+            f"= {len(size)} is "
             f"not equal to len(physical_layout) = {len(physical_layout)}"
         )
     strides, step = [0] * len(size), 1
@@ -333,7 +342,7 @@ def keep_shape(_op: Any, target: Any, value: Any, _tensors: Any) -> None:
         value.array = value.array.reshape(target.array.shape)
 
 
-# -- ranges -------------------------------------------------------------------------------------------------------------
+# -- ranges --------------------------------------------------------------------------------------------------
 class Steps:
     """The numbers of one `arange` call, checked: dtype, first value, step and how many."""
 
@@ -402,7 +411,8 @@ def _arange(start: Any, end: Any, step: Any, dtype: Any, *_ignored: Any) -> Arra
 
 
 arange = create(
-    "arange", _arange, _arange_rule, f"start: Number = None, end: Number = None, step: Number = 1, *, {OPTIONS}",
+    "arange", _arange, _arange_rule,
+    f"start: Number = None, end: Number = None, step: Number = 1, *, {OPTIONS}",
     out=keep_shape, method=False, doc="Numbers from start (0) up to but not including end, by step.",
 )  # fmt: skip
 
@@ -418,7 +428,8 @@ def _steps_rule(name: str) -> Callable[..., TensorType]:
         for label, value in (("start", start), ("end", end)):
             if isinstance(value, TensorType):
                 raise RuntimeError(
-                    f"{name} only supports 0-dimensional start and end tensors, but got {label} with {value.ndim} dimension(s)."
+                    f"{name} only supports 0-dimensional start and end tensors, but got {label} with "
+                    f"{value.ndim} dimension(s)."
                 )
         kind = _steps_dtype(name, (start, end, *rest[:-5]), dtype)
         return TensorType((int(steps),), kind, creation_device(device))
@@ -432,7 +443,8 @@ def _steps_dtype(name: str, numbers: tuple[Any, ...], asked: Any) -> dtype:
         inferred = dtypes.get_default_dtype().to_complex()
         if asked is not None and not kind.is_complex:
             raise RuntimeError(
-                f"weft.{name}(): inferred dtype {C_NAMES[inferred]} can't be safely cast to passed dtype {kind.scalar_name}"
+                f"weft.{name}(): inferred dtype {C_NAMES[inferred]} can't be safely cast to passed dtype "
+                f"{kind.scalar_name}"
             )
         kind = inferred if asked is None else kind
     if kind is dtypes.bool_:
@@ -458,10 +470,12 @@ def _even(start: Any, end: Any, steps: int, kind: dtype) -> Array:
 
 linspace = create(
     "linspace",
-    lambda start, end, steps, dtype, *_i: _even(start, end, steps, kind := _steps_dtype("linspace", (start, end), dtype)).astype(
+    lambda start, end, steps, dtype, *_i: _even(start, end, steps, kind := _steps_dtype("linspace", (start,
+    end), dtype)).astype(
         kind.numpy
     ),
-    _steps_rule("linspace"), f"start: Number, end: Number, steps: int, *, {OPTIONS}", out=keep_shape, method=False,
+    _steps_rule("linspace"), f"start: Number, end: Number, steps: int, *, {OPTIONS}", out=keep_shape,
+    method=False,
     doc="Evenly spaced numbers from start to end, both included.",
 )  # fmt: skip
 
@@ -475,12 +489,13 @@ def _logspace(start: Any, end: Any, steps: int, base: float, dtype: Any, *_ignor
 
 logspace = create(
     "logspace", _logspace, _steps_rule("logspace"),
-    f"start: Number, end: Number, steps: int, base: Number = 10.0, *, {OPTIONS}", out=keep_shape, method=False,
+    f"start: Number, end: Number, steps: int, base: Number = 10.0, *, {OPTIONS}", out=keep_shape,
+    method=False,
     doc="Powers of base with evenly spaced exponents.",
 )  # fmt: skip
 
 
-# -- like a tensor ------------------------------------------------------------------------------------------------------
+# -- like a tensor -------------------------------------------------------------------------------------------
 def _like_rule(x: TensorType, name: str, options: tuple[Any, ...]) -> TensorType:
     dtype, layout, device, _pin, _grad, form = options
     check_layout(layout)
@@ -580,7 +595,8 @@ def _new_full(x: Array, size: Any, fill_value: Any, dtype: Any, *_ignored: Any) 
 
 
 new_full = create(
-    "new_full", _new_full, _new_full_rule, f"input: Tensor, size: Shape, fill_value: Number, *, {OPTIONS}", function=False,
+    "new_full", _new_full, _new_full_rule, f"input: Tensor, size: Shape, fill_value: Number, *, {OPTIONS}",
+    function=False,
     samples=lambda make: (Sample(*s.args, 1, grad=False, **s.kwargs) for s in _new_samples(make)),
     doc="One value, of the tensor's dtype and device.",
 )  # fmt: skip
@@ -603,7 +619,7 @@ new_empty_strided = create(
 )  # fmt: skip
 
 
-# -- filling and copying ------------------------------------------------------------------------------------------------
+# -- filling and copying -------------------------------------------------------------------------------------
 def _fill_rule(x: TensorType, value: Any) -> TensorType:
     if isinstance(value, TensorType):
         if value.ndim:
@@ -694,7 +710,8 @@ def _clone_samples(make: Maker) -> Iterator[Sample]:
 
 
 clone = index(
-    "clone", lambda x, form: copy_format(x, BY_NUMPY[x.dtype], form), lambda x, form: _copy_rule(x, x.dtype, form),
+    "clone", lambda x, form: copy_format(x, BY_NUMPY[x.dtype], form), lambda x, form: _copy_rule(x, x.dtype,
+    form),
     "input: Tensor, *, memory_format: MemoryFormat = None", vjp=lambda g: g, samples=_clone_samples,
     doc="A copy that gradients flow through.",
 )  # fmt: skip
@@ -744,5 +761,6 @@ copy = index(
     "copy", _assigned, _assign_rule, "input: Tensor, src: Tensor, non_blocking: bool = False",
     method=False, function=False, node="CopyBackwards",
     vjp=(lambda g: ops.zeros_like(g), lambda g, _out, _x, _src: ops.sum_to_size(g, _src.shape)),
-    samples=lambda make: iter([Sample(make(2, 3), make(2, 3)), Sample(make(2, 3), make(3)), Sample(make(2, 3), make())]),
+    samples=lambda make: iter([Sample(make(2, 3), make(2, 3)), Sample(make(2, 3), make(3)), Sample(make(2,
+    3), make())]),
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """Random ops: PyTorch's samplers, as composites that take numbers from a generator's stream.
 
-Takes sizes or tensors, parameters of a distribution and a generator; gives draws. One idea: a sampler first takes
-(key, offset) from its generator and then calls a pure op, `philox_*`, whose result is a function of its arguments alone.
-So whoever replays or compiles a program passes the offsets in, and gets the same bits.
+Takes sizes or tensors, parameters of a distribution and a generator; gives draws. One idea: a sampler first
+takes (key, offset) from its generator and then calls a pure op, `philox_*`, whose result is a function of its
+arguments alone. So whoever replays or compiles a program passes the offsets in, and gets the same bits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from weft.ops.samples import Maker, Sample
 
 DIGITS: Final = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
 _BOUND_NAMES: Final = {
-    dtypes.uint8: "unsigned char", dtypes.int8: "signed char", dtypes.int16: "short", dtypes.int32: "int", dtypes.int64: "long",
+    dtypes.uint8: "unsigned char", dtypes.int8: "signed char", dtypes.int16: "short", dtypes.int32: "int",
+    dtypes.int64: "long",
     dtypes.bool_: "bool",
 }  # fmt: skip
 PARAMETERS: Final = {
@@ -37,14 +38,15 @@ PARAMETERS: Final = {
     "integers": "low: int, high: int", "full_range": "", "bernoulli": "p: float",
 }  # fmt: skip
 NODES: Final = {
-    "uniform": "UniformBackward0", "normal": "NormalBackward0", "exponential": "ExponentialBackward0", "cauchy": "CauchyBackward0",
+    "uniform": "UniformBackward0", "normal": "NormalBackward0", "exponential": "ExponentialBackward0",
+    "cauchy": "CauchyBackward0",
     "log_normal": "LogNormalBackward0", "geometric": "GeometricBackward0", "integers": "RandomBackward0",
     "full_range": "RandomBackward2", "bernoulli": "BernoulliBackward2",
 }  # fmt: skip
 """What the in-place samplers' gradient nodes are called; their gradients are zero."""
 
 
-# -- pure draws ---------------------------------------------------------------------------------------------------------
+# -- pure draws ----------------------------------------------------------------------------------------------
 def _sized(draw: str) -> Op:
     """`philox_<draw>`: draws in a shape."""
 
@@ -106,7 +108,8 @@ def _bernoulli_by(p: Array, key: int, offset: int, kind: dtype, size: Any) -> Ar
 
 philox_bernoulli_by = random(
     "philox_bernoulli_by", _bernoulli_by, lambda p, key, offset, kind, size: TensorType(size, kind, p.device),
-    "p: Tensor, key: int, offset: int, dtype: DType, size: Any", vjp=lambda g, _out, _p: ops.new_zeros(g, _p.shape),
+    "p: Tensor, key: int, offset: int, dtype: DType, size: Any", vjp=lambda g, _out, _p: ops.new_zeros(g,
+    _p.shape),
     node="BernoulliBackward0", method=False, function=False,
     samples=lambda make: iter([Sample(make(2, 3, low=0, high=1), 7, 5, dtypes.float64, (2, 3), grad=False)]),
 )  # fmt: skip
@@ -132,7 +135,8 @@ def _normal_rule(mean: Any, std: Any, _key: int, _offset: int) -> TensorType:
 
 philox_normal_by = random(
     "philox_normal_by", _normal_by, _normal_rule, "mean: Operand, std: Operand, key: int, offset: int",
-    vjp=(lambda g, _out, _mean: ops.new_zeros(g, _mean.shape), lambda g, _out, _mean, _std: ops.new_zeros(g, _std.shape)),
+    vjp=(lambda g, _out, _mean: ops.new_zeros(g, _mean.shape), lambda g, _out, _mean, _std: ops.new_zeros(g,
+    _std.shape)),
     node="NormalBackward3", method=False, function=False,
     samples=lambda make: iter(
         [Sample(make(2, 1), make(3, low=0.5), 7, 5, grad=False), Sample(make(2), 2.0, 7, 5, grad=False)]
@@ -154,11 +158,12 @@ def _multinomial_rule(
 philox_multinomial = random(
     "philox_multinomial", _multinomial, _multinomial_rule,
     "input: Tensor, key: int, offset: int, num_samples: int, replacement: bool", method=False, function=False,
-    samples=lambda make: iter([Sample(make(3, 4, low=0.1), 7, 5, 2, False), Sample(make(4, low=0.1), 7, 5, 6, True)]),
+    samples=lambda make: iter([Sample(make(3, 4, low=0.1), 7, 5, 2, False), Sample(make(4, low=0.1), 7, 5,
+    6, True)]),
 )  # fmt: skip
 
 
-# -- taking from a stream -----------------------------------------------------------------------------------------------
+# -- taking from a stream ------------------------------------------------------------------------------------
 def take(draw: str, count: int, kind: dtype, generator: Any, name: str) -> tuple[int, int]:
     """(key, offset) for one draw of so many elements; the generator moves on."""
     if generator is None:
@@ -224,7 +229,7 @@ def _written(name: str, draw: str, x: Any, parameters: tuple[Any, ...], generato
     return getattr(ops, f"philox_{draw}_like")(x, key, offset, *parameters)
 
 
-# -- checks -------------------------------------------------------------------------------------------------------------
+# -- checks --------------------------------------------------------------------------------------------------
 def _number(value: float) -> str:
     return f"{value:g}"
 
@@ -245,11 +250,13 @@ def check_uniform(kind: dtype, low: float = 0.0, high: float = 1.0) -> None:
             raise RuntimeError(f"{label} is out of bounds for {C_NAMES[kind]}")
     if low > high:
         raise RuntimeError(
-            f"uniform_ expects to return a [from, to) range, but found from={_number(low)} > to={_number(high)}"
+            f"uniform_ expects to return a [from, to) range, but found from={_number(low)} > "
+            f"to={_number(high)}"
         )
     if high - low > most:
         raise RuntimeError(
-            f"uniform_ expects to-from <= std::numeric_limits<{kind.scalar_name}>::max(), but found to={_number(high)} and "
+            f"uniform_ expects to-from <= std::numeric_limits<{kind.scalar_name}>::max(), but found "
+            f"to={_number(high)} and "
             f"from={_number(low)} which result in to-from to exceed the limit"
         )
 
@@ -275,7 +282,8 @@ def check_integers(kind: dtype, low: int, high: int) -> None:
                 raise RuntimeError(f"{label} is out of bounds for {C_NAMES[kind]}")
             if abs(value) > 2 ** DIGITS[kind]:
                 warnings.warn(
-                    f"{label} is out of bounds [-(2^{DIGITS[kind]}), 2^{DIGITS[kind]}]. Due to precision limitations "
+                    f"{label} is out of bounds [-(2^{DIGITS[kind]}), 2^{DIGITS[kind]}]. Due to precision "
+                    f"limitations "
                     f"{C_NAMES[kind]} can support discrete uniform distribution only within this range.",
                     UserWarning,
                     stacklevel=6,
@@ -290,12 +298,13 @@ def check_integers(kind: dtype, low: int, high: int) -> None:
 def _whole(value: Any, name: str, label: str) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(
-            f"{name}() received an invalid combination of arguments - '{label}' must be int, not {type(value).__name__}"
+            f"{name}() received an invalid combination of arguments - '{label}' must be int, not "
+            f"{type(value).__name__}"
         )
     return int(value)
 
 
-# -- new tensors --------------------------------------------------------------------------------------------------------
+# -- new tensors ---------------------------------------------------------------------------------------------
 DRAWN: Final = f"generator: Generator = None, {OPTIONS}"
 
 
@@ -407,13 +416,13 @@ def randint_like(x: Any, low: Any, high: Any, generator: Any, *options: Any) -> 
         _whole(0 if low is None else low, "randint_like", "low"),
         _whole(high, "randint_like", "high"),
     )
-    check = lambda kind: check_integers(kind, first, last)  # noqa: E731
+    check = lambda kind: check_integers(kind, first, last)
     return _like("randint_like", "integers", x, (first, last), generator, options, check)
 
 
-# -- from tensors of parameters -----------------------------------------------------------------------------------------
+# -- from tensors of parameters ------------------------------------------------------------------------------
 def _become(_op: Any, target: Any, value: Any, _tensors: Any) -> None:
-    """An `out=` of another shape is resized without a word, and one of another dtype takes the values cast."""
+    """An `out=` of another shape is resized without a word; one of another dtype takes the values cast."""
     value.array = value.array.astype(target.array.dtype, copy=False)
     if target.array.shape != value.array.shape:
         target.array = np.empty(value.array.shape, target.array.dtype)
@@ -457,11 +466,14 @@ def _multinomial_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator = None", out=_become_indices,
+    "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator = None",
+    out=_become_indices,
     samples=_multinomial_samples,
 )  # fmt: skip
 def multinomial(x: Any, num_samples: int, replacement: bool, generator: Any) -> Any:
-    """Indices along the last dimension, drawn with the probabilities that the tensor's elements are proportional to."""
+    """Indices along the last dimension, drawn with the probabilities that the tensor's elements are
+    proportional to.
+    """
     like = type_of(x)
     if like.ndim not in (1, 2):
         raise RuntimeError("prob_dist must be 1 or 2 dim")
@@ -523,7 +535,7 @@ def normal(
     return ops.philox_normal_by(mean, std, key, offset)
 
 
-# -- in place -----------------------------------------------------------------------------------------------------------
+# -- in place ------------------------------------------------------------------------------------------------
 IN_PLACE: Final[dict[str, Any]] = {"method": False, "function": False, "inplace": True}
 
 
@@ -566,14 +578,17 @@ def _check_expands(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
     """Raises what `expand` would, were the shape to become the target."""
     if len(shape) > len(target):
         raise RuntimeError(
-            f"expand(FloatTensor{{{list(shape)}}}, size={list(target)}): the number of sizes provided ({len(target)}) must be "
+            f"expand(FloatTensor{{{list(shape)}}}, size={list(target)}): the number of sizes provided "
+            f"({len(target)}) must be "
             f"greater or equal to the number of dimensions in the tensor ({len(shape)})"
         )
     for back in range(1, len(shape) + 1):
         if shape[-back] not in (1, target[-back]):
             raise RuntimeError(
-                f"The expanded size of the tensor ({target[-back]}) must match the existing size ({shape[-back]}) at "
-                f"non-singleton dimension {len(target) - back}.  Target sizes: {list(target)}.  Tensor sizes: {list(shape)}"
+                f"The expanded size of the tensor ({target[-back]}) must match the existing size "
+                f"({shape[-back]}) at "
+                f"non-singleton dimension {len(target) - back}.  Target sizes: {list(target)}.  Tensor "
+                f"sizes: {list(shape)}"
             )
 
 
@@ -583,7 +598,8 @@ def exponential(x: Any, lambd: float, generator: Any) -> Any:
     kind = type_of(x).dtype
     if not kind.is_floating_point:
         raise RuntimeError(
-            "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you "
+            "Exponential distribution is a continuous probability distribution. dtype must be a floating "
+            "point but you "
             f"specified {kind.scalar_name}"
         )
     if not lambd > 0:
@@ -599,7 +615,8 @@ def cauchy(x: Any, median: float, sigma: float, generator: Any) -> Any:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={_number(sigma)}")
     if not kind.is_floating_point:
         raise RuntimeError(
-            "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you specified "
+            "Cauchy distribution is a continuous probability distribution. dtype must be a floating point "
+            "but you specified "
             f"{C_NAMES[kind].replace('int64_t', 'long int')}"
         )
     return _written("cauchy_", "cauchy", x, (float(median), float(sigma)), generator)

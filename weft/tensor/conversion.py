@@ -1,7 +1,8 @@
-"""Conversion: tensors to other dtypes, devices and memory formats, and to Python's numbers and lists; writing over them.
+"""Conversion: tensors to other dtypes, devices and memory formats, and to Python's numbers and lists;
+writing over them.
 
-Takes a tensor, gives a tensor of another kind (itself, where nothing changes) or plain Python values. One idea: all of `to`,
-`float()`, `type()` and `cpu()` settle what is wanted and meet in `converted`.
+Takes a tensor, gives a tensor of another kind (itself, where nothing changes) or plain Python values. One
+idea: all of `to`, `float()`, `type()` and `cpu()` settle what is wanted and meet in `converted`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from weft.tensor.meta import MetaArray
 ONE_ELEMENT = "only one element tensors can be converted to Python scalars"
 
 
-# -- to another kind of tensor ------------------------------------------------------------------------------------------
+# -- to another kind of tensor -------------------------------------------------------------------------------
 def warn_complex(source: dtype, target: dtype, level: int = 4) -> None:
     """PyTorch's warning where imaginary parts get lost."""
     if source.is_complex and dtypes.BOOL < target.category < dtypes.COMPLEX:
@@ -60,7 +61,7 @@ def converted(
 @method
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """`to(dtype)`, `to(device, dtype)`, `to(other)`, each with non_blocking, copy and memory_format."""
-    names = ("device", "dtype", "non_blocking", "copy")
+    names: tuple[str, ...] = ("device", "dtype", "non_blocking", "copy")
     if args:
         first = args[0]
         if isinstance(first, Tensor):
@@ -95,10 +96,13 @@ def _no_such_to(args: tuple[Any, ...]) -> TypeError:
     got = ", ".join(type(value).__name__ for value in args)
     return TypeError(
         f"to() received an invalid combination of arguments - got ({got}), but expected one of:\n"
-        " * (weft.device device = None, weft.dtype dtype = None, bool non_blocking = False, bool copy = False, *, "
+        " * (weft.device device = None, weft.dtype dtype = None, bool non_blocking = False, bool copy = "
+        "False, *, "
         "weft.memory_format memory_format = None)\n"
-        " * (weft.dtype dtype, bool non_blocking = False, bool copy = False, *, weft.memory_format memory_format = None)\n"
-        " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, weft.memory_format memory_format = None)\n"
+        " * (weft.dtype dtype, bool non_blocking = False, bool copy = False, *, weft.memory_format "
+        "memory_format = None)\n"
+        " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, weft.memory_format "
+        "memory_format = None)\n"
     )
 
 
@@ -112,8 +116,10 @@ def _caster(name: str, kind: dtype) -> Callable[..., Tensor]:
 
 
 CASTS = {
-    "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8, "short": dtypes.int16, "int": dtypes.int32,
-    "long": dtypes.int64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16, "float": dtypes.float32, "double": dtypes.float64,
+    "bool": dtypes.bool_, "byte": dtypes.uint8, "char": dtypes.int8, "short": dtypes.int16,
+    "int": dtypes.int32,
+    "long": dtypes.int64, "half": dtypes.float16, "bfloat16": dtypes.bfloat16, "float": dtypes.float32,
+    "double": dtypes.float64,
     "cfloat": dtypes.complex64, "cdouble": dtypes.complex128,
 }  # fmt: skip
 for _name, _kind in CASTS.items():
@@ -141,7 +147,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     return converted(self, other.dtype, other.device)
 
 
-# -- to Python ----------------------------------------------------------------------------------------------------------
+# -- to Python -----------------------------------------------------------------------------------------------
 @method
 def item(self: Tensor) -> Any:
     """The one element, as a Python number."""
@@ -234,7 +240,7 @@ def __contains__(self: Tensor, element: Any) -> bool:
     return bool(ops.any(ops.eq(self, element)))
 
 
-# -- writing over -------------------------------------------------------------------------------------------------------
+# -- writing over --------------------------------------------------------------------------------------------
 def _plainly_writable(target: Tensor, *sources: Any) -> bool:
     """Whether a write needs nothing but the write: no gradient is recorded, nobody overrides."""
     mode = modes.current()
@@ -290,7 +296,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     if not isinstance(value, Tensor):
         if not isinstance(value, (numbers.Number, np.generic)):
             raise TypeError(
-                f"fill_() received an invalid combination of arguments - got ({value.__class__.__name__}), but expected one "
+                f"fill_() received an invalid combination of arguments - got ({value.__class__.__name__}), "
+                f"but expected one "
                 "of:\n * (Tensor value)\n * (Number value)\n"
             )
         if _plainly_writable(self):

@@ -1,7 +1,8 @@
 """Tensors from Python data: `tensor`, `as_tensor`, `asarray`.
 
-Takes numbers, nested sequences, arrays and tensors; gives a new tensor (or one on the same memory, where asked). One idea: one
-walk over the nested sequences finds the shape and the set of leaf types; NumPy does the rest.
+Takes numbers, nested sequences, arrays and tensors; gives a new tensor (or one on the same memory, where
+asked). One idea: one walk over the nested sequences finds the shape and the set of leaf types; NumPy does
+the rest.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from weft.tensor.dispatch import require_gradient
 from weft.tensor.interchange import alias_array, checked_array, from_dlpack, frombuffer
 from weft.tensor.meta import meta_array
 from weft.tensor.views import attach_alias
-
 
 COPY_ADVICE = (
     "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
@@ -234,7 +234,7 @@ def tensor(
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor, without a copy where it is a tensor or an array of the right dtype already."""
     if isinstance(data, Tensor):
-        return data.to(device=device, dtype=dtype)  # type: ignore[attr-defined, no-any-return]
+        return data.to(device=device, dtype=dtype)
     if isinstance(data, np.ndarray):
         made = alias_array(data)
         if (dtype is None or made.dtype is dtype_argument(dtype, "as_tensor")) and creation_device(
@@ -264,7 +264,7 @@ def asarray(
             )
         if copy is False and where != made.device:
             raise ValueError(f"can't alias tensor from device '{made.device}' to '{where}'.")
-        made = made.to(where, wanted, copy=bool(copy))  # type: ignore[attr-defined]
+        made = made.to(where, wanted, copy=bool(copy))
         made = attach_alias(made) if made.tracked and not requires_grad else made
     return require_gradient(made) if requires_grad and not made.tracked else made
 

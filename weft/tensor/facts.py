@@ -1,6 +1,7 @@
 """Facts about tensors and dtypes as functions, constants, and the names that `weft` exports beside its ops.
 
-Takes tensors, dtypes and numbers; gives answers. Everything in `PUBLIC` afterwards is what `import weft` shows.
+Takes tensors, dtypes and numbers; gives answers. Everything in `PUBLIC` afterwards is what `import weft`
+shows.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from weft.tensor.base import PUBLIC, Tensor, method, public
 PUBLIC.update(dtypes.BY_NAME)
 PUBLIC.update(MEMORY_FORMATS)
 PUBLIC.update(
-    dtype=dtype, Size=Size, device=device, finfo=finfo, iinfo=iinfo, memory_format=memory_format, layout=layout, strided=strided,
-    get_default_dtype=get_default_dtype, set_default_dtype=set_default_dtype, get_default_device=get_default_device,
+    dtype=dtype, Size=Size, device=device, finfo=finfo, iinfo=iinfo, memory_format=memory_format,
+    layout=layout, strided=strided,
+    get_default_dtype=get_default_dtype, set_default_dtype=set_default_dtype,
+    get_default_device=get_default_device,
     set_default_device=set_default_device, inf=math.inf, nan=math.nan, pi=math.pi, e=math.e, newaxis=None,
 )  # fmt: skip
 
@@ -91,7 +94,8 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype:
     for position, value in enumerate((tensor1, tensor2)):
         if not isinstance(value, (Tensor, bool, int, float, complex)):
             raise TypeError(
-                f"result_type(): argument 'tensor{position + 1}' (position {position + 1}) must be Tensor, not "
+                f"result_type(): argument 'tensor{position + 1}' (position {position + 1}) must be Tensor, "
+                f"not "
                 f"{type(value).__name__}"
             )
     return result_dtype([tensor1, tensor2])
@@ -115,7 +119,8 @@ def _check_dtypes(name: str, **kinds: Any) -> None:
     for position, (label, kind) in enumerate(kinds.items()):
         if not isinstance(kind, dtype) and kind not in (bool, int, float, complex):
             raise TypeError(
-                f"{name}(): argument '{label}' (position {position + 1}) must be weft.dtype, not {type(kind).__name__}"
+                f"{name}(): argument '{label}' (position {position + 1}) must be weft.dtype, not "
+                f"{type(kind).__name__}"
             )
 
 
@@ -123,7 +128,8 @@ def _check_dtypes(name: str, **kinds: Any) -> None:
 def set_default_tensor_type(t: Any) -> None:
     """Sets the default dtype by the name of a tensor type (deprecated)."""
     warnings.warn(
-        "weft.set_default_tensor_type() is deprecated, please use weft.set_default_dtype() and weft.set_default_device() as "
+        "weft.set_default_tensor_type() is deprecated, please use weft.set_default_dtype() and "
+        "weft.set_default_device() as "
         "alternatives.",
         UserWarning,
         stacklevel=2,
@@ -155,8 +161,10 @@ for _name in ("is_same_size", "is_nonzero", "get_device"):
     setattr(Tensor, _name, PUBLIC[_name])
 
 for _name, _value in {
-    "layout": strided, "is_cpu": None, "is_cuda": False, "is_sparse": False, "is_sparse_csr": False, "is_quantized": False,
-    "is_mkldnn": False, "is_mps": False, "is_xpu": False, "is_xla": False, "is_nested": False, "is_vulkan": False, "is_ipu": False,
+    "layout": strided, "is_cpu": None, "is_cuda": False, "is_sparse": False, "is_sparse_csr": False,
+    "is_quantized": False,
+    "is_mkldnn": False, "is_mps": False, "is_xpu": False, "is_xla": False, "is_nested": False,
+    "is_vulkan": False, "is_ipu": False,
     "is_hpu": False, "is_mtia": False, "is_maia": False,
 }.items():  # fmt: skip
     _getter = (lambda self: not self.is_meta) if _name == "is_cpu" else (lambda self, value=_value: value)
@@ -198,4 +206,4 @@ for _name in ("resolve_conj", "resolve_neg"):
 @method
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
     """The tensor itself: every tensor is dense."""
-    return self if dtype is None else self.to(dtype)  # type: ignore[attr-defined, no-any-return]
+    return self if dtype is None else self.to(dtype)

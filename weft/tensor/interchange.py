@@ -1,7 +1,9 @@
-"""Interchange with other array libraries: NumPy arrays, array protocols and DLPack, both ways, without copies.
+"""Interchange with other array libraries: NumPy arrays, array protocols and DLPack, both ways, without
+copies.
 
-Takes foreign arrays and gives tensors on the same memory, or the other way round. One idea: the elements are a NumPy array
-already, so all that happens here is checking what the other side may not see (gradients, meta tensors, byte orders).
+Takes foreign arrays and gives tensors on the same memory, or the other way round. One idea: the elements are
+a NumPy array already, so all that happens here is checking what the other side may not see (gradients, meta
+tensors, byte orders).
 """
 
 from __future__ import annotations
@@ -17,14 +19,18 @@ from weft.tensor.base import PUBLIC, Tensor, fresh, method, public
 
 _SUPPORTED = "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool"
 _READ_ONLY = (
-    "The given {what} is not writable, and Weft does not support non-writable tensors. This means that writing to the tensor "
-    "will fail or change the {what} behind its owner's back. You may want to copy the {what} to protect its data or make it "
+    "The given {what} is not writable, and Weft does not support non-writable tensors. This means that "
+    "writing to the tensor "
+    "will fail or change the {what} behind its owner's back. You may want to copy the {what} to protect its "
+    "data or make it "
     "writable before converting it to a tensor."
 )
 
 
 class Owner:
-    """Keeps a foreign array alive under the array that a tensor holds, so that the tensor's storage begins and ends with it."""
+    """Keeps a foreign array alive under the array that a tensor holds, so that the tensor's storage begins
+    and ends with it.
+    """
 
     __slots__ = ("__array_interface__", "array")
 
@@ -40,7 +46,9 @@ class Owner:
 
 
 def adopt(array: Any) -> Any:
-    """An array on the same memory whose chain of bases ends there: what a tensor made from it counts as its storage."""
+    """An array on the same memory whose chain of bases ends there: what a tensor made from it counts as its
+    storage.
+    """
     if array.base is None and type(array) is np.ndarray:
         return array.view()
     held = np.asarray(Owner(array))
@@ -54,21 +62,26 @@ def checked_array(array: Any) -> Any:
         native = array.dtype.newbyteorder("=")
         if native in BY_NUMPY and native != array.dtype:
             raise ValueError(
-                "given numpy array has byte order different from the native byte order. Conversion between byte orders is "
+                "given numpy array has byte order different from the native byte order. Conversion between "
+                "byte orders is "
                 "currently not supported."
             )
         raise TypeError(
-            f"can't convert np.ndarray of type {array.dtype.type.__module__}.{array.dtype.type.__name__}. The only supported "
+            f"can't convert np.ndarray of type {array.dtype.type.__module__}.{array.dtype.type.__name__}. "
+            f"The only supported "
             f"types are: {_SUPPORTED}."
         )
     if any(step < 0 for step in array.strides):
         raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
-            "supported. (You can probably work around this by making a copy of your array  with array.copy().) "
+            "At least one stride in the given numpy array is negative, and tensors with negative strides "
+            "are not currently "
+            "supported. (You can probably work around this by making a copy of your array  with "
+            "array.copy().) "
         )
     if any(step % array.dtype.itemsize for step in array.strides):
         raise ValueError(
-            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory."
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to "
+            "reallocate the memory."
         )
     # the dtype object itself is what fast paths compare, and unpickled arrays bring another
     return array if array.dtype is kind.numpy else array.view(kind.numpy)
@@ -97,7 +110,8 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
     """The elements as a NumPy array on the same memory; `force` detaches first."""
     if self.is_meta:
         raise TypeError(
-            "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+            "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            "memory first."
         )
     if self.tracked and not force:
         raise RuntimeError(
@@ -122,7 +136,7 @@ def __array_wrap__(self: Tensor, array: Any, context: Any = None, return_scalar:
     return from_numpy(np.asarray(array))
 
 
-# -- DLPack -------------------------------------------------------------------------------------------------------------
+# -- DLPack --------------------------------------------------------------------------------------------------
 @method
 def __dlpack__(
     self: Tensor,
@@ -173,7 +187,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     if not hasattr(ext_tensor, "__dlpack__"):
         if type(ext_tensor).__name__ != "PyCapsule":
             raise RuntimeError(
-                "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might "
+                "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
+                "once, so you might "
                 "have already constructed a tensor from it once."
             )
         ext_tensor = Capsule(ext_tensor)
@@ -199,18 +214,21 @@ def frombuffer(
         raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
     if not 0 <= offset < size:
         raise ValueError(
-            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) "
+            f"minus 1"
         )
     if (count < 0 and count != -1) or count == 0:
         raise ValueError(f"count ({count}) must be positive or -1")
     if count == -1 and (size - offset) % dtype.itemsize:
         raise ValueError(
-            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of "
+            f"element size "
             f"({dtype.itemsize})"
         )
     if count > 0 and offset + count * dtype.itemsize > size:
         raise ValueError(
-            f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be greater than "
+            f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must "
+            f"not be greater than "
             f"actual buffer length ({size} bytes)"
         )
     array = np.frombuffer(buffer, np.uint8, -1 if count < 0 else count * dtype.itemsize, offset).view(
@@ -219,7 +237,7 @@ def frombuffer(
     if not array.flags.writeable:
         warnings.warn(_READ_ONLY.format(what="buffer"), UserWarning, stacklevel=2)
     made = fresh(adopt(array))
-    return made.requires_grad_() if requires_grad else made  # type: ignore[attr-defined, no-any-return]
+    return made.requires_grad_() if requires_grad else made
 
 
 PUBLIC["utils.dlpack.from_dlpack"] = from_dlpack

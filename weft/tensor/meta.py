@@ -1,4 +1,4 @@
-"""Arrays without elements: what a tensor on the `meta` device holds. Shape, dtype and strides, nothing else."""
+"""Arrays without elements, which tensors on the `meta` device hold: shape, dtype and strides, nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.core.types import TensorType
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides, in elements, of a row-major tensor of this shape (as PyTorch counts them for empty ones too)."""
+    """Strides, in elements, of a row-major tensor of this shape (counted so for empty ones too)."""
     strides, step = [], 1
     for size in reversed(shape):
         strides.append(step)

@@ -1,6 +1,7 @@
 """Parameters: how `Parameter(data, requires_grad)` is made, shown and copied.
 
-The class lies in `weft.tensor.base`, because the fast paths of ops name it; here it gets what users see of it.
+The class lies in `weft.tensor.base`, because the fast paths of ops name it; here it gets what users see of
+it.
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ def _new(cls: type[Parameter], data: Any = None, requires_grad: bool = True) -> 
         made = data.detach().requires_grad_(requires_grad)
         if type(made) is not type(data):
             raise RuntimeError(
-                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
-                f"instance of the same type, but return type {type(made).__name__} was found instead. To use the type as a "
-                "Parameter, please correct the detach() semantics defined by its __torch_dispatch__() implementation."
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires that "
+                f"detach() returns an "
+                f"instance of the same type, but return type {type(made).__name__} was found instead. To "
+                f"use the type as a "
+                "Parameter, please correct the detach() semantics defined by its __torch_dispatch__() "
+                "implementation."
             )
         made._is_param = True
         return made
@@ -51,12 +55,12 @@ def _reduce(self: Parameter, protocol: Any) -> Any:
 
 
 def rebuild_parameter(data: Tensor, requires_grad: bool, state: dict[str, Any] | None = None) -> Parameter:
-    made = Parameter(data, requires_grad)  # type: ignore[call-arg]
+    made = Parameter(data, requires_grad)
     made.__dict__.update(state or {})
     return made
 
 
 Parameter.__new__ = _new  # type: ignore[assignment, method-assign]
-Parameter.__deepcopy__ = _deepcopy  # type: ignore[attr-defined]
+setattr(Parameter, "__deepcopy__", _deepcopy)
 Parameter.__reduce_ex__ = _reduce  # type: ignore[assignment, method-assign]
 PUBLIC["nn.Parameter"] = Parameter

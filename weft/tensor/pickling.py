@@ -14,7 +14,8 @@ from weft.tensor.storage import described, rebuild
 from weft.tensor.views import refresh
 
 NOT_A_LEAF = (
-    "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If you were "
+    "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+    "moment.  If you were "
     "attempting to deepcopy a module, this may be because of a weft.nn.utils.weight_norm usage, see "
     "https://github.com/pytorch/pytorch/pull/103001"
 )
@@ -54,10 +55,11 @@ def _settled(tensor: Tensor) -> Tensor:
 @method
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     _settled(self)
-    if getattr(self, "_backward_hooks", None):
+    hooks = getattr(self, "_backward_hooks", None)
+    if hooks:
         warnings.warn(
-            f"backward hooks {list(self._backward_hooks.values())!r} on tensor will not be serialized. If this is expected, "  # type: ignore[attr-defined]
-            "you can decorate the function with @weft.utils.hooks.unserializable_hook to suppress this warning",
+            f"backward hooks {list(hooks.values())!r} on tensor will not be serialized. If this is expected, you can "
+            "decorate the function with @weft.utils.hooks.unserializable_hook to suppress this warning",
             UserWarning,
             stacklevel=2,
         )
@@ -85,8 +87,8 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
         if self.is_meta:
             array: Any = MetaArray(self.array.shape, self.array.dtype, self.array.strides)
         else:
-            held, *rest = described(self)
-            array = rebuild(copy.deepcopy(held, memo), *rest)
+            held, kind, offset, size, stride = described(self)
+            array = rebuild(copy.deepcopy(held, memo), kind, offset, size, stride)
         made = wrap(array, self.tracked, type(self))
         memo[id(self)] = made
         if self._grad is not None:

@@ -1,7 +1,8 @@
 """Storage: the memory under tensors, as bytes; and the methods that move a tensor to other memory.
 
-Takes tensors, gives `UntypedStorage` objects, one per piece of memory while somebody holds it. One idea: the storage of an array
-is the last array of its chain of bases, and a window of bytes over that array's extent is all a storage needs.
+Takes tensors, gives `UntypedStorage` objects, one per piece of memory while somebody holds it. One idea: the
+storage of an array is the last array of its chain of bases, and a window of bytes over that array's extent
+is all a storage needs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from weft.tensor.meta import MetaArray, contiguous_strides
 
 
 class Window:
-    """The extent of an array as bytes, for NumPy; `base` leads back to the array, so that views of it have the same root."""
+    """The extent of an array as bytes, for NumPy; `base` leads back to the array, so that views of it have
+    the same root.
+    """
 
     __slots__ = ("__array_interface__", "base")
 
@@ -31,7 +34,8 @@ class Window:
         low, high = np.lib.array_utils.byte_bounds(root)
         self.base = root
         self.__array_interface__ = {
-            "version": 3, "data": (low, not root.flags.writeable), "shape": (high - low if root.size else 0,), "typestr": "|u1",
+            "version": 3, "data": (low, not root.flags.writeable),
+            "shape": (high - low if root.size else 0,), "typestr": "|u1",
         }  # fmt: skip
 
 
@@ -78,7 +82,7 @@ class UntypedStorage:
         return True
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Moves to new memory of this many bytes; the tensor that this storage was asked from goes with it."""
+        """Moves to new memory of this many bytes; the tensor that this storage was asked from goes too."""
         grown = np.empty(size, np.uint8)
         keep = min(size, self.bytes.size)
         grown[:keep] = self.bytes[:keep]
@@ -167,7 +171,7 @@ class UntypedStorage:
         made = memo.get(id(self))
         if made is None:
             made = memo[id(self)] = self.clone()
-        return made  # type: ignore[no-any-return]
+        return made
 
 
 def storage_of_bytes(content: bytes) -> UntypedStorage:
@@ -239,7 +243,7 @@ PUBLIC.update(UntypedStorage=UntypedStorage, TypedStorage=TypedStorage)
 
 
 def storage_of(tensor: Tensor) -> UntypedStorage:
-    """The storage of a tensor: the same object for tensors that share memory, as long as somebody holds it."""
+    """The storage of a tensor: one object for all that share memory, as long as somebody holds it."""
     root = storage_root(tensor.array)
     found = _KNOWN.get(id(root))
     if found is None or found.root is not root:
@@ -267,7 +271,7 @@ def reach(size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> int:
     return 0 if 0 in size else offset + 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
 
 
-# -- methods ------------------------------------------------------------------------------------------------------------
+# -- methods -------------------------------------------------------------------------------------------------
 @method
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The memory under this tensor."""
@@ -278,8 +282,10 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 def storage(self: Tensor) -> TypedStorage:
     """The memory under this tensor, read as its dtype."""
     warnings.warn(
-        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. This "
-        "should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
+        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only "
+        "storage class. This "
+        "should only matter to you if you are using storages directly.  To access UntypedStorage directly, "
+        "use "
         "tensor.untyped_storage() instead of tensor.storage()",
         UserWarning,
         stacklevel=2,
@@ -308,7 +314,8 @@ def set_(
     else:
         if isinstance(source, Tensor) and source.dtype is not self.dtype:
             raise RuntimeError(
-                f"Could not set tensor of type {_long_name(source.dtype)} to a tensor of type {_long_name(self.dtype)}"
+                f"Could not set tensor of type {_long_name(source.dtype)} to a tensor of type "
+                f"{_long_name(self.dtype)}"
             )
         if isinstance(source, Tensor) and size is None:
             self.array = source.array
@@ -350,7 +357,7 @@ def _part(self: Tensor, source: Any, offset: int, size: Any, stride: Any) -> Any
 
 @method
 def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = None) -> Tensor:
-    """Gives this tensor another shape, row-major; more memory is taken where it needs more, and left unset."""
+    """Gives this tensor another shape, row-major; more memory is taken where needed, and left unset."""
     size = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
     if self.tracked:
         raise RuntimeError("cannot resize variables that require grad")
