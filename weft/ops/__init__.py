@@ -5,6 +5,7 @@ from weft.ops import (  # noqa: F401
     arithmetic,
     attention,
     batching,
+    bounds,
     comparison,
     contract,
     convolution,

@@ -1,7 +1,7 @@
 """Activations: the pointwise functions of `nn.functional`.
 
-Gives one record each. An `inplace` flag, where PyTorch has one, is a parameter of the record that neither kernel nor gradient
-looks at: the generated face sends a call with it to the in-place form.
+Gives one record each. An `inplace` flag, where PyTorch has one, is a parameter of the record that neither
+kernel nor gradient looks at: the generated face sends a call with it to the in-place form.
 """
 
 from __future__ import annotations
@@ -53,19 +53,29 @@ def with_options(*options: dict[str, Any], low: float = -3.0, high: float = 3.0)
     return samples
 
 
-# -- rectifiers --------------------------------------------------------------------------------------------------------
+# -- rectifiers ----------------------------------------------------------------------------------------------
 def _relu(x: Array, inplace: bool) -> Array:
-    return np.maximum(x, 0, out=...)
+    if x.dtype.kind == "f" and x.size > 4096:
+        return elementwise.positive_part(x, ...)
+    return np.maximum(x, elementwise.ZERO[x.dtype], out=...)
 
 
 rectified = refusing(
-    refusing(promote, COMPLEX, "clamp is not supported for complex types"), BOOL, "Boolean inputs not supported for relu",
+    refusing(promote, COMPLEX, "clamp is not supported for complex types"),
+    BOOL,
+    "Boolean inputs not supported for relu",
     RuntimeError,
-)  # fmt: skip
+)
 relu = pointwise(
-    "relu", _relu, rectified, signature=FLAG, vjp=lambda g, out: keep(g, ops.gt(out, 0)), samples=with_options(),
-    aliases=("nn.functional.relu",), out=False,
-)  # fmt: skip
+    "relu",
+    _relu,
+    rectified,
+    signature=FLAG,
+    vjp=lambda g, out: keep(g, ops.gt(out, 0)),
+    samples=with_options(),
+    aliases=("nn.functional.relu",),
+    out=False,
+)
 
 
 def _leaky_relu(x: Array, negative_slope: float, inplace: bool) -> Array:
@@ -81,32 +91,51 @@ def _two_slopes(g: Any, mask: Any, slope: Any) -> Any:
 
 
 leaky_relu = activation(
-    "leaky_relu", _leaky_relu, "leaky_relu_cpu", "input: Tensor, negative_slope: float = 0.01, inplace: bool = False",
-    samples=with_options({"negative_slope": 0.3}, {"negative_slope": 1.5}), inplace=True,
+    "leaky_relu",
+    _leaky_relu,
+    "leaky_relu_cpu",
+    "input: Tensor, negative_slope: float = 0.01, inplace: bool = False",
+    samples=with_options({"negative_slope": 0.3}, {"negative_slope": 1.5}),
+    inplace=True,
     vjp=lambda g, _out, x, negative_slope: _two_slopes(g, ops.gt(x, 0), negative_slope),
-)  # fmt: skip
+)
 prelu_kernel = pointwise(
-    "prelu_kernel", lambda x, weight: namespace(x).where(np.greater(x, 0), x, np.multiply(x, weight)),
-    refusing(promote, EXACT | COMPLEX, "prelu_cpu"), signature="input: Tensor, weight: Tensor", method=False, function=False,
-    inplace=False, out=False, samples=binary_samples((-2, 2), (0.1, 0.5), None), node="PreluKernelBackward0",
+    "prelu_kernel",
+    lambda x, weight: namespace(x).where(np.greater(x, 0), x, np.multiply(x, weight)),
+    refusing(promote, EXACT | COMPLEX, "prelu_cpu"),
+    signature="input: Tensor, weight: Tensor",
+    method=False,
+    function=False,
+    inplace=False,
+    out=False,
+    samples=binary_samples((-2, 2), (0.1, 0.5), None),
+    node="PreluKernelBackward0",
     vjp=(
         lambda g, _out, x, weight: _two_slopes(g, ops.gt(x, 0), weight),
         lambda g, _out, x: keep(mul(g, x), ops.le(x, 0)),
     ),
-)  # fmt: skip
+)
 
 
 @composite(
-    "input: Tensor, weight: Tensor", method=True, aliases=("nn.functional.prelu",),
-    samples=lambda make: iter((
-        Sample(make(2, 3, 2), make(3, low=0.1, high=0.5)), Sample(make(4), make(1)), Sample(make(), make()),
-    )),
-)  # fmt: skip
+    "input: Tensor, weight: Tensor",
+    method=True,
+    aliases=("nn.functional.prelu",),
+    samples=lambda make: iter(
+        (
+            Sample(make(2, 3, 2), make(3, low=0.1, high=0.5)),
+            Sample(make(4), make(1)),
+            Sample(make(), make()),
+        )
+    ),
+)
 def prelu(input: Any, weight: Any) -> Any:
     """A leaky rectifier whose slope is learnt, one for all or one per channel (dimension 1)."""
     x, w = type_of(input), type_of(weight)
     if w.dtype is not x.dtype:
-        raise RuntimeError(f"prelu: Type promoting not supported. Got {x.dtype!r} and {w.dtype!r}".replace("weft.", ""))
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {x.dtype!r} and {w.dtype!r}".replace("weft.", "")
+        )
     if w.ndim > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {w.ndim}")
     if w.numel() != 1:
@@ -115,8 +144,8 @@ def prelu(input: Any, weight: Any) -> Any:
         channels = x.shape[1] if x.ndim > 1 else 1
         if channels != w.numel():
             raise RuntimeError(
-                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {w.numel()} and channel "
-                f"size = {channels}."
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{w.numel()} and channel size = {channels}."
             )
     if w.ndim == 1 or x.ndim > 1:
         shape = [1] * x.ndim
@@ -131,11 +160,17 @@ def _threshold(x: Array, threshold: float, value: float, inplace: bool) -> Array
 
 
 threshold = pointwise(
-    "threshold", _threshold, refusing(promote, BOOL | COMPLEX, "threshold_cpu"), aliases=("nn.functional.threshold",),
-    signature="input: Tensor, threshold: float, value: float, inplace: bool = False", method=False,
-    samples=lambda make: iter((Sample(make(2, 3), 0.1, 2.0), Sample(make(), 0.5, -1.0), Sample(make(0, 3), 0.1, 1.0))),
+    "threshold",
+    _threshold,
+    refusing(promote, BOOL | COMPLEX, "threshold_cpu"),
+    aliases=("nn.functional.threshold",),
+    signature="input: Tensor, threshold: float, value: float, inplace: bool = False",
+    method=False,
+    samples=lambda make: iter(
+        (Sample(make(2, 3), 0.1, 2.0), Sample(make(), 0.5, -1.0), Sample(make(0, 3), 0.1, 1.0))
+    ),
     vjp=lambda g, _out, x, threshold: keep(g, ops.gt(x, threshold)),
-)  # fmt: skip
+)
 
 
 def _hardtanh(x: Array, min_val: float, max_val: float, inplace: bool) -> Array:
@@ -161,18 +196,30 @@ def _hardtanh_rule(x: TensorType, min_val: float, max_val: float, inplace: bool)
 
 
 hardtanh = activation(
-    "hardtanh", _hardtanh, "", "input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False",
-    promotion=promote, rule=_hardtanh_rule, samples=with_options({"min_val": -0.5, "max_val": 2.0}), inplace=True,
+    "hardtanh",
+    _hardtanh,
+    "",
+    "input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False",
+    promotion=promote,
+    rule=_hardtanh_rule,
+    samples=with_options({"min_val": -0.5, "max_val": 2.0}),
+    inplace=True,
     vjp=lambda g, _out, x, min_val, max_val: _within(g, x, min_val, max_val),
-)  # fmt: skip
+)
 relu6 = activation(
-    "relu6", lambda x, inplace: np.clip(x, x.dtype.type(0), x.dtype.type(6), out=...), "", FLAG, promotion=promote,
-    rule=lambda x, inplace: _hardtanh_rule(x, 0.0, 6.0, inplace), samples=with_options(low=-4, high=9),
-    node="HardtanhBackward0", vjp=lambda g, _out, x: _within(g, x, 0.0, 6.0),
-)  # fmt: skip
+    "relu6",
+    lambda x, inplace: np.clip(x, x.dtype.type(0), x.dtype.type(6), out=...),
+    "",
+    FLAG,
+    promotion=promote,
+    rule=lambda x, inplace: _hardtanh_rule(x, 0.0, 6.0, inplace),
+    samples=with_options(low=-4, high=9),
+    node="HardtanhBackward0",
+    vjp=lambda g, _out, x: _within(g, x, 0.0, 6.0),
+)
 
 
-# -- exponential units -------------------------------------------------------------------------------------------------
+# -- exponential units ---------------------------------------------------------------------------------------
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
 
@@ -181,12 +228,15 @@ def _elu_kernel(x: Array, alpha: float, scale: float, rate: float) -> Array:
     """scale times x above zero and alpha (exp(rate x) - 1) below it."""
 
     def body(out: Array, x: Array) -> None:
-        np.minimum(x, 0, out=out)
-        np.multiply(out, rate, out=out)
+        np.clip(x, -np.inf, 0, out=out)
+        if rate != 1:
+            np.multiply(out, rate, out=out)
         np.expm1(out, out=out)
-        np.multiply(out, alpha * scale, out=out)
-        above = np.maximum(x, 0)
-        np.multiply(above, scale, out=above)
+        if alpha * scale != 1:
+            np.multiply(out, alpha * scale, out=out)
+        above = elementwise.positive_part(x, ...)
+        if scale != 1:
+            np.multiply(above, scale, out=above)
         np.add(out, above, out=out)
 
     return elementwise.blocked(body, x)
@@ -199,15 +249,26 @@ def _elu_gradient(g: Any, x: Any, alpha: float, scale: float, rate: float) -> An
 
 
 elu = activation(
-    "elu", lambda x, alpha, inplace: _elu_kernel(x, alpha, 1.0, 1.0), "elu_cpu",
-    "input: Tensor, alpha: float = 1.0, inplace: bool = False", samples=with_options({"alpha": 0.7}), inplace=True,
+    "elu",
+    lambda x, alpha, inplace: _elu_kernel(x, alpha, 1.0, 1.0),
+    "elu_cpu",
+    "input: Tensor, alpha: float = 1.0, inplace: bool = False",
+    samples=with_options({"alpha": 0.7}),
+    inplace=True,
     vjp=lambda g, _out, x, alpha: _elu_gradient(g, x, alpha, 1.0, 1.0),
-)  # fmt: skip
+)
 selu = pointwise(
-    "selu", lambda x, inplace: _elu_kernel(x, SELU_ALPHA, SELU_SCALE, 1.0), refusing(promote, EXACT | COMPLEX, "elu_cpu"),
-    signature=FLAG, samples=with_options(), aliases=("nn.functional.selu",), node="EluBackward0", method=False, out=False,
+    "selu",
+    lambda x, inplace: _elu_kernel(x, SELU_ALPHA, SELU_SCALE, 1.0),
+    refusing(promote, EXACT | COMPLEX, "elu_cpu"),
+    signature=FLAG,
+    samples=with_options(),
+    aliases=("nn.functional.selu",),
+    node="EluBackward0",
+    method=False,
+    out=False,
     vjp=lambda g, _out, x: _elu_gradient(g, x, SELU_ALPHA, SELU_SCALE, 1.0),
-)  # fmt: skip
+)
 
 
 def _celu_rule(x: TensorType, alpha: float, inplace: bool) -> TensorType:
@@ -218,26 +279,43 @@ def _celu_rule(x: TensorType, alpha: float, inplace: bool) -> TensorType:
 
 
 celu = pointwise(
-    "celu", lambda x, alpha, inplace: _elu_kernel(x, alpha, 1.0, 1.0 / alpha), refusing(promote, EXACT | COMPLEX, "elu_cpu"),
-    signature="input: Tensor, alpha: float = 1.0, inplace: bool = False", rule=_celu_rule, method=False, out=False,
-    samples=with_options({"alpha": 0.7}), aliases=("nn.functional.celu",), node="EluBackward0",
+    "celu",
+    lambda x, alpha, inplace: _elu_kernel(x, alpha, 1.0, 1.0 / alpha),
+    refusing(promote, EXACT | COMPLEX, "elu_cpu"),
+    signature="input: Tensor, alpha: float = 1.0, inplace: bool = False",
+    rule=_celu_rule,
+    method=False,
+    out=False,
+    samples=with_options({"alpha": 0.7}),
+    aliases=("nn.functional.celu",),
+    node="EluBackward0",
     vjp=lambda g, _out, x, alpha: _elu_gradient(g, x, alpha, 1.0, 1.0 / alpha),
-)  # fmt: skip
+)
 
 
-# -- the logistic family -----------------------------------------------------------------------------------------------
+# -- the logistic family -------------------------------------------------------------------------------------
 sigmoid = pointwise(
-    "sigmoid", elementwise.sigmoid, float_result, vjp=lambda g, out: sigmoid_backward(g, out),
+    "sigmoid",
+    elementwise.sigmoid,
+    float_result,
+    vjp=lambda g, out: sigmoid_backward(g, out),
     aliases=("nn.functional.sigmoid", "special.expit"),
-)  # fmt: skip
+)
 sigmoid_backward = pointwise(
-    "sigmoid_backward", elementwise.sigmoid_backward, float_result, signature="grad: Tensor, output: Tensor",
-    samples=binary_samples((-1, 1), (0.1, 0.9), None), method=False, function=False, inplace=False, out=False,
+    "sigmoid_backward",
+    elementwise.sigmoid_backward,
+    float_result,
+    signature="grad: Tensor, output: Tensor",
+    samples=binary_samples((-1, 1), (0.1, 0.9), None),
+    method=False,
+    function=False,
+    inplace=False,
+    out=False,
     vjp=(
         lambda g, _out, _grad, output: sigmoid_backward(g, output),
         lambda g, _out, grad, output: mul(mul(g, grad), rsub(mul(output, 2), 1)),
     ),
-)  # fmt: skip
+)
 
 
 def _silu_gradient(g: Any, x: Any) -> Any:
@@ -246,9 +324,14 @@ def _silu_gradient(g: Any, x: Any) -> Any:
 
 
 silu = activation(
-    "silu", lambda x, inplace: elementwise.silu(x), "silu_cpu", FLAG, samples=with_options(),
-    promotion=refusing(promote, EXACT, "silu_cpu"), vjp=lambda g, _out, x: _silu_gradient(g, x),
-)  # fmt: skip
+    "silu",
+    lambda x, inplace: elementwise.silu(x),
+    "silu_cpu",
+    FLAG,
+    samples=with_options(),
+    promotion=refusing(promote, EXACT, "silu_cpu"),
+    vjp=lambda g, _out, x: _silu_gradient(g, x),
+)
 
 
 def _mish_gradient(g: Any, x: Any) -> Any:
@@ -257,13 +340,21 @@ def _mish_gradient(g: Any, x: Any) -> Any:
 
 
 mish = activation(
-    "mish", lambda x, inplace: elementwise.mish(x), "mish_cpu", FLAG, samples=with_options(),
+    "mish",
+    lambda x, inplace: elementwise.mish(x),
+    "mish_cpu",
+    FLAG,
+    samples=with_options(),
     vjp=lambda g, _out, x: _mish_gradient(g, x),
-)  # fmt: skip
+)
 logsigmoid = activation(
-    "logsigmoid", elementwise.log_sigmoid, "log_sigmoid_cpu", vjp=lambda g, _out, x: mul(g, sigmoid(neg(x))),
-    node="LogSigmoidBackward0", out="exact",
-)  # fmt: skip
+    "logsigmoid",
+    elementwise.log_sigmoid,
+    "log_sigmoid_cpu",
+    vjp=lambda g, _out, x: mul(g, sigmoid(neg(x))),
+    node="LogSigmoidBackward0",
+    out="exact",
+)
 
 
 def _softplus_gradient(g: Any, x: Any, beta: float, threshold: float) -> Any:
@@ -272,13 +363,17 @@ def _softplus_gradient(g: Any, x: Any, beta: float, threshold: float) -> Any:
 
 
 softplus = activation(
-    "softplus", elementwise.softplus, "softplus_cpu", "input: Tensor, beta: float = 1.0, threshold: float = 20.0", out="exact",
+    "softplus",
+    elementwise.softplus,
+    "softplus_cpu",
+    "input: Tensor, beta: float = 1.0, threshold: float = 20.0",
+    out="exact",
     samples=with_options({"beta": 2.0}, {"beta": 3.0, "threshold": 1.0}),
     vjp=lambda g, _out, x, beta, threshold: _softplus_gradient(g, x, beta, threshold),
-)  # fmt: skip
+)
 
 
-# -- gelu --------------------------------------------------------------------------------------------------------------
+# -- gelu ----------------------------------------------------------------------------------------------------
 def _gelu(x: Array, approximate: str) -> Array:
     if approximate not in ("none", "tanh"):
         raise ValueError("approximate")
@@ -302,18 +397,32 @@ def _gelu_tanh_gradient(g: Any, x: Any) -> Any:
 
 
 gelu = activation(
-    "gelu", _gelu, "GeluKernelImpl", "input: Tensor, *, approximate: str = 'none'", rule=_gelu_rule, out="exact",
+    "gelu",
+    _gelu,
+    "GeluKernelImpl",
+    "input: Tensor, *, approximate: str = 'none'",
+    rule=_gelu_rule,
+    out="exact",
     samples=with_options({"approximate": "tanh"}),
-    vjp=lambda g, _out, x, approximate: _gelu_tanh_gradient(g, x) if approximate == "tanh" else gelu_backward(g, x),
-)  # fmt: skip
+    vjp=lambda g, _out, x, approximate: (
+        _gelu_tanh_gradient(g, x) if approximate == "tanh" else gelu_backward(g, x)
+    ),
+)
 gelu_backward = pointwise(
-    "gelu_backward", elementwise.gelu_backward, float_result, signature="grad: Tensor, input: Tensor",
-    samples=binary_samples((-2, 2), (-2, 2), None), method=False, function=False, inplace=False, out=False,
+    "gelu_backward",
+    elementwise.gelu_backward,
+    float_result,
+    signature="grad: Tensor, input: Tensor",
+    samples=binary_samples((-2, 2), (-2, 2), None),
+    method=False,
+    function=False,
+    inplace=False,
+    out=False,
     vjp=(
         lambda g, _out, _grad, x: gelu_backward(g, x),
         lambda g, _out, grad, x: mul(mul(g, grad), _gelu_bend(x)),
     ),
-)  # fmt: skip
+)
 
 
 def _gelu_bend(x: Any) -> Any:
@@ -322,7 +431,7 @@ def _gelu_bend(x: Any) -> Any:
     return mul(mul(exp(mul(square, -0.5)), 0.3989422804014327), rsub(square, 2))
 
 
-# -- piecewise linear --------------------------------------------------------------------------------------------------
+# -- piecewise linear ----------------------------------------------------------------------------------------
 def _hardsigmoid(x: Array, inplace: bool) -> Array:
     out = np.add(x, 3, out=...)
     np.clip(out, 0, 6, out=out)
@@ -343,13 +452,21 @@ def _hardswish_gradient(g: Any, x: Any) -> Any:
 
 
 hardsigmoid = activation(
-    "hardsigmoid", _hardsigmoid, "hardsigmoid_cpu", FLAG, samples=with_options(low=-5, high=5),
+    "hardsigmoid",
+    _hardsigmoid,
+    "hardsigmoid_cpu",
+    FLAG,
+    samples=with_options(low=-5, high=5),
     vjp=lambda g, _out, x: div(_within(g, x, -3.0, 3.0), 6),
-)  # fmt: skip
+)
 hardswish = activation(
-    "hardswish", _hardswish, "hardswish_cpu", FLAG, samples=with_options(low=-5, high=5),
+    "hardswish",
+    _hardswish,
+    "hardswish_cpu",
+    FLAG,
+    samples=with_options(low=-5, high=5),
     vjp=lambda g, _out, x: _hardswish_gradient(g, x),
-)  # fmt: skip
+)
 
 
 def _softshrink(x: Array, lambd: float) -> Array:
@@ -363,7 +480,8 @@ def _softshrink_rule(x: TensorType, lambd: float) -> TensorType:
     if lambd < 0:
         limits = dtypes.finfo(x.dtype) if x.dtype.is_floating_point else dtypes.finfo()
         raise RuntimeError(
-            f"lambda must be in range [0, {limits.max:g}] for input dtype {x.dtype.scalar_name}, but found {lambd:g}"
+            f"lambda must be in range [0, {limits.max:g}] for input dtype {x.dtype.scalar_name}, but found "
+            f"{lambd:g}"
         )
     assert softshrink.promotion is not None
     return softshrink.promotion.rule(softshrink, (x, lambd))
@@ -374,18 +492,29 @@ def _outside(g: Any, x: Any, lambd: float) -> Any:
 
 
 softshrink = activation(
-    "softshrink", _softshrink, "softshrink_check", "input: Tensor, lambd: float = 0.5", rule=_softshrink_rule, out="exact",
-    samples=with_options({"lambd": 1.0}), vjp=lambda g, _out, x, lambd: _outside(g, x, lambd),
-)  # fmt: skip
-hardshrink = pointwise(
-    "hardshrink", lambda x, lambd: keep.kernel(x, np.logical_not(np.less_equal(np.absolute(x), lambd))),
-    refusing(promote, EXACT | COMPLEX, "hardshrink_cpu"), signature="input: Tensor, lambd: float = 0.5", inplace=False, out="exact",
-    samples=with_options({"lambd": 1.0}), aliases=("nn.functional.hardshrink",),
+    "softshrink",
+    _softshrink,
+    "softshrink_check",
+    "input: Tensor, lambd: float = 0.5",
+    rule=_softshrink_rule,
+    out="exact",
+    samples=with_options({"lambd": 1.0}),
     vjp=lambda g, _out, x, lambd: _outside(g, x, lambd),
-)  # fmt: skip
+)
+hardshrink = pointwise(
+    "hardshrink",
+    lambda x, lambd: keep.kernel(x, np.logical_not(np.less_equal(np.absolute(x), lambd))),
+    refusing(promote, EXACT | COMPLEX, "hardshrink_cpu"),
+    signature="input: Tensor, lambd: float = 0.5",
+    inplace=False,
+    out="exact",
+    samples=with_options({"lambd": 1.0}),
+    aliases=("nn.functional.hardshrink",),
+    vjp=lambda g, _out, x, lambd: _outside(g, x, lambd),
+)
 
 
-# -- composites --------------------------------------------------------------------------------------------------------
+# -- composites ----------------------------------------------------------------------------------------------
 @composite("input: Tensor", namespace="nn.functional", samples=with_options())
 def softsign(input: Any) -> Any:
     """x / (1 + |x|)."""
@@ -399,9 +528,10 @@ def tanhshrink(input: Any) -> Any:
 
 
 @composite(
-    "input: Tensor, dim: Dim = -1", namespace="nn.functional",
+    "input: Tensor, dim: Dim = -1",
+    namespace="nn.functional",
     samples=lambda make: iter((Sample(make(2, 4)), Sample(make(4, 3), 0), Sample(make(2, 0)))),
-)  # fmt: skip
+)
 def glu(input: Any, dim: int) -> Any:
     """One half of the tensor, gated by the sigmoid of the other."""
     kind = type_of(input)
@@ -409,7 +539,8 @@ def glu(input: Any, dim: int) -> Any:
         raise RuntimeError("glu does not support 0-dimensional tensors")
     if not -kind.ndim <= dim < kind.ndim:
         raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-kind.ndim}, {kind.ndim - 1}], but got {dim})"
+            f"Dimension out of range (expected to be in range of [{-kind.ndim}, {kind.ndim - 1}], but got "
+            f"{dim})"
         )
     size = kind.shape[dim]
     if size % 2:

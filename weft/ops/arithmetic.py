@@ -1,7 +1,7 @@
-"""Pointwise arithmetic: sums, products, quotients, powers, bounds and bits; one record per op, gradients as one-liners.
+"""Pointwise arithmetic: sums, products, quotients, powers and signs.
 
-Gives the ops that nearly every gradient rule is written in. One idea: a `Promotion` says not only what operands become but
-also what is refused, with PyTorch's words, so that kernels are left with the arithmetic.
+Gives the ops that nearly every gradient rule is written in. One idea: a `Promotion` says not only what
+operands become but also what is refused, with PyTorch's words, so that kernels are left with the arithmetic.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
-from weft.core.dtypes import ALL, HALVES, dtype, result_dtype, scalar_dtype
+from weft.core.dtypes import ALL, HALVES, dtype, scalar_dtype
 from weft.core.types import TensorType
 from weft.ops.families import composite, float_result, pointwise, promote, real_result
 from weft.ops.record import Kind, Op, Promotion, broadcast_shapes, common_device, ops, type_of
@@ -27,10 +27,16 @@ COMPLEX = frozenset(kind for kind in ALL if kind.category == dtypes.COMPLEX)
 EXACT = BOOL | INTEGERS
 NARROW = frozenset(HALVES)
 OPERANDS = "input: Operand, other: Operand"
+PAIR = "input: Tensor, other: Tensor"
 
 
-def refusing(base: Promotion, refused: Container[dtype], label: str, error: type[Exception] = NotImplementedError) -> Promotion:
-    """As `base`, but these dtypes raise. A label without blanks names a kernel, and the message is made from it."""
+def refusing(
+    base: Promotion, refused: Container[dtype], label: str, error: type[Exception] = NotImplementedError
+) -> Promotion:
+    """As `base`, but these dtypes raise.
+
+    A label without blanks names a kernel, and the message is made from it.
+    """
 
     def decide(operands: list[Any]) -> tuple[dtype, dtype]:
         compute, result = base.dtypes(operands)
@@ -63,12 +69,15 @@ def is_number(value: Any) -> bool:
     return not hasattr(value, "shape")
 
 
-# -- selecting ---------------------------------------------------------------------------------------------------------
+# -- selecting -----------------------------------------------------------------------------------------------
 _BITS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
 def _keep(x: Array, mask: Array) -> Array:
-    """Times 0 or 1 as integers keeps or clears all bits: exact for infinities and NaN, and 19 times faster than np.where."""
+    """Times 0 or 1 as integers keeps or clears all bits.
+
+    Exact for infinities and NaN, and 19 times faster than np.where.
+    """
     bits = _BITS.get(x.dtype.itemsize)
     if bits is None:
         return namespace(x).where(mask, x, x.dtype.type(0))
@@ -86,10 +95,17 @@ def _keep_samples(make: Maker) -> Iterator[Sample]:
 
 
 keep = Op(
-    "keep", Kind.POINTWISE, "input: Tensor, mask: Tensor", kernel=_keep, rule=_keep_rule, samples=_keep_samples,
-    vjp=(lambda g, _out, _x, mask: keep(g, mask), None), method=False, function=False,
+    "keep",
+    Kind.POINTWISE,
+    "input: Tensor, mask: Tensor",
+    kernel=_keep,
+    rule=_keep_rule,
+    samples=_keep_samples,
+    vjp=(lambda g, _out, _x, mask: keep(g, mask), None),
+    method=False,
+    function=False,
     doc="The input where the mask is true, zero elsewhere: what most gradients with kinks are made of.",
-)  # fmt: skip
+)
 
 
 def zeros(g: Any) -> Any:
@@ -97,7 +113,7 @@ def zeros(g: Any) -> Any:
     return ops.zeros_like(g)
 
 
-# -- sums --------------------------------------------------------------------------------------------------------------
+# -- sums ----------------------------------------------------------------------------------------------------
 def _scaled(y: Array, alpha: Any, kind: np.dtype[Any]) -> Array:
     """alpha * y in the computing dtype; raises (as the rule will) where alpha does not fit it."""
     if type(alpha) is bool and kind.kind != "b":
@@ -143,13 +159,13 @@ def _subtracting(operands: list[Any]) -> tuple[dtype, dtype]:
     bools = [kind_of(operand) is dtypes.bool_ for operand in operands]
     if all(bools):
         raise RuntimeError(
-            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
-            "operator instead."
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead."
         )
     if any(bools):
         raise RuntimeError(
-            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
-            "the `~` or `logical_not()` operator instead."
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert "
+            "a mask, use the `~` or `logical_not()` operator instead."
         )
     return promote.dtypes(operands)
 
@@ -167,24 +183,45 @@ def _times(g: Any, alpha: Any) -> Any:
 subtract = Promotion("promote", _subtracting)
 ALPHA = f"{OPERANDS}, *, alpha: Number = 1"
 add = pointwise(
-    "add", _add, promote, signature=ALPHA, samples=_alpha_samples, rule=lambda x, y, alpha: _with_alpha(add, x, y, alpha),
+    "add",
+    _add,
+    promote,
+    signature=ALPHA,
+    samples=_alpha_samples,
+    rule=lambda x, y, alpha: _with_alpha(add, x, y, alpha),
     vjp=(lambda g, _out, _x: g, lambda g, _out, _x, _y, alpha: _times(g, alpha)),
-)  # fmt: skip
+)
 sub = pointwise(
-    "sub", _sub, subtract, signature=ALPHA, samples=_alpha_samples, rule=lambda x, y, alpha: _with_alpha(sub, x, y, alpha),
-    vjp=(lambda g, _out, _x: g, lambda g, _out, _x, _y, alpha: _times(neg(g), alpha)), aliases=("subtract",),
-)  # fmt: skip
+    "sub",
+    _sub,
+    subtract,
+    signature=ALPHA,
+    samples=_alpha_samples,
+    rule=lambda x, y, alpha: _with_alpha(sub, x, y, alpha),
+    vjp=(lambda g, _out, _x: g, lambda g, _out, _x, _y, alpha: _times(neg(g), alpha)),
+    aliases=("subtract",),
+)
 rsub = pointwise(
-    "rsub", _rsub, subtract, signature="input: Tensor, other: Operand, alpha: Number = 1", samples=_alpha_samples,
-    rule=lambda x, y, alpha: _with_alpha(rsub, x, y, alpha), method=False, inplace=False, out=False, node="RsubBackward1",
+    "rsub",
+    _rsub,
+    subtract,
+    signature="input: Tensor, other: Operand, alpha: Number = 1",
+    samples=_alpha_samples,
+    rule=lambda x, y, alpha: _with_alpha(rsub, x, y, alpha),
+    method=False,
+    inplace=False,
+    out=False,
+    node="RsubBackward1",
     vjp=(lambda g, _out, _x, _y, alpha: _times(neg(g), alpha), lambda g, _out, _x: g),
-)  # fmt: skip
+)
 
 negative = refusing(
-    promote, BOOL,
-    "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
-    "`logical_not()` operator instead.", RuntimeError,
-)  # fmt: skip
+    promote,
+    BOOL,
+    "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use "
+    "the `~` or `logical_not()` operator instead.",
+    RuntimeError,
+)
 neg = pointwise("neg", np.negative, negative, vjp=lambda g: neg(g), aliases=("negative",), out="exact")
 
 
@@ -196,11 +233,15 @@ def positive(x: Any) -> Any:
     return x
 
 
-# -- products ----------------------------------------------------------------------------------------------------------
+# -- products ------------------------------------------------------------------------------------------------
 mul = pointwise(
-    "mul", np.multiply, promote, signature=OPERANDS, aliases=("multiply",),
+    "mul",
+    np.multiply,
+    promote,
+    signature=OPERANDS,
+    aliases=("multiply",),
     vjp=(lambda g, _out, _x, y: mul(g, y), lambda g, _out, x: mul(g, x)),
-)  # fmt: skip
+)
 
 
 def _square(x: Array) -> Array:
@@ -238,32 +279,43 @@ def _fused_samples(make: Maker) -> Iterator[Sample]:
 def _addcdiv_rule(x: TensorType, left: TensorType, right: TensorType, value: Any) -> TensorType:
     if left.dtype in EXACT and right.dtype in EXACT:
         raise RuntimeError(
-            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true "
-            "division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * "
-            "torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) "
-            "for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / "
-            "tensor2), for all dtypes.".replace("torch.", "weft.")
+            "Integer division with addcdiv is no longer supported, and in a "
+            "future  release addcdiv will perform a true division of tensor1 and "
+            "tensor2. The historic addcdiv behavior can be implemented as (input "
+            "+ value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for "
+            "integer inputs and as (input + value * tensor1 / tensor2) for float "
+            "inputs. The future addcdiv behavior is just the latter "
+            "implementation: (input + value * tensor1 / tensor2), for all dtypes.".replace("torch.", "weft.")
         )
     return promote.rule(addcdiv, (x, left, right, value))
 
 
 FUSED = "input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1"
 addcmul = pointwise(
-    "addcmul", _addcmul, refusing(promote, BOOL, "addcmul_cpu_out"), signature=FUSED, samples=_fused_samples,
+    "addcmul",
+    _addcmul,
+    refusing(promote, BOOL, "addcmul_cpu_out"),
+    signature=FUSED,
+    samples=_fused_samples,
     vjp=(
         lambda g: g,
         lambda g, _out, _x, _left, right, value: mul(g, _times(right, value)),
         lambda g, _out, _x, left, _right, value: mul(g, _times(left, value)),
     ),
-)  # fmt: skip
+)
 addcdiv = pointwise(
-    "addcdiv", _addcdiv, promote, signature=FUSED, samples=_fused_samples, rule=_addcdiv_rule,
+    "addcdiv",
+    _addcdiv,
+    promote,
+    signature=FUSED,
+    samples=_fused_samples,
+    rule=_addcdiv_rule,
     vjp=(
         lambda g: g,
         lambda g, _out, _x, _left, right, value: div(_times(g, value), right),
         lambda g, _out, _x, left, right, value: neg(mul(g, div(_times(left, value), mul(right, right)))),
     ),
-)  # fmt: skip
+)
 
 
 def _lerp(x: Array, end: Array, weight: Any) -> Array:
@@ -292,9 +344,13 @@ def _lerp_rule(x: TensorType, end: TensorType, weight: Any) -> TensorType:
 
 def _c_name(x: TensorType) -> str:
     """The name PyTorch's messages use for a dtype: that of the C type."""
-    return {"float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long"}.get(
-        x.dtype.name, x.dtype.name
-    )
+    return {
+        "float64": "double",
+        "float32": "float",
+        "float16": "c10::Half",
+        "bfloat16": "c10::BFloat16",
+        "int64": "long",
+    }.get(x.dtype.name, x.dtype.name)
 
 
 def _lerp_samples(make: Maker) -> Iterator[Sample]:
@@ -306,25 +362,52 @@ def _lerp_samples(make: Maker) -> Iterator[Sample]:
 
 
 lerp = pointwise(
-    "lerp", _lerp, Promotion("first", lambda operands: (kind_of(operands[0]),) * 2),
-    signature="input: Tensor, end: Tensor, weight: Operand", samples=_lerp_samples, rule=_lerp_rule,
+    "lerp",
+    _lerp,
+    Promotion("first", lambda operands: (kind_of(operands[0]),) * 2),
+    signature="input: Tensor, end: Tensor, weight: Operand",
+    samples=_lerp_samples,
+    rule=_lerp_rule,
     vjp=(
         lambda g, _out, _x, _end, weight: mul(g, 1 - weight if is_number(weight) else rsub(weight, 1)),
         lambda g, _out, _x, _end, weight: mul(g, weight),
         lambda g, _out, x, end, _weight: mul(g, sub(end, x)),
     ),
-)  # fmt: skip
+)
 
 
-# -- quotients ---------------------------------------------------------------------------------------------------------
+# -- quotients -----------------------------------------------------------------------------------------------
 def _check_divisor(x: Array, y: Array) -> None:
     if x.dtype.kind in "iu" and not np.all(y):
         raise RuntimeError("ZeroDivisionError")
 
 
 def _floor_divide(x: Array, y: Array) -> Array:
-    _check_divisor(x, y)
-    return np.floor_divide(x, y, out=...)
+    if x.dtype.kind in "iu":
+        _check_divisor(x, y)
+        return np.floor_divide(x, y, out=...)
+    return _float_floor_divide(x, y)
+
+
+def _float_floor_divide(x: Array, y: Array) -> Array:
+    """Python's rule, as NumPy's loop computes it, but in passes that are SIMD loops: six times as fast."""
+    rest = np.fmod(x, y, out=...)
+    down = _wrong_side(rest, y)
+    quotient = np.divide(np.subtract(x, rest, out=rest), y, out=...)
+    np.subtract(quotient, down, out=quotient)
+    whole = np.floor(quotient, out=...)
+    np.add(whole, np.greater(np.subtract(quotient, whole, out=quotient), 0.5), out=whole)
+    exact = np.divide(x, y, out=...)
+    np.copysign(whole, exact, out=whole)  # for zeros: elsewhere the signs agree
+    zero = np.equal(y, 0)
+    if zero.any():
+        np.copyto(whole, exact, where=zero)
+    return whole
+
+
+def _wrong_side(rest: Array, y: Array) -> Array:
+    """Where a remainder has not the divisor's sign."""
+    return np.logical_and(np.not_equal(rest, 0), np.not_equal(np.less(rest, 0), np.less(y, 0)))
 
 
 def _trunc_divide(x: Array, y: Array) -> Array:
@@ -380,17 +463,26 @@ def _div_samples(make: Maker) -> Iterator[Sample]:
 
 
 div = pointwise(
-    "div", _div, Division("float_result", float_result.dtypes), signature=f"{OPERANDS}, *, rounding_mode: str = None",
-    samples=_div_samples, aliases=("divide",),
+    "div",
+    _div,
+    Division("float_result", float_result.dtypes),
+    signature=f"{OPERANDS}, *, rounding_mode: str = None",
+    samples=_div_samples,
+    aliases=("divide",),
     vjp=(
         lambda g, _out, _x, y, rounding_mode: div(g, y) if rounding_mode is None else zeros(g),
         lambda g, out, _x, y, rounding_mode: neg(div(mul(g, out), y)) if rounding_mode is None else zeros(g),
     ),
-)  # fmt: skip
+)
 true_divide = pointwise(
-    "true_divide", np.true_divide, float_result, signature=OPERANDS, second_domain=(0.5, 2), node="DivBackward0",
+    "true_divide",
+    np.true_divide,
+    float_result,
+    signature=OPERANDS,
+    second_domain=(0.5, 2),
+    node="DivBackward0",
     vjp=(lambda g, _out, _x, y: div(g, y), lambda g, out, _x, y: neg(div(mul(g, out), y))),
-)  # fmt: skip
+)
 
 
 def _no_gradient(samples: Samples) -> Samples:
@@ -407,18 +499,34 @@ def _underivable(name: str) -> Any:
 
 
 floor_divide = pointwise(
-    "floor_divide", _floor_divide, floored, signature=OPERANDS, samples=_no_gradient(binary_samples((-3, 3), (1, 3), 2)),
-    node="NotImplemented", vjp=(lambda g: _underivable("floor_divide"), lambda g: _underivable("floor_divide")),
-)  # fmt: skip
+    "floor_divide",
+    _floor_divide,
+    floored,
+    signature=OPERANDS,
+    samples=_no_gradient(binary_samples((-3, 3), (1, 3), 2)),
+    node="NotImplemented",
+    vjp=(lambda g: _underivable("floor_divide"), lambda g: _underivable("floor_divide")),
+)
 trunc_divide = pointwise(
-    "trunc_divide", _trunc_divide, truncated, signature=OPERANDS, samples=_no_gradient(binary_samples((-3, 3), (1, 3), 2)),
-    vjp=(zeros, zeros), method=False, function=False, inplace=False, out=False,
-)  # fmt: skip
+    "trunc_divide",
+    _trunc_divide,
+    truncated,
+    signature=OPERANDS,
+    samples=_no_gradient(binary_samples((-3, 3), (1, 3), 2)),
+    vjp=(zeros, zeros),
+    method=False,
+    function=False,
+    inplace=False,
+    out=False,
+)
 
 
 def _remainder(x: Array, y: Array) -> Array:
-    _check_divisor(x, y)
-    return np.remainder(x, y, out=...)
+    if x.dtype.kind in "iu":
+        _check_divisor(x, y)
+        return np.remainder(x, y, out=...)
+    rest = np.fmod(x, y, out=...)
+    return np.add(rest, _keep(np.asarray(y, x.dtype), _wrong_side(rest, y)), out=rest)
 
 
 def _fmod(x: Array, y: Array) -> Array:
@@ -427,18 +535,26 @@ def _fmod(x: Array, y: Array) -> Array:
 
 
 remainder = pointwise(
-    "remainder", _remainder, refusing(promote, BOOL | COMPLEX, "remainder_cpu"), signature=OPERANDS,
-    samples=binary_samples((0.1, 0.9), (1, 1.9), 1.5), node="RemainderBackward1",
+    "remainder",
+    _remainder,
+    refusing(promote, BOOL | COMPLEX, "remainder_cpu"),
+    signature=OPERANDS,
+    samples=binary_samples((0.1, 0.9), (1, 1.9), 1.5),
+    node="RemainderBackward1",
     vjp=(lambda g: g, lambda g, _out, x, y: neg(mul(g, div(x, y, rounding_mode="floor")))),
-)  # fmt: skip
+)
 fmod = pointwise(
-    "fmod", _fmod, refusing(promote, BOOL | COMPLEX, "fmod_cpu"), samples=binary_samples((2.1, 2.9), (1, 1.9), 1.5),
-    signature="input: Tensor, other: Operand", node="FmodBackward1",
+    "fmod",
+    _fmod,
+    refusing(promote, BOOL | COMPLEX, "fmod_cpu"),
+    samples=binary_samples((2.1, 2.9), (1, 1.9), 1.5),
+    signature="input: Tensor, other: Operand",
+    node="FmodBackward1",
     vjp=(lambda g: g, lambda g, _out, x, y: neg(mul(g, div(x, y, rounding_mode="trunc")))),
-)  # fmt: skip
+)
 
 
-# -- powers ------------------------------------------------------------------------------------------------------------
+# -- powers --------------------------------------------------------------------------------------------------
 def _whole_power(x: Array, y: Array) -> Array:
     """Integer powers; a negative exponent rounds the reciprocal towards zero."""
     below = np.less(y, 0)
@@ -523,12 +639,17 @@ def _power_dtypes(operands: list[Any]) -> tuple[dtype, dtype]:
 
 power = Refusing(promote, _power_dtypes)
 pow_ = pointwise(
-    "pow", _pow, power, signature="input: Operand, exponent: Operand", samples=_power_samples, rule=_pow_rule,
+    "pow",
+    _pow,
+    power,
+    signature="input: Operand, exponent: Operand",
+    samples=_power_samples,
+    rule=_pow_rule,
     vjp=(
         lambda g, _out, x, exponent: _base_gradient(pow_, g, x, exponent),
         lambda g, out, x, exponent: _exponent_gradient(g, out, x, exponent),
     ),
-)  # fmt: skip
+)
 
 
 def _double(operands: list[Any]) -> tuple[dtype, dtype]:
@@ -537,21 +658,27 @@ def _double(operands: list[Any]) -> tuple[dtype, dtype]:
 
 
 float_power = pointwise(
-    "float_power", _pow, Promotion("double", _double), signature="input: Operand, exponent: Operand",
-    samples=_power_samples, node="PowBackward1", out="exact", inplace="exact",
+    "float_power",
+    _pow,
+    Promotion("double", _double),
+    signature="input: Operand, exponent: Operand",
+    samples=_power_samples,
+    node="PowBackward1",
+    out="exact",
+    inplace="exact",
     vjp=(
         lambda g, _out, x, exponent: _base_gradient(float_power, g, x, exponent),
         lambda g, out, x, exponent: _exponent_gradient(g, out, x, exponent),
     ),
-)  # fmt: skip
+)
 
 
-# -- size and sign -----------------------------------------------------------------------------------------------------
+# -- size and sign -------------------------------------------------------------------------------------------
 def _sign(x: Array) -> Array:
     return x.copy() if x.dtype.kind == "b" else np.sign(x, out=...)
 
 
-def _kinked(low: float, high: float) -> Samples:
+def kinked(low: float, high: float) -> Samples:
     """Values on both sides of zero, none near it."""
 
     def samples(make: Maker) -> Iterator[Sample]:
@@ -563,161 +690,35 @@ def _kinked(low: float, high: float) -> Samples:
 
 
 abs_ = pointwise(
-    "abs", np.absolute, refusing(real_result, BOOL, "abs_cpu"), vjp=lambda g, _out, x: mul(g, ops.sgn(x)),
-    aliases=("absolute",), samples=_kinked(0.3, 2), out="exact",
-)  # fmt: skip
+    "abs",
+    np.absolute,
+    refusing(real_result, BOOL, "abs_cpu"),
+    vjp=lambda g, _out, x: mul(g, ops.sgn(x)),
+    aliases=("absolute",),
+    samples=kinked(0.3, 2),
+    out="exact",
+)
 sign = pointwise(
-    "sign", _sign,
-    refusing(promote, COMPLEX, "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."),
-    vjp=lambda g: zeros(g), samples=_kinked(0.3, 2), out="exact",
-)  # fmt: skip
-sgn = pointwise("sgn", _sign, promote, vjp=lambda g: zeros(g), samples=_kinked(0.3, 2), out="exact")
+    "sign",
+    _sign,
+    refusing(
+        promote,
+        COMPLEX,
+        "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.",
+    ),
+    vjp=lambda g: zeros(g),
+    samples=kinked(0.3, 2),
+    out="exact",
+)
+sgn = pointwise("sgn", _sign, promote, vjp=lambda g: zeros(g), samples=kinked(0.3, 2), out="exact")
 copysign = pointwise(
-    "copysign", np.copysign, refusing(float_result, COMPLEX, "copysign_cpu"), samples=binary_samples((0.3, 2), (0.3, 2), -1.5),
+    "copysign",
+    np.copysign,
+    refusing(float_result, COMPLEX, "copysign_cpu"),
+    samples=binary_samples((0.3, 2), (0.3, 2), -1.5),
     signature="input: Tensor, other: Operand",
     vjp=(
         lambda g, out, x: mul(g, ops.where(ops.eq(x, 0), 0, div(out, x))),
         lambda g: zeros(g),
     ),
-)  # fmt: skip
-
-
-# -- bounds ------------------------------------------------------------------------------------------------------------
-def _share(g: Any, wins: Any, ties: Any) -> Any:
-    """The gradient of the operand that wins; equal ones get half each."""
-    return add(keep(g, wins), keep(mul(g, 0.5), ties))
-
-
-def _no_complex(name: str) -> Promotion:
-    return refusing(promote, COMPLEX, f"{name} not implemented for complex tensors.", RuntimeError)
-
-
-PAIR = "input: Tensor, other: Tensor"
-maximum = pointwise(
-    "maximum", np.maximum, _no_complex("maximum"), signature=PAIR, inplace=False, samples=binary_samples((-2, 2), (-2, 2), None),
-    vjp=(
-        lambda g, _out, x, y: _share(g, ops.gt(x, y), ops.eq(x, y)),
-        lambda g, _out, x, y: _share(g, ops.lt(x, y), ops.eq(x, y)),
-    ),
-)  # fmt: skip
-minimum = pointwise(
-    "minimum", np.minimum, _no_complex("minimum"), signature=PAIR, inplace=False, samples=binary_samples((-2, 2), (-2, 2), None),
-    vjp=(
-        lambda g, _out, x, y: _share(g, ops.lt(x, y), ops.eq(x, y)),
-        lambda g, _out, x, y: _share(g, ops.gt(x, y), ops.eq(x, y)),
-    ),
-)  # fmt: skip
-fmax = pointwise(
-    "fmax", np.fmax, _no_complex("fmax"), signature=PAIR, inplace=False, samples=binary_samples((-2, 2), (-2, 2), None),
-    vjp=(
-        lambda g, _out, x, y: keep(g, ops.logical_or(ops.ge(x, y), ops.isnan(y))),
-        lambda g, _out, x, y: keep(g, ops.logical_not(ops.logical_or(ops.ge(x, y), ops.isnan(y)))),
-    ),
-)  # fmt: skip
-fmin = pointwise(
-    "fmin", np.fmin, _no_complex("fmin"), signature=PAIR, inplace=False, samples=binary_samples((-2, 2), (-2, 2), None),
-    vjp=(
-        lambda g, _out, x, y: keep(g, ops.logical_or(ops.le(x, y), ops.isnan(y))),
-        lambda g, _out, x, y: keep(g, ops.logical_not(ops.logical_or(ops.le(x, y), ops.isnan(y)))),
-    ),
-)  # fmt: skip
-
-
-def _clamp(x: Array, low: Any, high: Any) -> Array:
-    out = x
-    if low is not None:
-        out = np.maximum(out, low, out=...)
-    if high is not None:
-        out = np.minimum(out, high, out=...)
-    return out
-
-
-bounded = refusing(promote, COMPLEX, "clamp is not supported for complex types")
-
-
-def _clamp_rule(x: TensorType, low: Any, high: Any) -> TensorType:
-    if low is None and high is None:
-        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    if x.dtype in FLOATS and (isinstance(low, complex) or isinstance(high, complex)):
-        raise RuntimeError("value cannot be converted to type double without overflow")
-    return bounded.rule(clamp, (x, low, high))
-
-
-def _inside(x: Any, low: Any, high: Any) -> Any:
-    if low is None:
-        return ops.le(x, high)
-    if high is None:
-        return ops.ge(x, low)
-    return ops.logical_and(ops.ge(x, low), ops.le(x, high))
-
-
-def _low_gradient(g: Any, x: Any, low: Any, high: Any) -> Any:
-    below = ops.lt(x, low)
-    return keep(g, below if high is None else ops.logical_and(below, ops.lt(low, high)))
-
-
-def _high_gradient(g: Any, x: Any, low: Any, high: Any) -> Any:
-    above = ops.gt(x, high)
-    if low is None:
-        return keep(g, above)
-    crossed = ops.gt(low, high) if not is_number(low) else ops.lt(high, low)
-    return keep(g, ops.logical_or(above, crossed))
-
-
-def _clamp_samples(make: Maker) -> Iterator[Sample]:
-    yield Sample(make(2, 3), -0.7, 0.9)
-    yield Sample(make(2, 3), min=-0.5)
-    yield Sample(make(2, 3), max=0.5)
-    yield Sample(make(), -0.5, 0.5)
-    yield Sample(make(2, 3), make(2, 3, low=-2, high=-1), make(3, low=0, high=1))
-    yield Sample(make(2, 3), make(3), None)
-    yield Sample(make(0, 3), None, make(1, 3))
-
-
-clamp = pointwise(
-    "clamp", _clamp, bounded, signature="input: Tensor, min: MaybeOperand = None, max: MaybeOperand = None",
-    rule=_clamp_rule, samples=_clamp_samples, aliases=("clip",),
-    vjp=(
-        lambda g, _out, x, low, high: keep(g, _inside(x, low, high)),
-        lambda g, _out, x, low, high: _low_gradient(g, x, low, high),
-        lambda g, _out, x, low, high: _high_gradient(g, x, low, high),
-    ),
-)  # fmt: skip
-clamp_min = pointwise(
-    "clamp_min", np.maximum, bounded, signature="input: Tensor, min: Operand", samples=binary_samples((-2, 2), (-2, 2), 0.3),
-    vjp=(lambda g, _out, x, low: keep(g, ops.ge(x, low)), lambda g, _out, x, low: keep(g, ops.lt(x, low))),
-)  # fmt: skip
-clamp_max = pointwise(
-    "clamp_max", np.minimum, bounded, signature="input: Tensor, max: Operand", samples=binary_samples((-2, 2), (-2, 2), 0.3),
-    vjp=(lambda g, _out, x, high: keep(g, ops.le(x, high)), lambda g, _out, x, high: keep(g, ops.gt(x, high))),
-)  # fmt: skip
-
-
-def _nan_to_num(x: Array, nan: float | None, posinf: float | None, neginf: float | None) -> Array:
-    if x.dtype.kind not in "fc":
-        return x.copy()
-    return namespace(x).nan_to_num(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
-
-
-def _finite_limits(kind: dtype, posinf: float | None, neginf: float | None) -> tuple[float | None, float | None]:
-    """What infinities become: the largest values of the *result's* dtype, which for halves is not the computing one."""
-    if kind not in NARROW:
-        return posinf, neginf
-    limits = dtypes.finfo(kind)
-    return limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
-
-
-class Replacing(Promotion):
-    """Passes the limits of the operand's own dtype to the kernel."""
-
-    __slots__ = ()
-
-    def run(self, op: Op, bound: tuple[Any, ...]) -> Array:
-        return super().run(op, (*bound[:2], *_finite_limits(kind_of(bound[0]), *bound[2:])))
-
-
-nan_to_num = pointwise(
-    "nan_to_num", _nan_to_num, Replacing("promote", promote.dtypes), samples=_kinked(0.3, 2),
-    signature="input: Tensor, nan: float = None, posinf: float = None, neginf: float = None",
-    vjp=lambda g, _out, x: keep(g, ops.isfinite(x)), out="exact",
-)  # fmt: skip
+)

@@ -1,7 +1,7 @@
 """Comparisons, logic and bits, element by element.
 
-Gives ops whose results are truth values or integers, so that no gradient passes through them. `equal` and `allclose` answer with
-a Python bool.
+Gives ops whose results are truth values or integers, so that no gradient passes through them. `equal` and
+`allclose` answer with a Python bool.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from weft.ops.samples import Maker, Sample, Samples, binary_samples
 class Comparison(Promotion):
     """Operands promote, the result is bool.
 
-    A number beside narrow integers goes the long way, where it is wrapped first as in PyTorch: NumPy would compare its true value.
+    A number beside narrow integers goes the long way, where it is wrapped first as in PyTorch: NumPy would
+    compare its true value.
     """
 
     __slots__ = ()
@@ -75,7 +76,7 @@ gt = _compare("gt", np.greater, ("greater",))
 ge = _compare("ge", np.greater_equal, ("greater_equal",))
 
 
-# -- logic -------------------------------------------------------------------------------------------------------------
+# -- logic ---------------------------------------------------------------------------------------------------
 def _logical(name: str, kernel: np.ufunc) -> Op:
     return pointwise(name, kernel, truth, signature=PAIR, samples=_without_numbers)
 
@@ -105,9 +106,11 @@ def _special_values(make: Maker) -> Iterator[Sample]:
 logical_not = pointwise("logical_not", np.logical_not, truth, samples=_special_values)
 
 
-# -- kinds of values ---------------------------------------------------------------------------------------------------
+# -- kinds of values -----------------------------------------------------------------------------------------
 def _is(name: str, kernel: Any, promotion: Promotion = truth, *, out: bool | str = False) -> Op:
-    return pointwise(name, kernel, promotion, signature="input: Tensor", inplace=False, out=out, samples=_special_values)
+    return pointwise(
+        name, kernel, promotion, signature="input: Tensor", inplace=False, out=out, samples=_special_values
+    )
 
 
 def _infinite(sign: int) -> Any:
@@ -130,10 +133,16 @@ isinf = _is("isinf", np.isinf)
 isfinite = _is("isfinite", np.isfinite)
 isreal = _is("isreal", _isreal)
 isposinf = _is(
-    "isposinf", _infinite(1), refusing(truth, COMPLEX, "isposinf does not support complex inputs.", RuntimeError), out="exact"
+    "isposinf",
+    _infinite(1),
+    refusing(truth, COMPLEX, "isposinf does not support complex inputs.", RuntimeError),
+    out="exact",
 )
 isneginf = _is(
-    "isneginf", _infinite(-1), refusing(truth, COMPLEX, "isneginf does not support complex inputs.", RuntimeError), out="exact"
+    "isneginf",
+    _infinite(-1),
+    refusing(truth, COMPLEX, "isneginf does not support complex inputs.", RuntimeError),
+    out="exact",
 )
 
 
@@ -142,11 +151,14 @@ def _signbit(x: Array) -> Array:
 
 
 signbit = _is(
-    "signbit", _signbit, refusing(truth, COMPLEX, "signbit is not implemented for complex tensors."), out="exact"
+    "signbit",
+    _signbit,
+    refusing(truth, COMPLEX, "signbit is not implemented for complex tensors."),
+    out="exact",
 )
 
 
-# -- nearness ----------------------------------------------------------------------------------------------------------
+# -- nearness ------------------------------------------------------------------------------------------------
 def _isclose(x: Array, y: Array, rtol: float, atol: float, equal_nan: bool) -> Array:
     close = np.equal(x, y, out=...)
     if equal_nan and x.dtype.kind in "fc":
@@ -180,9 +192,16 @@ def _near_samples(make: Maker) -> Iterator[Sample]:
 
 NEAR = "input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False"
 isclose = pointwise(
-    "isclose", _isclose, truth, signature=NEAR, rule=_isclose_rule, inplace=False, out=False, trusted=False,
+    "isclose",
+    _isclose,
+    truth,
+    signature=NEAR,
+    rule=_isclose_rule,
+    inplace=False,
+    out=False,
+    trusted=False,
     samples=_near_samples,
-)  # fmt: skip
+)
 
 
 @composite(NEAR, method=True)
@@ -199,13 +218,18 @@ def equal(input: Any, other: Any) -> bool:
     return bool(ops.all(eq(input, other)))
 
 
-# -- bits --------------------------------------------------------------------------------------------------------------
+# -- bits ----------------------------------------------------------------------------------------------------
 def whole_samples(count: int, scalar: Any = 2, low: int = 0, high: int = 5) -> Samples:
     """Integer operands, which most of the ops below want."""
 
     def samples(make: Maker) -> Iterator[Sample]:
         kind = make.kind if make.kind in EXACT else dtypes.int64
-        shapes: list[tuple[tuple[int, ...], ...]] = [((2, 3), (2, 3)), ((2, 3), (3,)), ((), (2,)), ((0, 3), (1, 3))]
+        shapes: list[tuple[tuple[int, ...], ...]] = [
+            ((2, 3), (2, 3)),
+            ((2, 3), (3,)),
+            ((), (2,)),
+            ((0, 3), (1, 3)),
+        ]
         for pair in shapes:
             yield Sample(*[make(*shape, low=low, high=high, kind=kind) for shape in pair[:count]], grad=False)
         if scalar is not None and count == 2:
@@ -223,7 +247,11 @@ bitwise_and = _bitwise("bitwise_and", np.bitwise_and)
 bitwise_or = _bitwise("bitwise_or", np.bitwise_or)
 bitwise_xor = _bitwise("bitwise_xor", np.bitwise_xor)
 bitwise_not = pointwise(
-    "bitwise_not", np.invert, refusing(promote, FLOATS | COMPLEX, "bitwise_not_cpu"), samples=whole_samples(1), out="exact"
+    "bitwise_not",
+    np.invert,
+    refusing(promote, FLOATS | COMPLEX, "bitwise_not_cpu"),
+    samples=whole_samples(1),
+    out="exact",
 )
 
 
@@ -240,16 +268,30 @@ def _shift_right(x: Array, y: Array) -> Array:
 
 
 bitwise_left_shift = pointwise(
-    "bitwise_left_shift", _shift_left, refusing(promote, BOOL | FLOATS | COMPLEX, "lshift_cpu"), signature=OPERANDS,
+    "bitwise_left_shift",
+    _shift_left,
+    refusing(promote, BOOL | FLOATS | COMPLEX, "lshift_cpu"),
+    signature=OPERANDS,
     samples=whole_samples(2),
-)  # fmt: skip
+)
 bitwise_right_shift = pointwise(
-    "bitwise_right_shift", _shift_right, refusing(promote, BOOL | FLOATS | COMPLEX, "rshift_cpu"), signature=OPERANDS,
+    "bitwise_right_shift",
+    _shift_right,
+    refusing(promote, BOOL | FLOATS | COMPLEX, "rshift_cpu"),
+    signature=OPERANDS,
     samples=whole_samples(2),
-)  # fmt: skip
+)
 gcd = pointwise(
-    "gcd", np.gcd, refusing(promote, BOOL | FLOATS | COMPLEX, "gcd_cpu"), signature=PAIR, samples=whole_samples(2, None)
+    "gcd",
+    np.gcd,
+    refusing(promote, BOOL | FLOATS | COMPLEX, "gcd_cpu"),
+    signature=PAIR,
+    samples=whole_samples(2, None),
 )
 lcm = pointwise(
-    "lcm", np.lcm, refusing(promote, BOOL | FLOATS | COMPLEX, "lcm_cpu"), signature=PAIR, samples=whole_samples(2, None)
+    "lcm",
+    np.lcm,
+    refusing(promote, BOOL | FLOATS | COMPLEX, "lcm_cpu"),
+    signature=PAIR,
+    samples=whole_samples(2, None),
 )

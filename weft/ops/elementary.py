@@ -1,4 +1,4 @@
-"""Elementary functions: exponentials, logarithms, roots, trigonometry, rounding, and the parts of complex numbers.
+"""Elementary functions: exponentials, logarithms, roots, trigonometry, rounding, complex parts.
 
 Gives one record per function; most are a NumPy loop and a derivative of one line.
 """
@@ -31,13 +31,13 @@ from weft.ops.arithmetic import (
     rsub,
     sub,
     zeros,
-)  # fmt: skip
+)
 from weft.ops.families import composite, float_result, pointwise, promote
 from weft.ops.kernels import elementwise
 from weft.ops.record import Op, Promotion, ops, type_of
 from weft.ops.samples import Maker, Sample, binary_samples
 
-# -- exponentials and logarithms ---------------------------------------------------------------------------------------
+# -- exponentials and logarithms -----------------------------------------------------------------------------
 exp = pointwise("exp", np.exp, float_result, vjp=lambda g, out: mul(g, out))
 exp2 = pointwise(
     "exp2", np.exp2, float_result, vjp=lambda g, out: mul(g, mul(out, ln(2))), aliases=("special.exp2",)
@@ -47,30 +47,44 @@ expm1 = pointwise(
 )
 log = pointwise("log", np.log, float_result, domain=(0.3, 3), vjp=lambda g, _out, x: div(g, x))
 log2 = pointwise("log2", np.log2, float_result, domain=(0.3, 3), vjp=lambda g, _out, x: div(g, mul(x, ln(2))))
-log10 = pointwise("log10", np.log10, float_result, domain=(0.3, 3), vjp=lambda g, _out, x: div(g, mul(x, ln(10))))
+log10 = pointwise(
+    "log10", np.log10, float_result, domain=(0.3, 3), vjp=lambda g, _out, x: div(g, mul(x, ln(10)))
+)
 log1p = pointwise(
-    "log1p", np.log1p, float_result, domain=(-0.7, 3), vjp=lambda g, _out, x: div(g, add(x, 1)),
+    "log1p",
+    np.log1p,
+    float_result,
+    domain=(-0.7, 3),
+    vjp=lambda g, _out, x: div(g, add(x, 1)),
     aliases=("special.log1p",),
-)  # fmt: skip
+)
 logaddexp = pointwise(
-    "logaddexp", elementwise.logaddexp, refusing(promote, EXACT, "logaddexp_cpu"), signature=PAIR, inplace=False,
+    "logaddexp",
+    elementwise.logaddexp,
+    refusing(promote, EXACT, "logaddexp_cpu"),
+    signature=PAIR,
+    inplace=False,
     samples=binary_samples((-2, 2), (-2, 2), None),
     vjp=(
         lambda g, _out, x, y: mul(g, ops.sigmoid(sub(x, y))),
         lambda g, _out, x, y: mul(g, ops.sigmoid(sub(y, x))),
     ),
-)  # fmt: skip
+)
 logaddexp2 = pointwise(
-    "logaddexp2", np.logaddexp2, refusing(promote, EXACT | COMPLEX, "logaddexp2_cpu"), signature=PAIR, inplace=False,
+    "logaddexp2",
+    np.logaddexp2,
+    refusing(promote, EXACT | COMPLEX, "logaddexp2_cpu"),
+    signature=PAIR,
+    inplace=False,
     samples=binary_samples((-2, 2), (-2, 2), None),
     vjp=(
         lambda g, _out, x, y: mul(g, ops.sigmoid(mul(sub(x, y), ln(2)))),
         lambda g, _out, x, y: mul(g, ops.sigmoid(mul(sub(y, x), ln(2)))),
     ),
-)  # fmt: skip
+)
 
 
-# -- roots -------------------------------------------------------------------------------------------------------------
+# -- roots ---------------------------------------------------------------------------------------------------
 def _rsqrt(x: Array) -> Array:
     root = np.sqrt(x, out=...)
     return np.reciprocal(root, out=root)
@@ -81,13 +95,16 @@ rsqrt = pointwise(
     "rsqrt", _rsqrt, float_result, domain=(0.3, 3), vjp=lambda g, out: mul(mul(g, -0.5), ops.pow(out, 3))
 )
 hypot = pointwise(
-    "hypot", np.hypot, refusing(promote, EXACT | COMPLEX, "hypot_cpu"), signature=PAIR,
+    "hypot",
+    np.hypot,
+    refusing(promote, EXACT | COMPLEX, "hypot_cpu"),
+    signature=PAIR,
     samples=binary_samples((0.3, 2), (0.3, 2), None),
     vjp=(lambda g, out, x: mul(g, div(x, out)), lambda g, out, _x, y: mul(g, div(y, out))),
-)  # fmt: skip
+)
 
 
-# -- trigonometry ------------------------------------------------------------------------------------------------------
+# -- trigonometry --------------------------------------------------------------------------------------------
 def _one_minus_square(x: Any) -> Any:
     return rsub(mul(x, x), 1)
 
@@ -96,13 +113,21 @@ sin = pointwise("sin", np.sin, float_result, vjp=lambda g, _out, x: mul(g, cos(x
 cos = pointwise("cos", np.cos, float_result, vjp=lambda g, _out, x: neg(mul(g, sin(x))))
 tan = pointwise("tan", np.tan, float_result, domain=(-1, 1), vjp=lambda g, out: mul(g, add(mul(out, out), 1)))
 asin = pointwise(
-    "asin", np.arcsin, float_result, domain=(-0.8, 0.8), aliases=("arcsin",),
+    "asin",
+    np.arcsin,
+    float_result,
+    domain=(-0.8, 0.8),
+    aliases=("arcsin",),
     vjp=lambda g, _out, x: mul(g, rsqrt(_one_minus_square(x))),
-)  # fmt: skip
+)
 acos = pointwise(
-    "acos", np.arccos, float_result, domain=(-0.8, 0.8), aliases=("arccos",),
+    "acos",
+    np.arccos,
+    float_result,
+    domain=(-0.8, 0.8),
+    aliases=("arccos",),
     vjp=lambda g, _out, x: neg(mul(g, rsqrt(_one_minus_square(x)))),
-)  # fmt: skip
+)
 atan = pointwise(
     "atan", np.arctan, float_result, aliases=("arctan",), vjp=lambda g, _out, x: div(g, add(mul(x, x), 1))
 )
@@ -115,45 +140,74 @@ def _over_square(g: Any, part: Any, x: Any, y: Any) -> Any:
 
 
 atan2 = pointwise(
-    "atan2", np.arctan2, refusing(float_result, COMPLEX, "atan2_cpu"), signature=PAIR, aliases=("arctan2",),
+    "atan2",
+    np.arctan2,
+    refusing(float_result, COMPLEX, "atan2_cpu"),
+    signature=PAIR,
+    aliases=("arctan2",),
     samples=binary_samples((0.3, 2), (0.3, 2), None),
     vjp=(
         lambda g, _out, x, y: _over_square(g, y, x, y),
         lambda g, _out, x, y: neg(_over_square(g, x, x, y)),
     ),
-)  # fmt: skip
+)
 sinh = pointwise("sinh", np.sinh, float_result, vjp=lambda g, _out, x: mul(g, cosh(x)))
 cosh = pointwise("cosh", np.cosh, float_result, vjp=lambda g, _out, x: mul(g, sinh(x)))
 tanh = pointwise(
     "tanh", np.tanh, float_result, vjp=lambda g, out: tanh_backward(g, out), aliases=("nn.functional.tanh",)
 )
 tanh_backward = pointwise(
-    "tanh_backward", elementwise.tanh_backward, float_result, signature="grad: Tensor, output: Tensor",
-    samples=binary_samples((-1, 1), (-1, 1), None), method=False, function=False, inplace=False, out=False,
+    "tanh_backward",
+    elementwise.tanh_backward,
+    float_result,
+    signature="grad: Tensor, output: Tensor",
+    samples=binary_samples((-1, 1), (-1, 1), None),
+    method=False,
+    function=False,
+    inplace=False,
+    out=False,
     vjp=(
         lambda g, _out, _grad, output: tanh_backward(g, output),
         lambda g, _out, grad, output: mul(mul(g, grad), mul(output, -2)),
     ),
-)  # fmt: skip
+)
 asinh = pointwise(
-    "asinh", np.arcsinh, float_result, aliases=("arcsinh",), vjp=lambda g, _out, x: mul(g, rsqrt(add(mul(x, x), 1)))
+    "asinh",
+    np.arcsinh,
+    float_result,
+    aliases=("arcsinh",),
+    vjp=lambda g, _out, x: mul(g, rsqrt(add(mul(x, x), 1))),
 )
 acosh = pointwise(
-    "acosh", np.arccosh, float_result, domain=(1.3, 3), aliases=("arccosh",),
+    "acosh",
+    np.arccosh,
+    float_result,
+    domain=(1.3, 3),
+    aliases=("arccosh",),
     vjp=lambda g, _out, x: mul(g, rsqrt(sub(mul(x, x), 1))),
-)  # fmt: skip
+)
 atanh = pointwise(
-    "atanh", np.arctanh, float_result, domain=(-0.8, 0.8), aliases=("arctanh",),
+    "atanh",
+    np.arctanh,
+    float_result,
+    domain=(-0.8, 0.8),
+    aliases=("arctanh",),
     vjp=lambda g, _out, x: div(g, _one_minus_square(x)),
-)  # fmt: skip
+)
 deg2rad = pointwise(
-    "deg2rad", lambda x: np.multiply(x, pi / 180, out=...), vjp=lambda g: mul(g, pi / 180), signature="input: Tensor",
+    "deg2rad",
+    lambda x: np.multiply(x, pi / 180, out=...),
+    vjp=lambda g: mul(g, pi / 180),
+    signature="input: Tensor",
     promotion=refusing(float_result, COMPLEX, "deg2rad is not supported for complex tensors.", RuntimeError),
-)  # fmt: skip
+)
 rad2deg = pointwise(
-    "rad2deg", lambda x: np.multiply(x, 180 / pi, out=...), vjp=lambda g: mul(g, 180 / pi), signature="input: Tensor",
+    "rad2deg",
+    lambda x: np.multiply(x, 180 / pi, out=...),
+    vjp=lambda g: mul(g, 180 / pi),
+    signature="input: Tensor",
     promotion=refusing(float_result, COMPLEX, "rad2deg is not supported for complex tensors.", RuntimeError),
-)  # fmt: skip
+)
 
 
 def _sinc(x: Array) -> Array:
@@ -173,11 +227,16 @@ def _sinc_gradient(g: Any, x: Any) -> Any:
 
 
 sinc = pointwise(
-    "sinc", _sinc, float_result, domain=(0.2, 2), vjp=lambda g, _out, x: _sinc_gradient(g, x), aliases=("special.sinc",)
+    "sinc",
+    _sinc,
+    float_result,
+    domain=(0.2, 2),
+    vjp=lambda g, _out, x: _sinc_gradient(g, x),
+    aliases=("special.sinc",),
 )
 
 
-# -- rounding ----------------------------------------------------------------------------------------------------------
+# -- rounding ------------------------------------------------------------------------------------------------
 def _between(make: Maker) -> Iterator[Sample]:
     """Values away from the steps."""
     steps = make.ints(2, 3, low=-3, high=3).astype(make.kind.numpy)
@@ -193,8 +252,13 @@ def _rounding(name: str, kernel: Any, **facts: Any) -> Op:
     """Integers stay as they are; complex values and bools are refused."""
     plain = refusing(promote, COMPLEX, f"{name} is not supported for complex inputs")
     return pointwise(
-        name, kernel, refusing(plain, BOOL, f"{name}_vml_cpu"), samples=_between, vjp=lambda g: zeros(g),
-        out="exact", **facts,
+        name,
+        kernel,
+        refusing(plain, BOOL, f"{name}_vml_cpu"),
+        samples=_between,
+        vjp=lambda g: zeros(g),
+        out="exact",
+        **facts,
     )
 
 
@@ -229,13 +293,27 @@ def _round_samples(make: Maker) -> Iterator[Sample]:
 
 
 round_ = pointwise(
-    "round", _round, promote, signature="input: Tensor, *, decimals: int = 0", rule=_round_rule, samples=_round_samples,
-    vjp=lambda g: zeros(g), aliases=("special.round",), out="exact",
-)  # fmt: skip
+    "round",
+    _round,
+    promote,
+    signature="input: Tensor, *, decimals: int = 0",
+    rule=_round_rule,
+    samples=_round_samples,
+    vjp=lambda g: zeros(g),
+    aliases=("special.round",),
+    out="exact",
+)
 frac = pointwise(
-    "frac", lambda x: np.subtract(x, np.trunc(x), out=...), refusing(promote, EXACT | COMPLEX, "frac_cpu"),
-    signature="input: Tensor", samples=_between, vjp=lambda g: g, out="exact",
-)  # fmt: skip
+    "frac",
+    lambda x: np.subtract(x, np.trunc(x), out=...),
+    refusing(promote, EXACT | COMPLEX, "frac_cpu"),
+    signature="input: Tensor",
+    samples=_between,
+    vjp=lambda g: g,
+    out="exact",
+)
+
+
 def _heaviside(x: Array, values: Array) -> Array:
     return namespace(x).where(np.equal(x, 0), values, np.greater(x, 0).astype(x.dtype))
 
@@ -249,12 +327,19 @@ def _heaviside_rule(x: TensorType, values: TensorType) -> TensorType:
 
 
 heaviside = pointwise(
-    "heaviside", _heaviside, promote, signature="input: Tensor, values: Tensor", rule=_heaviside_rule, out="exact",
-    samples=binary_samples((0.3, 2), (-2, 2), None), vjp=(lambda g: zeros(g), lambda g: zeros(g)), trusted=False,
-)  # fmt: skip
+    "heaviside",
+    _heaviside,
+    promote,
+    signature="input: Tensor, values: Tensor",
+    rule=_heaviside_rule,
+    out="exact",
+    samples=binary_samples((0.3, 2), (-2, 2), None),
+    vjp=(lambda g: zeros(g), lambda g: zeros(g)),
+    trusted=False,
+)
 
 
-# -- complex numbers ---------------------------------------------------------------------------------------------------
+# -- complex numbers -----------------------------------------------------------------------------------------
 def _complex_parts(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3), grad=False)
     yield Sample(make(2, 3, kind=dtypes.complex128), grad=False)
@@ -285,21 +370,30 @@ def _angle_dtypes(operands: list[Any]) -> tuple[dtype, dtype]:
 
 
 angle = pointwise(
-    "angle", _angle, Promotion("real_result", _angle_dtypes), inplace=False, samples=_between, vjp=lambda g: zeros(g)
+    "angle",
+    _angle,
+    Promotion("real_result", _angle_dtypes),
+    inplace=False,
+    samples=_between,
+    vjp=lambda g: zeros(g),
 )
 
 
 def _pairing(name: str) -> Callable[[TensorType, TensorType], TensorType]:
     def rule(x: TensorType, y: TensorType) -> TensorType:
-        if not x.dtype.is_floating_point or not y.dtype.is_floating_point or dtypes.bfloat16 in (x.dtype, y.dtype):
+        if (
+            not x.dtype.is_floating_point
+            or not y.dtype.is_floating_point
+            or dtypes.bfloat16 in (x.dtype, y.dtype)
+        ):
             raise RuntimeError(
                 f"Expected both inputs to be Half, Float or Double tensors but got {x.dtype.scalar_name} and "
                 f"{y.dtype.scalar_name}"
             )
         if x.dtype is not y.dtype:
             raise RuntimeError(
-                f"Expected object of scalar type {x.dtype.scalar_name} but got scalar type {y.dtype.scalar_name} for "
-                "second argument"
+                f"Expected object of scalar type {x.dtype.scalar_name} but got scalar type "
+                f"{y.dtype.scalar_name} for second argument"
             )
         if x.dtype is dtypes.float16:
             raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Half'")
@@ -333,10 +427,27 @@ def _pair_samples(make: Maker) -> Iterator[Sample]:
 
 pair = Promotion("complex_result", _pair_dtypes)
 complex_ = pointwise(
-    "complex", _complex, pair, signature="real: Tensor, imag: Tensor", rule=_pairing("complex"), method=False,
-    inplace=False, samples=_pair_samples, out="exact", trusted=False,
-)  # fmt: skip
+    "complex",
+    _complex,
+    pair,
+    signature="real: Tensor, imag: Tensor",
+    rule=_pairing("complex"),
+    method=False,
+    inplace=False,
+    samples=_pair_samples,
+    out="exact",
+    trusted=False,
+)
 polar = pointwise(
-    "polar", _polar, pair, signature="abs: Tensor, angle: Tensor", rule=_pairing("polar"), method=False, inplace=False,
-    samples=_pair_samples, amp="float32", out="exact", trusted=False,
-)  # fmt: skip
+    "polar",
+    _polar,
+    pair,
+    signature="abs: Tensor, angle: Tensor",
+    rule=_pairing("polar"),
+    method=False,
+    inplace=False,
+    samples=_pair_samples,
+    amp="float32",
+    out="exact",
+    trusted=False,
+)

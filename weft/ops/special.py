@@ -1,7 +1,7 @@
-"""Special functions: gamma and beta, error functions, Bessel functions, and logarithms that are right at zero.
+"""Special functions: gamma, error functions, Bessel functions, and logarithms that are right at zero.
 
-Kernels come from scipy.special, which is loaded when the first of them runs. One idea: scipy computes in the precision of its
-input, so these records differ from elementary ones only in where their loops come from.
+Kernels come from scipy.special, which is loaded when the first of them runs. One idea: scipy computes in the
+precision of its input, so these records differ from elementary ones only in where their loops come from.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from weft.ops.arithmetic import (
     refusing,
     rsub,
     sub,
-)  # fmt: skip
+)
 from weft.ops.elementary import exp, log
 from weft.ops.families import composite, float_result, pointwise
 from weft.ops.kernels import elementwise
@@ -45,7 +45,9 @@ def _from_scipy(name: str) -> Any:
     """A kernel that finds its loop in scipy.special at the first call."""
 
     def kernel(*operands: Any) -> Array:
-        if len(operands) == 2 and is_number(operands[1]):  # to scipy a bare int is an int64, and the result a double
+        if len(operands) == 2 and is_number(
+            operands[1]
+        ):  # to scipy a bare int is an int64, and the result a double
             operands = (operands[0], operands[0].dtype.type(operands[1]))
         return np.asarray(getattr(special, name)(*operands))
 
@@ -57,14 +59,21 @@ def _special(name: str, kernel: Any, label: str, **facts: Any) -> Op:
     narrow = facts.pop("halves", True)
     refused = COMPLEX if narrow else COMPLEX | NARROW
     facts.setdefault("signature", "input: Tensor")
-    return pointwise(name, kernel, refusing(float_result, refused, label), namespace="special", out=True, **facts)
+    return pointwise(
+        name, kernel, refusing(float_result, refused, label), namespace="special", out=True, **facts
+    )
 
 
-# -- gamma -------------------------------------------------------------------------------------------------------------
+# -- gamma ---------------------------------------------------------------------------------------------------
 lgamma = pointwise(
-    "lgamma", _from_scipy("gammaln"), refusing(float_result, COMPLEX, "lgamma_vml_cpu"), signature="input: Tensor",
-    domain=(0.3, 4), vjp=lambda g, _out, x: mul(g, digamma(x)), aliases=("special.gammaln",),
-)  # fmt: skip
+    "lgamma",
+    _from_scipy("gammaln"),
+    refusing(float_result, COMPLEX, "lgamma_vml_cpu"),
+    signature="input: Tensor",
+    domain=(0.3, 4),
+    vjp=lambda g, _out, x: mul(g, digamma(x)),
+    aliases=("special.gammaln",),
+)
 
 
 def _digamma(x: Array) -> Array:
@@ -77,9 +86,14 @@ def _digamma(x: Array) -> Array:
 
 
 digamma = pointwise(
-    "digamma", _digamma, refusing(float_result, COMPLEX, "digamma"), signature="input: Tensor", domain=(0.3, 4),
-    vjp=lambda g, _out, x: mul(g, ops.polygamma(1, x)), aliases=("special.digamma", "special.psi"),
-)  # fmt: skip
+    "digamma",
+    _digamma,
+    refusing(float_result, COMPLEX, "digamma"),
+    signature="input: Tensor",
+    domain=(0.3, 4),
+    vjp=lambda g, _out, x: mul(g, ops.polygamma(1, x)),
+    aliases=("special.digamma", "special.psi"),
+)
 
 
 def _polygamma(x: Array, n: int) -> Array:
@@ -102,25 +116,41 @@ def _polygamma_samples(make: Maker) -> Iterator[Sample]:
 
 gamma_result = refusing(float_result, COMPLEX, "trigamma")
 polygamma_of = pointwise(
-    "polygamma", _polygamma, gamma_result, signature="input: Tensor, n: int", namespace="method", method=True,
-    function=False, inplace=True, rule=_polygamma_rule, samples=_polygamma_samples, trusted=False,
+    "polygamma",
+    _polygamma,
+    gamma_result,
+    signature="input: Tensor, n: int",
+    namespace="method",
+    method=True,
+    function=False,
+    inplace=True,
+    rule=_polygamma_rule,
+    samples=_polygamma_samples,
+    trusted=False,
     vjp=lambda g, _out, x, n: mul(g, polygamma_of(x, n + 1)),
-)  # fmt: skip
+)
 
 
 @composite(
-    "n: int, input: Tensor", out=True, method=False, aliases=("special.polygamma",),
+    "n: int, input: Tensor",
+    out=True,
+    method=False,
+    aliases=("special.polygamma",),
     samples=lambda make: iter(Sample(n, make(2, 3, low=0.5, high=3)) for n in range(3)),
-)  # fmt: skip
+)
 def polygamma(n: int, input: Any) -> Any:
     """The n-th derivative of digamma. As a function it takes n first, as a method the tensor."""
     return polygamma_of(input, n)
 
 
 @composite(
-    "input: Tensor, p: int", method=True, inplace=True, out=True, aliases=("special.multigammaln",),
+    "input: Tensor, p: int",
+    method=True,
+    inplace=True,
+    out=True,
+    aliases=("special.multigammaln",),
     samples=lambda make: iter((Sample(make(2, 3, low=2, high=4), 3), Sample(make(low=1, high=2), 1))),
-)  # fmt: skip
+)
 def mvlgamma(input: Any, p: int) -> Any:
     """The logarithm of the multivariate gamma function of dimension p."""
     if p < 1:
@@ -138,50 +168,80 @@ def _zeta_gradient(g: Any, x: Any, q: Any) -> Any:
 
 
 zeta = _special(
-    "zeta", _from_scipy("zeta"), "zeta_cpu", halves=False, signature="input: Operand, other: Operand",
+    "zeta",
+    _from_scipy("zeta"),
+    "zeta_cpu",
+    halves=False,
+    signature="input: Operand, other: Operand",
     samples=lambda make: iter(
-        Sample(*pair, grad=False) for pair in ((make(2, 3, low=1.5, high=3), make(3, low=1, high=3)), (2, make(2, low=1)))
+        Sample(*pair, grad=False)
+        for pair in ((make(2, 3, low=1.5, high=3), make(3, low=1, high=3)), (2, make(2, low=1)))
     ),
     vjp=(None, lambda g, _out, x, q: _zeta_gradient(g, x, q)),
-)  # fmt: skip
+)
 
 
-# -- error functions and the normal distribution -----------------------------------------------------------------------
+# -- error functions and the normal distribution -------------------------------------------------------------
 def _bell(x: Any, rate: float = 1.0) -> Any:
     """exp(-rate x²)."""
     return exp(mul(mul(x, x), -rate))
 
 
 erf = pointwise(
-    "erf", elementwise.erf, refusing(float_result, COMPLEX, "erf_vml_cpu"), aliases=("special.erf",),
+    "erf",
+    elementwise.erf,
+    refusing(float_result, COMPLEX, "erf_vml_cpu"),
+    aliases=("special.erf",),
     vjp=lambda g, _out, x: mul(g, mul(_bell(x), 2 / ROOT_PI)),
-)  # fmt: skip
+)
 erfc = pointwise(
-    "erfc", _from_scipy("erfc"), refusing(float_result, COMPLEX, "erfc_vml_cpu"), signature="input: Tensor",
-    aliases=("special.erfc",), vjp=lambda g, _out, x: mul(g, mul(_bell(x), -2 / ROOT_PI)),
-)  # fmt: skip
+    "erfc",
+    _from_scipy("erfc"),
+    refusing(float_result, COMPLEX, "erfc_vml_cpu"),
+    signature="input: Tensor",
+    aliases=("special.erfc",),
+    vjp=lambda g, _out, x: mul(g, mul(_bell(x), -2 / ROOT_PI)),
+)
 erfinv = pointwise(
-    "erfinv", _from_scipy("erfinv"), refusing(float_result, COMPLEX, "erfinv_vml_cpu"), signature="input: Tensor",
-    domain=(-0.9, 0.9), aliases=("special.erfinv",), vjp=lambda g, out: mul(g, mul(_bell(out, -1.0), ROOT_PI / 2)),
-)  # fmt: skip
+    "erfinv",
+    _from_scipy("erfinv"),
+    refusing(float_result, COMPLEX, "erfinv_vml_cpu"),
+    signature="input: Tensor",
+    domain=(-0.9, 0.9),
+    aliases=("special.erfinv",),
+    vjp=lambda g, out: mul(g, mul(_bell(out, -1.0), ROOT_PI / 2)),
+)
 erfcx = _special(
-    "erfcx", _from_scipy("erfcx"), "erfcx_cpu", halves=False,
+    "erfcx",
+    _from_scipy("erfcx"),
+    "erfcx_cpu",
+    halves=False,
     vjp=lambda g, out, x: mul(g, sub(mul(mul(x, out), 2), 2 / ROOT_PI)),
-)  # fmt: skip
+)
 ndtr = _special(
-    "ndtr", _from_scipy("ndtr"), "erf_vml_cpu", vjp=lambda g, _out, x: mul(g, mul(_bell(x, 0.5), 1 / sqrt(2 * pi)))
+    "ndtr",
+    _from_scipy("ndtr"),
+    "erf_vml_cpu",
+    vjp=lambda g, _out, x: mul(g, mul(_bell(x, 0.5), 1 / sqrt(2 * pi))),
 )
 ndtri = _special(
-    "ndtri", _from_scipy("ndtri"), "ndtri_cpu", halves=False, domain=(0.1, 0.9),
+    "ndtri",
+    _from_scipy("ndtri"),
+    "ndtri_cpu",
+    halves=False,
+    domain=(0.1, 0.9),
     vjp=lambda g, out: mul(g, mul(_bell(out, -0.5), sqrt(2 * pi))),
-)  # fmt: skip
+)
 log_ndtr = _special(
-    "log_ndtr", _from_scipy("log_ndtr"), "log_ndtr_cpu", halves=False,
+    "log_ndtr",
+    _from_scipy("log_ndtr"),
+    "log_ndtr_cpu",
+    halves=False,
     vjp=lambda g, _out, x: mul(div(g, erfcx(mul(x, -sqrt(0.5)))), sqrt(2 / pi)),
-)  # fmt: skip
+)
 
 
-# -- Bessel functions --------------------------------------------------------------------------------------------------
+# -- Bessel functions ----------------------------------------------------------------------------------------
 def _away_from_zero(x: Any) -> Any:
     """x, with a tiny number where it is too small to divide by, and where it is not."""
     eps = dtypes.finfo(type_of(x).dtype).eps
@@ -201,9 +261,13 @@ def _i1e_gradient(g: Any, out: Any, x: Any) -> Any:
 
 
 i0 = pointwise(
-    "i0", _from_scipy("i0"), refusing(float_result, COMPLEX, "i0_vml_cpu"), signature="input: Tensor",
-    aliases=("special.i0",), vjp=lambda g, _out, x: mul(g, i1(x)),
-)  # fmt: skip
+    "i0",
+    _from_scipy("i0"),
+    refusing(float_result, COMPLEX, "i0_vml_cpu"),
+    signature="input: Tensor",
+    aliases=("special.i0",),
+    vjp=lambda g, _out, x: mul(g, i1(x)),
+)
 i0e = _special(
     "i0e", _from_scipy("i0e"), "i0e_cpu", vjp=lambda g, out, x: mul(g, sub(i1e(x), mul(ops.sgn(x), out)))
 )
@@ -211,9 +275,13 @@ i1 = _special("i1", _from_scipy("i1"), "i1_cpu", vjp=lambda g, out, x: _i1_gradi
 i1e = _special("i1e", _from_scipy("i1e"), "i1e_cpu", vjp=lambda g, out, x: _i1e_gradient(g, out, x))
 
 
-# -- logarithms --------------------------------------------------------------------------------------------------------
+# -- logarithms ----------------------------------------------------------------------------------------------
 entr = _special(
-    "entr", _from_scipy("entr"), "entr_cpu", domain=(0.2, 2), vjp=lambda g, _out, x: mul(g, sub(neg(log(x)), 1))
+    "entr",
+    _from_scipy("entr"),
+    "entr_cpu",
+    domain=(0.2, 2),
+    vjp=lambda g, _out, x: mul(g, sub(neg(log(x)), 1)),
 )
 
 
@@ -237,9 +305,14 @@ def _logit_samples(make: Maker) -> Iterator[Sample]:
 
 
 logit = pointwise(
-    "logit", _logit, refusing(float_result, COMPLEX, "logit_cpu"), signature="input: Tensor, eps: float = None",
-    samples=_logit_samples, aliases=("special.logit",), vjp=lambda g, _out, x, eps: _logit_gradient(g, x, eps),
-)  # fmt: skip
+    "logit",
+    _logit,
+    refusing(float_result, COMPLEX, "logit_cpu"),
+    signature="input: Tensor, eps: float = None",
+    samples=_logit_samples,
+    aliases=("special.logit",),
+    vjp=lambda g, _out, x, eps: _logit_gradient(g, x, eps),
+)
 
 
 def _ratio(g: Any, x: Any, y: Any) -> Any:
@@ -254,18 +327,25 @@ def _unless_pole(value: Any, x: Any, y: Any, pole: float) -> Any:
 
 
 xlogy = pointwise(
-    "xlogy", _from_scipy("xlogy"), refusing(float_result, COMPLEX, "xlogy_cpu"), signature="input: Operand, other: Operand",
-    samples=binary_samples((-2, 2), (0.3, 2), 1.5), aliases=("special.xlogy",),
+    "xlogy",
+    _from_scipy("xlogy"),
+    refusing(float_result, COMPLEX, "xlogy_cpu"),
+    signature="input: Operand, other: Operand",
+    samples=binary_samples((-2, 2), (0.3, 2), 1.5),
+    aliases=("special.xlogy",),
     vjp=(
         lambda g, _out, x, y: _unless_pole(xlogy(g, y), x, y, 0.0),
         lambda g, _out, x, y: _ratio(g, x, y),
     ),
-)  # fmt: skip
+)
 xlog1py = _special(
-    "xlog1py", _from_scipy("xlog1py"), "xlog1py_cpu", signature="input: Operand, other: Operand",
+    "xlog1py",
+    _from_scipy("xlog1py"),
+    "xlog1py_cpu",
+    signature="input: Operand, other: Operand",
     samples=binary_samples((-2, 2), (-0.5, 2), 1.5),
     vjp=(
         lambda g, _out, x, y: _unless_pole(xlog1py(g, y), x, y, -1.0),
         lambda g, _out, x, y: _ratio(g, x, add(y, 1)),
     ),
-)  # fmt: skip
+)

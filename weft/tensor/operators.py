@@ -1,8 +1,9 @@
-"""Python's operators on tensors: `x + y`, `2 ** x`, `x += 1`, `~mask`, `x < y`, generated from the op records.
+"""Python's operators on tensors: `x + y`, `2 ** x`, `x += 1`, `~mask`, `x < y`, from the op records.
 
-Takes one table from dunder to op; gives Tensor its special methods. One idea: an operator is its op's face with the same straight
-path for plain tensors, and one more question before the generic route: an operand of a foreign type is not ours to refuse, so the
-answer is NotImplemented and Python tries the other side, or says "unsupported operand type(s) for +: 'Tensor' and 'str'".
+Takes one table from dunder to op; gives Tensor its special methods. One idea: an operator is its op's face
+with the same straight path for plain tensors, and one more question before the generic route: an operand of a
+foreign type is not ours to refuse, so the answer is NotImplemented and Python tries the other side, or says
+"unsupported operand type(s) for +: 'Tensor' and 'str'".
 """
 
 from __future__ import annotations
@@ -21,22 +22,54 @@ from weft.tensor.overrides import has_override
 from weft.tensor.plan import plan_of
 
 BINARY = {
-    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "rsub", "__mul__": "mul", "__rmul__": "mul",
-    "__truediv__": "div", "__floordiv__": "floor_divide", "__mod__": "remainder", "__pow__": "pow",
-    "__matmul__": "matmul", "__and__": "bitwise_and", "__rand__": "bitwise_and", "__or__": "bitwise_or",
-    "__ror__": "bitwise_or", "__xor__": "bitwise_xor", "__rxor__": "bitwise_xor", "__lshift__": "bitwise_left_shift",
-    "__rshift__": "bitwise_right_shift", "__eq__": "eq", "__ne__": "ne", "__lt__": "lt", "__le__": "le",
-    "__gt__": "gt", "__ge__": "ge",
-}  # fmt: skip
+    "__add__": "add",
+    "__radd__": "add",
+    "__sub__": "sub",
+    "__rsub__": "rsub",
+    "__mul__": "mul",
+    "__rmul__": "mul",
+    "__truediv__": "div",
+    "__floordiv__": "floor_divide",
+    "__mod__": "remainder",
+    "__pow__": "pow",
+    "__matmul__": "matmul",
+    "__and__": "bitwise_and",
+    "__rand__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "__ror__": "bitwise_or",
+    "__xor__": "bitwise_xor",
+    "__rxor__": "bitwise_xor",
+    "__lshift__": "bitwise_left_shift",
+    "__rshift__": "bitwise_right_shift",
+    "__eq__": "eq",
+    "__ne__": "ne",
+    "__lt__": "lt",
+    "__le__": "le",
+    "__gt__": "gt",
+    "__ge__": "ge",
+}
 SWAPPED = {
-    "__rpow__": "pow", "__rfloordiv__": "floor_divide", "__rmod__": "remainder", "__rmatmul__": "matmul",
-    "__rlshift__": "bitwise_left_shift", "__rrshift__": "bitwise_right_shift",
-}  # fmt: skip
+    "__rpow__": "pow",
+    "__rfloordiv__": "floor_divide",
+    "__rmod__": "remainder",
+    "__rmatmul__": "matmul",
+    "__rlshift__": "bitwise_left_shift",
+    "__rrshift__": "bitwise_right_shift",
+}
 INPLACE = {
-    "__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__ifloordiv__": "floor_divide",
-    "__imod__": "remainder", "__ipow__": "pow", "__iand__": "bitwise_and", "__ior__": "bitwise_or",
-    "__ixor__": "bitwise_xor", "__ilshift__": "bitwise_left_shift", "__irshift__": "bitwise_right_shift",
-}  # fmt: skip
+    "__iadd__": "add",
+    "__isub__": "sub",
+    "__imul__": "mul",
+    "__itruediv__": "div",
+    "__ifloordiv__": "floor_divide",
+    "__imod__": "remainder",
+    "__ipow__": "pow",
+    "__iand__": "bitwise_and",
+    "__ior__": "bitwise_or",
+    "__ixor__": "bitwise_xor",
+    "__ilshift__": "bitwise_left_shift",
+    "__irshift__": "bitwise_right_shift",
+}
 UNARY = {"__neg__": "neg", "__pos__": "positive", "__abs__": "abs"}
 
 
@@ -116,7 +149,11 @@ def _invert(self: Tensor) -> Any:
 def install() -> None:
     """Gives Tensor its special methods."""
     faces.SHARED.update(is_operand=is_operand, is_tensor_operand=is_tensor_operand)
-    for table, write in ((BINARY, operator_source), (UNARY, operator_source), (INPLACE, inplace_operator_source)):
+    for table, write in (
+        (BINARY, operator_source),
+        (UNARY, operator_source),
+        (INPLACE, inplace_operator_source),
+    ):
         for name, op in table.items():
             setattr(Tensor, name, faces.stub(REGISTRY[op], name, write))
     for name, op in SWAPPED.items():

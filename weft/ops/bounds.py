@@ -1,0 +1,240 @@
+"""Bounds: maxima and minima, clamping, and numbers in place of NaN and infinities.
+
+Gives pointwise ops whose gradients pass or do not; ties and bounds follow PyTorch: equal operands share half
+each, a value at its bound passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.arrays import Array, namespace
+from weft.core.dtypes import dtype
+from weft.core.types import TensorType
+from weft.ops.arithmetic import (
+    COMPLEX,
+    FLOATS,
+    NARROW,
+    PAIR,
+    Refusing,
+    add,
+    is_number,
+    keep,
+    kind_of,
+    kinked,
+    mul,
+    refusing,
+)
+from weft.ops.families import pointwise, promote
+from weft.ops.record import Op, Promotion, ops, quiet
+from weft.ops.samples import Maker, Sample, binary_samples
+
+
+def _share(g: Any, wins: Any, ties: Any) -> Any:
+    """The gradient of the operand that wins; equal ones get half each."""
+    return add(keep(g, wins), keep(mul(g, 0.5), ties))
+
+
+def _no_complex(name: str) -> Promotion:
+    return refusing(promote, COMPLEX, f"{name} not implemented for complex tensors.", RuntimeError)
+
+
+maximum = pointwise(
+    "maximum",
+    np.maximum,
+    _no_complex("maximum"),
+    signature=PAIR,
+    inplace=False,
+    samples=binary_samples((-2, 2), (-2, 2), None),
+    vjp=(
+        lambda g, _out, x, y: _share(g, ops.gt(x, y), ops.eq(x, y)),
+        lambda g, _out, x, y: _share(g, ops.lt(x, y), ops.eq(x, y)),
+    ),
+)
+minimum = pointwise(
+    "minimum",
+    np.minimum,
+    _no_complex("minimum"),
+    signature=PAIR,
+    inplace=False,
+    samples=binary_samples((-2, 2), (-2, 2), None),
+    vjp=(
+        lambda g, _out, x, y: _share(g, ops.lt(x, y), ops.eq(x, y)),
+        lambda g, _out, x, y: _share(g, ops.gt(x, y), ops.eq(x, y)),
+    ),
+)
+fmax = pointwise(
+    "fmax",
+    np.fmax,
+    _no_complex("fmax"),
+    signature=PAIR,
+    inplace=False,
+    samples=binary_samples((-2, 2), (-2, 2), None),
+    vjp=(
+        lambda g, _out, x, y: keep(g, ops.logical_or(ops.ge(x, y), ops.isnan(y))),
+        lambda g, _out, x, y: keep(g, ops.logical_not(ops.logical_or(ops.ge(x, y), ops.isnan(y)))),
+    ),
+)
+fmin = pointwise(
+    "fmin",
+    np.fmin,
+    _no_complex("fmin"),
+    signature=PAIR,
+    inplace=False,
+    samples=binary_samples((-2, 2), (-2, 2), None),
+    vjp=(
+        lambda g, _out, x, y: keep(g, ops.logical_or(ops.le(x, y), ops.isnan(y))),
+        lambda g, _out, x, y: keep(g, ops.logical_not(ops.logical_or(ops.le(x, y), ops.isnan(y)))),
+    ),
+)
+
+
+def _clamp(x: Array, low: Any, high: Any) -> Array:
+    if (
+        x.size > 4096
+        and x.dtype.kind == "f"
+        and not isinstance(low, np.ndarray)
+        and not isinstance(high, np.ndarray)
+    ):
+        return np.clip(x, -np.inf if low is None else low, np.inf if high is None else high, out=...)
+    out = x
+    if low is not None:
+        out = np.maximum(out, low, out=...)
+    if high is not None:
+        out = np.minimum(out, high, out=...)
+    return out
+
+
+bounded = refusing(promote, COMPLEX, "clamp is not supported for complex types")
+PLAIN_BOUNDS = frozenset({float, int, type(None)})
+
+
+class Bounding(Refusing):
+    """Floats between plain numbers, by far the commonest case, need no promotion."""
+
+    __slots__ = ()
+
+    def run(self, op: Op, bound: tuple[Any, ...]) -> Array:
+        x, low, high = bound
+        if x.dtype in (np.float32, np.float64) and type(low) in PLAIN_BOUNDS and type(high) in PLAIN_BOUNDS:
+            return np.asarray(quiet(_clamp, x, low, high))
+        return super().run(op, bound)
+
+
+def _clamp_rule(x: TensorType, low: Any, high: Any) -> TensorType:
+    if x.dtype in FLOATS and type(low) in PLAIN_BOUNDS and type(high) in PLAIN_BOUNDS and low is not high:
+        return x
+    if low is None and high is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if x.dtype in FLOATS and (isinstance(low, complex) or isinstance(high, complex)):
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    return bounded.rule(clamp, (x, low, high))
+
+
+def _inside(x: Any, low: Any, high: Any) -> Any:
+    if low is None:
+        return ops.le(x, high)
+    if high is None:
+        return ops.ge(x, low)
+    return ops.logical_and(ops.ge(x, low), ops.le(x, high))
+
+
+def _low_gradient(g: Any, x: Any, low: Any, high: Any) -> Any:
+    below = ops.lt(x, low)
+    return keep(g, below if high is None else ops.logical_and(below, ops.lt(low, high)))
+
+
+def _high_gradient(g: Any, x: Any, low: Any, high: Any) -> Any:
+    above = ops.gt(x, high)
+    if low is None:
+        return keep(g, above)
+    crossed = ops.gt(low, high) if not is_number(low) else ops.lt(high, low)
+    return keep(g, ops.logical_or(above, crossed))
+
+
+def _clamp_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), -0.7, 0.9)
+    yield Sample(make(2, 3), min=-0.5)
+    yield Sample(make(2, 3), max=0.5)
+    yield Sample(make(), -0.5, 0.5)
+    yield Sample(make(2, 3), make(2, 3, low=-2, high=-1), make(3, low=0, high=1))
+    yield Sample(make(2, 3), make(3), None)
+    yield Sample(make(0, 3), None, make(1, 3))
+
+
+clamp = pointwise(
+    "clamp",
+    _clamp,
+    Bounding(promote, bounded.dtypes),
+    signature="input: Tensor, min: MaybeOperand = None, max: MaybeOperand = None",
+    rule=_clamp_rule,
+    samples=_clamp_samples,
+    aliases=("clip",),
+    vjp=(
+        lambda g, _out, x, low, high: keep(g, _inside(x, low, high)),
+        lambda g, _out, x, low, high: _low_gradient(g, x, low, high),
+        lambda g, _out, x, low, high: _high_gradient(g, x, low, high),
+    ),
+)
+clamp_min = pointwise(
+    "clamp_min",
+    np.maximum,
+    bounded,
+    signature="input: Tensor, min: Operand",
+    samples=binary_samples((-2, 2), (-2, 2), 0.3),
+    vjp=(lambda g, _out, x, low: keep(g, ops.ge(x, low)), lambda g, _out, x, low: keep(g, ops.lt(x, low))),
+)
+clamp_max = pointwise(
+    "clamp_max",
+    np.minimum,
+    bounded,
+    signature="input: Tensor, max: Operand",
+    samples=binary_samples((-2, 2), (-2, 2), 0.3),
+    vjp=(
+        lambda g, _out, x, high: keep(g, ops.le(x, high)),
+        lambda g, _out, x, high: keep(g, ops.gt(x, high)),
+    ),
+)
+
+
+def _nan_to_num(x: Array, nan: float | None, posinf: float | None, neginf: float | None) -> Array:
+    if x.dtype.kind not in "fc":
+        return x.copy()
+    return namespace(x).nan_to_num(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
+
+
+def _finite_limits(
+    kind: dtype, posinf: float | None, neginf: float | None
+) -> tuple[float | None, float | None]:
+    """What infinities become.
+
+    The largest values of the *result's* dtype, which for halves is not the computing one.
+    """
+    if kind not in NARROW:
+        return posinf, neginf
+    limits = dtypes.finfo(kind)
+    return limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
+
+
+class Replacing(Promotion):
+    """Passes the limits of the operand's own dtype to the kernel."""
+
+    __slots__ = ()
+
+    def run(self, op: Op, bound: tuple[Any, ...]) -> Array:
+        return super().run(op, (*bound[:2], *_finite_limits(kind_of(bound[0]), *bound[2:])))
+
+
+nan_to_num = pointwise(
+    "nan_to_num",
+    _nan_to_num,
+    Replacing("promote", promote.dtypes),
+    samples=kinked(0.3, 2),
+    signature="input: Tensor, nan: float = None, posinf: float = None, neginf: float = None",
+    vjp=lambda g, _out, x: keep(g, ops.isfinite(x)),
+    out="exact",
+)
