@@ -1,7 +1,7 @@
 """Anomaly detection: which line of the forward pass made the node whose gradient failed, or gave NaN.
 
-Takes nothing; while it is on, nodes remember the lines that made them (`weft.tensor.saved` does that), and the engine runs them
-through `watched`.
+Takes nothing; while it is on, nodes remember the lines that made them (`weft.tensor.saved` does that), and
+the engine runs them through `watched`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import warnings
 from typing import Any
 
 from weft.core import modes
-from weft.tensor.base import wrap
 from weft.tensor.saved import evaluating
 
 
@@ -21,7 +20,8 @@ class detect_anomaly:
         self.check_nan = check_nan
         self.prev: bool | None = None
         warnings.warn(
-            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.",
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
+            "enabled for debugging.",
             UserWarning,
             stacklevel=2,
         )
@@ -64,7 +64,9 @@ def watched(node: Any, gradient: Any, graph: bool, check: bool) -> Any:
         if check:
             for position, value in enumerate(results):
                 if value is not None and has_nan(value.array if graph else value):
-                    raise RuntimeError(f"Function '{node.name()}' returned nan values in its {position}th output.")
+                    raise RuntimeError(
+                        f"Function '{node.name()}' returned nan values in its {position}th output."
+                    )
     except Exception:
         report(node)
         raise
@@ -90,13 +92,16 @@ def report(node: Any) -> None:
             else f"\n\nPrevious calculation was induced by {node.name()}. "
         )
         if trace is None:
-            text = "No forward pass information available. Enable detect anomaly during forward pass for more information."
+            text = (
+                "No forward pass information available. Enable detect anomaly during forward pass for more "
+                "information."
+            )
         else:
-            lead = "Traceback of forward call that caused the error:" if first else "Traceback of forward call that induced the previous calculation:"
+            lead = (
+                "Traceback of forward call that caused the error:"
+                if first
+                else "Traceback of forward call that induced the previous calculation:"
+            )
             text = f"{lead}\n{''.join(trace)}"
         warnings.warn(start + text, UserWarning, stacklevel=2)
         node, first = node.metadata.get("parent_"), False
-
-
-def wrapped(value: Any) -> Any:
-    return wrap(value)

@@ -1,6 +1,7 @@
 """`backward` and `grad`: what users call to run the engine, with PyTorch's arguments, checks and texts.
 
-Takes output tensors (or gradient edges) and their gradients; sums into leaves' `.grad`, or returns the gradients asked for.
+Takes output tensors (or gradient edges) and their gradients; sums into leaves' `.grad`, or returns the
+gradients asked for.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.autograd.tasks import Seeds, Task, leading_to, run
 from weft.autograd.nodes import GradientEdge, anchor, output_type
+from weft.autograd.tasks import Seeds, Task, leading_to, run
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import Size
@@ -25,15 +26,23 @@ _warned_of_cycle = False
 
 
 def backward(
-    tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-    grad_variables: Any = None, inputs: Any = None,
-) -> None:  # fmt: skip
-    """Sums gradients of the tensors into the `.grad` of the leaves behind them (of `inputs` only, if given)."""
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Sums gradients of the tensors into the `.grad` of the leaves behind them (of `inputs` only, if
+    given)."""
     if grad_variables is not None:
-        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2
+        )
         if grad_tensors is not None:
             raise RuntimeError(
-                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+                "Please only use "
                 "`grad_tensors`."
             )
         grad_tensors = grad_variables
@@ -52,19 +61,28 @@ def backward(
 
 
 def grad(
-    outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-    only_inputs: bool = True, allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
-) -> tuple[Any, ...]:  # fmt: skip
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
     """The gradients of the outputs with respect to the inputs."""
     if materialize_grads and allow_unused is False:
         raise ValueError(
-            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+            "allow_unused=False."
         )
     unused = materialize_grads if allow_unused is None else allow_unused
     wanted = _sequence(inputs)
     if not only_inputs:
         warnings.warn(
-            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts "
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate "
+            "gradient for other parts "
             "of the graph, please use weft.autograd.backward.",
             FutureWarning,
             stacklevel=2,
@@ -83,7 +101,9 @@ def grad(
     return results
 
 
-def _captured(outputs: Any, wanted: Sequence[Any], given: Any, keep: bool, graph: bool, unused: bool) -> tuple[Any, ...]:
+def _captured(
+    outputs: Any, wanted: Sequence[Any], given: Any, keep: bool, graph: bool, unused: bool
+) -> tuple[Any, ...]:
     seeds = seeds_for(outputs, given, graph)
     captures: dict[Any, list[tuple[int, int]]] = {}
     for position, value in enumerate(wanted):
@@ -97,7 +117,8 @@ def _captured(outputs: Any, wanted: Sequence[Any], given: Any, keep: bool, graph
         value = task.captured.get(position)
         if value is None and not unused:
             raise RuntimeError(
-                f"The differentiated Tensor at index {position} appears to not have been used in the graph. Set "
+                f"The differentiated Tensor at index {position} appears to not have been used in the graph. "
+                "Set "
                 "allow_unused=True if this is the desired behavior."
             )
         results.append(value if value is None or graph else wrap(value))
@@ -111,16 +132,21 @@ def _batched(
     sizes = [value.array.shape[0] for value in given if isinstance(value, Tensor) and value.array.ndim]
     if any(size != sizes[0] for size in sizes):
         raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension"
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} "
+            "for the mapped dimension"
         )
     for position, (value, output) in enumerate(zip(given, outs)):
         shape, _ = _facts(output)
         if isinstance(value, Tensor) and value.array.shape[1:] != shape:
             raise RuntimeError(
-                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The "
-                "sizes of the remaining dimensions are expected to match the shape of corresponding output, but a mismatch was "
-                f"detected: grad_output[{position}] has a shape of {Size(value.array.shape)} and output[{position}] has a shape "
-                f"of {Size(shape)}. If you only want some tensors in `grad_output` to be considered batched, consider using vmap."
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the "
+                "batch dimension. The "
+                "sizes of the remaining dimensions are expected to match the shape of corresponding output, "
+                "but a mismatch was "
+                f"detected: grad_output[{position}] has a shape of {Size(value.array.shape)} and "
+                f"output[{position}] has a shape "
+                f"of {Size(shape)}. If you only want some tensors in `grad_output` to be considered batched, "
+                "consider using vmap."
             )
     count = sizes[0] if sizes else 0
     columns: list[list[Any]] = [[] for _ in wanted]
@@ -151,7 +177,9 @@ def seeds_for(outputs: Any, given: Any, graph: bool) -> Seeds:
             if output.origin is not None:
                 refresh(output)
             if not output.tracked:
-                raise RuntimeError(f"element {position} of tensors does not require grad and does not have a grad_fn")
+                raise RuntimeError(
+                    f"element {position} of tensors does not require grad and does not have a grad_fn"
+                )
             node, slot = (output, 0) if output.node is None else (output.node, output.index)
             array = output.array
             shape, kind = array.shape, array.dtype
@@ -159,7 +187,9 @@ def seeds_for(outputs: Any, given: Any, graph: bool) -> Seeds:
             node, slot = anchor(output.node), output.output_nr
             shape, kind = _facts(output)
         else:
-            raise TypeError(f"expected outputs to be Tensors or GradientEdges, but got {type(output).__name__}")
+            raise TypeError(
+                f"expected outputs to be Tensors or GradientEdges, but got {type(output).__name__}"
+            )
         gradient = gradients[position]
         if gradient is None:
             seeds.append((node, slot, _ones(shape, kind, graph)))
@@ -174,7 +204,9 @@ def _ones(shape: tuple[int, ...], kind: Any, graph: bool) -> Any:
     if array.size != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
     if kind.kind == "c":
-        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {BY_NUMPY[kind]}")
+        raise RuntimeError(
+            f"grad can be implicitly created only for real scalar outputs but got {BY_NUMPY[kind]}"
+        )
     array.fill(1)
     return wrap(array) if graph else array
 
@@ -186,15 +218,18 @@ def _checked(gradient: Any, shape: tuple[int, ...], kind: Any, position: int, gr
     array = gradient.array
     if array.shape != shape:
         raise RuntimeError(
-            f"Mismatch in shape: grad_output[{position}] has a shape of {Size(array.shape)} and output[{position}] has a shape of "
+            f"Mismatch in shape: grad_output[{position}] has a shape of {Size(array.shape)} and "
+            f"output[{position}] has a shape of "
             f"{Size(shape)}."
         )
     if array.dtype is not kind:
         ours: dtype = BY_NUMPY[kind]
         if gradient.dtype.is_complex != ours.is_complex:
             raise RuntimeError(
-                "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-                f"grad_output[{position}] has a dtype of {gradient.dtype} and output[{position}] has a dtype of {ours}."
+                "For complex Tensors, both grad_output and output are required to have the same dtype. "
+                "Mismatch in dtype: "
+                f"grad_output[{position}] has a dtype of {gradient.dtype} and output[{position}] has a dtype "
+                f"of {ours}."
             )
         gradient = REGISTRY["_to_copy"](gradient, ours)
     return gradient if graph else gradient.array
@@ -226,7 +261,7 @@ def _accumulating(value: Any) -> Any:
         if value.origin is not None:
             refresh(value)
         if value.node is not None or not value.tracked:
-            value.retain_grad()  # type: ignore[attr-defined]
+            value.retain_grad()
     return _edge_of_input(value)[0]
 
 
@@ -241,9 +276,12 @@ def _warn_of_cycle() -> None:
     if not _warned_of_cycle:
         _warned_of_cycle = True
         warnings.warn(
-            "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which "
-            "can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use "
-            "this function, make sure to reset the .grad fields of your parameters to None after use to break the cycle and "
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and "
+            "its gradient which "
+            "can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid "
+            "this. If you have to use "
+            "this function, make sure to reset the .grad fields of your parameters to None after use to "
+            "break the cycle and "
             "avoid the leak.",
             UserWarning,
             stacklevel=4,

@@ -1,7 +1,9 @@
-"""Grad modes: `no_grad`, `enable_grad`, `set_grad_enabled`, `inference_mode`, as context managers and as decorators.
+"""Grad modes: `no_grad`, `enable_grad`, `set_grad_enabled`, `inference_mode`, as context managers and as
+decorators.
 
-Takes nothing, changes what `weft.core.modes` holds. One idea: leaving a mode restores only what entering it changed, so modes may
-be left in any order; a decorated generator or coroutine enters the mode for each of its steps, so it never leaks to its driver.
+Takes nothing, changes what `weft.core.modes` holds. One idea: leaving a mode restores only what entering it
+changed, so modes may be left in any order; a decorated generator or coroutine enters the mode for each of
+its steps, so it never leaks to its driver.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ def is_grad_enabled() -> bool:
 
 def is_inference_mode_enabled() -> bool:
     value = state.get()
-    return type(value) is not bool and value.inference  # type: ignore[union-attr]
+    return type(value) is not bool and value.inference
 
 
 def put(**changes: Any) -> None:
@@ -40,7 +42,7 @@ def put_grad(enabled: bool) -> bool:
         state.set(enabled)
         return value
     modes.enter(grad=enabled)
-    return value.grad  # type: ignore[union-attr]
+    return value.grad
 
 
 def _drive(factory: Callable[[], Any], steps: Any) -> Generator[Any, Any, Any]:
@@ -102,8 +104,10 @@ def decorate(factory: Callable[[], Any], function: Any) -> Any:
     """The function, run inside a new context of the factory at each call."""
     if inspect.isclass(function):
         warnings.warn(
-            "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions "
-            "or methods. To preserve the current behavior of class decoration, you can directly decorate the `__init__` "
+            "Decorating classes is deprecated and will be disabled in future versions. You should only "
+            "decorate functions "
+            "or methods. To preserve the current behavior of class decoration, you can directly decorate the "
+            "`__init__` "
             "method and nothing else.",
             FutureWarning,
             stacklevel=3,
@@ -194,7 +198,9 @@ class set_grad_enabled(_Mode):
 
     def __init__(self, mode: bool) -> None:
         if not isinstance(mode, bool):
-            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
+            raise TypeError(
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+            )
         self.mode = mode
         self.prev = put_grad(mode)
 
@@ -216,7 +222,8 @@ class set_grad_enabled(_Mode):
 
 
 class inference_mode(_Mode):
-    """Inside, nothing is recorded and new tensors can never take part in autograd; `inference_mode(False)` leaves it again."""
+    """Inside, nothing is recorded and new tensors can never take part in autograd; `inference_mode(False)`
+    leaves it again."""
 
     def __new__(cls, mode: Any = True) -> Any:
         made = object.__new__(cls)
@@ -235,7 +242,7 @@ class inference_mode(_Mode):
 
     def __enter__(self) -> None:
         value = state.get()
-        self._before = (value, False) if type(value) is bool else (value.grad, value.inference)  # type: ignore[union-attr]
+        self._before = (value, False) if type(value) is bool else (value.grad, value.inference)
         modes.enter(inference=self.mode, grad=not self.mode)
 
     def __exit__(self, *_error: object) -> None:
@@ -266,5 +273,10 @@ class set_multithreading_enabled(_Mode):
 
 
 __all__ = [
-    "enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled",
-]  # fmt: skip
+    "enable_grad",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]

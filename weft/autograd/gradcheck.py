@@ -1,7 +1,8 @@
 """`gradcheck` and `gradgradcheck`: gradients against finite differences, with PyTorch's arguments and texts.
 
-Takes a function and inputs in double precision; perturbs each element of each input, compares with what backward gives, and checks
-that backward is repeatable, linear in its gradient and content with undefined gradients.
+Takes a function and inputs in double precision; perturbs each element of each input, compares with what
+backward gives, and checks that backward is repeatable, linear in its gradient and content with undefined
+gradients.
 """
 
 from __future__ import annotations
@@ -26,21 +27,36 @@ class GradcheckError(RuntimeError):
 
 
 NONDETERMINISTIC = """
-NOTE: If your op relies on non-deterministic operations this failure might be expected; call gradcheck or gradgradcheck with
-`nondet_tol=<tol>` then.
+NOTE: If your op relies on non-deterministic operations this failure might be expected; call gradcheck or
+gradgradcheck with `nondet_tol=<tol>` then.
 """
 UNDEFINED = "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
 
 
 def gradcheck(
-    func: Function, inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True,
-    nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
-    check_batched_forward_grad: bool = False, check_forward_ad: bool = False, check_backward_ad: bool = True,
-    fast_mode: bool = False, masked: bool | None = None,
-) -> bool:  # fmt: skip
-    """Whether the gradients of `func` at `inputs` agree with finite differences; raises GradcheckError if not."""
+    func: Function,
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Whether the gradients of `func` at `inputs` agree with finite differences; raises GradcheckError if
+    not."""
     del masked
-    assert check_forward_ad or check_backward_ad, "Expected at least one of check_forward_ad or check_backward_ad to be True"
+    assert check_forward_ad or check_backward_ad, (
+        "Expected at least one of check_forward_ad or check_backward_ad to be True"
+    )
     assert not (check_batched_grad and not check_backward_ad), (
         "Setting check_batched_grad=True requires check_backward_ad to be True"
     )
@@ -60,11 +76,24 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func: Function, inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-    gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True, nondet_tol: float = 0.0,
-    check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
-    check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True, fast_mode: bool = False, masked: bool = False,
-) -> bool:  # fmt: skip
+    func: Function,
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
     """Whether gradients of gradients of `func` agree with finite differences of its gradients."""
     assert check_fwd_over_rev or check_rev_over_rev, (
         "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True"
@@ -72,7 +101,9 @@ def gradgradcheck(
     given = as_tuple(inputs)
     if grad_outputs is None:
         generator = np.random.default_rng(0)
-        made = [_random_like(out, generator, gen_non_contig_grad_outputs) for out in differentiable(func(*given))]
+        made = [
+            _random_like(out, generator, gen_non_contig_grad_outputs) for out in differentiable(func(*given))
+        ]
     else:
         made = list(as_tuple(grad_outputs))
     count = len(made)
@@ -85,10 +116,21 @@ def gradgradcheck(
         return tuple(g for g in results if g is not None)
 
     return gradcheck(
-        first_gradients, (*given, *made), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
-        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
-        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, fast_mode=fast_mode, masked=masked,
-    )  # fmt: skip
+        first_gradients,
+        (*given, *made),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+        fast_mode=fast_mode,
+        masked=masked,
+    )
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
@@ -118,7 +160,7 @@ class _Undefined(Node):
 
     __slots__ = ()
 
-    def raw_backward(self, _gradient: Any) -> Any:
+    def raw_backward(self, grad: Any) -> Any:
         return (None,)
 
     graph_backward = raw_backward
@@ -140,7 +182,14 @@ class _Check:
     """One call of gradcheck."""
 
     def __init__(
-        self, func: Function, inputs: Any, eps: float, atol: float, rtol: float, nondet_tol: float, dtypes: bool
+        self,
+        func: Function,
+        inputs: Any,
+        eps: float,
+        atol: float,
+        rtol: float,
+        nondet_tol: float,
+        dtypes: bool,
     ) -> None:
         self.func, self.inputs = func, as_tuple(inputs)
         self.eps, self.atol, self.rtol, self.nondet_tol, self.dtypes = eps, atol, rtol, nondet_tol, dtypes
@@ -151,20 +200,24 @@ class _Check:
     def check_inputs(self) -> None:
         if not self.wanted:
             raise ValueError(
-                "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+                "gradcheck expects at least one input tensor to require gradient, but none of them have "
+                "requires_grad=True."
             )
         for i, x in zip(self.numbers, self.wanted):
             if BY_NUMPY[x.array.dtype] is not float64 and not x.dtype.is_complex:
                 warnings.warn(
-                    f"Input #{i} requires gradient and is not a double precision floating point or complex. This check will "
+                    f"Input #{i} requires gradient and is not a double precision floating point or complex. "
+                    "This check will "
                     "likely fail if all the inputs are not of double precision floating point or complex. ",
                     UserWarning,
                     stacklevel=4,
                 )
-            if any(step == 0 and size > 1 for step, size in zip(x.array.strides, x.array.shape)):
+            if any(step == 0 and size > 1 for step, size in zip(x.stride(), x.array.shape)):
                 raise RuntimeError(
-                    f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to "
-                    "be able to compute the numerical gradients correctly. You should call .contiguous on the input before "
+                    f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are "
+                    "non-overlapping to "
+                    "be able to compute the numerical gradients correctly. You should call .contiguous on "
+                    "the input before "
                     "passing it to gradcheck."
                 )
             if x.dtype.is_complex:
@@ -185,12 +238,17 @@ class _Check:
         if undefined:
             self.check_undefined()
 
-    # -- numerical ----------------------------------------------------------------------------------------------------
+    # -- numerical
+    # ----------------------------------------------------------------------------------------------------
     def values(self, everything: bool = False) -> list[Any]:
         """The arrays of the outputs, as they are now."""
         outputs = self.func(*self.inputs)
         chosen = as_tuple(outputs) if everything else differentiable(outputs)
-        return [np.array(o.array, copy=True) for o in chosen if isinstance(o, Tensor) and o.array.dtype.kind != "b"]
+        return [
+            np.array(o.array, copy=True)
+            for o in chosen
+            if isinstance(o, Tensor) and o.array.dtype.kind != "b"
+        ]
 
     def slopes(self, x: Tensor, everything: bool = False) -> Iterator[list[Any]]:
         """The change of each output along each element of x."""
@@ -208,7 +266,9 @@ class _Check:
         """One matrix per output: rows are elements of x, columns elements of the output."""
         rows = list(self.slopes(x))
         return [
-            np.array([np.ravel(row[k]) for row in rows], dtype=out.array.dtype).reshape(x.array.size, out.array.size)
+            np.array([np.ravel(row[k]) for row in rows], dtype=out.array.dtype).reshape(
+                x.array.size, out.array.size
+            )
             for k, out in enumerate(outputs)
         ]
 
@@ -218,7 +278,8 @@ class _Check:
                 if any(np.any(change != 0) for change in changes):
                     raise GradcheckError("Numerical gradient for function expected to be zero")
 
-    # -- analytical ---------------------------------------------------------------------------------------------------
+    # -- analytical
+    # ---------------------------------------------------------------------------------------------------
     def gradients(self, output: Tensor, seed: Any) -> tuple[Any, ...]:
         return grad((output,), self.wanted, (wrap(seed),), retain_graph=True, allow_unused=True)
 
@@ -229,7 +290,9 @@ class _Check:
         for column in range(size):
             seed = np.zeros(size, output.array.dtype)
             seed[column] = 1
-            for x, matrix, result in zip(self.wanted, matrices, self.gradients(output, seed.reshape(output.array.shape))):
+            for x, matrix, result in zip(
+                self.wanted, matrices, self.gradients(output, seed.reshape(output.array.shape))
+            ):
                 if result is None:
                     continue
                 if result.array.shape != x.array.shape:
@@ -244,13 +307,15 @@ class _Check:
         for a, b in zip(first, second):
             if np.any(np.abs(a - b) > self.nondet_tol):
                 raise GradcheckError(
-                    "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
+                    "Backward is not reentrant, i.e., running backward with same input and grad_output "
+                    "multiple times gives "
                     "different values, although analytical gradient matches numerical gradient."
                     f"The tolerance for nondeterminism was {self.nondet_tol}.\n{NONDETERMINISTIC}"
                 )
         return first
 
-    # -- comparisons --------------------------------------------------------------------------------------------------
+    # -- comparisons
+    # --------------------------------------------------------------------------------------------------
     def compare(self, outputs: tuple[Tensor, ...]) -> None:
         numerical = [self.numerical(x, outputs) for x in self.wanted]
         for k, output in enumerate(outputs):
@@ -281,13 +346,19 @@ class _Check:
                 if not np.isclose(analytical, numerical, self.rtol, slack):
                     raise GradcheckError(self.projection_text(outputs, i, k, numerical, analytical))
 
-    def projection_text(self, outputs: tuple[Tensor, ...], i: int, k: int, numerical: float, analytical: float) -> str:
+    def projection_text(
+        self, outputs: tuple[Tensor, ...], i: int, k: int, numerical: float, analytical: float
+    ) -> str:
         slow, exact = self.numerical(self.wanted[i], outputs)[k], self.analytical(outputs[k])[i]
         return (
-            f"Jacobian mismatch for output {k} with respect to input {i},\nnumerical:{numerical}\nanalytical:{analytical}\n\n"
-            "The above quantities relating the numerical and analytical jacobians are computed \nin fast mode. Below, we recompute "
-            f"numerical and analytical jacobians in slow mode:\n\nNumerical:\n {wrap(slow)}\nAnalytical:\n{wrap(exact)}\n\n"
-            f"The max per-element difference (slow mode) is: {np.abs(slow - exact).max() if slow.size else 0.0}.\n"
+            f"Jacobian mismatch for output {k} with respect to input "
+            f"{i},\nnumerical:{numerical}\nanalytical:{analytical}\n\n"
+            "The above quantities relating the numerical and analytical jacobians are computed \nin fast "
+            "mode. Below, we recompute "
+            "numerical and analytical jacobians in slow mode:\n\nNumerical:\n "
+            f"{wrap(slow)}\nAnalytical:\n{wrap(exact)}\n\n"
+            "The max per-element difference (slow mode) is: "
+            f"{np.abs(slow - exact).max() if slow.size else 0.0}.\n"
         )
 
     def check_linearity(self) -> None:
@@ -320,12 +391,21 @@ class _Check:
         generator = np.random.default_rng(0)
         for output in outputs:
             seeds = np.asarray(generator.uniform(-1, 1, (2, *output.array.shape))).astype(output.array.dtype)
-            together = grad((output,), self.wanted, (wrap(seeds),), retain_graph=True, allow_unused=True, is_grads_batched=True)
+            together = grad(
+                (output,),
+                self.wanted,
+                (wrap(seeds),),
+                retain_graph=True,
+                allow_unused=True,
+                is_grads_batched=True,
+            )
             alone = [self.gradients(output, np.array(seed)) for seed in seeds]
             for i, batch in enumerate(together):
                 for j, single in enumerate(alone):
                     if batch is not None and not np.allclose(batch.array[j], single[i].array):
-                        raise GradcheckError(f"For output 0 and input {i}: gradients taken as a batch differ from single ones")
+                        raise GradcheckError(
+                            f"For output 0 and input {i}: gradients taken as a batch differ from single ones"
+                        )
 
 
 def _direction(array: Any, generator: np.random.Generator) -> Any:

@@ -1,7 +1,9 @@
-"""`weft.autograd.graph`: nodes and edges as users see them, hooks on saved tensors, hooks on several gradients.
+"""`weft.autograd.graph`: nodes and edges as users see them, hooks on saved tensors, hooks on several
+gradients.
 
-Gives context managers that change what autograd saves, and `register_multi_grad_hook`. One idea: what autograd saves passes through
-the innermost pair of hooks of the active modes, so everything here is a pair of functions.
+Gives context managers that change what autograd saves, and `register_multi_grad_hook`. One idea: what
+autograd saves passes through the innermost pair of hooks of the active modes, so everything here is a pair
+of functions.
 """
 
 from __future__ import annotations
@@ -24,13 +26,21 @@ from weft.tensor.tape import Node as Node
 from weft.tensor.tape import gradient_edge
 
 __all__ = [
-    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
-    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
-]  # fmt: skip
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
 
 
 class saved_tensors_hooks:
-    """Inside, each tensor that autograd saves is replaced by `pack_hook(tensor)` until `unpack_hook` gives it back."""
+    """Inside, each tensor that autograd saves is replaced by `pack_hook(tensor)` until `unpack_hook` gives
+    it back."""
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
@@ -55,7 +65,8 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Inside, asking for saved-tensor hooks raises RuntimeError with this message; so does entering while some are active."""
+    """Inside, asking for saved-tensor hooks raises RuntimeError with this message; so does entering while
+    some are active."""
     active = modes.modes()
     if active.saved_hooks:
         raise RuntimeError(error_message)
@@ -81,11 +92,12 @@ class _MultiHandle(RemovableHandle):
 def register_multi_grad_hook(
     tensors: Sequence[Tensor], fn: Callable[..., None], *, mode: str = "all"
 ) -> RemovableHandle:
-    """Calls `fn` once per backward: with all the gradients when the last of them is known, or (mode "any") with the first."""
+    """Calls `fn` once per backward: with all the gradients when the last of them is known, or (mode "any")
+    with the first."""
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     for tensor in tensors:
-        assert tensor.requires_grad, "Expected gradient function to be set"  # type: ignore[attr-defined]
+        assert tensor.requires_grad, "Expected gradient function to be set"
     lock = threading.Lock()
     # Keyed weakly by the run of the engine: an unfinished run leaves nothing behind.
     runs: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
@@ -118,12 +130,13 @@ def register_multi_grad_hook(
 
         return on_all if mode == "all" else on_any
 
-    handles = [tensor.register_hook(hook_for(i)) for i, tensor in enumerate(tensors)]  # type: ignore[attr-defined]
+    handles = [tensor.register_hook(hook_for(i)) for i, tensor in enumerate(tensors)]
     return _MultiHandle(handles)
 
 
 class _Mutations:
-    """What `allow_mutation_on_saved_tensors` keeps: copies are made of saved tensors the first time they are written to."""
+    """What `allow_mutation_on_saved_tensors` keeps: copies are made of saved tensors the first time they are
+    written to."""
 
     def __init__(self) -> None:
         self.cleared = False
@@ -143,7 +156,8 @@ def allow_mutation_on_saved_tensors() -> Iterator[_Mutations]:
     def unpack(packed: Any) -> Any:
         if kept.cleared:
             raise AssertionError(
-                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was originally "
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the "
+                "graph was originally "
                 "recorded."
             )
         return packed

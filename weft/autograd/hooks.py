@@ -1,11 +1,12 @@
 """Hooks: functions that see, and may replace, gradients on their way through the graph.
 
-Takes user functions, keeps them on nodes and leaves, runs them for the engine. One idea: a node without hooks carries None, so
-the engine asks one question; everything else about hooks is here.
+Takes user functions, keeps them on nodes and leaves, runs them for the engine. One idea: a node without
+hooks carries None, so the engine asks one question; everything else about hooks is here.
 
 # Note [Order of hooks]
-For one node, in this order: hooks of the tensors it made (in order of registration), then `retain_grad` of those tensors, then
-capture for `autograd.grad`, node pre-hooks, the node itself (for a leaf: accumulation, then post-accumulate hooks), node hooks.
+For one node, in this order: hooks of the tensors it made (in order of registration), then `retain_grad` of
+those tensors, then capture for `autograd.grad`, node pre-hooks, the node itself (for a leaf: accumulation,
+then post-accumulate hooks), node hooks.
 """
 
 from __future__ import annotations
@@ -147,7 +148,8 @@ def checked_tuple(hook: Any, before: tuple[Any, ...], answer: Any) -> tuple[Any,
         raise TypeError(f"expected tuple, but hook returned '{type(answer).__name__}'")
     if len(answer) != len(before):
         raise RuntimeError(
-            f"hook '{hook_name(hook)}' has returned an incorrect number of values (got {len(answer)}, but expected {len(before)})"
+            f"hook '{hook_name(hook)}' has returned an incorrect number of values (got {len(answer)}, but "
+            f"expected {len(before)})"
         )
     return tuple(checked(hook, b, a) for b, a in zip(before, answer))
 

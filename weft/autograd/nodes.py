@@ -1,7 +1,8 @@
 """What a user sees of a node: `next_functions`, `name()`, `metadata`, saved tensors, hooks, and calling it.
 
-Attaches these to the tape's `Node`, and gives leaves their `AccumulateGrad`. One idea: on the tape an edge to a leaf ends at the leaf
-tensor itself; the AccumulateGrad that users see there is made when asked for, and stays the same while anybody holds it.
+Attaches these to the tape's `Node`, and gives leaves their `AccumulateGrad`. One idea: on the tape an edge
+to a leaf ends at the leaf tensor itself; the AccumulateGrad that users see there is made when asked for, and
+stays the same while anybody holds it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from weft.tensor.views import refresh
 
 
 class GradientEdge(NamedTuple):
-    """A node and which of its outputs: where a tensor's gradient enters the graph, without holding the tensor."""
+    """A node and which of its outputs: where a tensor's gradient enters the graph, without holding the
+    tensor."""
 
     node: Any
     output_nr: int
@@ -34,7 +36,9 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     if tensor.origin is not None:
         refresh(tensor)
     if not tensor.tracked:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require gradients"
+        )
     node, slot = gradient_edge(tensor)
     return GradientEdge(face_of(node), slot)
 
@@ -54,7 +58,7 @@ class AccumulateGrad(Node):
         self.params = self.types = ()
 
     @property
-    def hooks(self) -> Any:  # type: ignore[override]
+    def hooks(self) -> Any:
         return self.variable.hooks
 
     @hooks.setter
@@ -71,7 +75,7 @@ class AccumulateGrad(Node):
 def accumulator(variable: Tensor, gradient: Tensor) -> None:
     """Adds to `.grad` as the engine would, recording if gradients are on."""
     before = variable._grad
-    variable._grad = gradient.detach().clone() if before is None else before + gradient  # type: ignore[attr-defined]
+    variable._grad = gradient.detach().clone() if before is None else before + gradient
 
 
 def face_of(node: Any) -> Any:
@@ -100,7 +104,8 @@ def output_type(edge: GradientEdge) -> TensorType:
 
 
 def input_metadata(node: Node) -> tuple[TensorType, ...]:
-    """The types of the tensors this node made, so of the gradients it takes. Where they were not noted, the type rule knows."""
+    """The types of the tensors this node made, so of the gradients it takes. Where they were not noted, the
+    type rule knows."""
     if node.outputs is not None:
         return tuple(node.outputs)
     if isinstance(node, AccumulateGrad):
@@ -126,11 +131,13 @@ def _next_functions(self: Node) -> tuple[tuple[Any, int], ...]:
 
 
 def _metadata(self: Node) -> dict[str, Any]:
-    return self.__dict__.setdefault("_metadata", {})
+    notes: dict[str, Any] = self.__dict__.setdefault("_metadata", {})
+    return notes
 
 
 def _register_hook(self: Node, hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls `hook(grad_inputs, grad_outputs)` after this node ran; a tuple it returns replaces grad_inputs."""
+    """Calls `hook(grad_inputs, grad_outputs)` after this node ran; a tuple it returns replaces
+    grad_inputs."""
     hooks = hooks_of(self)
     if hooks.post is None:
         hooks.post = HookTable()
@@ -199,7 +206,9 @@ def _sequence_nr(self: Node) -> int:
 
 
 for _attribute, _value in {
-    "next_functions": property(_next_functions, doc="The nodes behind this one, each with the number of its output."),
+    "next_functions": property(
+        _next_functions, doc="The nodes behind this one, each with the number of its output."
+    ),
     "metadata": property(_metadata, doc="A dict for whoever wants to note something on this node."),
     "_input_metadata": property(input_metadata, doc="Types of the tensors this node made."),
     "register_hook": _register_hook,

@@ -1,7 +1,7 @@
 """What a Tensor shows of autograd: requires_grad, grad, grad_fn, detach, hooks, backward.
 
-Attaches properties and methods to `Tensor`. One idea: a view follows its base lazily, so whatever reads a tensor's history asks
-`settled` first.
+Attaches properties and methods to `Tensor`. One idea: a view follows its base lazily, so whatever reads a
+tensor's history asks `settled` first.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ from weft.tensor.views import Stop, attach_alias, refresh
 
 NOT_LEAF = "you can only change requires_grad flags of leaf variables."
 ADVICE = (
-    " If you want to use a computed variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+    " If you want to use a computed variable in a subgraph that doesn't require differentiation use "
+    "var_no_grad = var.detach()."
 )
 NON_LEAF_GRAD = (
-    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during "
-    "autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "
-    "non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead. See "
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
+    "be populated during "
+    "autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
+    ".retain_grad() on the "
+    "non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor "
+    "instead. See "
     "github.com/pytorch/pytorch/pull/30531 for more information."
 )
 
@@ -46,7 +50,9 @@ def _change(tensor: Tensor, value: bool, reason: str) -> None:
         return
     if value:
         if tensor.cell is INFERENCE and not modes.modes().inference:
-            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+            )
         if BY_NUMPY[tensor.array.dtype].category < 2:
             raise RuntimeError(reason)
     tensor.tracked = value
@@ -69,7 +75,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Sets whether gradients flow to this leaf."""
     if not isinstance(requires_grad, bool):
         raise TypeError(
-            f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type(requires_grad).__name__}"
+            "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+            f"{type(requires_grad).__name__}"
         )
     _change(self, requires_grad, "only Tensors of floating point dtype can require gradients")
     return self
@@ -87,17 +94,21 @@ def _set_grad(self: Tensor, value: Any) -> None:
         self._grad = None
         return
     if not isinstance(value, Tensor):
-        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+        raise TypeError(
+            f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+        )
     if value is self:
         raise RuntimeError("can't assign Variable as its own grad")
     if value.array.dtype is not self.array.dtype:
         raise RuntimeError(
-            f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with dtype '{self.dtype}'. Please ensure "
+            f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with dtype "
+            f"'{self.dtype}'. Please ensure "
             "that the gradient and the tensor have the same dtype"
         )
     if value.device != self.device:
         raise RuntimeError(
-            f"attempting to assign a gradient located on device '{value.device}' to a tensor located on device '{self.device}'. "
+            f"attempting to assign a gradient located on device '{value.device}' to a tensor located on "
+            f"device '{self.device}'. "
             "Please ensure that the gradient and the tensor are on the same device"
         )
     if value.array.shape != self.array.shape:
@@ -125,10 +136,13 @@ def _set_data(self: Tensor, value: Any) -> None:
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     if self.device != value.device:
         raise RuntimeError(
-            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible "
+            "tensor type."
         )
     if settled(self).tracked and value.dtype.category < 2:
-        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        raise RuntimeError(
+            "data set to a tensor that requires gradients must be floating point or complex dtype"
+        )
     self.array = value.array
 
 
@@ -160,8 +174,12 @@ def _backward_hooks(self: Tensor) -> Any:
 
 
 for _name, _property in {
-    "requires_grad": property(_get_requires_grad, _set_requires_grad, doc="Whether gradients flow to this tensor."),
-    "grad": property(_get_grad, _set_grad, _delete_grad, "The gradient that backward has summed up so far, or None."),
+    "requires_grad": property(
+        _get_requires_grad, _set_requires_grad, doc="Whether gradients flow to this tensor."
+    ),
+    "grad": property(
+        _get_grad, _set_grad, _delete_grad, "The gradient that backward has summed up so far, or None."
+    ),
     "data": property(_get_data, _set_data, doc=_get_data.__doc__),
     "grad_fn": property(_grad_fn, doc="The node that made this tensor; None for a leaf."),
     "is_leaf": property(_is_leaf, doc="Whether no recorded op made this tensor."),
@@ -200,9 +218,12 @@ def detach_(self: Tensor) -> Tensor:
     """Cuts this tensor off the graph that made it."""
     if self.origin is not None:
         raise RuntimeError(
-            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, "
-            "and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be "
-            "called on these gradients. To fix this error, please refer to the Optimizer.zero_grad() function in "
+            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel "
+            "(DDP) for training, "
+            "and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
+            "detach_() cannot be "
+            "called on these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
+            "function in "
             "weft/optim/optimizer.py as the solution."
         )
     self.node, self.index, self.tracked, self.hooks = None, 0, False, None
@@ -211,7 +232,8 @@ def detach_(self: Tensor) -> Tensor:
 
 @method
 def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-    """Calls `hook(grad)` whenever the gradient of this tensor is known; what it returns replaces the gradient."""
+    """Calls `hook(grad)` whenever the gradient of this tensor is known; what it returns replaces the
+    gradient."""
     if not settled(self).tracked:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     return add_hook(tensor_table(self), hook)
@@ -231,10 +253,14 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
 
 
 def _tensor_backward(
-    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    self: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
 ) -> None:
     """Sums gradients into the leaves this tensor came from."""
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
-Tensor.backward = _tensor_backward  # type: ignore[attr-defined]
+setattr(Tensor, "backward", _tensor_backward)  # noqa: B010  (its name is taken by the function above)

@@ -1,12 +1,13 @@
 """Tasks: runs of the tape backwards on live tensors, as the one sweep of `weft.ops.sweep`.
 
-Takes seeds (node, output number, gradient) and a `Task`; accumulates into leaves' `.grad`, or captures gradients where asked.
-With create_graph=False nodes run on raw arrays; with it, on tensors, recorded, by the same rules. `weft.autograd.engine` has
-`backward` and `grad`, which users call.
+Takes seeds (node, output number, gradient) and a `Task`; accumulates into leaves' `.grad`, or captures
+gradients where asked. With create_graph=False nodes run on raw arrays; with it, on tensors, recorded, by the
+same rules. `weft.autograd.engine` has `backward` and `grad`, which users call.
 
 # Note [Whose array is it]
-Rules may return an array they were given (the gradient of both inputs of `a + b` is one array), or one that somebody else
-holds. A leaf may keep an array as its `.grad` only if nobody else can reach it, which its reference count tells.
+Rules may return an array they were given (the gradient of both inputs of `a + b` is one array), or one that
+somebody else holds. A leaf may keep an array as its `.grad` only if nobody else can reach it, which its
+reference count tells.
 """
 
 from __future__ import annotations
@@ -43,13 +44,25 @@ class Task:
     """One run of the engine: what to keep, what to capture, where to accumulate."""
 
     __slots__ = (
-        "retain", "graph", "captures", "captured", "accumulate", "needed", "anomaly", "roots", "reached", "depth", "callbacks",
+        "retain",
+        "graph",
+        "captures",
+        "captured",
+        "accumulate",
+        "needed",
+        "anomaly",
+        "roots",
+        "reached",
+        "depth",
+        "callbacks",
         "__weakref__",
-    )  # fmt: skip
+    )
 
     def __init__(self, retain: bool, graph: bool) -> None:
         self.retain, self.graph = retain, graph
-        self.captures: dict[Any, list[tuple[int, int]]] | None = None  # node: (output number, position in the answer)
+        self.captures: dict[Any, list[tuple[int, int]]] | None = (
+            None  # node: (output number, position in the answer)
+        )
         self.captured: dict[int, Any] = {}
         self.accumulate = True
         self.needed: Container[Any] | None = None  # the nodes to run; None for all
@@ -60,22 +73,25 @@ class Task:
         self.callbacks: list[Callable[[], Any]] | None = None
 
     def plain(self, node: Any, gradient: Any) -> Any:
-        """Runs one node of a backward that captures nothing and watches nothing."""
+        """Runs one node of a backward that records, captures and watches nothing."""
         if node.hooks is not None:
             return self.apply(node, gradient)
-        if node._seq == LEAF_SEQUENCE:
-            if gradient is not None:
-                accumulate(node, gradient, self.graph)
-            return None
         if gradient is None:
             return self.undefined(node)
-        results = node.graph_backward(gradient) if self.graph else node.raw_backward(gradient)
+        results = node.raw_backward(gradient)
         if not self.retain:
             node.release()
         return results
 
+    def plain_leaf(self, leaf: Any, gradient: Any) -> None:
+        if leaf.hooks is not None:
+            self.apply(leaf, gradient)
+        elif gradient is not None:
+            accumulate(leaf, gradient, False)
+
     def apply(self, node: Any, gradient: Any) -> Any:
-        """Runs one node: hooks, capture, the gradient rules, hooks. See Note [Order of hooks] in `weft.autograd.hooks`."""
+        """Runs one node: hooks, capture, the gradient rules, hooks. See Note [Order of hooks] in
+        `weft.autograd.hooks`."""
         hooks = node.hooks
         needed = self.needed is None or node in self.needed
         if gradient is None and node.outputs is not None:
@@ -138,7 +154,8 @@ class Task:
 
 
 def accumulate(leaf: Tensor, gradient: Any, graph: bool, held: int = 0) -> None:
-    """Adds to a leaf's `.grad`: in place, unless the sum itself must be differentiable. See Note [Whose array is it]."""
+    """Adds to a leaf's `.grad`: in place, unless the sum itself must be differentiable. See Note [Whose
+    array is it]."""
     if graph:
         accumulate_recorded(leaf, gradient)
         return
@@ -176,7 +193,8 @@ def copy_in_layout(gradient: Any, layout: Any) -> Any:
 
 
 def accumulate_recorded(leaf: Tensor, gradient: Tensor) -> None:
-    """Gives the leaf a new `.grad` that can itself be differentiated. Ops may run user code, so no lock is held meanwhile."""
+    """Gives the leaf a new `.grad` that can itself be differentiated. Ops may run user code, so no lock is
+    held meanwhile."""
     before = leaf._grad
     if before is not None:
         leaf._grad = REGISTRY["add"](before, gradient)
@@ -188,7 +206,10 @@ def accumulate_recorded(leaf: Tensor, gradient: Tensor) -> None:
 
 
 def add_arrays(a: Any, b: Any) -> Any:
-    return quiet(np.add, a, b, out=...)
+    try:
+        return run_quietly(np.add, a, b, out=...)
+    except RuntimeError:  # another thread has the quiet context
+        return quiet(np.add, a, b, out=...)
 
 
 def add_tensors(a: Any, b: Any) -> Any:
@@ -196,7 +217,8 @@ def add_tensors(a: Any, b: Any) -> Any:
 
 
 def run(seeds: Seeds, task: Task) -> None:
-    """Runs the sweep in the grad mode that the task needs; far down in nested runs, in a thread with a fresh stack."""
+    """Runs the sweep in the grad mode that the task needs; far down in nested runs, in a thread with a fresh
+    stack."""
     outer = local.task
     if outer is not None:
         task.depth = outer.depth + 1
@@ -209,15 +231,18 @@ def run(seeds: Seeds, task: Task) -> None:
 def _run(seeds: Seeds, task: Task) -> None:
     value = modes.state.get()
     if type(value) is not bool:
-        task.anomaly = value.anomaly  # type: ignore[union-attr]
+        task.anomaly = value.anomaly
         modes.enter(grad=task.graph)
     elif value is not task.graph:
         modes.state.set(task.graph)
-    plain = task.captures is None and task.needed is None and task.anomaly is None
+    plain = task.captures is None and task.needed is None and task.anomaly is None and not task.graph
     task.roots = [seed[0] for seed in seeds]
     wanted = None if task.needed is None else {*task.needed, *(task.captures or ())}  # type: ignore[misc]
     try:
-        sweep(seeds, task.plain if plain else task.apply, add_tensors if task.graph else add_arrays, wanted)
+        if plain:
+            sweep(seeds, task.plain, task.plain_leaf, add_arrays)
+        else:
+            sweep(seeds, task.apply, task.apply, add_tensors if task.graph else add_arrays, wanted)
         if task.callbacks is not None:
             for callback in task.callbacks:
                 callback()
@@ -268,7 +293,8 @@ def reachable(roots: list[Any]) -> set[Any]:
 
 
 def leading_to(roots: list[Any], targets: Container[Any]) -> set[Any]:
-    """The nodes from which some target can be reached (targets themselves only if another lies behind them)."""
+    """The nodes from which some target can be reached (targets themselves only if another lies behind
+    them)."""
     needed: set[Any] = set()
     opened: set[Any] = set()
     stack: list[tuple[Any, bool]] = [(root, False) for root in roots]
@@ -285,7 +311,8 @@ def leading_to(roots: list[Any], targets: Container[Any]) -> set[Any]:
 
 
 class _Probe:
-    """A node whose rule makes a new array, to see what reference count a gradient has that nobody else holds."""
+    """A node whose rule makes a new array, to see what reference count a gradient has that nobody else
+    holds."""
 
     _seq, slots, outputs, hooks = 0, None, None, None
     runs_without_gradient = False
@@ -312,7 +339,8 @@ def _calibrate() -> int:
     for _unshared in range(1, 10):
         leaf = wrap(np.zeros(1), True)
         probe = _Probe(leaf)
-        sweep([(probe, 0, np.ones(1))], Task(False, False).plain, add_arrays)
+        task = Task(False, False)
+        sweep([(probe, 0, np.ones(1))], task.plain, task.plain_leaf, add_arrays)
         if id(leaf._grad.array) == probe.made:
             return _unshared
     return 0

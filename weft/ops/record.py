@@ -89,7 +89,7 @@ class Op:
     __slots__ = (
         "name", "kind", "signature", "kernel", "rule", "vjp", "batch", "amp", "body", "emit", "samples", "namespace",
         "aliases", "method", "function", "inplace", "out", "node_name", "trusted", "promotion", "known", "known_scalar",
-        "face", "doc", "jvp", "returns",
+        "face", "doc", "jvp", "returns", "operands",
     )  # fmt: skip
 
     def __init__(self, name: str, kind: Kind, signature: str, **facts: Any) -> None:
@@ -118,6 +118,7 @@ class Op:
         self.returns: Any = facts.pop("returns", None)  # a named tuple class, where PyTorch gives one
         self.known: set[np.dtype[Any]] = set()
         self.known_scalar: dict[type, set[np.dtype[Any]]] = {float: set(), int: set()}
+        self.operands = _ufunc_operands(self)
         self.face: Callable[..., Any] = _no_face
         if facts:
             raise TypeError(f"op {name!r} has no field {next(iter(facts))!r}")
@@ -133,10 +134,23 @@ class Op:
         return f"<op {self.qualified_name}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.operands == len(args) and type(args[0]) is ndarray and not kwargs:
+            # Gradient rules mostly come by here: arrays of one known dtype, where the ufunc alone is right.
+            kind = args[0].dtype
+            known: Any = self.known
+            if self.operands == 2 and (type(args[1]) is not ndarray or args[1].dtype is not kind):
+                known = self.known_scalar.get(type(args[1]), ())
+            if kind in known:
+                try:
+                    return run_quietly(self.kernel, *args, out=...)  # type: ignore[arg-type]
+                except RuntimeError:  # another thread has the quiet context
+                    return quiet(self.kernel, *args, out=...)  # type: ignore[arg-type]
         for value in args:
             kind = type(value)
             if kind is ndarray:
-                return self.on_arrays(self.signature.bind(args, kwargs))
+                if INTERPRETERS.keys().isdisjoint(map(type, args)):
+                    return self.on_arrays(self.signature.bind(args, kwargs))
+                break
             if kind is TensorType:
                 return self.on_types(self.signature.bind(args, kwargs))
             if (kind is tuple or kind is list) and value and not isinstance(value[0], (int, float)):
@@ -192,6 +206,14 @@ class Ops:
 
 
 ops: Final = Ops()
+
+
+def _ufunc_operands(op: Op) -> int:
+    """How many operands a promoting op passes straight to its ufunc; 0 if its kernel is something else."""
+    kernel = op.kernel
+    if op.promotion is None or not isinstance(kernel, np.ufunc) or kernel.nin > 2:
+        return 0
+    return int(kernel.nin)
 
 
 def _no_face(*_args: Any, **_kwargs: Any) -> Any:

@@ -80,9 +80,16 @@ class Signature:
     def defaults(self) -> tuple[Any, ...]:
         return tuple(p.default for p in self.parameters)
 
+    @cached_property
+    def required(self) -> int:
+        """How many leading parameters must be given."""
+        return max((i + 1 for i, p in enumerate(self.parameters) if p.default is MISSING), default=0)
+
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """All parameters' values in order, defaults filled in. Variadic parameters are given as one sequence."""
         count = len(args)
+        if not kwargs and count >= self.required:
+            return args + self.defaults[count:]
         if not kwargs:
             bound = args + self.defaults[count:]
         else:

@@ -1,101 +1,111 @@
 """The reverse sweep: from roots to leaves, each node once, after everything that feeds it a gradient.
 
-Takes seeds and functions (`apply` a node, `add` two gradients) and perhaps the nodes `wanted`; knows nothing of tensors. The
-tape, double backward, ahead-of-time differentiation and compiled autograd all run this one loop. A node has `next` (targets, None
-where no gradient flows), `slots` (output numbers of the targets, None if all 0), `_seq` (higher runs first) and `outputs` (None
-for one output, else a sequence of that length). It never recurses.
+Takes seeds and functions (`apply` a node, `arrive` at a leaf, `add` two gradients) and perhaps the nodes
+`wanted`; knows nothing of tensors. The tape, double backward, ahead-of-time differentiation and compiled
+autograd all run this one loop. A node has `next` (targets, None where no gradient flows), `slots` (output
+numbers of the targets, None if all 0), `_seq` (when it was made) and `outputs` (None for one output, else a
+sequence of that length). It never recurses.
+
+# Note [Order of the sweep]
+A node is made after what its edges lead to, so descending `_seq` is an order in which each node comes after
+all that feed it: the same order in which a priority queue of ready nodes would give them. Leaves were not
+made by anything; they run as soon as the last gradient for them has come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
-from heapq import heappop, heappush
-from itertools import count
+from collections.abc import Callable, Container
+from operator import attrgetter
 from typing import Any, Final
 
 LEAF_SEQUENCE: Final = 1 << 62
-_tie = count().__next__
+_made = attrgetter("_seq")
 
 
-def dependencies(roots: Iterable[Any]) -> dict[Any, int]:
-    """How many edges lead to each node that is reachable from the roots (roots themselves included)."""
-    counts: dict[Any, int] = dict.fromkeys(roots, 0)
-    stack = [root for root in counts if root._seq != LEAF_SEQUENCE]
-    while stack:
-        for target in stack.pop().next:
-            if target is None:
+def discover(roots: Any, wanted: Container[Any] | None) -> tuple[list[Any], dict[Any, int]]:
+    """The nodes behind the roots in the order of the sweep, and how many edges lead to each leaf."""
+    leaves: dict[Any, int] = {}
+    seen: set[Any] = set()
+    order: list[Any] = []
+    for root in roots:
+        if root._seq == LEAF_SEQUENCE:
+            leaves[root] = 0
+        else:
+            seen.add(root)
+            order.append(root)
+    for node in order:  # grows while it is walked
+        for target in node.next:
+            if target is None or (wanted is not None and target not in wanted):
                 continue
-            if target in counts:
-                counts[target] += 1
-            else:
-                counts[target] = 1
-                if target._seq != LEAF_SEQUENCE:
-                    stack.append(target)
-    return counts
+            if target._seq == LEAF_SEQUENCE:
+                leaves[target] = leaves.get(target, 0) + 1
+            elif target not in seen:
+                seen.add(target)
+                order.append(target)
+    if len(order) > 1:
+        order.sort(key=_made, reverse=True)
+    return order, leaves
 
 
 def sweep(
     seeds: list[tuple[Any, int, Any]],
     apply: Callable[[Any, Any], Any],
+    arrive: Callable[[Any, Any], Any],
     add: Callable[[Any, Any], Any],
     wanted: Container[Any] | None = None,
 ) -> None:
-    """Runs `apply(node, gradient)` over the graph; what it returns flows on along the node's edges.
+    """Runs `apply(node, gradient)` over the graph; what it returns flows on along the node's edges, None if
+    nothing does.
 
-    A node with several outputs gets a list with None for outputs no gradient reached. A node that no gradient reached still
-    runs, with None. Leaves run as soon as their sum is complete; nothing here holds a gradient while `apply` runs, so that whoever
-    is given an array can tell by its reference count whether it may be kept.
+    A node with several outputs gets a list with None for outputs no gradient reached. A node that no
+    gradient reached still runs, with None. Nothing here holds a gradient while `arrive(leaf, gradient)`
+    runs, so that it can tell by the reference count whether an array may be kept.
     """
-    counts = dependencies([seed[0] for seed in seeds])
     pending: dict[Any, Any] = {}
-    leaves: list[Any] = []
-    heap: list[tuple[int, int, Any]] = []
-    for node, slot, gradient in seeds:
-        deposit(pending, node, slot, gradient, add)
-    for node in pending:
-        if not counts[node]:
-            heappush(heap, (-node._seq, _tie(), node))
-    gradient = None
-    while heap:
-        node = heappop(heap)[2]
+    for node, slot, value in seeds:
+        deposit(pending, node, slot, value, add)
+    order, leaves = discover(pending, wanted)
+    value = None
+    for leaf in [leaf for leaf, edges in leaves.items() if not edges]:
+        arrive(leaf, pending.pop(leaf, None))
+    complete: list[Any] = []
+    for node in order:
         results = apply(node, pending.pop(node, None))
         if results is None:
             continue
-        slots = node.slots
-        position = 0
-        for target in node.next:
-            if target is not None:
-                left = counts[target] = counts[target] - 1
-                if wanted is None or target in wanted:
-                    value = results[position]
-                    if value is not None:
-                        if target.outputs is not None:
-                            deposit(pending, target, 0 if slots is None else slots[position], value, add)
-                        elif target in pending:
-                            pending[target] = add(pending[target], value)
-                        else:
-                            pending[target] = value
+        for position, target in enumerate(node.next):
+            if target is not None and (wanted is None or target in wanted):
+                value = results[position]
+                if value is not None:
+                    if target.outputs is not None:
+                        deposit(
+                            pending, target, 0 if node.slots is None else node.slots[position], value, add
+                        )
+                    elif target in pending:
+                        pending[target] = add(pending[target], value)
+                    else:
+                        pending[target] = value
+                if target in leaves:
+                    leaves[target] = left = leaves[target] - 1
                     if not left:
-                        if target._seq == LEAF_SEQUENCE:
-                            leaves.append(target)
-                        else:
-                            heappush(heap, (-target._seq, _tie(), target))
-            position += 1
-        value = results = None
-        if leaves:
-            for target in leaves:
-                apply(target, pending.pop(target, None))
-            leaves.clear()
+                        complete.append(target)
+        if complete:
+            value = results = None
+            for leaf in complete:
+                arrive(leaf, pending.pop(leaf, None))
+            complete.clear()
 
 
-def deposit(pending: dict[Any, Any], node: Any, slot: int, value: Any, add: Callable[[Any, Any], Any]) -> None:
+def deposit(
+    pending: dict[Any, Any], node: Any, slot: int, value: Any, add: Callable[[Any, Any], Any]
+) -> None:
     """Adds a gradient to what waits for the node."""
     if node.outputs is not None:
         waiting = pending.get(node)
         if waiting is None:
             waiting = pending[node] = [None] * len(node.outputs)
         before = waiting[slot]
-        waiting[slot] = value if before is None or value is None else add(before, value)
+        waiting[slot] = value if before is None else add(before, value)
     else:
         before = pending.get(node)
         pending[node] = value if before is None else add(before, value)

@@ -1,7 +1,7 @@
 """Runs gradient rules for nodes: compiles an op's backward functions, and the helpers that their text calls.
 
-Takes an op's plan, gives its node class two functions, `raw_backward` on arrays and `graph_backward` on tensors. Ops with lists
-of tensors are interpreted instead.
+Takes an op's plan, gives its node class two functions, `raw_backward` on arrays and `graph_backward` on
+tensors. Ops with lists of tensors are interpreted instead.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ ndarray = np.ndarray
 def unbroadcast(array: Any, shape: tuple[int, ...]) -> Any:
     """Sums a gradient over the dimensions along which its input was broadcast."""
     lead = array.ndim - len(shape)
-    axes = tuple(range(lead)) + tuple(i + lead for i, n in enumerate(shape) if n == 1 and array.shape[i + lead] != 1)
+    axes = tuple(range(lead)) + tuple(
+        i + lead for i, n in enumerate(shape) if n == 1 and array.shape[i + lead] != 1
+    )
     if not axes:
         return np.broadcast_to(array, shape).copy() if array.shape != shape else array
     kind = BY_NUMPY[array.dtype]
     if kind in HALVES:
-        return quiet(np.add.reduce, array, axes, dtype=float32.numpy, out=...).reshape(shape).astype(array.dtype)
+        return (
+            quiet(np.add.reduce, array, axes, dtype=float32.numpy, out=...).reshape(shape).astype(array.dtype)
+        )
     return quiet(np.add.reduce, array, axes, out=...).reshape(shape)
 
 
@@ -58,7 +62,8 @@ def finish(gradient: Tensor, shape: tuple[int, ...], kind: Any) -> Tensor:
 
 
 def type_of(shape: Any, kind: Any) -> Any:
-    """The TensorType for a type-only parameter (None for a number; the tuple of types for several outputs)."""
+    """The TensorType for a type-only parameter (None for a number; the tuple of types for several
+    outputs)."""
     if kind is None:
         return shape
     return TensorType(shape, BY_NUMPY[kind])
@@ -83,7 +88,8 @@ def unpack_one(node: Node, position: int) -> Any:
 
 
 def revive(node: Node, source: int, value: Any) -> Any:
-    """One saved value as a tensor: the leaf itself, or a tensor with the same edge as the one that was saved."""
+    """One saved value as a tensor: the leaf itself, or a tensor with the same edge as the one that was
+    saved."""
     if source == OUT:
         if type(value) is tuple:
             return tuple(_with_edge(array, node, i) for i, array in enumerate(value))
@@ -111,7 +117,8 @@ def _revive_input(node: Node, position: int, value: Any) -> Any:
 
 
 def _detached_like(leaf: Tensor, value: Any) -> Tensor:
-    """A leaf whose array was swapped (`x.data = y`) or saved as a copy: same gradient edge, the saved elements."""
+    """A leaf whose array was swapped (`x.data = y`) or saved as a copy: same gradient edge, the saved
+    elements."""
     alias = REGISTRY["view_as"](leaf, leaf)
     alias.array = value
     return alias  # type: ignore[no-any-return]
@@ -140,7 +147,9 @@ def interpret(node: Node, grad: Any, graph: bool) -> tuple[Any, ...]:
         groups = op.vjp.function(needs, grad, *given)
     else:
         groups = [
-            None if rule is None or not _any(need) else rule(grad, *[out, *arguments][: rule.__code__.co_argcount - 1])
+            None
+            if rule is None or not _any(need)
+            else rule(grad, *[out, *arguments][: rule.__code__.co_argcount - 1])
             for rule, need in zip(op.vjp, needs, strict=True)
         ]
     flat: list[Any] = []
@@ -160,8 +169,11 @@ def _any(need: Any) -> bool:
     return any(need) if isinstance(need, tuple) else bool(need)
 
 
-def _arguments(node: Node, op: Op, values: tuple[Any, ...]) -> tuple[list[Any], tuple[Any, ...], list[int | None]]:
-    """All parameters of the op as its rules want them, what needs a gradient, and each tensor parameter's width."""
+def _arguments(
+    node: Node, op: Op, values: tuple[Any, ...]
+) -> tuple[list[Any], tuple[Any, ...], list[int | None]]:
+    """All parameters of the op as its rules want them, what needs a gradient, and each tensor parameter's
+    width."""
     signature = op.signature
     arguments: list[Any] = []
     needs: list[Any] = []
@@ -194,9 +206,14 @@ def _width(node: Node, slot: int, total: int, lists: int) -> int:
 
 
 NAMESPACE: dict[str, Any] = {
-    "freed": freed, "unpack": unpack, "check_versions": check_versions, "finish": finish, "unbroadcast": unbroadcast,
-    "cast": cast, "type_of": type_of,
-}  # fmt: skip
+    "freed": freed,
+    "unpack": unpack,
+    "check_versions": check_versions,
+    "finish": finish,
+    "unbroadcast": unbroadcast,
+    "cast": cast,
+    "type_of": type_of,
+}
 
 
 def compile_backward(op: Op, plan: Plan) -> None:

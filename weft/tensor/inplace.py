@@ -1,7 +1,7 @@
 """In-place forms: `x.add_(y)` from the record of `add`, with PyTorch's rules on leaves, views and dtypes.
 
-Takes an op and its arguments; computes as the functional form would, stores into the first argument's memory, bumps its
-version, and moves its history (through its base, if it is a view).
+Takes an op and its arguments; computes as the functional form would, stores into the first argument's
+memory, bumps its version, and moves its history (through its base, if it is a view).
 """
 
 from __future__ import annotations
@@ -16,8 +16,15 @@ from weft.ops.record import REGISTRY, Kind, Op, quiet
 from weft.tensor import overrides
 from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.dispatch import (
-    build_node, flat_inputs, gather, refuse_complex, typed, untensored, unwrap_indices, watch_indices,
-)  # fmt: skip
+    build_node,
+    flat_inputs,
+    gather,
+    refuse_complex,
+    typed,
+    untensored,
+    unwrap_indices,
+    watch_indices,
+)
 from weft.tensor.meta import MetaArray
 from weft.tensor.plan import OUT, plan_of
 from weft.tensor.tape import INFERENCE
@@ -33,7 +40,7 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
         handled, result = overrides.intercept_function(face, op, bound, tensors, mode)
         if handled:
             return result  # type: ignore[no-any-return]
-    grad = mode if type(mode) is bool else mode.grad and not mode.inference  # type: ignore[union-attr]
+    grad = mode if type(mode) is bool else mode.grad and not mode.inference
     if grad:
         for tensor in tensors:
             if tensor is not target and tensor.origin is not None:
@@ -69,12 +76,14 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
 
 
 def types_of_write(op: Op, target: Tensor, types: tuple[Any, ...]) -> Any:
-    """The type of the result. A dtype that no kernel serves is refused, but only after shape and dtype were found fit."""
+    """The type of the result. A dtype that no kernel serves is refused, but only after shape and dtype were
+    found fit."""
     try:
         result = op.on_types(types)
         if op.inplace == "exact" and result.dtype is not types[0].dtype:
             raise RuntimeError(
-                f"the base given to {op.name}_ has dtype {types[0].dtype.scalar_name} but the operation's result requires "
+                f"the base given to {op.name}_ has dtype {types[0].dtype.scalar_name} but the operation's "
+                "result requires "
                 f"dtype {result.dtype.scalar_name}"
             )
         return result
@@ -110,12 +119,14 @@ def assign(target: Tensor, value: Tensor) -> Tensor:
     """Makes `target` hold `value`, with value's history: the in-place form of a composite."""
     check_result("assign", target, typed(value))
     mode = modes.current()
-    grad = mode if type(mode) is bool else mode.grad and not mode.inference  # type: ignore[union-attr]
+    grad = mode if type(mode) is bool else mode.grad and not mode.inference
     if not grad or not (value.tracked or target.tracked):
         write(target, value.array)
         return target
     if not value.tracked:  # the old history stays, with a gradient of zeros
-        node = build_node(REGISTRY["view_scatter"], (alias_of(target), wrap(value.array), ()), target.array, [target], mode)
+        node = build_node(
+            REGISTRY["view_scatter"], (alias_of(target), wrap(value.array), ()), target.array, [target], mode
+        )
         index = 0
     else:
         if value.node is None or value.array.dtype is not target.array.dtype:
@@ -154,7 +165,9 @@ def scatter_history(target: Tensor, written: Tensor) -> None:
     """See Note [Views and the tape] in `weft.tensor.views`."""
     view = target.origin
     base = view.base
-    node = build_node(REGISTRY["view_scatter"], (alias_of(base), written, view.steps), base.array, [base], True)
+    node = build_node(
+        REGISTRY["view_scatter"], (alias_of(base), written, view.steps), base.array, [base], True
+    )
     _move(base, node, 0)
     view.seen = -1
     refresh(target)
@@ -164,7 +177,8 @@ def check_writable(target: Tensor, grad: bool, tracked: bool) -> None:
     """Raises where PyTorch forbids writing to this tensor."""
     if target.cell is INFERENCE and not modes.modes().inference:
         raise RuntimeError(
-            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to "
+            "get a normal "
             "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
         )
     if type(target.array) is not MetaArray:
@@ -177,8 +191,12 @@ def check_writable(target: Tensor, grad: bool, tracked: bool) -> None:
             raise RuntimeError(forbidden_text(target, view, "is being"))
         refresh(target)
         base = view.base
-        if (base.tracked and base.node is None) or (target.tracked and (base.node is None or target.node is None)):
-            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+        if (base.tracked and base.node is None) or (
+            target.tracked and (base.node is None or target.node is None)
+        ):
+            raise RuntimeError(
+                "a view of a leaf Variable that requires grad is being used in an in-place operation."
+            )
     elif target.tracked and target.node is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
@@ -196,15 +214,14 @@ def check_overlap(written: Any, others: tuple[Any, ...]) -> None:
             and other.flags.forc
         ):
             raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-                "location. Please clone() the tensor before performing the operation."
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+                "a single memory location. Please clone() the tensor before performing the operation."
             )
 
 
 def _same_place(a: Any, b: Any) -> bool:
-    return (
-        a.__array_interface__["data"] == b.__array_interface__["data"] and a.shape == b.shape and a.strides == b.strides
-    )
+    same_start = a.__array_interface__["data"] == b.__array_interface__["data"]
+    return bool(same_start and a.shape == b.shape and a.strides == b.strides)
 
 
 def check_result(name: str, target: Tensor, result: Any) -> None:
@@ -212,9 +229,11 @@ def check_result(name: str, target: Tensor, result: Any) -> None:
     wanted = BY_NUMPY[target.array.dtype]
     if result.dtype.category > wanted.category:
         raise RuntimeError(
-            f"result type {result.dtype.scalar_name} can't be cast to the desired output type {wanted.scalar_name}"
+            f"result type {result.dtype.scalar_name} can't be cast to the desired output type "
+            f"{wanted.scalar_name}"
         )
     if tuple(result.shape) != target.array.shape:
         raise RuntimeError(
-            f"output with shape {list(target.array.shape)} doesn't match the broadcast shape {list(result.shape)}"
+            f"output with shape {list(target.array.shape)} doesn't match the broadcast shape "
+            f"{list(result.shape)}"
         )

@@ -1,6 +1,7 @@
 """Plans: how calls of one op are recorded, worked out once per op from its signature and gradient rules.
 
-Gives, for an op, its node class, which arguments each gradient rule reads, and the order in which they are saved.
+Gives, for an op, its node class, which arguments each gradient rule reads, and the order in which they are
+saved.
 """
 
 from __future__ import annotations
@@ -43,7 +44,18 @@ def _names_used(code: Any) -> set[str]:
 class Plan:
     """How calls of one op are recorded."""
 
-    __slots__ = ("op", "tensor_slots", "list_slots", "plain_slots", "rules", "joint", "saved", "node_class", "out_type", "fixed")
+    __slots__ = (
+        "op",
+        "tensor_slots",
+        "list_slots",
+        "plain_slots",
+        "rules",
+        "joint",
+        "saved",
+        "node_class",
+        "out_type",
+        "fixed",
+    )
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -66,10 +78,16 @@ class Plan:
 
     def _make_node_class(self) -> type[Node]:
         op = self.op
-        name = op.node_name or "".join(part.capitalize() for part in op.name.strip("_").split("_")) + "Backward0"
+        name = (
+            op.node_name or "".join(part.capitalize() for part in op.name.strip("_").split("_")) + "Backward0"
+        )
         names = op.signature.names
-        labels = tuple("result" if s == OUT else "self" if names[s] == "input" else names[s] for s in self.saved)
-        return type(name, (Node,), {"__slots__": (), "op": op, "saved_sources": self.saved, "saved_names": labels})
+        labels = tuple(
+            "result" if s == OUT else "self" if names[s] == "input" else names[s] for s in self.saved
+        )
+        return type(
+            name, (Node,), {"__slots__": (), "op": op, "saved_sources": self.saved, "saved_names": labels}
+        )
 
     def saved_for(self, needs: tuple[bool, ...]) -> frozenset[int]:
         """The sources to save when these inputs need gradients."""

@@ -1,7 +1,8 @@
 """Saved tensors under hooks, and where nodes were made under anomaly detection.
 
-Takes a new node, lets the innermost pack hook have what it saved, and gives it back through the unpack hook. One idea: a node under
-hooks holds a `Packed` where others hold a plain tuple, and the generated backward asks it for arrays or tensors.
+Takes a new node, lets the innermost pack hook have what it saved, and gives it back through the unpack hook.
+One idea: a node under hooks holds a `Packed` where others hold a plain tuple, and the generated backward
+asks it for arrays or tensors.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Item:
         tensor = self.unpack(self.value)
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(tensor).__name__}"
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                f"{type(tensor).__name__}"
             )
         return tensor.array
 
@@ -63,7 +65,8 @@ def unpacked(value: Any) -> Any:
 
 
 def pack_saved(node: Node, plan: Plan, bound: tuple[Any, ...], _outputs: list[Tensor], mode: Any) -> None:
-    """Notes where the node was made, and runs the innermost pack hook over what it saved, where these are active."""
+    """Notes where the node was made, and runs the innermost pack hook over what it saved, where these are
+    active."""
     if mode.anomaly is not None:
         note_origin(node)
     if not mode.saved_hooks or type(node.saved) is not tuple:
@@ -97,8 +100,10 @@ def run_pack(pack: Callable[[Any], Any], tensor: Tensor) -> Any:
         modes.leave(token)
     if tensor._version != before:
         raise RuntimeError(
-            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified "
-            "by in-place operations as this can lead to unexpected side-effects. Please open an issue if you need to perform "
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack "
+            "hook cannot be modified "
+            "by in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
+            "need to perform "
             "in-place operations on the input to a pack hook."
         )
     return packed
@@ -136,8 +141,10 @@ class SavedTensor:
         node = self.node
         if node.saved is None:
             raise RuntimeError(
-                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
-                "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
+                "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values "
+                "of the graph are "
+                "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need "
+                "to backward through "
                 "the graph a second time or if you need to access saved variables after calling backward."
             )
         values = list(node.saved if type(node.saved) is tuple else node.saved.values)
@@ -146,7 +153,8 @@ class SavedTensor:
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
         if type(value) is Item:
             raise RuntimeError(
-                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is "
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one "
+                "pair of hooks is "
                 "allowed at a time."
             )
         drop_versions(node, self.position)

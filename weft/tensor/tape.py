@@ -1,15 +1,17 @@
 """The tape's records: one `Node` per recorded op, with edges to what it came from.
 
-Takes nothing of its own: faces and the dispatcher fill nodes in; `weft.autograd` runs them. One idea: an edge ends at a
-node or at the leaf tensor itself, so a leaf needs no accumulator object and no reference ever points in a circle.
+Takes nothing of its own: faces and the dispatcher fill nodes in; `weft.autograd` runs them. One idea: an
+edge ends at a node or at the leaf tensor itself, so a leaf needs no accumulator object and no reference ever
+points in a circle.
 
 # Note [Node layout]
     next      per tensor input: Node, leaf Tensor, or None where no gradient flows
     slots     per tensor input: which output of the node behind it; None when all are 0
-    saved     arrays and numbers that the gradient rules read, in the plan's order; None once freed; `Packed` under hooks
-    versions  (cell, count, cell, count, …) of the saved tensors, or None
+    saved     arrays and numbers that the gradient rules read, in the plan's order; None once freed; `Packed`
+    under hooks versions  (cell, count, cell, count, …) of the saved tensors, or None
     params    the op's non-tensor arguments, in order
-    types     shape, dtype, shape, dtype, … of the tensor inputs (then of the output, where a rule asks for it)
+    types     shape, dtype, shape, dtype, … of the tensor inputs (then of the output, where a rule asks for
+    it)
 """
 
 from __future__ import annotations
@@ -26,9 +28,12 @@ next_sequence = count().__next__
 
 
 FREED = (
-    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
-    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+    "already "
+    "been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+    "autograd.grad(). Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to access "
+    "saved tensors "
     "after calling backward."
 )
 
@@ -37,8 +42,17 @@ class Node:
     """One recorded op. Per-op subclasses carry the op and its two backward functions."""
 
     __slots__ = (
-        "_seq", "next", "slots", "saved", "versions", "params", "types", "hooks", "__weakref__", "__dict__",
-    )  # fmt: skip
+        "_seq",
+        "next",
+        "slots",
+        "saved",
+        "versions",
+        "params",
+        "types",
+        "hooks",
+        "__weakref__",
+        "__dict__",
+    )
     op: ClassVar[Any] = None
     outputs: Any = None  # TensorTypes of the outputs where there are several
     saved_sources: ClassVar[tuple[int, ...]] = ()
@@ -53,7 +67,8 @@ class Node:
     hooks: Any
 
     def raw_backward(self, grad: Any) -> Any:
-        """Gradients of the inputs, as arrays, for the gradient of the output (a list of them if there are several)."""
+        """Gradients of the inputs, as arrays, for the gradient of the output (a list of them if there are
+        several)."""
         raise NotImplementedError(f"derivative for {self.op.name} is not implemented")
 
     def graph_backward(self, grad: Any) -> Any:
@@ -82,9 +97,10 @@ def check_versions(node: Node, versions: tuple[Any, ...]) -> None:
 def stale_text(node: Node, cell: Any, seen: int) -> str:
     """PyTorch's words for a saved tensor that was overwritten."""
     mode = modes.current()
-    if type(mode) is not bool and mode.anomaly is not None:  # type: ignore[union-attr]
+    if type(mode) is not bool and mode.anomaly is not None:
         hint = (
-            "the backtrace further above shows the operation that failed to compute its gradient. The variable in question "
+            "the backtrace further above shows the operation that failed to compute its gradient. The "
+            "variable in question "
             "was changed in there or anywhere later. Good luck!"
         )
     else:
@@ -110,7 +126,8 @@ def saved_arrays(node: Node) -> list[tuple[int, int, Any]]:
 
 
 def describe_saved(node: Node, cell: Any) -> tuple[str, str]:
-    """`weft.FloatTensor [2, 3]` and `, which is output 0 of Exp,` for the saved tensor with this version cell."""
+    """`weft.FloatTensor [2, 3]` and `, which is output 0 of Exp,` for the saved tensor with this version
+    cell."""
     cells = [candidate for candidate in (node.versions or ())[::2] if candidate is not None]
     place = next(i for i, candidate in enumerate(cells) if candidate is cell)
     arrays = saved_arrays(node)
@@ -152,8 +169,10 @@ class InferenceCell:
 
     def __getitem__(self, _item: int) -> int:
         raise RuntimeError(
-            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
-            "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it "
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
+            "mode in "
+            "computation tracked by autograd. To work around this, you can make a clone to get a normal "
+            "tensor and use it "
             "in autograd, or use `weft.no_grad()` instead of `weft.inference_mode()`."
         )
 

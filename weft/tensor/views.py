@@ -1,13 +1,14 @@
 """Views and in-place history: how a tensor that shares memory follows its base on the tape.
 
-Takes the result of a view op, gives a tensor that knows its base and the steps from it. When the base (or another view of it)
-is written to, `refresh` rebuilds a view's node from the base's new one; `weft.tensor.inplace` puts a write to a view behind its base.
+Takes the result of a view op, gives a tensor that knows its base and the steps from it. When the base (or
+another view of it) is written to, `refresh` rebuilds a view's node from the base's new one;
+`weft.tensor.inplace` puts a write to a view behind its base.
 
 # Note [Views and the tape]
     b = a * 2; v = b[0]; v.mul_(3); b.sum().backward()
-The write to v makes  n1 = mul(v_old, 3)  and then  b.node = view_scatter(b_old, n1): b's gradient outside of v goes to b_old, the
-part inside goes through n1 and v_old's own node. Another view w of b still holds the old node; its `seen` version is behind its
-cell's, so the next use replays its steps on b and takes that node.
+The write to v makes  n1 = mul(v_old, 3)  and then  b.node = view_scatter(b_old, n1): b's gradient outside of
+v goes to b_old, the part inside goes through n1 and v_old's own node. Another view w of b still holds the
+old node; its `seen` version is behind its cell's, so the next use replays its steps on b and takes that node.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ DEFAULT, MULTIPLE, NO_GRAD, INFERENCE_VIEW, CUSTOM = 0, 1, 2, 3, 1 << 8
 
 
 class View:
-    """How a view was made: its base, the steps from it, in what circumstances, and the version its node belongs to."""
+    """How a view was made: its base, the steps from it, in what circumstances, and the version its node
+    belongs to."""
 
     __slots__ = ("base", "steps", "creation", "seen")
 
@@ -68,7 +70,8 @@ def attach_view(parent: Tensor, array: Any, step: tuple[Any, ...], creation: int
 
 
 class Stop(Node):
-    """Behind a view that was made while nothing was recorded: such a view requires grad as its base does, but its gradient
+    """Behind a view that was made while nothing was recorded: such a view requires grad as its base does,
+    but its gradient
     goes nowhere. Users see no grad_fn there."""
 
     __slots__ = ()
@@ -140,35 +143,46 @@ def forbidden_text(tensor: Tensor, view: View, modified: str) -> str:
     """Why this view may not be written to (or its base), in PyTorch's words."""
     inference = view.creation == INFERENCE_VIEW
     if tensor.node is not None and type(tensor.node) is not Stop:
-        text = f"Output {tensor.index} of {short_name(tensor.node)} is a view and {modified} modified inplace."
+        text = (
+            f"Output {tensor.index} of {short_name(tensor.node)} is a view and {modified} modified inplace."
+        )
     elif inference:
         text = f"A view was created in inference mode and {modified} modified inplace in normal mode."
     else:
         text = f"A view was created in no_grad mode and {modified} modified inplace with grad mode enabled."
     if view.creation == MULTIPLE:
         return text + (
-            " This view is the output of a function that returns multiple views. Such functions do not allow the output views to "
+            " This view is the output of a function that returns multiple views. Such functions do not allow "
+            "the output views to "
             "be modified inplace. You should replace the inplace operation by an out-of-place one."
         )
     if view.creation == CUSTOM:
         return text + (
-            " This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to "
-            "handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
-            "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+            " This view was created inside a custom Function (or because an input was returned as-is) and "
+            "the autograd logic to "
+            "handle view+inplace would override the custom backward associated with the custom Function, "
+            "leading to incorrect "
+            "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom "
+            "Function."
         )
     block = "inference_mode" if inference else "no_grad"
     return text + (
-        " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the "
-        f"view and the inplace either both inside the {block} block (if you don't want the inplace to be tracked) or both outside "
+        " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code "
+        "by moving both the "
+        f"view and the inplace either both inside the {block} block (if you don't want the inplace to be "
+        "tracked) or both outside "
         "(if you want the inplace to be tracked)."
     )
 
 
 def overlaps_itself(array: Any) -> bool:
-    """Whether two indices of this array may name one element (a broadcast dimension, or strides that fold)."""
+    """Whether two indices of this array may name one element (a broadcast dimension, or strides that
+    fold)."""
     if array.size <= 1 or array.flags.c_contiguous:
         return False
-    facts = sorted((abs(step), size) for step, size in zip(array.strides, array.shape, strict=True) if size > 1)
+    facts = sorted(
+        (abs(step), size) for step, size in zip(array.strides, array.shape, strict=True) if size > 1
+    )
     reach = array.dtype.itemsize
     for step, size in facts:
         if step < reach:
@@ -181,6 +195,7 @@ def refuse_overlap(array: Any) -> None:
     """Raises where a write would store two elements in one place."""
     if overlaps_itself(array):
         raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location. "
             "Please clone() the tensor before performing the operation."
         )
