@@ -166,13 +166,12 @@ philox_multinomial = random(
 # -- taking from a stream ------------------------------------------------------------------------------------
 def take(draw: str, count: int, kind: dtype, generator: Any, name: str) -> tuple[int, int]:
     """(key, offset) for one draw of so many elements; the generator moves on."""
-    if generator is None:
-        generator = generators.default_generator
-    elif not isinstance(generator, generators.Generator):
+    source = generators.default_generator if generator is None else generator
+    if not isinstance(source, generators.Generator):
         raise TypeError(
             f"{name}(): argument 'generator' must be weft.Generator, not {type(generator).__name__}"
         )
-    return generator.advance(philox.blocks(draw, count, kind.numpy))
+    return source.advance(philox.blocks(draw, count, kind.numpy))
 
 
 def _created(

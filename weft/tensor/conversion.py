@@ -228,7 +228,7 @@ def __iter__(self: Tensor) -> Iterator[Tensor]:
 
 @method
 def __reversed__(self: Tensor) -> Tensor:
-    return self if not self.array.ndim else ops.flip(self, (0,))  # type: ignore[no-any-return]
+    return self if not self.array.ndim else ops.flip(self, (0,))
 
 
 @method
@@ -263,7 +263,7 @@ def _plainly_writable(target: Tensor, *sources: Any) -> bool:
 
 
 @method
-def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Any:
     """Writes the elements of `src`, broadcast and cast, over this tensor's."""
     if not isinstance(src, Tensor):
         if not isinstance(src, (numbers.Number, np.generic)):

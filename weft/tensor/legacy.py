@@ -91,7 +91,7 @@ def new_tensor(
     made = build(
         data, self.dtype if dtype is None else dtype, self.device if device is None else device, "new_tensor"
     )
-    return made.requires_grad_() if requires_grad else made  # type: ignore[attr-defined, no-any-return]
+    return made.requires_grad_() if requires_grad else made
 
 
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Arrays without elements, which tensors on the `meta` device hold: shape, dtype and strides, nothing else."""
+"""Arrays without elements, as tensors on the `meta` device hold: shape, dtype and strides, nothing else."""
 
 from __future__ import annotations
 

@@ -61,6 +61,6 @@ def rebuild_parameter(data: Tensor, requires_grad: bool, state: dict[str, Any] |
 
 
 Parameter.__new__ = _new  # type: ignore[assignment, method-assign]
-setattr(Parameter, "__deepcopy__", _deepcopy)
+Parameter.__deepcopy__ = _deepcopy  # type: ignore[assignment, method-assign]
 Parameter.__reduce_ex__ = _reduce  # type: ignore[assignment, method-assign]
 PUBLIC["nn.Parameter"] = Parameter
