@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from weft.core.arrays import Array
-from weft.ops.batching import batch_pointwise, spread_to, to_front
+from weft.core.types import contiguous_format
+from weft.ops.batching import batch_pointwise, fit, joined, logical_result, spread_to, to_front
 from weft.ops.record import Op, broadcast_shapes, ops, type_of
 from weft.ops.replay import replay
 
@@ -66,6 +67,39 @@ def batch_index(op: Op, size: int, args: Any, dims: Any) -> Result:
         count = len(common_shape)
         out = ops.movedim(out, tuple(range(1, 1 + count)), tuple(range(1 + where[0], 1 + where[0] + count)))
     return out, 0
+
+
+def batch_along(op: Op, size: int, args: Any, dims: Any) -> Result:
+    """gather and scatter: all get a batch, the dim shifts; zero-dim tensors count as having one dimension."""
+    expected = logical_result(op, args, dims)
+    values = list(args)
+    rank = 1
+    for slot in op.signature.tensor_slots:
+        if hasattr(args[slot], "shape"):
+            front = spread_to(args[slot], dims[slot], size)
+            values[slot] = front if type_of(front).ndim > 1 else ops.unsqueeze(front, 1)
+            rank = max(rank, type_of(values[slot]).ndim - 1)
+    values[1] = args[1] % rank + 1
+    return fit(op(*values), expected, size), 0
+
+
+def batch_cat(op: Op, size: int, args: Any, dims: Any) -> Any:
+    """As `joined`, but empty vectors, which may join anything, are left out."""
+    tensors, dim = args
+    each = dims[0] if isinstance(dims[0], tuple) else (None,) * len(tensors)
+    kept = [
+        (x, d)
+        for x, d in zip(tensors, each, strict=True)
+        if type_of(x).numel() or type_of(x).ndim > 1 + (d is not None)
+    ]
+    if not kept:
+        return joined(op, size, args, dims)
+    return joined(op, size, ([x for x, _ in kept], dim), (tuple(d for _, d in kept), None))
+
+
+def batch_ravel(_op: Op, size: int, args: Any, dims: Any) -> Result:
+    x = to_front(args[0], dims[0])
+    return ops.reshape(x, (size, type_of(x).numel() // max(size, 1))), 0
 
 
 def batch_index_embed(op: Op, size: int, args: Any, dims: Any) -> Any:
@@ -149,6 +183,20 @@ def batch_scatter_flat(op: Op, size: int, args: Any, dims: Any) -> Result:
     g, positions, shape = args
     span = int(np.prod(shape, dtype=np.int64))
     return op(to_front(g, dims[0]), _shifted(positions, size, span), (size, *shape)), 0
+
+
+def batch_as_strided(op: Op, size: int, args: Any, dims: Any) -> Result:
+    """Every example as if it were row-major memory of its own."""
+    x = ops.clone(to_front(args[0], dims[0]), memory_format=contiguous_format)
+    span = type_of(x).numel() // max(size, 1)
+    shape, stride, offset = tuple(args[1]), tuple(args[2]), args[3] or 0
+    last = offset + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))
+    if 0 not in shape and last >= span:
+        raise RuntimeError(
+            f"as_strided: sizes {list(shape)}, strides {list(stride)} and storage offset {offset} reach "
+            f"beyond an example of {span} elements"
+        )
+    return op(x, (size, *shape), (span, *stride), offset), 0
 
 
 def batch_embed(_op: Op, size: int, args: Any, dims: Any) -> Result:

@@ -16,11 +16,10 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.types import TensorType
-from weft.ops.batching import aligned
 from weft.ops.create import fits
 from weft.ops.families import composite
 from weft.ops.families import index as index_family
-from weft.ops.index_batching import batch_index_embed, batch_index_put, batch_rows
+from weft.ops.index_batching import batch_along, batch_index_embed, batch_index_put, batch_rows
 from weft.ops.indexing import (
     INTEGERS,
     check_bounds,
@@ -206,7 +205,7 @@ scatter: Op = index_family(
     "scatter", _scatter, _scatter_rule,
     "input: Tensor, dim: Dim, index: Tensor, src: MaybeOperand = None, *, value: Any = None, reduce: Any = "
     "None",
-    inplace=True, out=exact_and_apart, samples=_scatter_samples, batch=aligned,
+    inplace=True, out=exact_and_apart, samples=_scatter_samples, batch=batch_along,
     vjp=(_scatter_vjp, None, lambda g, _out, _x, dim, places, _src: source_gradient(g, dim, places, _src)),
 )  # fmt: skip
 
@@ -225,7 +224,7 @@ scatter_add: Op = index_family(
             _cropped(src, places, x.dtype)) if places.size else x.copy()
     ),
     _check_scatter, "input: Tensor, dim: Dim, index: Tensor, src: Tensor", inplace=True, out=exact_and_apart,
-    samples=_add_samples, batch=aligned,
+    samples=_add_samples, batch=batch_along,
     vjp=(lambda g: g, None, lambda g, _out, _x, dim, places, _src: source_gradient(g, dim, places, _src)),
 )  # fmt: skip
 
@@ -344,7 +343,7 @@ scatter_reduce: Op = index_family(
     "scatter_reduce", _scatter_reduce, _scatter_reduce_rule,
     "input: Tensor, dim: Dim, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True",
     inplace=True, out=exact_and_apart,
-    vjp=joint(_scatter_reduce_vjp), samples=_scatter_reduce_samples, batch=aligned,
+    vjp=joint(_scatter_reduce_vjp), samples=_scatter_reduce_samples, batch=batch_along,
 )  # fmt: skip
 
 

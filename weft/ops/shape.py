@@ -19,6 +19,7 @@ from weft.core.types import TensorType, contiguous_format
 from weft.ops.batching import joined, leading
 from weft.ops.families import composite, index
 from weft.ops.index_batching import (
+    batch_cat,
     batch_diag_embed,
     batch_diagonal_copy,
     batch_flip,
@@ -128,7 +129,7 @@ def _cat_samples(make: Maker) -> Iterator[Sample]:
 cat: Op = index(
     "cat", _cat, _cat_rule, "tensors: Tensors, dim: Dim = 0", vjp=_cat_vjp, aliases=("concat", "concatenate"),
     method=False,
-    out=check_joined, amp="widest", samples=_cat_samples, batch=joined,
+    out=check_joined, amp="widest", samples=_cat_samples, batch=batch_cat,
 )  # fmt: skip
 
 

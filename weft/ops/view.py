@@ -22,7 +22,7 @@ from weft.core.types import TensorType, contiguous_format
 from weft.ops.batching import expanded, permuted
 from weft.ops.families import composite, index
 from weft.ops.families import view as view_family
-from weft.ops.index_batching import batch_embed, batch_squeeze, batch_t
+from weft.ops.index_batching import batch_embed, batch_ravel, batch_squeeze, batch_t
 from weft.ops.record import Op, broadcast_shapes, ops, type_of
 from weft.ops.replay import Steps, replay
 from weft.ops.samples import Maker, Sample
@@ -284,7 +284,9 @@ def flatten(input: Any, start_dim: int, end_dim: int) -> Any:
 
 
 @composite(
-    "input: Tensor", samples=lambda make: iter([Sample(make(2, 3)), Sample(make(3, 2).T), Sample(make())])
+    "input: Tensor",
+    batch=batch_ravel,
+    samples=lambda make: iter([Sample(make(2, 3)), Sample(make(3, 2).T), Sample(make())]),
 )
 def ravel(input: Any) -> Any:
     return view(ops.contiguous(input), (type_of(input).numel(),))
