@@ -187,7 +187,7 @@ def overlaps_itself(array: Any) -> bool:
     for step, size in facts:
         if step < reach:
             return True
-        reach = step * size
+        reach += step * (size - 1)
     return False
 
 
