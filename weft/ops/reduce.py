@@ -12,6 +12,8 @@ from math import prod as product
 from operator import index as as_index
 from typing import Any, Final
 
+import numpy as np
+
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import BY_NUMPY, HALVES, as_dtype, dtype, float32
@@ -24,6 +26,8 @@ from weft.ops.samples import Maker, Sample
 
 SEQUENTIAL: Final = 4096  # so many float32 terms may be added one after the other
 BLOCK: Final = 256
+HALF_CHARS: Final = "".join(kind.numpy.char for kind in HALVES)
+ndarray = np.ndarray
 
 
 # -- dimensions --------------------------------------------------------------------------------------------
@@ -109,12 +113,12 @@ def summed_dtype(x: Any, kind: Any) -> dtype:
 
 def wide(x: Array) -> Array:
     """The array, half types as float32."""
-    return x.astype(float32.numpy) if BY_NUMPY[x.dtype] in HALVES else x
+    return x.astype(float32.numpy) if x.dtype.char in HALF_CHARS else x
 
 
 def narrowed(x: Array, kind: Any) -> Array:
     """The array in this NumPy dtype (the real part, for a real one)."""
-    if x.dtype == kind:
+    if x.dtype is kind or x.dtype == kind:
         return x
     return (x.real if x.dtype.kind == "c" and kind.kind != "c" else x).astype(kind)
 
@@ -163,15 +167,21 @@ def _blocked(x: Array, axis: int, carrier: Any) -> Array:
     return _blocked(partial, axis, carrier)
 
 
+_add_up = np.add.reduce
+
+
 def _sum_rule(x: TensorType, dim: Any, keepdim: bool, kind: Any) -> TensorType:
     return TensorType(reduced_shape(x.shape, dims_of(dim, x.ndim), keepdim), summed_dtype(x, kind), x.device)
 
 
 def _sum(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
     own = x.dtype
-    if kind is None and dim is None and not keepdim and own.kind == "f" and own.itemsize > 2:
-        if x.size <= SEQUENTIAL or x.flags.c_contiguous:
-            return namespace(x).add.reduce(x, None, out=...)
+    if kind is None and own.char in "fd" and type(x) is ndarray:  # the common cases, straight to NumPy
+        if dim is None:
+            if x.size <= SEQUENTIAL or x.flags.c_contiguous:
+                return _add_up(x, None, keepdims=keepdim, out=...)
+        elif x.size <= SEQUENTIAL and x.ndim and (type(dim) is int or (type(dim) is tuple and dim)):
+            return _add_up(x, dim, keepdims=keepdim, out=...)
     given = summed_dtype(x, kind)
     carrier = float32 if given in HALVES else given
     if own.kind == "c" and given.category < dtypes.COMPLEX:
@@ -223,12 +233,12 @@ def _mean_rule(x: TensorType, dim: Any, keepdim: bool, kind: Any) -> TensorType:
 
 
 def _mean(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
-    xp = namespace(x)
     own = x.dtype
-    if kind is None and dim is None and not keepdim and own.kind == "f" and own.itemsize > 2:
+    if kind is None and dim is None and own.char in "fd" and type(x) is ndarray:
         if x.size <= SEQUENTIAL or x.flags.c_contiguous:
-            total = xp.add.reduce(x, None, out=...)
-            return xp.true_divide(total, x.size, out=total)
+            total = _add_up(x, None, keepdims=keepdim, out=...)
+            return np.true_divide(total, x.size, total)
+    xp = namespace(x)
     given = BY_NUMPY[own] if kind is None else as_dtype(kind)
     if given.category < dtypes.FLOAT:
         raise RuntimeError("mean() of whole numbers")  # the type rule says it in full

@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
-from weft.core.dtypes import HALVES, as_dtype, dtype_of, float32
+from weft.core.dtypes import HALVES, dtype_of, float32
 from weft.core.types import TensorType
 from weft.ops.families import composite, reduce
 from weft.ops.record import Op, ops, type_of
@@ -300,112 +300,7 @@ def median(input: Any, dim: Any, keepdim: bool) -> Any:
 
 
 # -- norms -------------------------------------------------------------------------------------------------
-def _norm_dtype(x: TensorType, kind: Any) -> Any:
-    if x.dtype.category < dtypes.FLOAT:
-        raise RuntimeError(
-            "linalg.vector_norm: Expected a floating point or complex tensor as input. "
-            f"Got {x.dtype.scalar_name}"
-        )
-    if kind is None:
-        return x.dtype
-    given = as_dtype(kind)
-    if given.category < dtypes.FLOAT:
-        raise RuntimeError(
-            f"linalg.vector_norm: dtype should be floating point or complex, but got {given.scalar_name}"
-        )
-    if given.is_complex != x.dtype.is_complex:
-        which = "complex" if x.dtype.is_complex else "real"
-        raise RuntimeError(
-            f"linalg.vector_norm: dtype should be {which} for {which} inputs, but got {given.scalar_name}"
-        )
-    if dtypes.promote_types(x.dtype, given) is not given:
-        raise RuntimeError(
-            f"linalg.vector_norm: the dtype of the input ({x.dtype.scalar_name}) should be convertible "
-            f"without narrowing to the specified dtype ({given.scalar_name})"
-        )
-    return given
-
-
-def _norm_rule(x: TensorType, order: float, dim: Any, keepdim: bool, kind: Any) -> TensorType:
-    given = _norm_dtype(x, kind)
-    dims = dims_of(dim, x.ndim)
-    if not x.numel() and (order < 0 or order == inf):
-        name = f"linalg.vector_norm cannot compute the {order:g} norm on"
-        reason = "the operation does not have an identity"
-        if dim is None or (isinstance(dim, (tuple, list)) and not dim):
-            raise RuntimeError(f"{name} an empty tensor because {reason}")
-        for d in dims:
-            if not x.shape[d]:
-                raise RuntimeError(f"{name} the dimension {d}because this dimension is empty and {reason}")
-    return TensorType(reduced_shape(x.shape, dims, keepdim), given.to_real(), x.device)
-
-
-def _norm_kernel(x: Array, order: float, dim: Any, keepdim: bool, kind: Any) -> Array:
-    xp = namespace(x)
-    given = dtype_of(x) if kind is None else _norm_dtype(type_of(x), kind)
-    if not x.size and (order < 0 or order == inf):
-        _norm_rule(type_of(x), order, dim, keepdim, kind)
-    x = x.astype((float32 if given in HALVES else given).numpy, copy=False)
-    dims = dims_of(dim, x.ndim)
-    size = xp.abs(x) if x.dtype.kind == "c" or order != 2 else x
-    real = size.dtype
-    if order == inf:
-        out = xp.maximum.reduce(size, dims, keepdims=keepdim, out=...)
-    elif order == -inf:
-        out = xp.minimum.reduce(size, dims, keepdims=keepdim, out=...)
-    elif order == 0:
-        out = xp.add.reduce(size != 0, dims, keepdims=keepdim, dtype=real, out=...)
-    elif order == 1:
-        out = fold_sum(size, dims, keepdim, real)
-    elif order == 2:
-        out = fold_sum(xp.multiply(size, size), dims, keepdim, real)
-        out = xp.sqrt(out, out=out)
-    else:
-        out = fold_sum(xp.power(size, real.type(order)), dims, keepdim, real)
-        out = xp.power(out, real.type(1 / order), out=out)
-    return narrowed(out, given.to_real().numpy)
-
-
-def _norm_gradient(g: Any, out: Any, x: Any, order: float, dim: Any, keepdim: bool, kind: Any) -> Any:
-    """Where the norm is 0 its gradient is taken to be 0."""
-    own = type_of(x)
-    g, out = restore(g, own, dim, keepdim), restore(out, own, dim, keepdim)
-    if kind is not None:
-        x = ops._to_copy(x, as_dtype(kind))
-    if order == 0:
-        return ops.zeros_like(x)
-    if order == 1:
-        return ops.mul(g, ops.sign(x))
-    if order in (inf, -inf):
-        return ops.mul(g, ops.mul(ops.sign(x), ops._tie_weights(ops.abs(x), out, dim)))
-    flat = ops.eq(out, 0)
-    if order == 2:
-        return ops.mul(g, ops.masked_fill(ops.div(x, out), flat, 0))
-    if order < 2:
-        powers = ops.mul(ops.sign(x), ops.pow(ops.abs(x), order - 1))
-        powers = ops.masked_fill(powers, ops.eq(x, 0), 0) if order < 1 else powers
-        return ops.mul(powers, ops.mul(g, ops.masked_fill(ops.pow(out, 1 - order), flat, 0)))
-    powers = ops.mul(x, ops.pow(ops.abs(x), order - 2))
-    return ops.mul(powers, ops.masked_fill(ops.div(g, ops.pow(out, order - 1)), flat, 0))
-
-
 def _norm_samples(make: Maker) -> Iterator[Sample]:
-    for order in (2.0, 1.0, 0.0, inf, -inf, 3.0, 1.5, 0.5):
-        grad = order != 0
-        yield Sample(make.distinct(2, 3), order, None, False, None, grad=grad)
-        yield Sample(make.distinct(2, 3, 2), order, (0, -1), True, None, grad=grad)
-    yield Sample(make.distinct(3), 2.0, 0, False, dtypes.float64)
-
-
-_vector_norm = reduce(
-    "_vector_norm", _norm_kernel, _norm_rule,
-    "input: Tensor, ord: float, dim: Dims, keepdim: bool, dtype: DType", vjp=_norm_gradient,
-    node="LinalgVectorNormBackward0", method=False, function=False, out=False, samples=_norm_samples,
-    trusted=True,
-)  # fmt: skip
-
-
-def _public_norm_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make.distinct(2, 3))
     yield Sample(make.distinct(2, 3), 2, 0)
     yield Sample(make.distinct(2, 3), "fro", (0, 1), True)
@@ -418,7 +313,7 @@ def _public_norm_samples(make: Maker) -> Iterator[Sample]:
 
 @composite(
     "input: Tensor, p: Any = 'fro', dim: Dims = None, keepdim: bool = False, dtype: DType = None",
-    samples=_public_norm_samples, out="exact",
+    samples=_norm_samples, out="exact",
 )  # fmt: skip
 def norm(input: Any, p: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     """The vector norm of order p over dimensions; 'fro' means 2, 'nuc' is the nuclear norm of matrices."""
@@ -427,4 +322,4 @@ def norm(input: Any, p: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
         dims = tuple(range(type_of(input).ndim)) if given is None else tuple(given)
         return ops.linalg_matrix_norm(input, p, dims, keepdim, dtype=dtype)
     order = 2.0 if p is None or p == "fro" else float(p)
-    return _vector_norm(input, order, dim, keepdim, dtype)
+    return ops.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype)
