@@ -275,8 +275,8 @@ def matmul_type(x: TensorType, y: TensorType) -> TensorType:
     left, right = x.shape if x.ndim > 1 else (1, *x.shape), y.shape
     lead = broadcast_shapes(left[:-2], right[:-2])
     count = prod(lead)
-    batches = [TensorType((count, *s[-2:]), t.dtype, t.device) for s, t in ((left, x), (right, y))]
-    result = bmm_type(*batches)
+    stacked, other = (TensorType((count, *s[-2:]), t.dtype, t.device) for s, t in ((left, x), (right, y)))
+    result = bmm_type(stacked, other)
     return TensorType(lead + (left[-2:-1] if x.ndim > 1 else ()) + right[-1:], x.dtype, result.device)
 
 

@@ -618,7 +618,7 @@ def _cross_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(0, 3), make(1, 3))
 
 
-linalg_cross = contract(
+linalg_cross: Op = contract(
     "cross", _cross, _cross_type, "input: Tensor, other: Tensor, *, dim: Dim = -1", namespace="linalg",
     node="LinalgCrossBackward0", out="exact", samples=_cross_samples, batch=_batch_cross,
     vjp=(

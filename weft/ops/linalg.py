@@ -145,8 +145,8 @@ def _inv(x: Array) -> Array:
         return namespace(x).linalg.inv(x)
     except np.linalg.LinAlgError:
         text = (
-            "The diagonal element {info} is zero, the inversion could not be completed because the input matrix "
-            "is singular."
+            "The diagonal element {info} is zero, the inversion could not be completed because the input "
+            "matrix is singular."
         )
         raise fail("linalg.inv", x, failures(x, "getrf"), text) from None
 
@@ -265,7 +265,7 @@ def _batch_pair(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...])
     return op(*[ops.expand(v, s) for v, s in zip(values, shapes, strict=True)]), 0
 
 
-cofactor_derivative = contract(
+cofactor_derivative: Op = contract(
     "cofactor_derivative", _cofactor_derivative, lambda g, x: square_rule("det", "lu_cpu")(x),
     "input: Tensor, A: Tensor", method=False, function=False,
     out=False, batch=_batch_pair,

@@ -124,17 +124,25 @@ def _eigh_type(x: TensorType, uplo: str) -> tuple[TensorType, TensorType]:
 
 def _eigen(function: str, x: Array, uplo: str) -> Any:
     xp = namespace(x)
+    text = (
+        "The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
+        "repeated eigenvalues (error code: {info})."
+    )
     try:
-        return getattr(xp.linalg, function)(x, uplo.upper())
+        out = getattr(xp.linalg, function)(x, uplo.upper())
     except np.linalg.LinAlgError:
-        flat = x.reshape(-1, *x.shape[-2:])
-        bad = np.flatnonzero(~np.isfinite(flat).all((-2, -1)))
-        text = (
-            "The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
-            "repeated eigenvalues "
-            "(error code: {info})."
-        )
-        raise fail("linalg.eigh", x, [(int(bad[0]) if bad.size else 0, x.shape[-1] - 1)], text) from None
+        bad = _unusable(x)
+        raise fail("linalg.eigh", x, [(bad[0] if bad else 0, x.shape[-1] - 1)], text) from None
+    values = out[0] if function == "eigh" else out
+    if x.shape[-1] > 1 and bool(xp.isnan(values).any()):
+        raise fail("linalg.eigh", x, [((_unusable(x) or [0])[0], x.shape[-1] - 1)], text)
+    return out
+
+
+def _unusable(x: Array) -> list[int]:
+    """Positions of the matrices of a batch that are not finite."""
+    flat = x.reshape(-1, *x.shape[-2:])
+    return [int(i) for i in np.flatnonzero(~np.isfinite(flat).all((-2, -1)))]
 
 
 def _eigh_gradient(g: tuple[Any, Any], out: tuple[Any, Any]) -> Any:
@@ -290,10 +298,9 @@ def decompose(x: Array, full_matrices: bool = False, *, vectors: bool = True) ->
     try:
         out = xp.linalg.svd(x, full_matrices=full_matrices, compute_uv=vectors)
     except np.linalg.LinAlgError:
-        flat = x.reshape(-1, *x.shape[-2:])
-        bad = np.flatnonzero(~np.isfinite(flat).all((-2, -1)))
+        bad = _unusable(x)
         text = "The algorithm failed to converge because the input matrix contained non-finite values."
-        raise fail("linalg.svd", x, [(int(bad[0]) if bad.size else 0, 0)], text) from None
+        raise fail("linalg.svd", x, [(bad[0] if bad else 0, 0)], text) from None
     return tuple(out) if vectors else out
 
 

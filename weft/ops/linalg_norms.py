@@ -300,6 +300,7 @@ def cond(A: Any, p: Any) -> Any:
             f"{like.shape[-2]} by {like.shape[-1]} matrices"
         )
     inverse = inverse_or_infinite(A)
-    if p == "nuc":  # singular values of a matrix of infinities do not exist
-        inverse = ops.nan_to_num(inverse, nan=0.0)
-    return ops.mul(matrix_norm(A, p), matrix_norm(inverse, p))
+    singular = ops.isinf(ops.select(ops.select(inverse, -1, 0), -1, 0))
+    inverse = ops.masked_fill(inverse, ops.isinf(inverse), 0)  # infinities have no singular values
+    out = ops.mul(matrix_norm(A, p), matrix_norm(inverse, p))
+    return ops.masked_fill(out, ops.logical_or(singular, ops.isnan(out)), inf)
