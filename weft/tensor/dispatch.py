@@ -24,7 +24,7 @@ from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.meta import MetaArray, meta_array
 from weft.tensor.plan import OUT, Plan, plan_of
 from weft.tensor.saved import pack_saved
-from weft.tensor.tape import INFERENCE, next_sequence
+from weft.tensor.tape import INFERENCE, ComplexBackward, next_sequence
 from weft.tensor.views import make_view, refresh, refuse_overlap
 
 ndarray = np.ndarray
@@ -39,7 +39,7 @@ def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
         handled, result = overrides.intercept(op, bound, tensors, mode)
         if handled:
             return result
-    if op.kind is Kind.COMPOSITE:
+    if op.composed:
         return named(op, op.body(*bound))  # type: ignore[misc]
     grad = mode if type(mode) is bool else mode.grad and not mode.inference  # type: ignore[union-attr]
     if grad:
@@ -198,18 +198,14 @@ def record(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], results: Any, 
     floating = [BY_NUMPY[o.array.dtype].category >= 2 for o in outputs]
     if not any(floating) or (op.vjp is None and op.kind is Kind.CREATE):
         return
-    refuse_complex(op, [*tensors, *outputs])
     node = build_node(op, bound, None if not single else outputs[0].array, outputs, mode)
     for index, (output, live) in enumerate(zip(outputs, floating, strict=True)):
         if live:
             output.node, output.index, output.tracked = node, index, True
 
 
-def refuse_complex(op: Op, tensors: list[Tensor]) -> None:
-    """Gradients of complex values are not there yet: better refused than wrong."""
-    for tensor in tensors:
-        if tensor.array.dtype.kind == "c":
-            raise NotImplementedError(f"{op.name}: gradients through complex tensors are not supported yet")
+def involves_complex(inputs: list[Any], outputs: list[Tensor]) -> bool:
+    return any(isinstance(v, Tensor) and v.array.dtype.kind == "c" for v in (*inputs, *outputs))
 
 
 def build_node(op: Op, bound: tuple[Any, ...], out: Any, outputs: list[Tensor], mode: Any, keep_self: Any = None) -> Any:
@@ -238,6 +234,9 @@ def build_node(op: Op, bound: tuple[Any, ...], out: Any, outputs: list[Tensor], 
     _save(node, plan, bound, out, outputs, keep_self)
     if type(mode) is not bool:
         pack_saved(node, plan, bound, outputs, mode)
+    if involves_complex(inputs, outputs):
+        node.__class__ = ComplexBackward
+        node.params = (op.name,)
     return node
 
 

@@ -19,7 +19,6 @@ from weft.tensor.dispatch import (
     build_node,
     flat_inputs,
     gather,
-    refuse_complex,
     typed,
     untensored,
     unwrap_indices,
@@ -48,7 +47,7 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
     tracked = grad and any(t.tracked for t in tensors)
     check_writable(target, grad, tracked)
     tracked = tracked or (grad and target.tracked)
-    if op.kind is Kind.COMPOSITE:
+    if op.composed:
         if tracked:  # what the body saves must not be what is written next
             before = alias_of(target)
             before.array, before.cell = target.array.copy(), None
@@ -66,7 +65,6 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
     if not tracked:
         write(target, result)
         return target
-    refuse_complex(op, tensors)
     node = node_of_write(op, bound, target, mode)
     if bound is not original:
         watch_indices(op, original, node)

@@ -182,3 +182,14 @@ class InferenceCell:
 
 INFERENCE = InferenceCell()
 Grad = Array
+
+
+class ComplexBackward(Node):
+    """Stands for an op on complex values, whose gradients are not there yet: refused when one is asked for."""
+
+    __slots__ = ()
+
+    def raw_backward(self, grad: Any) -> Any:
+        raise NotImplementedError(f"{self.params[0]}: gradients through complex tensors are not supported yet")
+
+    graph_backward = raw_backward
