@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.core.arrays import Array, namespace
-from weft.core.dtypes import bool_, int32, int64
+from weft.core.dtypes import HALVES, bool_, float32, int32, int64
 from weft.core.types import Size, TensorType
 from weft.ops.batching import spread_to, to_front
 from weft.ops.families import composite, index
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
-from weft.ops.softmax import no_grad, softmax, working
+from weft.ops.softmax import floats_only, no_grad, softmax, working
 
 HIDDEN: dict[str, Any] = {"method": False, "function": False}
 
@@ -68,6 +68,13 @@ def _embedding_backward_kernel(
     return out.astype(g.dtype, copy=False)
 
 
+def _embedding_backward_rule(
+    g: TensorType, indices: TensorType, count: int, padding: int, by: bool
+) -> TensorType:
+    floats_only("embedding_backward", g.dtype)
+    return TensorType((count, g.shape[-1]), g.dtype, g.device)
+
+
 def _shares_kernel(indices: Array, padding: int, by_frequency: bool, like: Any) -> Array:
     """How much of its gradient each occurrence passes on: none where padded, by frequency its share."""
     xp = namespace(indices)
@@ -83,6 +90,7 @@ def _shares_kernel(indices: Array, padding: int, by_frequency: bool, like: Any) 
 embedding_shares = index(
     "embedding_shares", _shares_kernel, lambda i, padding, by, like: TensorType(i.shape, like, i.device),
     "indices: Tensor, padding_idx: int, scale_grad_by_freq: bool, dtype: DType",
+    samples=lambda make: iter([Sample(make.ints(4, high=3), 1, True, make.kind)]),
     batch=lambda op, size, args, dims: (
         NotImplemented if args[2] else (op(to_front(args[0], dims[0]), *args[1:]), 0)
     ),
@@ -153,8 +161,7 @@ embedding = index(
     batch=_embedding_batch, samples=_embedding_samples, method=False,
 )  # fmt: skip
 embedding_backward = index(
-    "embedding_dense_backward", _embedding_backward_kernel,
-    lambda g, indices, count, padding, by: TensorType((count, g.shape[-1]), g.dtype, g.device),
+    "embedding_dense_backward", _embedding_backward_kernel, _embedding_backward_rule,
     "grad: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool",
     vjp=(_embedding_second, None), batch=_embedding_backward_batch, samples=_embedding_backward_samples,
     **HIDDEN,
@@ -274,7 +281,6 @@ def _apply_dropout(x: Any, p: float, training: bool, inplace: bool) -> Any:
 
 def _dropout_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3), 0.5, False)
-    yield Sample(make(2, 3), 0.5, True, grad=False)
     yield Sample(make(2, 3), 1.0, True)
 
 
@@ -371,6 +377,8 @@ def scaled_dot_product_attention(
     if enable_gqa and kind.ndim >= 3:
         key, value = _repeat_heads(key, kind.shape[-3]), _repeat_heads(value, kind.shape[-3])
     factor = 1.0 / math.sqrt(kind.shape[-1]) if scale is None else scale
+    if kind.dtype in HALVES:  # rounded once, at the end
+        query, key, value = (ops._to_copy(x, float32) for x in (query, key, value))
     scores = ops.matmul(ops.mul(query, factor), ops.transpose(key, -2, -1))
     if is_causal:
         shape = type_of(scores).shape[-2:]
@@ -384,7 +392,8 @@ def scaled_dot_product_attention(
         weights = _safe_softmax(ops.add(scores, attn_mask))
     if dropout_p > 0.0 or dropout_p < 0.0:
         weights = dropout(weights, dropout_p, True)
-    return ops.matmul(weights, value)
+    out = ops.matmul(weights, value)
+    return ops._to_copy(out, kind.dtype) if kind.dtype in HALVES else out
 
 
 def _canonical_mask(
@@ -517,7 +526,7 @@ def _multi_head_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(
         x, make(5, 2, 4), make(5, 2, 4), 4, 2, packed, None, make(1, 1, 4), make(1, 1, 4), True, 0.0, out,
         None,
-        need_weights=False, attn_mask=make(3, 5),
+        attn_mask=make(3, 5), average_attn_weights=False,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.core.arrays import Array
-from weft.core.dtypes import bool_, dtype
+from weft.core.dtypes import bool_
 from weft.core.types import TensorType
 from weft.ops.batching import spread_to, to_front
 from weft.ops.families import composite, contract
@@ -22,18 +22,7 @@ from weft.ops.kernels.padding import as_pairs
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 
-CPP_NAMES = {
-    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int",
-    "int64": "long int",
-    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
 GEOMETRY = "stride: Any, padding: Any, dilation: Any, groups: int"
-
-
-def cpp_name(kind: dtype) -> str:
-    """The dtype as C++ prints it, which some of PyTorch's messages show."""
-    return CPP_NAMES[kind.name]
 
 
 def times(sizes: Any) -> str:
@@ -166,8 +155,7 @@ def per_axis(value: Any, name: str, axes: int) -> tuple[Any, ...]:
 
 def _check(
     x: TensorType, w: TensorType, bias: TensorType | None, stride: Any, padding: Any, dilation: Any,
-    transposed: bool,
-    output_padding: Any, groups: int,
+    transposed: bool, output_padding: Any, groups: int,
 ) -> None:  # fmt: skip
     """PyTorch's checks in its order."""
     if min((min(pair) for pair in as_pairs(padding)), default=0) < 0:
@@ -217,7 +205,7 @@ def _check(
 def _check_dtypes(x: TensorType, w: TensorType, bias: TensorType | None) -> None:
     if bias is not None and bias.dtype is not x.dtype:
         raise RuntimeError(
-            f"Input type ({cpp_name(x.dtype)}) and bias type ({cpp_name(bias.dtype)}) should be the same"
+            f"Input type ({x.dtype.cpp_name}) and bias type ({bias.dtype.cpp_name}) should be the same"
         )
     if w.dtype is not x.dtype:
         raise RuntimeError(f"expected scalar type {x.dtype.scalar_name} but found {w.dtype.scalar_name}")
@@ -227,8 +215,7 @@ def _check_dtypes(x: TensorType, w: TensorType, bias: TensorType | None) -> None
 
 def _rule(
     x: TensorType, w: TensorType, bias: TensorType | None, stride: Any, padding: Any, dilation: Any,
-    transposed: bool,
-    output_padding: Any, groups: int,
+    transposed: bool, output_padding: Any, groups: int,
 ) -> TensorType:  # fmt: skip
     axes = w.ndim - 2
     if axes <= 0:

@@ -20,7 +20,7 @@ from weft.ops.families import composite, float_result, pointwise, reduce
 from weft.ops.normalisation import pairwise_distance
 from weft.ops.record import Op, broadcast_shapes, ops, type_of
 from weft.ops.samples import Maker, Sample
-from weft.ops.softmax import log_softmax, working
+from weft.ops.softmax import floats_only, log_softmax, working
 
 LEGACY = "size_average: Any = None, reduce: Any = None"
 REDUCTION = "reduction: str = 'mean'"
@@ -58,8 +58,9 @@ def reduced(loss: Any, reduction: str) -> Any:
 
 def _matched(input: Any, target: Any) -> tuple[Any, Any]:
     """Input and target with one shape; a target that had to be broadcast is worth a warning."""
-    if not hasattr(target, "shape"):
-        raise AttributeError(f"'{type(target).__name__}' object has no attribute 'size'")
+    for value in (input, target):
+        if not hasattr(value, "shape"):
+            raise AttributeError(f"'{type(value).__name__}' object has no attribute 'size'")
     have, want = type_of(input).shape, type_of(target).shape
     if have == want:
         return input, target
@@ -112,6 +113,7 @@ def _mse_kernel(x: Array, y: Array, reduction: str) -> Array:
 
 def _mse_rule(x: TensorType, y: TensorType, reduction: str) -> TensorType:
     kind = promote_types(x.dtype, y.dtype)
+    floats_only("mse_cpu", kind)
     return TensorType(x.shape if reduction == "none" else (), kind, x.device)
 
 
@@ -146,7 +148,7 @@ def _pair_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    f"input: Tensor, target: Operand, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None",
+    f"input: Operand, target: Operand, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None",
     namespace="nn.functional",
     amp="float32", samples=_pair_samples,
 )  # fmt: skip
@@ -162,7 +164,7 @@ def mse_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction:
 
 
 @composite(
-    f"input: Tensor, target: Operand, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None",
+    f"input: Operand, target: Operand, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None",
     namespace="nn.functional",
     amp="float32", samples=_pair_samples,
 )  # fmt: skip
@@ -181,7 +183,8 @@ def _huber_kernel(x: Array, y: Array, delta: float) -> Array:
 
 
 huber_elements = pointwise(
-    "huber_elements", _huber_kernel, float_result, signature="input: Tensor, target: Tensor, delta: float",
+    "huber_elements", _huber_kernel, float_result,
+    signature="input: Tensor, target: Tensor, delta: float = 1.0",
     vjp=(
         lambda g, _out, x, y, delta: ops.mul(g, ops.clamp(ops.sub(x, y), -delta, delta)),
         lambda g, _out, x, y, delta: ops.neg(ops.mul(g, ops.clamp(ops.sub(x, y), -delta, delta))),
@@ -191,7 +194,7 @@ huber_elements = pointwise(
 
 
 @composite(
-    f"input: Tensor, target: Operand, {REDUCTION}, delta: float = 1.0, weight: MaybeTensor = None",
+    f"input: Operand, target: Operand, {REDUCTION}, delta: float = 1.0, weight: MaybeTensor = None",
     namespace="nn.functional", amp="float32", samples=_pair_samples,
 )  # fmt: skip
 def huber_loss(input: Any, target: Any, reduction: str, delta: float, weight: Any) -> Any:
@@ -212,7 +215,7 @@ def _smooth_samples(make: Maker) -> Iterator[Sample]:
 
 
 @composite(
-    f"input: Tensor, target: Operand, {LEGACY}, {REDUCTION}, beta: float = 1.0", namespace="nn.functional",
+    f"input: Operand, target: Operand, {LEGACY}, {REDUCTION}, beta: float = 1.0", namespace="nn.functional",
     amp="float32", samples=_smooth_samples,
 )  # fmt: skip
 def smooth_l1_loss(
@@ -534,6 +537,25 @@ def _nll_backward_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 4), make.ints(2, 4, high=3), make(3, low=0.5), (2, 3, 4), "none", 1)
 
 
+def _by_weight(g: Any, x: Any, target: Any, weight: Any, reduction: str, ignore: int) -> Any:
+    """The gradient for the weights: each target's loss (less the mean one, in a mean) goes to its class."""
+    loss = nll_elements(x, target, None, "none", ignore)
+    if reduction == "mean":
+        total = ops.neg(nll_elements(ops.ones_like(x), target, weight, "sum", ignore))
+        loss = ops.sub(loss, nll_elements(x, target, weight, "mean", ignore))
+        g = ops.div(g, total)
+    kept = ops.ne(target, ignore)
+    places = ops._to_copy(ops.where(kept, target, ops.zeros_like(target)), int64)
+    shares = ops.mul(ops.mul(loss, ops.reshape(kept, tuple(loss.shape))), g)
+    zeros = ops.new_zeros(g, tuple(weight.shape))
+    return ops.scatter_add(zeros, 0, ops.reshape(places, (-1,)), ops.reshape(shares, (-1,)))
+
+
+def _nll_backward_rule(g: TensorType, target: TensorType, weight: Any, shape: Any, *rest: Any) -> TensorType:
+    floats_only("nll_loss_backward", g.dtype)
+    return TensorType(shape, g.dtype, g.device)
+
+
 nll_elements = reduce(
     "nll_loss", _nll_kernel, _nll_rule,
     "input: Tensor, target: Tensor, weight: MaybeTensor, reduction: str, ignore_index: int",
@@ -542,20 +564,23 @@ nll_elements = reduce(
             g, target, weight, _x.shape, reduction, ignore
         ),
         None,
-        None,
+        lambda g, _out, x, target, weight, reduction, ignore: _by_weight(
+            g, x, target, weight, reduction, ignore
+        ),
     ),
     batch=_nll_batch, samples=_nll_samples, **HIDDEN,
 )  # fmt: skip
 nll_backward = reduce(
-    "nll_loss_backward", _nll_backward_kernel,
-    lambda g, target, weight, shape, *rest: TensorType(shape, g.dtype, g.device),
+    "nll_loss_backward", _nll_backward_kernel, _nll_backward_rule,
     "grad: Tensor, target: Tensor, weight: MaybeTensor, shape: Any, reduction: str, ignore_index: int",
     vjp=(
         lambda g, _out, _g, target, weight, _shape, reduction, ignore: nll_elements(
             g, target, weight, reduction, ignore
         ),
         None,
-        None,
+        lambda g, _out, grad, target, weight, _shape, reduction, ignore: _by_weight(
+            grad, g, target, weight, reduction, ignore
+        ),
     ),
     batch=_nll_backward_batch, samples=_nll_backward_samples, **HIDDEN,
 )  # fmt: skip

@@ -17,9 +17,9 @@ from weft.core.dtypes import HALVES, dtype, finfo, float32, promote_types
 from weft.core.types import Size, TensorType
 from weft.ops.batching import spread_to, to_front
 from weft.ops.families import composite, reduce
-from weft.ops.record import Op, joint, ops, type_of
+from weft.ops.record import Op, broadcast_shapes, joint, ops, type_of
 from weft.ops.samples import Maker, Sample
-from weft.ops.softmax import no_grad, working
+from weft.ops.softmax import floats_only, no_grad, working
 
 HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
 
@@ -96,6 +96,7 @@ def _summed(shape: tuple[int, ...], affine: tuple[int, ...]) -> tuple[int, ...]:
 def _norm_backward_rule(
     g: TensorType, x: TensorType, weight: Any, shape: Any, dims: Any, eps: float, needs: Any
 ) -> tuple[TensorType, ...]:
+    floats_only("norm_backward", x.dtype)
     kind = x.dtype if weight is None else weight.dtype
     shapes = (x.shape if needs[0] else (0,), shape if needs[1] else (0,), shape if needs[2] else (0,))
     return tuple(TensorType(s, k, x.device) for s, k in zip(shapes, (x.dtype, kind, kind), strict=True))
@@ -425,8 +426,19 @@ def _training_kernel(x: Array, weight: Any, bias: Any, eps: float) -> tuple[Arra
 def _training_vjp(needs: Any, g: Any, _out: Any, x: Any, weight: Any, _bias: Any, eps: float) -> list[Any]:
     shape = _channel_shape(len(x.shape), x.shape[1])
     scaled = None if weight is None else ops.reshape(weight, shape)
-    parts = _norm_vjp(needs, g[0], x, scaled, shape, (0, *range(2, len(x.shape))), eps)
-    return [parts[0], *(None if p is None else ops.reshape(p, (x.shape[1],)) for p in parts[1:])]
+    dims = (0, *range(2, len(x.shape)))
+    parts = [None] * 3 if g[0] is None else _norm_vjp(needs, g[0], x, scaled, shape, dims, eps)
+    by_input = parts[0]
+    if needs[0]:  # the statistics are outputs too, for the running ones and for whoever differentiates them
+        count = math.prod(x.shape[d] for d in dims)
+        for grad, centred in ((g[1], False), (g[2], True)):
+            if grad is None:
+                continue
+            share = ops.reshape(ops.div(grad, count), shape)
+            spread = ops.mul(ops.sub(x, ops.mean(x, dims, True)), ops.mul(share, 2)) if centred else share
+            spread = ops.expand(spread, tuple(x.shape))
+            by_input = spread if by_input is None else ops.add(by_input, spread)
+    return [by_input, *(None if p is None else ops.reshape(p, (x.shape[1],)) for p in parts[1:])]
 
 
 def _fold_channels(value: Any, dim: int | None, size: int) -> Any:
@@ -704,7 +716,8 @@ def rms_norm(x: Any, normalized_shape: Any, weight: Any, eps: Any) -> Any:
     kind = type_of(x)
     parameter = None if weight is None else type_of(weight)
     shape = _check_normalized("rms_norm", kind, normalized_shape, weight=parameter)
-    _check_float(kind, "rms_norm")
+    if not kind.dtype.is_complex:
+        _check_float(kind, "rms_norm")
     wide = kind.dtype in HALVES
     work = ops._to_copy(x, float32) if wide else x
     dims = tuple(range(kind.ndim - len(shape), kind.ndim))
@@ -752,9 +765,10 @@ def cosine_similarity(x1: Any, x2: Any, dim: int, eps: float) -> Any:
         raise RuntimeError(
             f"expected common dtype to be floating point, yet common dtype is {kind.scalar_name}"
         )
-    x1, x2 = ops.broadcast_tensors(x1, x2)
+    shape = broadcast_shapes(type_of(x1).shape, type_of(x2).shape)
     parts = []
     for x in (x1, x2):
+        x = x if type_of(x).shape == shape else ops.expand(x, shape)
         x = x if type_of(x).dtype is kind else ops._to_copy(x, kind)
         length = ops.linalg_vector_norm(x, 2, dim, True)
         # Where the length is too small it is replaced in value only: the gradient is still that of the

@@ -165,8 +165,10 @@ def _floats(x: TensorType, name: str, *also: Any) -> None:
 # -- averages ------------------------------------------------------------------------------------------------
 AVERAGE: dict[int, Op] = {}
 ADAPTIVE: dict[int, Op] = {}
-GEOMETRY = "kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, "
-"count_include_pad: bool = True"
+GEOMETRY = (
+    "kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, "
+    "count_include_pad: bool = True"
+)
 
 
 def _backward_samples(make: Maker) -> Iterator[Sample]:
@@ -174,12 +176,15 @@ def _backward_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3, 3, 2), (2, 3, 5, 4), (3, 2), (2, 2), (1, 0), True, False, None)
 
 
+def _average_backward_rule(g: TensorType, shape: Any, *rest: Any) -> TensorType:
+    _floats(g, "avg_pool_backward")
+    return TensorType(shape, g.dtype, g.device)
+
+
 avg_pool_backward = reduce(
-    "avg_pool_backward", kernels.avg_pool_backward, lambda g, shape, *rest: TensorType(shape, g.dtype,
-    g.device),
+    "avg_pool_backward", kernels.avg_pool_backward, _average_backward_rule,
     "grad: Tensor, input_shape: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, "
-    "count_include_pad: bool, "
-    "divisor_override: Any",
+    "count_include_pad: bool, divisor_override: Any",
     vjp=lambda g, _out, _g, _shape, kernel, *rest: AVERAGE[len(kernel)](g, kernel,
     *rest[: 4 + (len(kernel) > 1)]),
     batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0]), (size, *args[1]), *args[2:]), 0),

@@ -12,11 +12,11 @@ from typing import Any
 
 from weft.core import modes
 from weft.core.arrays import Array, namespace
-from weft.core.dtypes import HALVES, as_dtype, float32
+from weft.core.dtypes import HALVES, as_dtype, dtype, float32
 from weft.core.types import TensorType
-from weft.ops.batching import aligned
+from weft.ops.batching import aligned, spread_to
 from weft.ops.families import composite, reduce
-from weft.ops.record import ops, type_of
+from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 
 HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
@@ -66,10 +66,10 @@ def _along(core: Any, x: Array, dim: int, dtype: Any) -> Array:
     xp = namespace(x)
     carrier = float32.numpy if kind in HALVES else kind.numpy
     work = x if x.dtype is carrier else x.astype(carrier)
-    if x.size == 0 or x.ndim == 0:
+    if x.size == 0 or x.ndim == 0:  # `reshape` also refuses what only stands for an array
         if not -max(x.ndim, 1) <= dim < max(x.ndim, 1):
             raise IndexError(dim)
-        out = core(xp, work.reshape(1), 0).reshape(()) if x.ndim == 0 else xp.empty(x.shape, carrier)
+        out = core(xp, work.reshape(1), 0).reshape(()) if x.ndim == 0 else work.reshape(x.shape).copy()
     elif x.shape[-1] <= SHORT_ROWS and dim in (-1, x.ndim - 1) and x.size >= 1 << 14 and x.ndim > 1:
         columns = xp.ascontiguousarray(work.reshape(-1, x.shape[-1]).T)
         out = xp.ascontiguousarray(core(xp, columns, 0).T).reshape(x.shape)
@@ -123,6 +123,25 @@ def _log_softmax_backward_kernel(g: Array, out: Array, dim: int) -> Array:
     return result if result.dtype is g.dtype else result.astype(g.dtype)
 
 
+def floats_only(name: str, kind: dtype) -> None:
+    """Refuses dtypes that have no gradients."""
+    if not kind.is_floating_point:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{kind.scalar_name}'")
+
+
+def _backward_rule(g: TensorType, out: TensorType, dim: int) -> TensorType:
+    floats_only("softmax_backward", g.dtype)
+    return g
+
+
+def _backward_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
+    result = aligned(op, size, args, dims)
+    if result is not NotImplemented:
+        return result
+    g, out = (ops.reshape(spread_to(v, d, size), (size, 1)) for v, d in zip(args[:2], dims[:2], strict=True))
+    return ops.reshape(op(g, out, 1), (size,)), 0
+
+
 def _softmax_second(g: Any, _out: Any, grad: Any, out: Any, dim: int) -> Any:
     """The gradient of `out * (grad - sum(grad * out))` for out."""
     inner = ops.sub(grad, ops.sum(ops.mul(grad, out), dim, True))
@@ -151,17 +170,17 @@ def _backward_samples(make: Maker) -> Iterator[Sample]:
 
 GRADIENT = "grad: Tensor, output: Tensor, dim: Dim"
 softmax_backward = reduce(
-    "softmax_backward", _softmax_backward_kernel, lambda g, out, dim: g, GRADIENT,
+    "softmax_backward", _softmax_backward_kernel, _backward_rule, GRADIENT,
     vjp=(lambda g, _out, _grad, out, dim: softmax_backward(g, out, dim), _softmax_second),
-    batch=aligned, samples=_backward_samples, **HIDDEN,
+    batch=_backward_batch, samples=_backward_samples, **HIDDEN,
 )  # fmt: skip
 log_softmax_backward = reduce(
-    "log_softmax_backward", _log_softmax_backward_kernel, lambda g, out, dim: g, GRADIENT,
+    "log_softmax_backward", _log_softmax_backward_kernel, _backward_rule, GRADIENT,
     vjp=(
         lambda g, _out, _grad, out, dim: ops.sub(g, ops.sum(ops.mul(g, ops.exp(out)), dim, True)),
         _log_softmax_second,
     ),
-    batch=aligned, samples=_backward_samples, **HIDDEN,
+    batch=_backward_batch, samples=_backward_samples, **HIDDEN,
 )  # fmt: skip
 SOFTMAX = "input: Tensor, dim: Dim, dtype: DType = None"
 softmax = reduce(
@@ -229,7 +248,8 @@ composite(SPECIAL, name="log_softmax", namespace="special", samples=_user_sample
     "logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1",
     namespace="nn.functional",
     samples=lambda make: iter(
-        [Sample(make(2, 3), grad=False), Sample(make(2, 3), 0.5, True, dim=0, grad=False)]
+        # Over a single class the result is certain.
+        [Sample(make(2, 1), grad=False), Sample(make(1, 3), 0.5, True, dim=0, grad=False)]
     ),
 )
 def gumbel_softmax(logits: Any, tau: float, hard: bool, eps: float, dim: int) -> Any:

@@ -20,6 +20,7 @@ from weft.ops.kernels import folding, padding, resize
 from weft.ops.pooling import ADAPTIVE, lead_batch
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
+from weft.ops.softmax import floats_only, working
 
 HIDDEN: dict[str, Any] = {"method": False, "function": False}
 
@@ -499,7 +500,7 @@ def _unfold_samples(make: Maker) -> Iterator[Sample]:
 def _fold_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 8, 12), (4, 5), 2)
     yield Sample(make(12, 12), (4, 5), 2)
-    yield Sample(make(1, 12, 8), (4, 4), (3, 2), 1, (1, 0), (2, 1), grad=False)
+    yield Sample(make(1, 12, 6), (4, 4), (3, 2), 1, (1, 0), (2, 1))
 
 
 BLOCK = "kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1"
@@ -626,11 +627,13 @@ def _base_grid(like: Array, size: Sequence[int], align_corners: bool) -> Array:
 
 
 def _affine_kernel(theta: Array, size: Any, align_corners: bool) -> Array:
-    out = _base_grid(theta, size, align_corners) @ theta.swapaxes(-1, -2)
-    return out.reshape(theta.shape[0], *size[2:], len(size) - 2)
+    work = working(theta)
+    out = _base_grid(work, size, align_corners) @ work.swapaxes(-1, -2)
+    return out.reshape(theta.shape[0], *size[2:], len(size) - 2).astype(theta.dtype, copy=False)
 
 
 def _affine_rule(theta: TensorType, size: Any, align_corners: bool) -> TensorType:
+    floats_only("affine_grid", theta.dtype)
     if theta.shape[0] != size[0]:
         rows = theta.shape[-1]
         raise RuntimeError(
@@ -642,8 +645,13 @@ def _affine_rule(theta: TensorType, size: Any, align_corners: bool) -> TensorTyp
 
 def _affine_backward_kernel(g: Array, size: Any, align_corners: bool) -> Array:
     axes = len(size) - 2
-    flat = g.reshape(g.shape[0], -1, axes)
-    return flat.swapaxes(-1, -2) @ _base_grid(g, size, align_corners)
+    flat = working(g).reshape(g.shape[0], -1, axes)
+    return (flat.swapaxes(-1, -2) @ _base_grid(flat, size, align_corners)).astype(g.dtype, copy=False)
+
+
+def _affine_backward_rule(g: TensorType, size: Any, align_corners: bool) -> TensorType:
+    floats_only("affine_grid_backward", g.dtype)
+    return TensorType((size[0], len(size) - 2, len(size) - 1), g.dtype, g.device)
 
 
 def _affine_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -660,7 +668,7 @@ affine_grid_generator = contract(
 )  # fmt: skip
 affine_grid_backward = contract(
     "affine_grid_backward", _affine_backward_kernel,
-    lambda g, size, align: TensorType((size[0], len(size) - 2, len(size) - 1), g.dtype, g.device),
+    _affine_backward_rule,
     "grad: Tensor, size: Any, align_corners: bool",
     vjp=lambda g, _out, _g, size, align: affine_grid_generator(g, size, align), batch=_affine_batch,
     samples=lambda make: iter([Sample(make(2, 3, 4, 2), (2, 1, 3, 4), True)]), out=False, **HIDDEN,
