@@ -1,4 +1,4 @@
-"""Linear systems and matrix functions: against NumPy and SciPy, errors, gradients at singular matrices too."""
+"""Linear systems and matrix functions: against NumPy and SciPy, errors, gradients at singular ones too."""
 
 from __future__ import annotations
 

@@ -385,6 +385,11 @@ def einsum(equation: Any, operands: Sequence[Any]) -> Any:
     values = [_diagonals(v, labels, n) for n, (v, labels) in enumerate(zip(given, inputs, strict=True))]
     _check_sizes([v for v, _ in values], [labels for _, labels in values])
     wanted = frozenset(result)
+    if len(values) == 1:
+        value, labels = values[0]
+        axes = tuple(i for i, x in enumerate(labels) if x not in wanted)
+        kept = tuple(x for x in labels if x in wanted)
+        return _arranged(ops.sum(value, axes) if axes else value, kept, result)
     for number, (value, labels) in enumerate(values):
         others = wanted.union(*(other for k, (_, other) in enumerate(values) if k != number))
         values[number] = _without(value, labels, set(labels) - others, squeeze=False)
@@ -455,7 +460,8 @@ def tensordot(a: Any, b: Any, dims: Any) -> Any:
     if len(left) != len(right):
         raise RuntimeError("both dimension lists should have same length")
     first, second = _shape(a), _shape(b)
-    if type_of(a).dtype is not type_of(b).dtype:
+    kind = type_of(a).dtype
+    if kind is not type_of(b).dtype:
         raise RuntimeError("both inputs should have same dtype")
     given = left, right
     left, right = _wrapped(left, len(first)), _wrapped(right, len(second))
@@ -463,9 +469,9 @@ def tensordot(a: Any, b: Any, dims: Any) -> Any:
         if first[i] == second[j]:
             continue
         if second[j] == 1:
-            a, first = ops.sum(a, (i,), True), first[:i] + (1,) + first[i + 1 :]
+            a, first = ops.sum(a, (i,), True, dtype=kind), first[:i] + (1,) + first[i + 1 :]
         elif first[i] == 1:
-            b, second = ops.sum(b, (j,), True), second[:j] + (1,) + second[j + 1 :]
+            b, second = ops.sum(b, (j,), True, dtype=kind), second[:j] + (1,) + second[j + 1 :]
         else:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {first[i]} in dim {told} and "

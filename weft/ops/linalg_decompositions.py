@@ -561,7 +561,7 @@ lstsq = contract(
 
 
 # -- the same under their older names ------------------------------------------------------------------------
-@composite("input: Tensor, upper: bool = False", name="cholesky", out="exact", samples=_positive_samples)
+@composite("input: Tensor, upper: bool = False", name="cholesky", out=True, samples=_positive_samples)
 def _old_cholesky(input: Any, upper: bool) -> Any:
     """The Cholesky factor of symmetric positive definite matrices."""
     return cholesky(input, upper=upper)

@@ -117,9 +117,8 @@ def _vector_norm_gradient(g: Any, out: Any, x: Any, order: Any, dim: Any, keepdi
     if order == 1:
         return ops.mul(g, ops.sgn(x))
     if order == 2:
-        if not like.numel():
-            return ops.mul(x, g)
-        return ops.masked_fill(ops.mul(x, ops.div(g, norm)), ops.eq(norm, 0), 0)
+        scale = ops.div(g, _no_zeros(norm))
+        return ops.mul(x, ops.masked_fill(scale, ops.eq(norm, 0), 0))
     size = ops.abs(x)
     if order in (inf, -inf):
         hits = ops._to_copy(ops.eq(size, norm), type_of(norm).dtype)
