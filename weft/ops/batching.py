@@ -46,7 +46,7 @@ def call_batched(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls an op some of whose arguments are Batched; results are Batched."""
     bound = op.signature.bind(args, kwargs)
     size = next(v.size for v in _leaves(bound) if isinstance(v, Batched))
-    if op.kind is Kind.COMPOSITE and op.batch is None:
+    if op.composed and op.batch is None:
         assert op.body is not None
         return op.body(*bound)
     values = tuple(_strip(v) for v in bound)

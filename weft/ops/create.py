@@ -9,8 +9,7 @@ accepted and mean nothing here.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -25,9 +24,21 @@ from weft.core.types import (
     contiguous_format,
     memory_format,
     preserve_format,
-    strided,
 )
 from weft.ops.families import composite, create, index
+from weft.ops.options import (
+    C_NAMES,
+    check_format,
+    check_layout,
+    check_number,
+    checked_size,
+    chosen,
+    element_strides,
+    fits,
+    has_format,
+    in_format,
+    shaped_like,
+)
 from weft.ops.record import broadcast_shapes, ops
 from weft.ops.samples import Maker, Sample
 
@@ -37,158 +48,14 @@ OPTIONS: Final = (
 )
 LIKE: Final = f"{OPTIONS}, memory_format: MemoryFormat = None"
 
-C_NAMES: Final = {
-    dtypes.uint8: "uint8_t", dtypes.int8: "int8_t", dtypes.int16: "int16_t", dtypes.int32: "int",
-    dtypes.int64: "int64_t",
-    dtypes.float16: "c10::Half", dtypes.bfloat16: "c10::BFloat16", dtypes.float32: "float",
-    dtypes.float64: "double",
-    dtypes.complex64: "c10::complex<float>", dtypes.complex128: "c10::complex<double>", dtypes.bool_: "bool",
-}  # fmt: skip
-"""What PyTorch's messages call the element types."""
-
-
-# -- arguments -----------------------------------------------------------------------------------------------
-def dtype_argument(value: Any, name: str) -> dtype:
-    """The dtype a user passed, or PyTorch's TypeError."""
-    if isinstance(value, dtype):
-        return value
-    if value in (bool, int, float, complex):
-        return dtypes.as_dtype(value)
-    raise TypeError(f"{name}(): argument 'dtype' must be weft.dtype, not {type(value).__name__}")
-
-
-def chosen(kind: Any, otherwise: dtype | None, name: str) -> dtype:
-    """The dtype asked for, else the other, else the default."""
-    if kind is not None:
-        return dtype_argument(kind, name)
-    return dtypes.get_default_dtype() if otherwise is None else otherwise
-
-
-def checked_size(size: Any, name: str) -> tuple[int, ...]:
-    """Sizes as a tuple of whole numbers that are not negative."""
-    if not isinstance(size, (tuple, list)):
-        raise TypeError(
-            f"{name}(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}"
-        )
-    sizes = []
-    for position, value in enumerate(size):
-        if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-            if len(size) == 1:
-                raise TypeError(
-                    f"{name}(): argument 'size' (position 1) must be tuple of ints, not {kind_name(value)}"
-                )
-            raise TypeError(
-                f"{name}(): argument 'size' failed to unpack the object at pos {position + 1} with error "
-                f'"type must be tuple '
-                f'of ints,but got {kind_name(value)}"'
-            )
-        sizes.append(operator.index(value))
-    if any(n < 0 for n in sizes):
-        wrong = next(n for n in sizes if n < 0)
-        if name in ("zeros", "ones", "full"):
-            raise RuntimeError(f"{name}: Dimension size must be non-negative.")
-        raise RuntimeError(f"Trying to create tensor with negative dimension {wrong}: {sizes}")
-    return tuple(sizes)
-
-
-def kind_name(value: Any) -> str:
-    """What messages call a value's class."""
-    return "Tensor" if isinstance(value, TensorType) else type(value).__name__
-
-
-def check_layout(value: Any) -> None:
-    if value is not None and value is not strided:
-        raise NotImplementedError(f"only the strided layout is supported, not {value!r}")
-
-
-def fits(value: Any, kind: dtype) -> Any:
-    """The number, if it can be an element of this dtype; PyTorch's overflow error otherwise."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if kind.category == dtypes.BOOL:
-        return bool(value)
-    if isinstance(value, complex):
-        if kind.is_complex:
-            return value
-        if value.imag != 0:
-            raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
-        value = value.real
-    if kind.category == dtypes.INTEGER:
-        info = np.iinfo(kind.numpy)
-        low = int(info.min) if kind.is_signed else -int(info.max)
-        if not low <= value <= int(info.max):  # also false for NaN
-            raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
-        return int(value) if value >= 0 or kind.is_signed else int(value) % (int(info.max) + 1)
-    if abs(value) > dtypes.finfo(kind).max and abs(value) != math.inf:
-        raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
-    return value
-
-
-def check_number(value: Any, name: str, parameter: str, position: int) -> None:
-    if not isinstance(value, (int, float, complex, np.number, np.bool_)):
-        raise TypeError(
-            f"{name}(): argument '{parameter}' (position {position}) must be Number, not {kind_name(value)}"
-        )
-
-
-# -- memory formats ------------------------------------------------------------------------------------------
-def in_format(
-    make: Callable[[tuple[int, ...]], Array], shape: tuple[int, ...], form: memory_format | None
-) -> Array:
-    """What `make` allocates for this shape, with its dimensions in the format's order in memory."""
-    if form is None or form is contiguous_format:
-        return make(shape)
-    check_format(form, len(shape))
-    order = form.order
-    return make(tuple(shape[d] for d in order)).transpose([order.index(d) for d in range(len(order))])
-
-
-def check_format(form: Any, rank: int) -> None:
-    """Raises unless tensors of this rank can have the format."""
-    if not isinstance(form, memory_format):
-        raise TypeError(f"argument 'memory_format' must be weft.memory_format, not {type(form).__name__}")
-    if form is preserve_format:
-        raise RuntimeError("unsupported memory format Preserve")
-    if form.order and len(form.order) != rank:
-        raise RuntimeError(f"required rank {len(form.order)} tensor to use {form.name} format")
-
-
-def strides_in(shape: tuple[int, ...], form: memory_format) -> tuple[int, ...]:
-    """Strides, in elements, of a dense tensor in this format."""
-    strides, step = [0] * len(shape), 1
-    for d in reversed(form.order or range(len(shape))):
-        strides[d] = step
-        step *= max(shape[d], 1)
-    return tuple(strides)
-
-
-def has_format(shape: tuple[int, ...], strides: Iterable[int], form: memory_format) -> bool:
-    """Whether elements with these strides (in elements) lie densely in the format's order."""
-    if form.order and len(form.order) != len(shape):
-        return False
-    wanted = strides_in(shape, form)
-    if 0 in shape:
-        return True
-    return all(n == 1 or have == want for n, have, want in zip(shape, strides, wanted, strict=True))
-
-
-def _element_strides(x: Array) -> tuple[int, ...]:
-    return tuple(step // x.dtype.itemsize for step in x.strides)
-
-
-def _shaped_like(make: Any, x: Array, kind: dtype, form: memory_format | None, *rest: Any) -> Array:
-    """`make` (np.empty, np.zeros, …) with the shape of x, in a format (x's own order where none is given)."""
-    if form is None or form is preserve_format:
-        flat = [step for n, step in zip(x.shape, x.strides, strict=True) if n > 1]
-        if 0 in flat or all(a >= b for a, b in zip(flat, flat[1:], strict=False)):
-            return make(x.shape, *rest, dtype=kind.numpy)
-        order = sorted(range(len(x.shape)), key=lambda d: (-x.strides[d], d))
-        made = make(tuple(x.shape[d] for d in order), *rest, dtype=kind.numpy)
-        return made.transpose([order.index(d) for d in range(len(order))])
-    return in_format(lambda shape: make(shape, *rest, dtype=kind.numpy), x.shape, form)
-
 
 # -- from sizes ----------------------------------------------------------------------------------------------
+def _size_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample((2, 3))
+    yield Sample((0, 2), dtype=dtypes.int64)
+    yield Sample(())
+
+
 def _sized(name: str, make: Any, doc: str) -> Any:
     def rule(size: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
         check_layout(layout)
@@ -197,7 +64,9 @@ def _sized(name: str, make: Any, doc: str) -> Any:
     def kernel(size: Any, dtype: Any, *_ignored: Any) -> Array:
         return make(checked_size(size, name), dtype=chosen(dtype, None, name).numpy)
 
-    return create(name, kernel, rule, f"*size: Shape, {OPTIONS}", out=True, method=False, doc=doc)
+    return create(
+        name, kernel, rule, f"*size: Shape, {OPTIONS}", out=True, method=False, doc=doc, samples=_size_samples
+    )
 
 
 zeros = _sized("zeros", np.zeros, "A tensor of zeros.")
@@ -229,6 +98,7 @@ empty = create(
     out=True,
     method=False,
     doc="A tensor whose elements are unset.",
+    samples=_size_samples,
 )
 
 
@@ -255,13 +125,19 @@ def strided_array(size: tuple[int, ...], stride: tuple[int, ...], kind: np.dtype
 
 empty_strided = create(
     "empty_strided",
-    lambda size, stride, dtype, *_ignored: strided_array(size, stride, chosen(dtype, None,
-    "empty_strided").numpy),
-    _strided_rule, f"size: Shape, stride: Shape, *, {OPTIONS}", method=False,
-)  # fmt: skip
+    lambda size, stride, kind, *_i: strided_array(size, stride, chosen(kind, None, "empty_strided").numpy),
+    _strided_rule,
+    f"size: Shape, stride: Shape, *, {OPTIONS}",
+    method=False,
+    samples=lambda make: iter([Sample((2, 3), (1, 2))]),
+)
 
 
-@composite(f"size: Shape, physical_layout: Dims, *, {OPTIONS}", method=False)
+@composite(
+    f"size: Shape, physical_layout: Dims, *, {OPTIONS}",
+    method=False,
+    samples=lambda make: iter([Sample((2, 3), (1, 0))]),
+)
 def empty_permuted(
     size: Any,
     physical_layout: Any,
@@ -305,6 +181,7 @@ def _full(size: Any, fill_value: Any, dtype: Any, *_ignored: Any) -> Array:
 full = create(
     "full", _full, _full_rule, f"size: Shape, fill_value: Number, *, {OPTIONS}", out=True, method=False,
     doc="A tensor whose elements all have one value.",
+    samples=lambda make: iter([Sample((2, 3), 1.5), Sample((0,), True), Sample((), 3, dtype=dtypes.float16)]),
 )  # fmt: skip
 
 
@@ -332,7 +209,7 @@ def _eye(n: Any, m: Any, dtype: Any, *_ignored: Any) -> Array:
 
 eye = create(
     "eye", _eye, _eye_rule, f"n: int, m: int = None, *, {OPTIONS}", out=True, method=False,
-    doc="A matrix with ones on its diagonal.",
+    doc="A matrix with ones on its diagonal.", samples=lambda make: iter([Sample(3), Sample(2, 4)]),
 )  # fmt: skip
 
 
@@ -414,6 +291,7 @@ arange = create(
     "arange", _arange, _arange_rule,
     f"start: Number = None, end: Number = None, step: Number = 1, *, {OPTIONS}",
     out=keep_shape, method=False, doc="Numbers from start (0) up to but not including end, by step.",
+    samples=lambda make: iter([Sample(5), Sample(1, 6, 2), Sample(0, 1, 0.25)]),
 )  # fmt: skip
 
 
@@ -468,14 +346,15 @@ def _even(start: Any, end: Any, steps: int, kind: dtype) -> Array:
     return np.where(np.arange(steps) < steps // 2, first + step * up, last - step * down)
 
 
+def _linspace(start: Any, end: Any, steps: int, dtype: Any, *_ignored: Any) -> Array:
+    kind = _steps_dtype("linspace", (start, end), dtype)
+    return _even(start, end, steps, kind).astype(kind.numpy)
+
+
 linspace = create(
-    "linspace",
-    lambda start, end, steps, dtype, *_i: _even(start, end, steps, kind := _steps_dtype("linspace", (start,
-    end), dtype)).astype(
-        kind.numpy
-    ),
-    _steps_rule("linspace"), f"start: Number, end: Number, steps: int, *, {OPTIONS}", out=keep_shape,
-    method=False,
+    "linspace", _linspace, _steps_rule("linspace"),
+    f"start: Number, end: Number, steps: int, *, {OPTIONS}", out=keep_shape, method=False,
+    samples=lambda make: iter([Sample(0, 1, 5), Sample(-3, 10, 4, dtype=dtypes.int64), Sample(1, 0, 0)]),
     doc="Evenly spaced numbers from start to end, both included.",
 )  # fmt: skip
 
@@ -492,6 +371,7 @@ logspace = create(
     f"start: Number, end: Number, steps: int, base: Number = 10.0, *, {OPTIONS}", out=keep_shape,
     method=False,
     doc="Powers of base with evenly spaced exponents.",
+    samples=lambda make: iter([Sample(0, 2, 3), Sample(0, 3, 4, 2.0)]),
 )  # fmt: skip
 
 
@@ -515,7 +395,7 @@ def _like_samples(make: Maker) -> Iterator[Sample]:
 
 def _like(name: str, make: Any, doc: str) -> Any:
     def kernel(x: Array, dtype: Any, _layout: Any, _device: Any, _pin: bool, _grad: bool, form: Any) -> Array:
-        return _shaped_like(make, x, chosen(dtype, BY_NUMPY[x.dtype], name), form)
+        return shaped_like(make, x, chosen(dtype, BY_NUMPY[x.dtype], name), form)
 
     return create(
         name, kernel, lambda x, *options: _like_rule(x, name, options), f"input: Tensor, *, {LIKE}",
@@ -537,7 +417,7 @@ def _full_like_rule(x: TensorType, fill_value: Any, *options: Any) -> TensorType
 
 def _full_like(x: Array, fill_value: Any, dtype: Any, *rest: Any) -> Array:
     kind = chosen(dtype, BY_NUMPY[x.dtype], "full_like")
-    return _shaped_like(np.full, x, kind, rest[-1], fits(fill_value, kind))
+    return shaped_like(np.full, x, kind, rest[-1], fits(fill_value, kind))
 
 
 full_like = create(
@@ -634,10 +514,10 @@ def _fill_rule(x: TensorType, value: Any) -> TensorType:
 def _fill(x: Array, value: Any) -> Array:
     kind = BY_NUMPY[x.dtype]
     if isinstance(value, np.ndarray):
-        out = _shaped_like(np.empty, x, kind, None)
+        out = shaped_like(np.empty, x, kind, None)
         out[...] = cast(value, kind)
         return out
-    return _shaped_like(np.full, x, kind, None, fits(value, kind))
+    return shaped_like(np.full, x, kind, None, fits(value, kind))
 
 
 fill = index(
@@ -647,7 +527,7 @@ fill = index(
     doc="The tensor's shape, filled with one value.",
 )  # fmt: skip
 zero = index(
-    "zero", lambda x: _shaped_like(np.zeros, x, BY_NUMPY[x.dtype], None), lambda x: x, "input: Tensor",
+    "zero", lambda x: shaped_like(np.zeros, x, BY_NUMPY[x.dtype], None), lambda x: x, "input: Tensor",
     vjp=lambda g: ops.zeros_like(g), method=False, function=False,
     samples=lambda make: iter([Sample(make(2, 3)), Sample(make())]),
 )  # fmt: skip
@@ -732,12 +612,14 @@ def contiguous(x: Any, form: Any) -> Any:
     if isinstance(x, TensorType):
         return _copy_rule(x, x.dtype, form)
     array = getattr(x, "array", x)
+    if not hasattr(array, "strides"):  # a value of an interpreter, which has no memory of its own
+        return x
     if form is preserve_format:
-        if has_format(array.shape, _element_strides(array), contiguous_format):
+        if has_format(array.shape, element_strides(array), contiguous_format):
             return x
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
     check_format(form, len(array.shape))
-    if has_format(array.shape, _element_strides(array), form):
+    if has_format(array.shape, element_strides(array), form):
         return x
     return ops.clone(x, memory_format=form)
 
@@ -752,7 +634,7 @@ def _assign_rule(x: TensorType, src: TensorType, _non_blocking: bool) -> TensorT
 
 
 def _assigned(x: Array, src: Array, _non_blocking: bool) -> Array:
-    out = _shaped_like(np.empty, x, BY_NUMPY[x.dtype], None)
+    out = shaped_like(np.empty, x, BY_NUMPY[x.dtype], None)
     out[...] = cast(src, BY_NUMPY[x.dtype])
     return out
 

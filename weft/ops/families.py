@@ -89,8 +89,13 @@ def index(name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signa
 
 
 def random(name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signature: str, **facts: Any) -> Op:
-    """An op that draws from a generator."""
+    """An op whose elements are draws of a random stream."""
     return Op(name, Kind.RANDOM, signature, kernel=kernel, rule=rule, **facts)
+
+
+def sampler(signature: str, **facts: Any) -> Callable[[Callable[..., Any]], Op]:
+    """Decorator: as `composite`, for a body that moves a generator on: two calls differ."""
+    return composite(signature, kind=Kind.RANDOM, **facts)
 
 
 def create(name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signature: str, **facts: Any) -> Op:
@@ -103,6 +108,7 @@ def composite(signature: str, **facts: Any) -> Callable[[Callable[..., Any]], Op
 
     def define(body: Callable[..., Any]) -> Op:
         name = facts.pop("name", body.__name__.rstrip("_"))
-        return Op(name, Kind.COMPOSITE, signature, body=body, doc=body.__doc__ or "", **facts)
+        kind = facts.pop("kind", Kind.COMPOSITE)
+        return Op(name, kind, signature, body=body, doc=body.__doc__ or "", **facts)
 
     return define

@@ -21,8 +21,9 @@ from weft.core.device import creation_device
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import TensorType, preserve_format
 from weft.ops import philox
-from weft.ops.create import C_NAMES, LIKE, OPTIONS, check_layout, checked_size, chosen, fits
-from weft.ops.families import composite, random
+from weft.ops.create import LIKE, OPTIONS
+from weft.ops.families import create, random, sampler
+from weft.ops.options import C_NAMES, check_layout, checked_size, chosen, fits
 from weft.ops.record import Op, broadcast_shapes, ops, type_of
 from weft.ops.samples import Maker, Sample
 
@@ -59,7 +60,19 @@ def _sized(draw: str) -> Op:
 
     words = [p for p in ("size: Shape, key: int, offset: int", PARAMETERS[draw]) if p]
     signature = ", ".join([*words, "dtype: DType, device: Device = None, requires_grad: bool = False"])
-    return random(f"philox_{draw}", kernel, rule, signature, method=False, function=False)
+    examples = [
+        Sample((2, 3), 7, 5, *_example(draw), dtypes.float32),
+        Sample((0,), 7, 5, *_example(draw), dtypes.float64),
+    ]
+    return create(
+        f"philox_{draw}",
+        kernel,
+        rule,
+        signature,
+        method=False,
+        function=False,
+        samples=lambda make: iter(examples),
+    )
 
 
 def _over(draw: str) -> Op:
@@ -90,12 +103,12 @@ for _draw in PARAMETERS:
     _sized(_draw)
     _over(_draw)
 
-philox_permutation = random(
+philox_permutation = create(
     "philox_permutation",
     lambda n, key, offset, dtype, device, _grad: philox.permutation(key, offset, n, dtype.numpy),
     lambda n, key, offset, dtype, device, _grad: TensorType((n,), dtype, creation_device(device)),
     "n: int, key: int, offset: int, dtype: DType, device: Device = None, requires_grad: bool = False",
-    method=False, function=False,
+    method=False, function=False, samples=lambda make: iter([Sample(5, 7, 5, dtypes.int64)]),
 )  # fmt: skip
 
 
@@ -307,7 +320,7 @@ def _whole(value: Any, name: str, label: str) -> int:
 DRAWN: Final = f"generator: Generator = None, {OPTIONS}"
 
 
-@composite(f"*size: Shape, {DRAWN}", method=False, out=True)
+@sampler(f"*size: Shape, {DRAWN}", method=False, out=True, samples=lambda make: iter([Sample((2, 3))]))
 def rand(
     size: Any, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
 ) -> Any:
@@ -318,7 +331,7 @@ def rand(
     return _created("rand", "uniform", size, (0.0, 1.0), kind, generator, device, requires_grad)
 
 
-@composite(f"*size: Shape, {DRAWN}", method=False, out=True)
+@sampler(f"*size: Shape, {DRAWN}", method=False, out=True, samples=lambda make: iter([Sample((2, 3))]))
 def randn(
     size: Any, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
 ) -> Any:
@@ -329,7 +342,12 @@ def randn(
     return _created("randn", "normal", size, (0.0, 1.0), kind, generator, device, requires_grad)
 
 
-@composite(f"low: int = None, high: int = None, size: Shape = None, *, {DRAWN}", method=False, out=True)
+@sampler(
+    f"low: int = None, high: int = None, size: Shape = None, *, {DRAWN}",
+    method=False,
+    out=True,
+    samples=lambda make: iter([Sample(5, (2, 3)), Sample(-2, 5, (4,))]),
+)
 def randint(
     low: Any,
     high: Any,
@@ -358,7 +376,7 @@ def randint(
     return _created("randint", "integers", size, (low, high), kind, generator, device, requires_grad)
 
 
-@composite(f"n: int, *, {DRAWN}", method=False, out=True)
+@sampler(f"n: int, *, {DRAWN}", method=False, out=True, samples=lambda make: iter([Sample(5)]))
 def randperm(
     n: int, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
 ) -> Any:
@@ -390,19 +408,19 @@ def _like_samples(*rest: Any) -> Callable[[Maker], Iterator[Sample]]:
 LIKE_DRAWN: Final = f"generator: Generator = None, {LIKE}"
 
 
-@composite(f"input: Tensor, *, {LIKE_DRAWN}", method=False, samples=_like_samples())
+@sampler(f"input: Tensor, *, {LIKE_DRAWN}", method=False, samples=_like_samples())
 def rand_like(x: Any, generator: Any, *options: Any) -> Any:
     """Uniform numbers in [0, 1) in the shape of another tensor."""
     return _like("rand_like", "uniform", x, (0.0, 1.0), generator, options, check_uniform)
 
 
-@composite(f"input: Tensor, *, {LIKE_DRAWN}", method=False, samples=_like_samples())
+@sampler(f"input: Tensor, *, {LIKE_DRAWN}", method=False, samples=_like_samples())
 def randn_like(x: Any, generator: Any, *options: Any) -> Any:
     """Normal numbers in the shape of another tensor."""
     return _like("randn_like", "normal", x, (0.0, 1.0), generator, options, check_normal)
 
 
-@composite(
+@sampler(
     f"input: Tensor, low: int = None, high: int = None, *, {LIKE_DRAWN}",
     method=False,
     samples=_like_samples(5),
@@ -439,7 +457,7 @@ def _bernoulli_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(0, 3, low=0, high=1), grad=False)
 
 
-@composite(
+@sampler(
     "input: Tensor, p: float = None, *, generator: Generator = None", out=_become, samples=_bernoulli_samples
 )
 def bernoulli(x: Any, p: Any, generator: Any) -> Any:
@@ -464,7 +482,7 @@ def _multinomial_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(4, low=0.1), 6, True)
 
 
-@composite(
+@sampler(
     "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator = None",
     out=_become_indices,
     samples=_multinomial_samples,
@@ -495,7 +513,7 @@ def _normal_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(0.5, make(2, 3, low=0.5), grad=False)
 
 
-@composite(
+@sampler(
     f"mean: Operand, std: Operand = 1.0, size: Shape = None, *, {DRAWN}",
     method=False,
     out=True,
@@ -535,17 +553,27 @@ def normal(
 
 
 # -- in place ------------------------------------------------------------------------------------------------
-IN_PLACE: Final[dict[str, Any]] = {"method": False, "function": False, "inplace": True}
+def _tensor_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), grad=False)
+    yield Sample(make(0), grad=False)
 
 
-@composite("input: Tensor, from_: float = 0, to: float = 1, *, generator: Generator = None", **IN_PLACE)
+IN_PLACE: Final[dict[str, Any]] = {
+    "method": False,
+    "function": False,
+    "inplace": True,
+    "samples": _tensor_samples,
+}
+
+
+@sampler("input: Tensor, from_: float = 0, to: float = 1, *, generator: Generator = None", **IN_PLACE)
 def uniform(x: Any, from_: float, to: float, generator: Any) -> Any:
     """Uniform numbers in [from, to)."""
     check_uniform(type_of(x).dtype, from_, to)
     return _written("uniform_", "uniform", x, (float(from_), float(to)), generator)
 
 
-@composite(
+@sampler(
     "input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator = None",
     aliases=("normal",),
     **IN_PLACE,
@@ -556,7 +584,7 @@ def _normal(x: Any, mean: float, std: float, generator: Any) -> Any:
     return _written("normal_", "normal", x, (mean, float(std)), generator)
 
 
-@composite(
+@sampler(
     "input: Tensor, p: Operand = 0.5, *, generator: Generator = None", aliases=("bernoulli",), **IN_PLACE
 )
 def _bernoulli(x: Any, p: Any, generator: Any) -> Any:
@@ -591,7 +619,7 @@ def _check_expands(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
             )
 
 
-@composite("input: Tensor, lambd: float = 1, *, generator: Generator = None", **IN_PLACE)
+@sampler("input: Tensor, lambd: float = 1, *, generator: Generator = None", **IN_PLACE)
 def exponential(x: Any, lambd: float, generator: Any) -> Any:
     """Exponentially distributed numbers of this rate."""
     kind = type_of(x).dtype
@@ -606,7 +634,7 @@ def exponential(x: Any, lambd: float, generator: Any) -> Any:
     return _written("exponential_", "exponential", x, (float(lambd),), generator)
 
 
-@composite("input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator = None", **IN_PLACE)
+@sampler("input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator = None", **IN_PLACE)
 def cauchy(x: Any, median: float, sigma: float, generator: Any) -> Any:
     """Numbers of a Cauchy distribution."""
     kind = type_of(x).dtype
@@ -621,7 +649,7 @@ def cauchy(x: Any, median: float, sigma: float, generator: Any) -> Any:
     return _written("cauchy_", "cauchy", x, (float(median), float(sigma)), generator)
 
 
-@composite("input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator = None", **IN_PLACE)
+@sampler("input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator = None", **IN_PLACE)
 def log_normal(x: Any, mean: float, std: float, generator: Any) -> Any:
     """Exponentials of normal numbers."""
     kind = type_of(x).dtype
@@ -632,7 +660,10 @@ def log_normal(x: Any, mean: float, std: float, generator: Any) -> Any:
     return _written("log_normal_", "log_normal", x, (float(mean), float(std)), generator)
 
 
-@composite("input: Tensor, p: float, *, generator: Generator = None", **IN_PLACE)
+@sampler(
+    "input: Tensor, p: float, *, generator: Generator = None",
+    **(IN_PLACE | {"samples": lambda make: iter([Sample(make(2, 3), 0.25, grad=False)])}),
+)
 def geometric(x: Any, p: float, generator: Any) -> Any:
     """How many trials until the first success, each with probability p."""
     kind = type_of(x).dtype
@@ -643,7 +674,7 @@ def geometric(x: Any, p: float, generator: Any) -> Any:
     return _written("geometric_", "geometric", x, (float(p),), generator)
 
 
-@composite(
+@sampler(
     "input: Tensor, from_: int = None, to: int = None, *, generator: Generator = None",
     name="random",
     **IN_PLACE,

@@ -130,6 +130,11 @@ class Op:
     def qualified_name(self) -> str:
         return f"{self.namespace}.{self.name}" if self.namespace else self.name
 
+    @property
+    def composed(self) -> bool:
+        """Whether the op is a body written in other ops: composites, and samplers that draw from a generator."""
+        return self.body is not None
+
     def __repr__(self) -> str:
         return f"<op {self.qualified_name}>"
 

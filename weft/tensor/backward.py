@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.core.dtypes import BY_NUMPY, HALVES, as_dtype, float32
 from weft.core.types import TensorType
-from weft.ops.record import REGISTRY, Joint, Kind, Op, quiet
+from weft.ops.record import REGISTRY, Joint, Op, quiet
 from weft.tensor import source
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.plan import OUT, Plan
@@ -238,4 +238,4 @@ def compile_backward(op: Op, plan: Plan) -> None:
 
 
 def differentiable(op: Op) -> bool:
-    return op.vjp is not None or op.kind is Kind.COMPOSITE
+    return op.vjp is not None or op.composed

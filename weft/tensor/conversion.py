@@ -18,7 +18,8 @@ from weft.core import dtypes, modes
 from weft.core.device import cpu, creation_device, device, meta
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import memory_format, preserve_format
-from weft.ops.create import C_NAMES, cast, check_format, dtype_argument, fits, has_format
+from weft.ops.create import cast
+from weft.ops.options import C_NAMES, check_format, dtype_argument, fits, has_format
 from weft.ops.record import REGISTRY, ops, quiet
 from weft.tensor.base import PLAIN, Tensor, fresh, method, public, wrap
 from weft.tensor.inplace import check_writable, dispatch_inplace

@@ -17,7 +17,7 @@ from weft.core import dtypes
 from weft.core.device import creation_device
 from weft.core.dtypes import BY_NUMPY, promote_types
 from weft.core.types import TensorType
-from weft.ops.create import dtype_argument
+from weft.ops.options import dtype_argument
 from weft.ops.record import quiet
 from weft.tensor.base import Tensor, fresh, public
 from weft.tensor.dispatch import require_gradient

@@ -14,7 +14,7 @@ from weft.core import dtypes
 from weft.core.device import device, get_default_device, set_default_device
 from weft.core.dtypes import as_dtype, dtype, finfo, get_default_dtype, iinfo, result_dtype, set_default_dtype
 from weft.core.types import MEMORY_FORMATS, Size, layout, memory_format, strided
-from weft.ops.create import has_format
+from weft.ops.options import has_format
 from weft.tensor.base import PUBLIC, Tensor, method, public
 
 PUBLIC.update(dtypes.BY_NAME)

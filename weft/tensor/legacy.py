@@ -12,7 +12,7 @@ from weft.core import dtypes
 from weft.core.device import cpu, device
 from weft.core.dtypes import dtype
 from weft.core.types import Size
-from weft.ops.create import dtype_argument
+from weft.ops.options import dtype_argument
 from weft.ops.record import ops
 from weft.tensor.base import PUBLIC, Tensor, method, public
 from weft.tensor.conversion import converted
@@ -66,7 +66,8 @@ def scalar_tensor(
 ) -> Tensor:
     """A zero-dim tensor of one number, of the default dtype unless another is named."""
     kind = dtypes.get_default_dtype() if dtype is None else dtype
-    return ops.full((), s, dtype=kind, device=device, requires_grad=requires_grad)  # type: ignore[no-any-return]
+    return ops.full((), s, dtype=kind, device=device,
+    requires_grad=requires_grad)  # type: ignore[no-any-return]
 
 
 @method

@@ -59,7 +59,8 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     if hooks:
         warnings.warn(
             f"backward hooks {list(hooks.values())!r} on tensor will not be serialized. If this is "
-            "expected, you can decorate the function with @weft.utils.hooks.unserializable_hook to suppress this warning",
+            "expected, you can decorate the function with @weft.utils.hooks.unserializable_hook to "
+            "suppress this warning",
             UserWarning,
             stacklevel=2,
         )

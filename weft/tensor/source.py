@@ -88,7 +88,7 @@ def face_source(op: Op, plan: Plan, name: str) -> str:
         lines += ["    if out is not None:", f"        return dispatch_out(OP, {bound}, out)"]
     if op.kind is Kind.POINTWISE and "inplace" in op.signature.names:  # relu(x, inplace=True) is relu_(x)
         lines += ["    if inplace:", f"        return dispatch_inplace(OP, {bound}, FACE)"]
-    if op.kind is Kind.COMPOSITE:
+    if op.composed:
         lines += composite_block(op, bound)
     elif op.trusted and op.kind is Kind.VIEW:
         lines += _view_block(op, plan, bound)
@@ -168,6 +168,8 @@ def _view_block(op: Op, plan: Plan, bound: str) -> list[str]:
         "            try:",
         f"                r = KERNEL(x0{arguments})",
         "            except Exception:",
+        f"                return dispatch(OP, {bound})",
+        "            if r.dtype is not x0.dtype:",  # bits read anew: the dispatcher knows what that records
         f"                return dispatch(OP, {bound})",
         f"            t = attach_view({first.name}, r, (OP, ({arguments[2:]}{',' if rest else ''}), None), 0 if m else 2)",
     ]

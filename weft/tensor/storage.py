@@ -17,7 +17,7 @@ import numpy as np
 from weft.core.device import cpu, device, meta
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import memory_format, preserve_format
-from weft.ops.create import C_NAMES, in_format, strides_in
+from weft.ops.options import C_NAMES, in_format, strides_in
 from weft.tensor.base import PUBLIC, Tensor, address, method, storage_root
 from weft.tensor.interchange import adopt
 from weft.tensor.meta import MetaArray, contiguous_strides
