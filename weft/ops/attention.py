@@ -148,7 +148,7 @@ def _embedding_backward_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(0, 3), make.ints(0, high=5), 5, -1, False)
 
 
-embedding = index(
+embedding: Op = index(
     "embedding", _embedding_kernel, _embedding_rule,
     "weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool "
     "= False",
@@ -160,7 +160,7 @@ embedding = index(
     ),
     batch=_embedding_batch, samples=_embedding_samples, method=False,
 )  # fmt: skip
-embedding_backward = index(
+embedding_backward: Op = index(
     "embedding_dense_backward", _embedding_backward_kernel, _embedding_backward_rule,
     "grad: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool",
     vjp=(_embedding_second, None), batch=_embedding_backward_batch, samples=_embedding_backward_samples,

@@ -101,7 +101,7 @@ def _weight_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(1, 2, 3, 4), make(1, 2, 4, 4), (2, 1, 2, 2), (1, 1), ((0, 1), (1, 0)), (2, 1), 2)
 
 
-convolution_forward = contract(
+convolution_forward: Op = contract(
     "convolution_forward",
     lambda x, w, stride, padding, dilation, groups, counts: kernels.forward(x, w, stride, padding, dilation,
     groups, counts),
@@ -114,7 +114,7 @@ convolution_forward = contract(
     ),
     batch=_batch_forward, samples=_forward_samples, method=False, function=False, out=False,
 )  # fmt: skip
-convolution_input = contract(
+convolution_input: Op = contract(
     "convolution_input", kernels.grad_input,
     lambda g, w, shape, stride, padding, dilation, groups: TensorType(shape, g.dtype, g.device),
     f"grad: Tensor, weight: Tensor, input_shape: Any, {GEOMETRY}",
@@ -124,7 +124,7 @@ convolution_input = contract(
     ),
     batch=_batch_input, samples=_input_samples, method=False, function=False, out=False,
 )  # fmt: skip
-convolution_weight = contract(
+convolution_weight: Op = contract(
     "convolution_weight", kernels.grad_weight,
     lambda g, x, shape, stride, padding, dilation, groups: TensorType(shape, g.dtype, g.device),
     f"grad: Tensor, input: Tensor, weight_shape: Any, {GEOMETRY}",

@@ -556,7 +556,7 @@ def _nll_backward_rule(g: TensorType, target: TensorType, weight: Any, shape: An
     return TensorType(shape, g.dtype, g.device)
 
 
-nll_elements = reduce(
+nll_elements: Op = reduce(
     "nll_loss", _nll_kernel, _nll_rule,
     "input: Tensor, target: Tensor, weight: MaybeTensor, reduction: str, ignore_index: int",
     vjp=(
@@ -570,7 +570,7 @@ nll_elements = reduce(
     ),
     batch=_nll_batch, samples=_nll_samples, **HIDDEN,
 )  # fmt: skip
-nll_backward = reduce(
+nll_backward: Op = reduce(
     "nll_loss_backward", _nll_backward_kernel, _nll_backward_rule,
     "grad: Tensor, target: Tensor, weight: MaybeTensor, shape: Any, reduction: str, ignore_index: int",
     vjp=(

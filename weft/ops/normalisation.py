@@ -691,10 +691,11 @@ def _run_instance_norm(
         return None if value is None else ops.repeat(value, (count,))
 
     wide = ops.reshape(x, (1, count * channels, *shape[2:]))
-    repeated = [no_grad(spread, statistic) for statistic in (mean, variance)]
-    out = _run_batch_norm(wide, spread(weight), spread(bias), *repeated, use_input_stats, momentum, eps)
+    means, variances = no_grad(spread, mean), no_grad(spread, variance)
+    scale, shift = spread(weight), spread(bias)
+    out = _run_batch_norm(wide, scale, shift, means, variances, use_input_stats, momentum, eps)
     if use_input_stats and hasattr(mean, "copy_"):
-        for statistic, found in zip((mean, variance), repeated, strict=True):
+        for statistic, found in ((mean, means), (variance, variances)):
             if statistic is not None:
                 average = no_grad(lambda found=found: ops.mean(ops.reshape(found, (count, channels)), 0))
                 no_grad(statistic.copy_, average)

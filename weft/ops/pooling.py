@@ -371,7 +371,7 @@ def _gather_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(1, 2, 3, 4), make.ints(1, 2, 2, 2, high=12), 2)
 
 
-pool_scatter = index(
+pool_scatter: Op = index(
     "pool_scatter", kernels.scatter,
     lambda g, places, spatial, unique: TensorType((*g.shape[: g.ndim - len(spatial)], *spatial), g.dtype,
     g.device),
@@ -379,7 +379,7 @@ pool_scatter = index(
     vjp=(lambda g, _out, _g, places, spatial: pool_gather(g, places, len(spatial)), None),
     batch=leading, samples=_scatter_samples, method=False, function=False,
 )  # fmt: skip
-pool_gather = index(
+pool_gather: Op = index(
     "pool_gather", kernels.gather, lambda x, places, axes: TensorType(places.shape, x.dtype, x.device),
     "input: Tensor, indices: Tensor, axes: int",
     vjp=(lambda g, _out, _x, places, axes: pool_scatter(g, places, tuple(_x.shape[len(_x.shape) - axes :]),

@@ -169,12 +169,12 @@ def _backward_samples(make: Maker) -> Iterator[Sample]:
 
 
 GRADIENT = "grad: Tensor, output: Tensor, dim: Dim"
-softmax_backward = reduce(
+softmax_backward: Op = reduce(
     "softmax_backward", _softmax_backward_kernel, _backward_rule, GRADIENT,
     vjp=(lambda g, _out, _grad, out, dim: softmax_backward(g, out, dim), _softmax_second),
     batch=_backward_batch, samples=_backward_samples, **HIDDEN,
 )  # fmt: skip
-log_softmax_backward = reduce(
+log_softmax_backward: Op = reduce(
     "log_softmax_backward", _log_softmax_backward_kernel, _backward_rule, GRADIENT,
     vjp=(
         lambda g, _out, _grad, out, dim: ops.sub(g, ops.sum(ops.mul(g, ops.exp(out)), dim, True)),

@@ -54,7 +54,7 @@ def _constant_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(4, 3).T, ())
 
 
-constant_pad_nd = index(
+constant_pad_nd: Op = index(
     "constant_pad_nd", lambda x, pad, value: padding.pad(x, padding.pairs_from_flat(tuple(pad)), "constant",
     value),
     _constant_rule, "input: Tensor, pad: Any, value: Number = 0",
@@ -504,13 +504,13 @@ def _fold_samples(make: Maker) -> Iterator[Sample]:
 
 
 BLOCK = "kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1"
-unfold = index(
+unfold: Op = index(
     "unfold", _unfold_kernel, _unfold_rule, f"input: Tensor, {BLOCK}", namespace="nn.functional",
     vjp=lambda g, _out, _x, kernel, gaps, pads, steps: fold(g, tuple(_x.shape[-2:]), kernel, gaps, pads,
     steps),
     batch=lead_batch(2), samples=_unfold_samples, node="Im2ColBackward0",
 )  # fmt: skip
-fold = index(
+fold: Op = index(
     "fold", _fold_kernel, _fold_rule, f"input: Tensor, output_size: Any, {BLOCK}", namespace="nn.functional",
     vjp=lambda g, _out, _x, _size, kernel, gaps, pads, steps: unfold(g, kernel, gaps, pads, steps),
     batch=lead_batch(1), samples=_fold_samples, node="Col2ImBackward0",
@@ -590,20 +590,20 @@ def _channel_rule(x: TensorType, groups: int) -> TensorType:
     return x
 
 
-pixel_shuffle = index(
+pixel_shuffle: Op = index(
     "pixel_shuffle", _shuffle_kernel, _shuffle_rule, "input: Tensor, upscale_factor: int",
     vjp=lambda g, _out, _x, factor: pixel_unshuffle(g, factor), batch=leading,
     samples=lambda make: iter([Sample(make(8, 2, 3), 2), Sample(make(2, 1, 9, 1, 2), 3), Sample(make(2, 2,
     2), 1)]),
     aliases=("nn.functional.pixel_shuffle",), method=False,
 )  # fmt: skip
-pixel_unshuffle = index(
+pixel_unshuffle: Op = index(
     "pixel_unshuffle", _unshuffle_kernel, _unshuffle_rule, "input: Tensor, downscale_factor: int",
     vjp=lambda g, _out, _x, factor: pixel_shuffle(g, factor), batch=leading,
     samples=lambda make: iter([Sample(make(2, 4, 6), 2), Sample(make(2, 1, 1, 3, 6), 3)]),
     aliases=("nn.functional.pixel_unshuffle",), method=False,
 )  # fmt: skip
-channel_shuffle = index(
+channel_shuffle: Op = index(
     "channel_shuffle",
     lambda x, groups: x.reshape(x.shape[0], groups, -1, *x.shape[2:]).swapaxes(1, 2).copy().reshape(x.shape),
     _channel_rule,
@@ -659,14 +659,14 @@ def _affine_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...
     return _fold_lead(op, size, (args[0], wide, *args[2:]), dims)
 
 
-affine_grid_generator = contract(
+affine_grid_generator: Op = contract(
     "affine_grid_generator", _affine_kernel, _affine_rule, "theta: Tensor, size: Any, align_corners: bool",
     vjp=lambda g, _out, _theta, size, align: affine_grid_backward(g, size, align), batch=_affine_batch,
     samples=lambda make: iter([Sample(make(2, 2, 3), (2, 1, 3, 4), True), Sample(make(1, 3, 4), (1, 1, 2, 3,
     1), False)]),
     method=False, out=False,
 )  # fmt: skip
-affine_grid_backward = contract(
+affine_grid_backward: Op = contract(
     "affine_grid_backward", _affine_backward_kernel,
     _affine_backward_rule,
     "grad: Tensor, size: Any, align_corners: bool",
