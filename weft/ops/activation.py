@@ -21,6 +21,7 @@ from weft.ops.arithmetic import (
     add,
     div,
     keep,
+    keep_where,
     mul,
     neg,
     refusing,
@@ -176,7 +177,7 @@ threshold = pointwise(
 def _hardtanh(x: Array, min_val: float, max_val: float, inplace: bool) -> Array:
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    return np.clip(x, x.dtype.type(min_val), x.dtype.type(max_val), out=...)
+    return np.asarray(np.clip(x, x.dtype.type(min_val), x.dtype.type(max_val)))
 
 
 def _within(g: Any, x: Any, low: float, high: float) -> Any:
@@ -208,7 +209,7 @@ hardtanh = activation(
 )
 relu6 = activation(
     "relu6",
-    lambda x, inplace: np.clip(x, x.dtype.type(0), x.dtype.type(6), out=...),
+    lambda x, inplace: np.asarray(np.clip(x, x.dtype.type(0), x.dtype.type(6))),
     "",
     FLAG,
     promotion=promote,
@@ -294,14 +295,14 @@ celu = pointwise(
 
 
 # -- the logistic family -------------------------------------------------------------------------------------
-sigmoid = pointwise(
+sigmoid: Op = pointwise(
     "sigmoid",
     elementwise.sigmoid,
     float_result,
     vjp=lambda g, out: sigmoid_backward(g, out),
     aliases=("nn.functional.sigmoid", "special.expit"),
 )
-sigmoid_backward = pointwise(
+sigmoid_backward: Op = pointwise(
     "sigmoid_backward",
     elementwise.sigmoid_backward,
     float_result,
@@ -396,7 +397,7 @@ def _gelu_tanh_gradient(g: Any, x: Any) -> Any:
     return mul(g, mul(add(outer, add(t, 1)), 0.5))
 
 
-gelu = activation(
+gelu: Op = activation(
     "gelu",
     _gelu,
     "GeluKernelImpl",
@@ -408,7 +409,7 @@ gelu = activation(
         _gelu_tanh_gradient(g, x) if approximate == "tanh" else gelu_backward(g, x)
     ),
 )
-gelu_backward = pointwise(
+gelu_backward: Op = pointwise(
     "gelu_backward",
     elementwise.gelu_backward,
     float_result,
@@ -503,7 +504,7 @@ softshrink = activation(
 )
 hardshrink = pointwise(
     "hardshrink",
-    lambda x, lambd: keep.kernel(x, np.logical_not(np.less_equal(np.absolute(x), lambd))),
+    lambda x, lambd: keep_where(x, np.logical_not(np.less_equal(np.absolute(x), lambd))),
     refusing(promote, EXACT | COMPLEX, "hardshrink_cpu"),
     signature="input: Tensor, lambd: float = 0.5",
     inplace=False,

@@ -100,7 +100,7 @@ def _clamp(x: Array, low: Any, high: Any) -> Array:
         and not isinstance(low, np.ndarray)
         and not isinstance(high, np.ndarray)
     ):
-        return np.clip(x, -np.inf if low is None else low, np.inf if high is None else high, out=...)
+        return np.asarray(np.clip(x, -np.inf if low is None else low, np.inf if high is None else high))
     out = x
     if low is not None:
         out = np.maximum(out, low, out=...)
@@ -236,5 +236,6 @@ nan_to_num = pointwise(
     samples=kinked(0.3, 2),
     signature="input: Tensor, nan: float = None, posinf: float = None, neginf: float = None",
     vjp=lambda g, _out, x: keep(g, ops.isfinite(x)),
+    trusted=False,
     out="exact",
 )

@@ -15,7 +15,7 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import dtype, result_dtype
 from weft.core.types import TensorType
-from weft.ops.arithmetic import BOOL, COMPLEX, EXACT, FLOATS, OPERANDS, PAIR, Refusing, refusing
+from weft.ops.arithmetic import BOOL, COMPLEX, EXACT, FLOATS, OPERANDS, PAIR, Refusing, kind_of, refusing
 from weft.ops.families import composite, pointwise, promote
 from weft.ops.record import Op, Promotion, ops, type_of
 from weft.ops.samples import Maker, Sample, Samples, binary_samples
@@ -107,9 +107,18 @@ logical_not = pointwise("logical_not", np.logical_not, truth, samples=_special_v
 
 
 # -- kinds of values -----------------------------------------------------------------------------------------
-def _is(name: str, kernel: Any, promotion: Promotion = truth, *, out: bool | str = False) -> Op:
+def _is(
+    name: str, kernel: Any, promotion: Promotion = truth, *, out: bool | str = False, trusted: bool = True
+) -> Op:
     return pointwise(
-        name, kernel, promotion, signature="input: Tensor", inplace=False, out=out, samples=_special_values
+        name,
+        kernel,
+        promotion,
+        signature="input: Tensor",
+        inplace=False,
+        out=out,
+        samples=_special_values,
+        trusted=trusted,
     )
 
 
@@ -131,18 +140,20 @@ def _isreal(x: Array) -> Array:
 isnan = _is("isnan", np.isnan)
 isinf = _is("isinf", np.isinf)
 isfinite = _is("isfinite", np.isfinite)
-isreal = _is("isreal", _isreal)
+isreal = _is("isreal", _isreal, trusted=False)
 isposinf = _is(
     "isposinf",
     _infinite(1),
     refusing(truth, COMPLEX, "isposinf does not support complex inputs.", RuntimeError),
     out="exact",
+    trusted=False,
 )
 isneginf = _is(
     "isneginf",
     _infinite(-1),
     refusing(truth, COMPLEX, "isneginf does not support complex inputs.", RuntimeError),
     out="exact",
+    trusted=False,
 )
 
 
@@ -174,8 +185,8 @@ def _isclose(x: Array, y: Array, rtol: float, atol: float, equal_nan: bool) -> A
 
 
 def _isclose_rule(x: TensorType, y: TensorType, rtol: float, atol: float, equal_nan: bool) -> TensorType:
-    if x.dtype is not y.dtype:
-        raise RuntimeError(f"{x.dtype.scalar_name} did not match {y.dtype.scalar_name}")
+    if kind_of(x) is not kind_of(y):
+        raise RuntimeError(f"{kind_of(x).scalar_name} did not match {kind_of(y).scalar_name}")
     if rtol < 0:
         raise RuntimeError(f"rtol must be greater than or equal to zero, but got {rtol:g}")
     if atol < 0:

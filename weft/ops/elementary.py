@@ -24,6 +24,7 @@ from weft.ops.arithmetic import (
     add,
     div,
     keep,
+    kind_of,
     mul,
     neg,
     reciprocal,
@@ -109,8 +110,8 @@ def _one_minus_square(x: Any) -> Any:
     return rsub(mul(x, x), 1)
 
 
-sin = pointwise("sin", np.sin, float_result, vjp=lambda g, _out, x: mul(g, cos(x)))
-cos = pointwise("cos", np.cos, float_result, vjp=lambda g, _out, x: neg(mul(g, sin(x))))
+sin: Op = pointwise("sin", np.sin, float_result, vjp=lambda g, _out, x: mul(g, cos(x)))
+cos: Op = pointwise("cos", np.cos, float_result, vjp=lambda g, _out, x: neg(mul(g, sin(x))))
 tan = pointwise("tan", np.tan, float_result, domain=(-1, 1), vjp=lambda g, out: mul(g, add(mul(out, out), 1)))
 asin = pointwise(
     "asin",
@@ -151,12 +152,12 @@ atan2 = pointwise(
         lambda g, _out, x, y: neg(_over_square(g, x, x, y)),
     ),
 )
-sinh = pointwise("sinh", np.sinh, float_result, vjp=lambda g, _out, x: mul(g, cosh(x)))
-cosh = pointwise("cosh", np.cosh, float_result, vjp=lambda g, _out, x: mul(g, sinh(x)))
-tanh = pointwise(
+sinh: Op = pointwise("sinh", np.sinh, float_result, vjp=lambda g, _out, x: mul(g, cosh(x)))
+cosh: Op = pointwise("cosh", np.cosh, float_result, vjp=lambda g, _out, x: mul(g, sinh(x)))
+tanh: Op = pointwise(
     "tanh", np.tanh, float_result, vjp=lambda g, out: tanh_backward(g, out), aliases=("nn.functional.tanh",)
 )
-tanh_backward = pointwise(
+tanh_backward: Op = pointwise(
     "tanh_backward",
     elementwise.tanh_backward,
     float_result,
@@ -269,6 +270,8 @@ trunc = _rounding("trunc", np.trunc, aliases=("fix",))
 
 def _round(x: Array, decimals: int) -> Array:
     if x.dtype.kind != "f":
+        if decimals:
+            raise TypeError("decimals")  # the rule has the words
         return x.copy()
     if decimals == 0:
         return np.rint(x, out=...)
@@ -319,9 +322,9 @@ def _heaviside(x: Array, values: Array) -> Array:
 
 
 def _heaviside_rule(x: TensorType, values: TensorType) -> TensorType:
-    if x.dtype in COMPLEX or values.dtype in COMPLEX:
+    if kind_of(x) in COMPLEX or kind_of(values) in COMPLEX:
         raise RuntimeError("heaviside is not yet implemented for complex tensors.")
-    if x.dtype is not values.dtype:
+    if kind_of(x) is not kind_of(values):
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     return promote.rule(heaviside, (x, values))
 
@@ -346,7 +349,7 @@ def _complex_parts(make: Maker) -> Iterator[Sample]:
     yield Sample(make(kind=dtypes.complex64), grad=False)
 
 
-conj_physical = pointwise(
+conj_physical: Op = pointwise(
     "conj_physical", np.conjugate, promote, vjp=lambda g: conj_physical(g), samples=_complex_parts
 )
 
@@ -381,21 +384,19 @@ angle = pointwise(
 
 def _pairing(name: str) -> Callable[[TensorType, TensorType], TensorType]:
     def rule(x: TensorType, y: TensorType) -> TensorType:
-        if (
-            not x.dtype.is_floating_point
-            or not y.dtype.is_floating_point
-            or dtypes.bfloat16 in (x.dtype, y.dtype)
-        ):
+        left, right = kind_of(x), kind_of(y)
+        allowed = (dtypes.float16, dtypes.float32, dtypes.float64)
+        if left not in allowed or right not in allowed:
             raise RuntimeError(
-                f"Expected both inputs to be Half, Float or Double tensors but got {x.dtype.scalar_name} and "
-                f"{y.dtype.scalar_name}"
+                f"Expected both inputs to be Half, Float or Double tensors but got {left.scalar_name} and "
+                f"{right.scalar_name}"
             )
-        if x.dtype is not y.dtype:
+        if left is not right:
             raise RuntimeError(
-                f"Expected object of scalar type {x.dtype.scalar_name} but got scalar type "
-                f"{y.dtype.scalar_name} for second argument"
+                f"Expected object of scalar type {left.scalar_name} but got scalar type "
+                f"{right.scalar_name} for second argument"
             )
-        if x.dtype is dtypes.float16:
+        if left is dtypes.float16:
             raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Half'")
         return pair.rule(ops.complex, (x, y))
 

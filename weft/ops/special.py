@@ -65,7 +65,7 @@ def _special(name: str, kernel: Any, label: str, **facts: Any) -> Op:
 
 
 # -- gamma ---------------------------------------------------------------------------------------------------
-lgamma = pointwise(
+lgamma: Op = pointwise(
     "lgamma",
     _from_scipy("gammaln"),
     refusing(float_result, COMPLEX, "lgamma_vml_cpu"),
@@ -85,7 +85,7 @@ def _digamma(x: Array) -> Array:
     return out
 
 
-digamma = pointwise(
+digamma: Op = pointwise(
     "digamma",
     _digamma,
     refusing(float_result, COMPLEX, "digamma"),
@@ -115,7 +115,7 @@ def _polygamma_samples(make: Maker) -> Iterator[Sample]:
 
 
 gamma_result = refusing(float_result, COMPLEX, "trigamma")
-polygamma_of = pointwise(
+polygamma_of: Op = pointwise(
     "polygamma",
     _polygamma,
     gamma_result,
@@ -260,7 +260,7 @@ def _i1e_gradient(g: Any, out: Any, x: Any) -> Any:
     return mul(g, ops.where(large, slope, 0.5))
 
 
-i0 = pointwise(
+i0: Op = pointwise(
     "i0",
     _from_scipy("i0"),
     refusing(float_result, COMPLEX, "i0_vml_cpu"),
@@ -268,11 +268,11 @@ i0 = pointwise(
     aliases=("special.i0",),
     vjp=lambda g, _out, x: mul(g, i1(x)),
 )
-i0e = _special(
+i0e: Op = _special(
     "i0e", _from_scipy("i0e"), "i0e_cpu", vjp=lambda g, out, x: mul(g, sub(i1e(x), mul(ops.sgn(x), out)))
 )
-i1 = _special("i1", _from_scipy("i1"), "i1_cpu", vjp=lambda g, out, x: _i1_gradient(g, out, x))
-i1e = _special("i1e", _from_scipy("i1e"), "i1e_cpu", vjp=lambda g, out, x: _i1e_gradient(g, out, x))
+i1: Op = _special("i1", _from_scipy("i1"), "i1_cpu", vjp=lambda g, out, x: _i1_gradient(g, out, x))
+i1e: Op = _special("i1e", _from_scipy("i1e"), "i1e_cpu", vjp=lambda g, out, x: _i1e_gradient(g, out, x))
 
 
 # -- logarithms ----------------------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ def _unless_pole(value: Any, x: Any, y: Any, pole: float) -> Any:
     return ops.where(ops.logical_and(ops.eq(x, 0), ops.le(y, pole)), 0, value)
 
 
-xlogy = pointwise(
+xlogy: Op = pointwise(
     "xlogy",
     _from_scipy("xlogy"),
     refusing(float_result, COMPLEX, "xlogy_cpu"),
@@ -338,7 +338,7 @@ xlogy = pointwise(
         lambda g, _out, x, y: _ratio(g, x, y),
     ),
 )
-xlog1py = _special(
+xlog1py: Op = _special(
     "xlog1py",
     _from_scipy("xlog1py"),
     "xlog1py_cpu",

@@ -101,8 +101,7 @@ def install(op: Op) -> None:
             if "." in name:
                 FUNCTIONS[f"{name}_"] = written
                 continue
-            if op.method or not op.namespace:
-                setattr(Tensor, f"{name}_", written)
+            setattr(Tensor, f"{name}_", written)
             if op.function:
                 FUNCTIONS[f"{prefix}{name}_"] = written
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.ops.record import REGISTRY, Kind, Op
+from weft.ops.record import REGISTRY, Op
 from weft.ops.signature import OPERAND, TENSOR
 from weft.tensor import faces, source
 from weft.tensor.base import Tensor
@@ -92,7 +92,7 @@ def operator_source(op: Op, name: str) -> str:
     bound = "(" + "".join(f"{p.name}, " for p in parameters) + ")"
     lines = [f"def {name}({', '.join(p.name for p in tensors)}{rest}):"]
     numeric = tensors[-1].annotation == OPERAND
-    if op.kind is Kind.COMPOSITE:
+    if op.composed:
         lines += source.composite_block(op, bound)
     elif source.has_fast_path(op, plan):
         lines += source.fast_block(op, plan, tensors, bound, None)
@@ -158,8 +158,8 @@ def install() -> None:
             setattr(Tensor, name, faces.stub(REGISTRY[op], name, write))
     for name, op in SWAPPED.items():
         setattr(Tensor, name, _swapped(REGISTRY[op], name))
-    Tensor.__rtruediv__ = _named(_divide_into, "__rtruediv__")  # type: ignore[attr-defined]
-    Tensor.__invert__ = _named(_invert, "__invert__")  # type: ignore[attr-defined]
+    for name, function in (("__rtruediv__", _divide_into), ("__invert__", _invert)):
+        setattr(Tensor, name, _named(function, name))
 
 
 install()

@@ -28,7 +28,7 @@ ONE: Final = {kind: np.ones((), kind) for kind in ZERO}
 
 
 def blocked(body: Body, first: Array, *others: Array) -> Array:
-    """An array like `first`, filled by `body(out, first, *others)`, called on cache-sized pieces if possible."""
+    """An array like `first`, filled by `body(out, first, *others)` on cache-sized pieces where possible."""
     if not others and first.ndim > 0 and first.size <= BLOCK:
         out = namespace(first).empty_like(first)
         body(out, first)

@@ -1,0 +1,77 @@
+"""Bounds: NaN, ties, values at the bound, crossed bounds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+
+NAN, INF = math.nan, math.inf
+
+
+def gradient(function: Any, *values: Any) -> list[list[float]]:
+    inputs = [weft.tensor(value, dtype=weft.float64, requires_grad=True) for value in values]
+    return [g.tolist() for g in weft.autograd.grad(function(*inputs).sum(), inputs)]
+
+
+def test_maximum_keeps_nan_and_fmax_drops_it() -> None:
+    left, right = weft.tensor([NAN, 1.0]), weft.tensor([2.0, NAN])
+    assert weft.maximum(left, right).isnan().all()
+    assert weft.fmax(left, right).tolist() == [2.0, 1.0]
+    assert weft.fmin(left, right).tolist() == [2.0, 1.0]
+
+
+def test_ties_share_the_gradient() -> None:
+    for function in (weft.maximum, weft.minimum):
+        assert gradient(function, [1.0], [1.0]) == [[0.5], [0.5]]
+    assert gradient(weft.maximum, [1.0, 3.0], [2.0, 1.0]) == [[0.0, 1.0], [1.0, 0.0]]
+    assert gradient(weft.fmax, [1.0], [1.0]) == [[1.0], [0.0]]
+
+
+@pytest.mark.parametrize("size", [4, 8000])
+def test_clamp(size: int) -> None:
+    x = weft.tensor([NAN, -INF, 0.5, INF] * (size // 4))
+    np.testing.assert_array_equal(x.clamp(-1, 2).numpy()[:4], [NAN, -1, 0.5, 2])
+    np.testing.assert_array_equal(x.clamp(min=0).numpy()[:4], [NAN, 0, 0.5, INF])
+    np.testing.assert_array_equal(x.clamp(max=0).numpy()[:4], [NAN, -INF, 0, 0])
+    np.testing.assert_array_equal(x.clamp(3, 1).numpy()[1:4], [1, 1, 1])
+
+
+def test_clamp_passes_at_the_bound_and_stops_beyond() -> None:
+    assert gradient(lambda x: x.clamp(0, 1), [-1.0, 0.0, 0.5, 1.0, 2.0]) == [[0.0, 1.0, 1.0, 1.0, 0.0]]
+    x, low, high = gradient(weft.clamp, [-1.0, 0.5, 2.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
+    assert (x, low, high) == ([0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0])
+    _, low, high = gradient(weft.clamp, [0.5], [2.0], [1.0])  # crossed: the upper bound wins
+    assert (low, high) == ([0.0], [1.0])
+
+
+def test_clamp_promotes_like_other_operands() -> None:
+    ints = weft.tensor([1, 5])
+    assert ints.clamp(2).tolist() == [2, 5]
+    assert ints.clamp(0.5).dtype is weft.float32
+    assert weft.tensor([True]).clamp(0, 1).dtype is weft.int64
+    assert weft.clip is weft.clamp
+
+
+def test_clamp_errors() -> None:
+    x = weft.ones(2)
+    with pytest.raises(RuntimeError, match="At least one of 'min' or 'max' must not be None"):
+        x.clamp()
+    with pytest.raises(NotImplementedError, match="clamp is not supported for complex types"):
+        weft.tensor([1j]).clamp(0, 1)
+    with pytest.raises(RuntimeError, match="maximum not implemented for complex tensors"):
+        weft.maximum(weft.tensor([1j]), weft.tensor([1j]))
+
+
+def test_nan_to_num_uses_the_limits_of_its_own_dtype() -> None:
+    for kind in (weft.float16, weft.bfloat16, weft.float32, weft.float64):
+        got = weft.tensor([NAN, INF, -INF], dtype=kind).nan_to_num()
+        limits = weft.finfo(kind)
+        assert got.dtype is kind
+        assert got.tolist() == [0.0, limits.max, limits.min]
+    assert weft.tensor([NAN, INF, 1.0]).nan_to_num(nan=5.0, posinf=7.0).tolist() == [5.0, 7.0, 1.0]
+    assert gradient(weft.nan_to_num, [NAN, INF, 1.0]) == [[0.0, 0.0, 1.0]]
