@@ -39,7 +39,9 @@ def refuses(error: type[Exception], text: str, call: Any) -> None:
 
 @pytest.mark.parametrize("name", CREATED)
 def test_streams(name: str) -> None:
-    """Equal seeds give equal draws, a stream moves on, and a generator of one's own leaves the default alone."""
+    """Equal seeds give equal draws, a stream moves on, and a generator of one's own leaves the default
+    alone.
+    """
     draw = CREATED[name]
     weft.manual_seed(3)
     first, second = draw(), draw()
@@ -95,7 +97,7 @@ def test_dtypes() -> None:
     assert weft.rand_like(weft.zeros(2, 3, 4, 5), memory_format=weft.channels_last).stride() == (60, 1, 15, 3)
     assert weft.bernoulli(weft.zeros(3, dtype=weft.long), 1.0).tolist() == [1, 1, 1]
     assert weft.multinomial(weft.ones(3), 2).dtype is weft.int64
-    assert 0 <= weft.rand(10_000).min() and weft.rand(10_000).max() < 1
+    assert weft.rand(10_000).min() >= 0 and weft.rand(10_000).max() < 1
 
 
 def test_shapes_and_options() -> None:
@@ -151,32 +153,88 @@ def test_in_place_returns_itself_and_counts_a_version() -> None:
 @pytest.mark.parametrize(
     "call, error, text",
     [
-        (lambda: weft.rand(2, dtype=weft.long), NotImplementedError, "\"check_uniform_bounds\" not implemented for 'Long'"),
-        (lambda: weft.randn(2, dtype=weft.bool), NotImplementedError, "\"normal_kernel_cpu\" not implemented for 'Bool'"),
+        (
+            lambda: weft.rand(2, dtype=weft.long),
+            NotImplementedError,
+            "\"check_uniform_bounds\" not implemented for 'Long'",
+        ),
+        (
+            lambda: weft.randn(2, dtype=weft.bool),
+            NotImplementedError,
+            "\"normal_kernel_cpu\" not implemented for 'Bool'",
+        ),
         (lambda: weft.rand(-1), RuntimeError, "Trying to create tensor with negative dimension -1: [-1]"),
-        (lambda: weft.randint(5, 5, (2,)), RuntimeError, "random_ expects 'from' to be less than 'to', but got from=5 >= to=5"),
-        (lambda: weft.randint(0, 300, (2,), dtype=weft.uint8), RuntimeError, "to - 1 is out of bounds for unsigned char"),
-        (lambda: weft.randint(5, 2), TypeError, "argument 'size' (position 2) must be tuple of ints, not int"),
+        (
+            lambda: weft.randint(5, 5, (2,)),
+            RuntimeError,
+            "random_ expects 'from' to be less than 'to', but got from=5 >= to=5",
+        ),
+        (
+            lambda: weft.randint(0, 300, (2,), dtype=weft.uint8),
+            RuntimeError,
+            "to - 1 is out of bounds for unsigned char",
+        ),
+        (
+            lambda: weft.randint(5, 2),
+            TypeError,
+            "argument 'size' (position 2) must be tuple of ints, not int",
+        ),
         (lambda: weft.randperm(-1), RuntimeError, "negative dimension -1"),
         (lambda: weft.randperm(300, dtype=weft.uint8), RuntimeError, "uint8_t without overflow"),
-        (lambda: weft.bernoulli(weft.tensor([2.0])), RuntimeError, "Expected p_in >= 0 && p_in <= 1 to be true"),
-        (lambda: weft.bernoulli(weft.tensor([1])), NotImplementedError, "\"bernoulli_tensor_cpu_p_\""),
-        (lambda: weft.zeros(2).bernoulli_(2), RuntimeError, "bernoulli_ expects p to be in [0, 1], but got p=2"),
-        (lambda: weft.multinomial(weft.ones(2), 3), RuntimeError, "cannot sample n_sample > prob_dist.size(-1)"),
-        (lambda: weft.multinomial(weft.tensor([1.0, -1.0]), 1), RuntimeError, "contains either `inf`, `nan` or element < 0"),
+        (
+            lambda: weft.bernoulli(weft.tensor([2.0])),
+            RuntimeError,
+            "Expected p_in >= 0 && p_in <= 1 to be true",
+        ),
+        (lambda: weft.bernoulli(weft.tensor([1])), NotImplementedError, '"bernoulli_tensor_cpu_p_"'),
+        (
+            lambda: weft.zeros(2).bernoulli_(2),
+            RuntimeError,
+            "bernoulli_ expects p to be in [0, 1], but got p=2",
+        ),
+        (
+            lambda: weft.multinomial(weft.ones(2), 3),
+            RuntimeError,
+            "cannot sample n_sample > prob_dist.size(-1)",
+        ),
+        (
+            lambda: weft.multinomial(weft.tensor([1.0, -1.0]), 1),
+            RuntimeError,
+            "contains either `inf`, `nan` or element < 0",
+        ),
         (lambda: weft.multinomial(weft.ones(2, dtype=weft.long), 1), RuntimeError, "got: Long"),
         (lambda: weft.normal(0.0, -1.0, (2,)), RuntimeError, "normal expects std >= 0.0, but found std -1"),
-        (lambda: weft.normal(weft.zeros(2), weft.tensor([1.0, -1.0])), RuntimeError, "all elements of std >= 0.0"),
+        (
+            lambda: weft.normal(weft.zeros(2), weft.tensor([1.0, -1.0])),
+            RuntimeError,
+            "all elements of std >= 0.0",
+        ),
         (lambda: weft.normal(0.0, 1.0), TypeError, "normal() received an invalid combination of arguments"),
         (lambda: weft.zeros(2).uniform_(1, 0), RuntimeError, "found from=1 > to=0"),
         (lambda: weft.zeros(2).uniform_(0, math.inf), RuntimeError, "to is out of bounds for float"),
-        (lambda: weft.zeros(2).exponential_(0), RuntimeError, "exponential_ expects lambda > 0.0, but found lambda=0"),
-        (lambda: weft.zeros(2).geometric_(1.0), RuntimeError, "geometric_ expects p to be in (0, 1), but got p=1"),
+        (
+            lambda: weft.zeros(2).exponential_(0),
+            RuntimeError,
+            "exponential_ expects lambda > 0.0, but found lambda=0",
+        ),
+        (
+            lambda: weft.zeros(2).geometric_(1.0),
+            RuntimeError,
+            "geometric_ expects p to be in (0, 1), but got p=1",
+        ),
         (lambda: weft.zeros(2).cauchy_(0, 0), RuntimeError, "cauchy_ expects sigma > 0.0, but found sigma=0"),
-        (lambda: weft.zeros(2).log_normal_(1, 0), RuntimeError, "log_normal_ expects std > 0.0, but found std=0"),
+        (
+            lambda: weft.zeros(2).log_normal_(1, 0),
+            RuntimeError,
+            "log_normal_ expects std > 0.0, but found std=0",
+        ),
         (lambda: weft.zeros(2).random_(0), RuntimeError, "from=0 >= to=0"),
-        (lambda: weft.rand(2, generator=3), TypeError, "argument 'generator' must be weft.Generator, not int"),
+        (
+            lambda: weft.rand(2, generator=3),
+            TypeError,
+            "argument 'generator' must be weft.Generator, not int",
+        ),
     ],
-)  # fmt: skip
+)
 def test_refusals(call: Any, error: type[Exception], text: str) -> None:
     refuses(error, text, call)

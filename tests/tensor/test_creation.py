@@ -13,13 +13,26 @@ import weft
 @pytest.mark.parametrize(
     "data, kind",
     [
-        (1, weft.int64), (1.5, weft.float32), (True, weft.bool), (1j, weft.complex64), ([1, 2.5, True], weft.float32),
-        ([True, 2], weft.int64), ([1, 2j], weft.complex64), ([], weft.float32), (range(3), weft.int64), ((1, 2), weft.int64),
-        (np.float64(1), weft.float64), (np.float32(1), weft.float32), ([np.float64(1), 2.0], weft.float64),
-        ([np.int8(1)], weft.int8), ([np.int8(1), 2], weft.int64), (np.ones(2, np.float16), weft.float16),
-        ([np.ones(2), np.ones(2)], weft.float64), (np.array(3), weft.int64),
+        (1, weft.int64),
+        (1.5, weft.float32),
+        (True, weft.bool),
+        (1j, weft.complex64),
+        ([1, 2.5, True], weft.float32),
+        ([True, 2], weft.int64),
+        ([1, 2j], weft.complex64),
+        ([], weft.float32),
+        (range(3), weft.int64),
+        ((1, 2), weft.int64),
+        (np.float64(1), weft.float64),
+        (np.float32(1), weft.float32),
+        ([np.float64(1), 2.0], weft.float64),
+        ([np.int8(1)], weft.int8),
+        ([np.int8(1), 2], weft.int64),
+        (np.ones(2, np.float16), weft.float16),
+        ([np.ones(2), np.ones(2)], weft.float64),
+        (np.array(3), weft.int64),
     ],
-)  # fmt: skip
+)
 def test_inferred_dtype(data: Any, kind: Any) -> None:
     made = weft.tensor(data)
     assert made.dtype is kind

@@ -1,0 +1,98 @@
+"""Facts as functions, constants, default dtypes and devices."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import weft
+
+
+def test_exports() -> None:
+    assert weft.float is weft.float32 and weft.double is weft.float64 and weft.half is weft.float16
+    assert weft.long is weft.int64 and weft.int is weft.int32 and weft.short is weft.int16
+    assert weft.cfloat is weft.complex64 and weft.cdouble is weft.complex128
+    assert weft.inf == math.inf and math.isnan(weft.nan) and weft.pi == math.pi and weft.e == math.e
+    assert weft.newaxis is None
+    assert repr(weft.channels_last) == "weft.channels_last" and repr(weft.strided) == "weft.strided"
+
+
+def test_functions() -> None:
+    x = weft.zeros(2, 3)
+    assert weft.is_tensor(x) and not weft.is_tensor(3)
+    assert weft.is_floating_point(x) and not weft.is_complex(x) and weft.is_signed(x)
+    assert weft.numel(x) == 6 and weft.get_device(x) == x.get_device() == -1
+    assert x.is_same_size(weft.ones(2, 3)) and not weft.is_same_size(x, weft.ones(3))
+    assert x.is_cpu and not (x.is_cuda or x.is_sparse or x.is_quantized or x.is_conj() or x.is_neg())
+    assert x.resolve_conj() is x.to_dense() is x
+    assert x.dim_order() == (0, 1) and x.t().dim_order() == (1, 0)
+    with pytest.raises(
+        TypeError, match=r"numel\(\): argument 'input' \(position 1\) must be Tensor, not int"
+    ):
+        weft.numel(3)
+
+
+def test_promotion() -> None:
+    assert weft.result_type(weft.tensor([1]), 1.5) is weft.float32
+    assert weft.result_type(weft.tensor(1.0, dtype=weft.double), weft.tensor([1.0])) is weft.float32
+    assert weft.result_type(1, 1.5) is weft.float32
+    assert weft.promote_types(weft.uint8, weft.int8) is weft.int16
+    assert weft.can_cast(weft.double, weft.float) and not weft.can_cast(weft.float, weft.int)
+    with pytest.raises(TypeError, match="must be weft.dtype, not str"):
+        weft.promote_types("float", weft.int8)
+    with pytest.raises(TypeError, match="must be Tensor, not str"):
+        weft.result_type("a", 1)
+
+
+def test_default_dtype() -> None:
+    for wrong in (weft.int32, "float"):
+        with pytest.raises(TypeError, match="only floating-point types are supported as the default type"):
+            weft.set_default_dtype(wrong)
+    with pytest.warns(UserWarning, match="deprecated"):
+        weft.set_default_tensor_type(weft.DoubleTensor)
+    try:
+        assert weft.get_default_dtype() is weft.float64
+    finally:
+        weft.set_default_dtype(weft.float32)
+
+
+def test_device_contexts() -> None:
+    @weft.device("meta")
+    def made() -> weft.Tensor:
+        return weft.zeros(2)
+
+    assert made().is_meta and not weft.zeros(2).is_meta
+    with pytest.raises(ValueError), weft.device("meta"):
+        raise ValueError
+    assert weft.get_default_device() == weft.device("cpu")
+    with pytest.raises(RuntimeError, match="Invalid device string: 'cpu:x'"):
+        weft.device("cpu:x")
+
+
+def test_contiguity() -> None:
+    x = weft.zeros(2, 1, 4, 5)
+    assert x.is_contiguous() and x.is_contiguous(memory_format=weft.channels_last)
+    assert not x.transpose(2, 3).is_contiguous() and weft.zeros(0, 3).t().is_contiguous()
+    assert weft.zeros(2, 3, 4, 5, device="meta").is_contiguous()
+
+
+def test_limits() -> None:
+    assert repr(weft.finfo(weft.float16)) == (
+        "finfo(resolution=0.001, min=-65504, max=65504, eps=0.000976562, smallest_normal=6.10352e-05, "
+        "tiny=6.10352e-05, dtype=float16)"
+    )
+    assert weft.finfo(weft.bfloat16).eps == 2**-7 and weft.finfo().dtype == "float32"
+    assert repr(weft.iinfo(weft.int8)) == "iinfo(min=-128, max=127, dtype=int8)"
+    with pytest.raises(TypeError, match="weft.bool is not supported by weft.iinfo"):
+        weft.iinfo(weft.bool)
+
+
+def test_size() -> None:
+    size = weft.Size([2, 3])
+    assert size + (1,) == (2, 3, 1) and isinstance(size + (1,), weft.Size) and size.numel() == 6
+    assert repr(size[:1]) == "weft.Size([2])" and weft.Size([weft.tensor(2)]) == (2,)
+    with pytest.raises(TypeError, match=r"takes an iterable of 'int' \(item 1 is 'float'\)"):
+        weft.Size([1, 2.5])
+    with pytest.raises(TypeError, match=r"can only concatenate tuple \(not list\) to weft.Size"):
+        size + [1]

@@ -1,0 +1,115 @@
+"""Storages: bytes under tensors, identity, and tensors that move to other memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import weft
+
+
+def refuses(error: type[Exception], text: str, call: Any) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert text in str(caught.value)
+
+
+def test_views_share_one_storage() -> None:
+    x = weft.arange(12, dtype=weft.int16).reshape(3, 4)
+    views = [
+        x,
+        x[1:, 2],
+        x.t(),
+        x.view(weft.int8),
+        x.data,
+        x.detach(),
+        x.as_strided((2, 2), (4, 1), 5),
+        x.unbind(1)[2],
+    ]
+    held = x.untyped_storage()
+    assert all(view.untyped_storage() is held for view in views)
+    assert [view.storage_offset() for view in views] == [0, 6, 0, 0, 0, 0, 5, 2]
+    assert held.nbytes() == held.size() == len(held) == 24 and held.data_ptr() == x.data_ptr()
+    assert x.clone().untyped_storage() != held
+    assert x[1:].data_ptr() == x.data_ptr() + 8
+
+
+def test_bytes() -> None:
+    x = weft.tensor([1, 2], dtype=weft.int16)
+    held = x.untyped_storage()
+    assert held.tolist() == list(held) == [1, 0, 2, 0] and held[2] == 2 and held[1:3].tolist() == [0, 2]
+    held[0] = 7
+    assert x.tolist() == [7, 2]
+    assert held.element_size() == 1 and held.device == weft.device("cpu") and held.resizable()
+    copied = held.clone()
+    assert copied.tolist() == held.tolist() and copied != held
+    held.fill_(0)
+    assert x.tolist() == [0, 0]
+    held.copy_(copied)
+    assert x.tolist() == [7, 2]
+    assert repr(held) == " 7\n 0\n 2\n 0\n[weft.storage.UntypedStorage(device=cpu) of size 4]"
+    refuses(IndexError, "out of range", lambda: held[4])
+    refuses(RuntimeError, "size does not match", lambda: held.copy_(weft.UntypedStorage(2)))
+
+
+def test_typed_storage() -> None:
+    with pytest.warns(UserWarning, match="TypedStorage is deprecated"):
+        held = weft.tensor([1.5, 2.5]).storage()
+    assert (
+        held.tolist() == [1.5, 2.5] and held.size() == 2 and held.nbytes() == 8 and held.dtype is weft.float32
+    )
+    held[0] = 4
+    assert held[0] == 4
+
+
+def test_set() -> None:
+    base = weft.arange(6.0)
+    x = weft.zeros(6)
+    assert x.set_(base, 1, (2, 2), (2, 1)).tolist() == [[1, 2], [3, 4]]
+    x.zero_()
+    assert base.tolist() == [0, 0, 0, 0, 0, 5]
+    assert x.set_(base.untyped_storage(), 1, (2, 2)).stride() == (2, 1)
+    assert x.set_(base) is x and x.is_set_to(base) and not x.is_set_to(base[1:])
+    assert x.set_().shape == (0,)
+    refuses(
+        RuntimeError,
+        "Could not set tensor of type long int to a tensor of type float",
+        lambda: x.set_(weft.arange(2)),
+    )
+
+
+def test_resize() -> None:
+    x = weft.arange(6.0)
+    pointer = x.data_ptr()
+    assert x.resize_(2, 2).tolist() == [[0, 1], [2, 3]] and x.data_ptr() == pointer and x._version == 1
+    assert x.resize_(6).tolist() == [0, 1, 2, 3, 4, 5]
+    assert x.resize_(8)[:6].tolist() == [0, 1, 2, 3, 4, 5] and x.shape == (8,)
+    assert weft.zeros(2).resize_as_(weft.zeros(3, 3)).shape == (3, 3)
+    assert weft.zeros(2, device="meta").resize_(5).shape == (5,)
+    refuses(
+        RuntimeError,
+        "cannot resize variables that require grad",
+        lambda: weft.ones(2, requires_grad=True).resize_(3),
+    )
+    refuses(RuntimeError, "negative dimension", lambda: weft.ones(2).resize_(-1))
+    held = x.untyped_storage()
+    assert held.resize_(64).nbytes() == 64 and x.untyped_storage().nbytes() == 64
+    assert x[:6].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_sharing_between_processes_is_a_no_op() -> None:
+    x = weft.ones(2)
+    assert x.share_memory_() is x and not x.is_shared() and not x.is_pinned()
+    refuses(RuntimeError, "Cannot access accelerator device", x.pin_memory)
+
+
+def test_data_has_its_own_version() -> None:
+    x = weft.ones(2, requires_grad=True)
+    x.data.zero_()
+    assert x.tolist() == [0, 0] and x._version == 0 and x.data.untyped_storage() == x.untyped_storage()
+
+
+def test_meta_storage() -> None:
+    held = weft.zeros(3, device="meta").untyped_storage()
+    assert held.nbytes() == 12 and held.data_ptr() == 0 and held.device.type == "meta"
