@@ -215,13 +215,19 @@ isclose = pointwise(
 )
 
 
-@composite(NEAR, method=True)
+def _whole_pairs(make: Maker) -> Iterator[Sample]:
+    left = make.ints(2, 3, high=5)
+    yield Sample(left, left.copy(), grad=False)
+    yield Sample(left, left + 1, grad=False)
+
+
+@composite(NEAR, method=True, samples=_whole_pairs)
 def allclose(input: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> bool:
     """Whether all elements are close, as a Python bool."""
     return bool(ops.all(isclose(input, other, rtol, atol, equal_nan)))
 
 
-@composite("input: Tensor, other: Tensor", method=True)
+@composite("input: Tensor, other: Tensor", method=True, samples=_whole_pairs)
 def equal(input: Any, other: Any) -> bool:
     """Whether both have the same shape and elements, as a Python bool."""
     if type_of(input).shape != type_of(other).shape:
