@@ -22,8 +22,10 @@ Result = tuple[Any, Any]
 
 def rows(size: int, rank: int, like: Any) -> Any:
     """The batch's own positions, shaped to broadcast against an index of this rank behind the batch."""
-    line = np.arange(size).reshape(size, *(1,) * rank)
-    return line if isinstance(like, np.ndarray) else ops.new_tensor(like, line)
+    shape = (size, *(1,) * rank)
+    if isinstance(like, np.ndarray):
+        return np.arange(size).reshape(shape)
+    return ops.reshape(ops.arange(0, size), shape)
 
 
 def _neighbours(dims: tuple[int, ...]) -> bool:

@@ -577,9 +577,8 @@ def _free_vjp(g: Any, _out: Any, _x: TensorType, size: Any, stride: Any, shift: 
         return spread
     # Elements of an overlapping input share one place: each takes an equal part of what that place received.
     first = table[held - low].reshape(_x.shape)
-    shares = count[held - low].reshape(_x.shape)
-    spread = gather_flat(spread, first)
-    return ops.div(spread, shares if type(g) is ndarray else ops.new_tensor(g, shares))
+    shares = gather_flat(scatter_flat(ops.new_ones(g, _x.shape), first, _x.shape), first)
+    return ops.div(gather_flat(spread, first), shares)
 
 
 _as_strided: Op = view_family(

@@ -1,0 +1,60 @@
+"""Batches of index ops: wherever the batch lies, as example by example, and never by a loop."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft  # noqa: F401  (defines every op)
+from weft.ops.batching import Batched, call_batched
+from weft.ops.record import ops
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(5, 3, 4, 2))  # a batch of five
+PLACES = RANDOM.integers(0, 2, size=(5, 6))
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2)], ids=str)
+@pytest.mark.parametrize("batched", ["x", "index", "both"])
+@pytest.mark.parametrize("last", [False, True])
+def test_index_with_any_part_batched(dims: tuple[int, ...], batched: str, last: bool) -> None:
+    def lay(array: Any) -> Batched:
+        return Batched(np.moveaxis(array, 0, -1), array.ndim - 1, 5) if last else Batched(array, 0, 5)
+
+    indices = [PLACES, (PLACES + 1) % 2][: len(dims)]
+    x = lay(X) if batched != "index" else X[0]
+    parts = [lay(p) if batched != "x" else p[0] for p in indices]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a loop would warn
+        out = call_batched(ops.index, (x, parts, dims), {})
+    got = np.moveaxis(out.value, out.dim, 0)
+    for i in range(5):
+        example = X[i] if batched != "index" else X[0]
+        wanted = ops.index(example, [p[i] if batched != "x" else p[0] for p in indices], dims)
+        np.testing.assert_array_equal(got[i], wanted)
+
+
+@pytest.mark.parametrize("which", ["x", "index", "both"])
+def test_index_select_and_take_with_any_part_batched(which: str) -> None:
+    x = Batched(X, 0, 5) if which != "index" else X[0]
+    places = Batched(PLACES, 0, 5) if which != "x" else PLACES[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        picked, taken = ops.index_select(x, 1, places), ops.take(x, places)
+    for i in range(5):
+        example, own = X[i if which != "index" else 0], PLACES[i if which != "x" else 0]
+        np.testing.assert_array_equal(
+            np.moveaxis(picked.value, picked.dim, 0)[i], ops.index_select(example, 1, own)
+        )
+        np.testing.assert_array_equal(np.moveaxis(taken.value, taken.dim, 0)[i], ops.take(example, own))
+
+
+def test_free_strides_stay_inside_an_example() -> None:
+    out = ops.as_strided(Batched(X, 0, 5), (2, 2), (1, 2), 1)
+    for i in range(5):
+        np.testing.assert_array_equal(out.value[i], ops.as_strided(X[i].copy(), (2, 2), (1, 2), 1))
+    with pytest.raises(RuntimeError, match="beyond an example of 24 elements"):
+        ops.as_strided(Batched(X, 0, 5), (2,), (24,), 0)
