@@ -116,7 +116,7 @@ def gather(op: Op, bound: tuple[Any, ...]) -> list[Tensor]:
     found: list[Tensor] = []
     for position, parameter in enumerate(op.signature.parameters):
         value = bound[position]
-        if isinstance(value, Tensor):
+        if isinstance(value, Tensor) and parameter.annotation != "Tensors":
             if parameter.is_tensor:
                 found.append(value)
             continue
