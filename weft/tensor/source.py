@@ -23,6 +23,7 @@ A dtype enters K once the dispatcher has seen the kernel agree with the rule for
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,12 @@ def face_source(op: Op, plan: Plan, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+LOCAL_NAME = re.compile(r"[mntrc]|[xscv]\d+")  # what the fast blocks call their own variables
+
+
 def has_fast_path(op: Op, plan: Plan) -> bool:
+    if any(LOCAL_NAME.fullmatch(name) for name in op.signature.names):
+        return False
     return op.trusted and plan.fixed and op.kind is not Kind.VIEW and 1 <= len(plan.tensor_slots) <= 3
 
 
