@@ -2,8 +2,9 @@
 
     python benchmarks/eager.py [--rows NAME ...] [--json FILE]
 
-Needs torch (the `bench` extra). Each library runs in a process of its own with two threads, because two thread pools in one process
-disturb each other; the two take turns row by row, several times, and the best time of each counts.
+Needs torch (the `bench` extra). Each library runs in a process of its own with two threads, because two
+thread pools in one process disturb each other; the two take turns row by row, several times, and the best
+time of each counts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Suites generated from the records' samples: every op, every sample, against its own type rule, finite differences,
-its in-place and out= forms, promotion, meta tensors and batching."""
+"""Suites generated from the records' samples: every op, every sample, against its own type rule, finite
+differences, its in-place and out= forms, promotion, meta tensors and batching.
+"""
 
 from __future__ import annotations
 

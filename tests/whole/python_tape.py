@@ -1,7 +1,8 @@
 """An autograd engine that a user might write in plain Python over Weft tensors: a global tape of closures.
 
-It leans on what such programs lean on: globals, name counters, closures over operands, NamedTuples, lists that grow, dicts by name,
-reversed iteration, and in-place `+=` on a tensor that sits in an object's attribute.
+It leans on what such programs lean on: globals, name counters, closures over operands, NamedTuples, lists
+that grow, dicts by name, reversed iteration, and in-place `+=` on a tensor that sits in an object's
+attribute.
 """
 
 from __future__ import annotations

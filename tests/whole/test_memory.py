@@ -1,4 +1,6 @@
-"""Memory: training does not grow, and tensors go when their last reference goes, without the garbage collector."""
+"""Memory: training does not grow, and tensors go when their last reference goes, without the garbage
+collector.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def test_ten_thousand_steps_do_not_grow(no_collector: None) -> None:
     x, y = weft.randn(4, 6), weft.tensor([0, 1, 2, 1])
     shapes = [(5, 6), (5,), (3, 5)]
     parameters = [weft.randn(*shape).requires_grad_() for shape in shapes]
-    train(3_000, x, y, parameters)  # CPython keeps up to 2,000 dead tuples of each length: let it fill those lists
+    train(
+        3_000, x, y, parameters
+    )  # CPython keeps up to 2,000 dead tuples of each length: let it fill those lists
     objects = len(gc.get_objects())
     tracemalloc.start()
     train(500, x, y, parameters)

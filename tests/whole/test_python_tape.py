@@ -1,4 +1,6 @@
-"""A user's own autograd in plain Python over Weft tensors gives the gradients that mathematics (and Weft's own tape) give."""
+"""A user's own autograd in plain Python over Weft tensors gives the gradients that mathematics (and Weft's
+own tape) give.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def test_unused_variable_has_no_gradient(engine: Any) -> None:
 
 
 def test_library_tape_records_through_the_users_engine(engine: Any) -> None:
-    """Weft's own gradients flow through everything the user's engine computed, also through its backward walk."""
+    """Weft's own gradients flow through everything the user's engine computed, also through its backward
+    walk.
+    """
     a, b = operands()
     p = a.clone().requires_grad_()
     x, y = engine.Variable.constant(p, "a"), engine.Variable.constant(b, "b")

@@ -1,7 +1,7 @@
 """The array namespace: kernels ask here which module (NumPy, later CuPy) serves the arrays they were given.
 
-One idea: a kernel never says `np.` for work on its inputs; it says `xp = namespace(x)`, so the same kernel runs on
-any device whose arrays speak NumPy's names.
+One idea: a kernel never says `np.` for work on its inputs; it says `xp = namespace(x)`, so the same kernel
+runs on any device whose arrays speak NumPy's names.
 """
 
 from __future__ import annotations

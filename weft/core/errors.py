@@ -1,4 +1,6 @@
-"""Errors of our own. Whatever PyTorch raises as a built-in class (RuntimeError, TypeError, …) stays that class."""
+"""Errors of our own. Whatever PyTorch raises as a built-in class (RuntimeError, TypeError, …) stays that
+class.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The one mode stack: what surrounds the code that runs now, read with one ContextVar lookup.
 
-The variable holds `True` (plain eager code, gradients on), `False` (plain, gradients off) or a `Modes` record when
-anything rarer is active. One idea: the fast path of every op asks only whether the value is one of the two plain ones.
+The variable holds `True` (plain eager code, gradients on), `False` (plain, gradients off) or a `Modes`
+record when anything rarer is active. One idea: the fast path of every op asks only whether the value is one
+of the two plain ones.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from typing import Any
 class Modes:
     """Everything that may surround a call. Immutable: a change makes a new record."""
 
-    __slots__ = ("grad", "inference", "functions", "saved_hooks", "saved_hooks_error", "anomaly", "extra", "multithreading", "shielded")
+    __slots__ = (
+        "grad",
+        "inference",
+        "functions",
+        "saved_hooks",
+        "saved_hooks_error",
+        "anomaly",
+        "extra",
+        "multithreading",
+        "shielded",
+    )
     grad: bool
     inference: bool
     functions: tuple[Any, ...]

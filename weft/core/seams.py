@@ -1,6 +1,7 @@
 """Seams: slots through which a lower layer calls a higher one without importing it.
 
-Each slot starts as a function that says what is missing, and the layer that owns the behaviour fills it at import.
+Each slot starts as a function that says what is missing, and the layer that owns the behaviour fills it at
+import.
 """
 
 from __future__ import annotations

@@ -28,7 +28,13 @@ def flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
             if _is_namedtuple(value):
                 named: Any = type(value)
                 return lambda take: named(*[item(take) for item in items])
-            sequence = type(value) if type(value) in (tuple, list, deque) else tuple if isinstance(value, tuple) else list
+            sequence = (
+                type(value)
+                if type(value) in (tuple, list, deque)
+                else tuple
+                if isinstance(value, tuple)
+                else list
+            )
             return lambda take: sequence([item(take) for item in items])
         leaves.append(value)
         return next

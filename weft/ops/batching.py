@@ -1,9 +1,11 @@
-"""Batch rules: an op over a batch of examples as one call of the same op, derived by family from the signature's annotations.
+"""Batch rules: an op over a batch of examples as one call of the same op, derived by family from the
+signature's annotations.
 
-Takes an op, its arguments and where each tensor carries the batch dimension; gives the batched result and where the batch is in
-it. One idea: the annotations already say what a parameter means (`Dim` shifts by one, `Shape` grows a leading size, `Operand`
-broadcasts), so a rule is written by hand only where that is not the whole story. `Batched` carries the pair (value, batch
-dimension) through composites, which need no rule at all.
+Takes an op, its arguments and where each tensor carries the batch dimension; gives the batched result and
+where the batch is in it. One idea: the annotations already say what a parameter means (`Dim` shifts by one,
+`Shape` grows a leading size, `Operand` broadcasts), so a rule is written by hand only where that is not the
+whole story. `Batched` carries the pair (value, batch dimension) through composites, which need no rule at
+all.
 """
 
 from __future__ import annotations
@@ -161,9 +163,15 @@ def batch_pointwise(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, .
 
 
 def batch_first_tensor(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
-    """For ops whose `Dim`, `Dims` and `Shape` parameters speak of the first tensor, the only one with a batch."""
+    """For ops whose `Dim`, `Dims` and `Shape` parameters speak of the first tensor, the only one with a
+    batch.
+    """
     signature = op.signature
-    if signature.list_slots or not signature.tensor_slots or any(p.annotation == "Index" for p in signature.parameters):
+    if (
+        signature.list_slots
+        or not signature.tensor_slots
+        or any(p.annotation == "Index" for p in signature.parameters)
+    ):
         return NotImplemented
     first = signature.tensor_slots[0]
     if dims[first] is None or any(dims[s] is not None for s in signature.tensor_slots[1:]):
@@ -233,7 +241,8 @@ DERIVED = {
 }  # fmt: skip
 
 
-# -- rules that records name in their `batch=` ---------------------------------------------------------------------------
+# -- rules that records name in their `batch=`
+# ---------------------------------------------------------------------------
 def leading(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
     """For ops that already treat leading dimensions as a batch: every tensor gets one in front."""
     values = [spread_to(v, d, size) if hasattr(v, "shape") else v for v, d in zip(args, dims, strict=True)]
@@ -242,7 +251,9 @@ def leading(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> 
 
 
 def aligned(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
-    """For ops whose tensors all have one rank and share the `Dim` (gather, scatter): all get a batch, the dim shifts."""
+    """For ops whose tensors all have one rank and share the `Dim` (gather, scatter): all get a batch, the
+    dim shifts.
+    """
     slots = op.signature.tensor_slots
     rank = max(logical_type(args[s], dims[s]).ndim for s in slots if hasattr(args[s], "shape"))
     if rank == 0:
@@ -257,7 +268,9 @@ def aligned(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> 
 
 
 def joined(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
-    """For ops on a list of tensors with one `Dim` (cat) or `NewDim` (stack): all get a batch, the dim shifts."""
+    """For ops on a list of tensors with one `Dim` (cat) or `NewDim` (stack): all get a batch, the dim
+    shifts.
+    """
     values = list(args)
     slot = op.signature.list_slots[0]
     each = dims[slot] if dims[slot] is not None else (None,) * len(args[slot])
@@ -293,7 +306,9 @@ def batch_by_loop(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...
     warnings.warn(message, UserWarning, stacklevel=2)
     outs = [op(*[_example(v, d, i) for v, d in zip(args, dims, strict=True)]) for i in range(size)]
     if isinstance(outs[0], (tuple, list)):
-        return type(outs[0])(ops.stack(list(group), 0) for group in zip(*outs, strict=True)), (0,) * len(outs[0])
+        return type(outs[0])(ops.stack(list(group), 0) for group in zip(*outs, strict=True)), (0,) * len(
+            outs[0]
+        )
     return ops.stack(outs, 0), 0
 
 

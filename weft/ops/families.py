@@ -1,7 +1,7 @@
 """Op families: constructors that supply what the ops of one kind share, so that an op is a line or two.
 
-`pointwise`, `reduce`, `view`, `contract`, `index`, `composite`, … each make an `Op`; see Note [Calling conventions] in
-`weft.ops.record` for what kernels and rules receive.
+`pointwise`, `reduce`, `view`, `contract`, `index`, `composite`, … each make an `Op`; see Note [Calling
+conventions] in `weft.ops.record` for what kernels and rules receive.
 """
 
 from __future__ import annotations
@@ -50,15 +50,19 @@ real_result = Promotion("real_result", _real)
 
 
 def pointwise(name: str, kernel: Callable[..., Any], promotion: Promotion, **facts: Any) -> Op:
-    """An op that works element by element with broadcasting. In-place and out= forms by default; kernels are trusted to
-    raise wherever the rule would, so the fast path calls them first. `domain` (and `second_domain`) bound the samples."""
+    """An op that works element by element with broadcasting. In-place and out= forms by default; kernels are
+    trusted to raise wherever the rule would, so the fast path calls them first. `domain` (and
+    `second_domain`) bound the samples.
+    """
     if "signature" not in facts:
         facts["signature"] = UNARY if getattr(kernel, "nin", None) == 1 or _arity(kernel) == 1 else BINARY
     signature = facts.pop("signature")
     low, high = facts.pop("domain", (-2.0, 2.0))
     if "samples" not in facts:
         second = facts.pop("second_domain", (low, high))
-        facts["samples"] = unary_samples(low, high) if signature == UNARY else binary_samples((low, high), second)
+        facts["samples"] = (
+            unary_samples(low, high) if signature == UNARY else binary_samples((low, high), second)
+        )
     defaults = {"trusted": True, "inplace": not facts.get("namespace"), "out": not facts.get("namespace")}
     return Op(name, Kind.POINTWISE, signature, kernel=kernel, promotion=promotion, **(defaults | facts))
 
@@ -68,9 +72,18 @@ def _arity(kernel: Callable[..., Any]) -> int | None:
     return None if code is None else code.co_argcount
 
 
-def reduce(name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signature: str, **facts: Any) -> Op:
+def reduce(
+    name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signature: str, **facts: Any
+) -> Op:
     """An op that folds dimensions."""
-    return Op(name, Kind.REDUCE, signature, kernel=kernel, rule=rule, **({"out": not facts.get("namespace")} | facts))
+    return Op(
+        name,
+        Kind.REDUCE,
+        signature,
+        kernel=kernel,
+        rule=rule,
+        **({"out": not facts.get("namespace")} | facts),
+    )
 
 
 def view(name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signature: str, **facts: Any) -> Op:
@@ -78,17 +91,30 @@ def view(name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signat
     return Op(name, Kind.VIEW, signature, kernel=kernel, rule=rule, **facts)
 
 
-def contract(name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signature: str, **facts: Any) -> Op:
+def contract(
+    name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signature: str, **facts: Any
+) -> Op:
     """Matrix products, convolutions, factorisations: dense work that is worth saving, not recomputing."""
-    return Op(name, Kind.CONTRACT, signature, kernel=kernel, rule=rule, **({"out": not facts.get("namespace")} | facts))
+    return Op(
+        name,
+        Kind.CONTRACT,
+        signature,
+        kernel=kernel,
+        rule=rule,
+        **({"out": not facts.get("namespace")} | facts),
+    )
 
 
-def index(name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signature: str, **facts: Any) -> Op:
+def index(
+    name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signature: str, **facts: Any
+) -> Op:
     """Gathers, scatters, sorts, copies: results are new memory, addressed by data or by position."""
     return Op(name, Kind.INDEX, signature, kernel=kernel, rule=rule, **facts)
 
 
-def random(name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signature: str, **facts: Any) -> Op:
+def random(
+    name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signature: str, **facts: Any
+) -> Op:
     """An op whose elements are draws of a random stream."""
     return Op(name, Kind.RANDOM, signature, kernel=kernel, rule=rule, **facts)
 
@@ -98,7 +124,9 @@ def sampler(signature: str, **facts: Any) -> Callable[[Callable[..., Any]], Op]:
     return composite(signature, kind=Kind.RANDOM, **facts)
 
 
-def create(name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signature: str, **facts: Any) -> Op:
+def create(
+    name: str, kernel: Callable[..., Any], rule: Callable[..., Any], signature: str, **facts: Any
+) -> Op:
     """An op that makes a tensor from no tensor's values."""
     return Op(name, Kind.CREATE, signature, kernel=kernel, rule=rule, **facts)
 

@@ -1,23 +1,25 @@
 """The op record: everything Weft knows of an op, in one place, and the families that fill in what they share.
 
-Takes a name, an array kernel, a type rule and gradient rules; gives an `Op` that can be called on raw arrays (runs the
-kernel with Weft's promotion), on tensors (through the face that the tensor layer generated) or on tensor types (runs the
-type rule). One idea: every layer above interprets these same records.
+Takes a name, an array kernel, a type rule and gradient rules; gives an `Op` that can be called on raw arrays
+(runs the kernel with Weft's promotion), on tensors (through the face that the tensor layer generated) or on
+tensor types (runs the type rule). One idea: every layer above interprets these same records.
 
 # Note [Calling conventions]
-Kernel, type rule and vjp receive *all* parameters of the signature, positionally and in order, defaults filled in:
+Kernel, type rule and vjp receive *all* parameters of the signature, positionally and in order, defaults
+filled in:
 
     sum: "input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None"
     kernel(x, dim, keepdim, dtype) -> array                      x is an array
     rule(x, dim, keepdim, dtype) -> TensorType                   x is a TensorType; raises the error the user sees
     vjp(g, out, x, dim, keepdim, dtype) -> gradient of x         may stop early: lambda g, _out, _x, dim: ...
 
-A vjp is a tuple with one rule per tensor parameter (None: no gradient), a single rule for an op with one tensor, or a
-`joint(fn)` whose fn takes `needs` (one bool per tensor) first and returns one gradient per tensor. A rule's parameter whose
-name starts with `_` receives a TensorType instead of the value, so what is saved is visible in the rule. Rules call ops,
-never Python operators, so they run on arrays and on tensors alike. An op with several outputs gets tuples for g (None for
-outputs without gradient) and out. A gradient may have the broadcast shape and dtype of the output in POINTWISE ops: the
-family brings it back to its input's.
+A vjp is a tuple with one rule per tensor parameter (None: no gradient), a single rule for an op with one
+tensor, or a `joint(fn)` whose fn takes `needs` (one bool per tensor) first and returns one gradient per
+tensor. A rule's parameter whose name starts with `_` receives a TensorType instead of the value, so what is
+saved is visible in the rule. Rules call ops, never Python operators, so they run on arrays and on tensors
+alike. An op with several outputs gets tuples for g (None for outputs without gradient) and out. A gradient
+may have the broadcast shape and dtype of the output in POINTWISE ops: the family brings it back to its
+input's.
 """
 
 from __future__ import annotations
@@ -109,7 +111,9 @@ class Op:
         self.aliases: tuple[str, ...] = facts.pop("aliases", ())
         self.method: bool = facts.pop("method", not self.namespace)
         self.function: bool = facts.pop("function", True)
-        self.inplace: bool | str = facts.pop("inplace", False)  # "exact": the tensor must have the result's dtype
+        self.inplace: bool | str = facts.pop(
+            "inplace", False
+        )  # "exact": the tensor must have the result's dtype
         self.out: bool | str = facts.pop("out", False)  # "exact": an out= tensor must have the result's dtype
         self.node_name: str | None = facts.pop("node", None)
         self.trusted: bool = facts.pop("trusted", False)
@@ -132,7 +136,9 @@ class Op:
 
     @property
     def composed(self) -> bool:
-        """Whether the op is a body written in other ops: composites, and samplers that draw from a generator."""
+        """Whether the op is a body written in other ops: composites, and samplers that draw from a
+        generator.
+        """
         return self.body is not None
 
     def __repr__(self) -> str:
@@ -198,7 +204,9 @@ INTERPRETERS: Final[dict[type, Callable[[Op, tuple[Any, ...], dict[str, Any]], A
 
 
 class Ops:
-    """Late-bound access to every op, for rules that need one from a module imported later: `ops.mul`, `ops.linalg_inv`."""
+    """Late-bound access to every op, for rules that need one from a module imported later: `ops.mul`,
+    `ops.linalg_inv`.
+    """
 
     def __getattr__(self, name: str) -> Op:
         op = REGISTRY.get(name)
@@ -246,7 +254,9 @@ class Promotion:
         types = [value for value in operands if isinstance(value, TensorType)]
         if not types:
             given = ", ".join(type(value).__name__ for value in operands)
-            raise TypeError(f"{op.name}() received an invalid combination of arguments - got ({given}), but expected a Tensor")
+            raise TypeError(
+                f"{op.name}() received an invalid combination of arguments - got ({given}), but expected a Tensor"
+            )
         shape = broadcast_shapes(*[t.shape for t in types])
         return TensorType(shape, self.dtypes(operands)[1], common_device(types))
 
@@ -350,4 +360,8 @@ def type_of(value: Any) -> TensorType:
         return value
     device = getattr(value, "device", None)
     kind = dtype_of(value)
-    return TensorType(value.shape, kind) if device is None or isinstance(device, str) else TensorType(value.shape, kind, device)
+    return (
+        TensorType(value.shape, kind)
+        if device is None or isinstance(device, str)
+        else TensorType(value.shape, kind, device)
+    )

@@ -1,7 +1,7 @@
 """View steps as data: the way from a base to one of its views, applied to arrays or tensors.
 
-A step is `(op, arguments after the first, output number or None)`. `view_scatter` is the transpose: a base in which the region
-that the steps reach is replaced.
+A step is `(op, arguments after the first, output number or None)`. `view_scatter` is the transpose: a base
+in which the region that the steps reach is replaced.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Samples: example arguments of ops, from which the generated test suites are made.
 
-A record's `samples` is a function of a `Maker`; it yields `Sample(args, kwargs)` whose tensor arguments are arrays from that maker.
-Suites turn the arrays into tensors, check kernels against type rules, gradients against finite differences, and so on.
+A record's `samples` is a function of a `Maker`; it yields `Sample(args, kwargs)` whose tensor arguments are
+arrays from that maker. Suites turn the arrays into tensors, check kernels against type rules, gradients
+against finite differences, and so on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from weft.core.dtypes import dtype, float64
 
 
 class Sample:
-    """Arguments of one example call. `grad=False` where finite differences do not apply (kinks, ties, no gradient)."""
+    """Arguments of one example call. `grad=False` where finite differences do not apply (kinks, ties, no
+    gradient).
+    """
 
     __slots__ = ("args", "kwargs", "grad")
 

@@ -1,7 +1,7 @@
 """Signatures: the parameters of an op, written as text in PyTorch's terms and read when first needed.
 
-Takes text such as `"input: Tensor, other: Operand, *, alpha: Number = 1"`, gives a `Signature` that binds arguments,
-knows which parameters are tensors, and prints itself for generated functions and stubs.
+Takes text such as `"input: Tensor, other: Operand, *, alpha: Number = 1"`, gives a `Signature` that binds
+arguments, knows which parameters are tensors, and prints itself for generated functions and stubs.
 """
 
 from __future__ import annotations
@@ -45,11 +45,16 @@ class Signature:
         assert isinstance(function, ast.FunctionDef)
         arguments = function.args
         positional = [*arguments.posonlyargs, *arguments.args]
-        defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults)) + [*arguments.defaults]
+        defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults)) + [
+            *arguments.defaults
+        ]
         found = [_parameter(a, d, False, False) for a, d in zip(positional, defaults, strict=True)]
         if arguments.vararg is not None:
             found.append(_parameter(arguments.vararg, None, False, True))
-        found += [_parameter(a, d, True, False) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
+        found += [
+            _parameter(a, d, True, False)
+            for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        ]
         return tuple(found)
 
     @cached_property
@@ -69,7 +74,9 @@ class Signature:
     @cached_property
     def number_slots(self) -> tuple[int, ...]:
         """Positions of the parameters that hold numbers or sizes, for which a zero-dim tensor may stand."""
-        return tuple(i for i, p in enumerate(self.parameters) if p.annotation in ("Number", "int", "float", "Shape"))
+        return tuple(
+            i for i, p in enumerate(self.parameters) if p.annotation in ("Number", "int", "float", "Shape")
+        )
 
     @cached_property
     def gradient_slot(self) -> int | None:
@@ -86,14 +93,18 @@ class Signature:
         return max((i + 1 for i, p in enumerate(self.parameters) if p.default is MISSING), default=0)
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """All parameters' values in order, defaults filled in. Variadic parameters are given as one sequence."""
+        """All parameters' values in order, defaults filled in. Variadic parameters are given as one
+        sequence.
+        """
         count = len(args)
         if not kwargs and count >= self.required:
             return args + self.defaults[count:]
         if not kwargs:
             bound = args + self.defaults[count:]
         else:
-            values = list(args) + [kwargs.pop(n, d) for n, d in zip(self.names[count:], self.defaults[count:], strict=True)]
+            values = list(args) + [
+                kwargs.pop(n, d) for n, d in zip(self.names[count:], self.defaults[count:], strict=True)
+            ]
             if kwargs:
                 raise TypeError(f"got an unexpected keyword argument '{next(iter(kwargs))}'")
             bound = tuple(values)

@@ -1,7 +1,8 @@
 """The Tensor class itself: its slots, its plain facts, and the ways to make one from an array.
 
-Takes an array, gives a `Tensor`. Ops are attached by `weft.tensor.faces`, the other families of methods by their modules with
-`@method`. One idea: the slots are what the generated fast path reads, and nothing on that path is a property.
+Takes an array, gives a `Tensor`. Ops are attached by `weft.tensor.faces`, the other families of methods by
+their modules with `@method`. One idea: the slots are what the generated fast path reads, and nothing on that
+path is a property.
 
 # Note [Slots]
     array    the NumPy array (or MetaArray); views share memory, so a tensor view is an array view
@@ -25,9 +26,9 @@ from weft.core import modes
 from weft.core.device import cpu, device, meta
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import Size
+from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.meta import MetaArray, contiguous_strides
 from weft.tensor.methods import Methods
-from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.tape import INFERENCE
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -37,7 +38,18 @@ ndarray = np.ndarray
 class Tensor(Methods):
     """A multi-dimensional array of one dtype, with autograd facts."""
 
-    __slots__ = ("array", "tracked", "node", "index", "cell", "origin", "_grad", "hooks", "__weakref__", "__dict__")
+    __slots__ = (
+        "array",
+        "tracked",
+        "node",
+        "index",
+        "cell",
+        "origin",
+        "_grad",
+        "hooks",
+        "__weakref__",
+        "__dict__",
+    )
     _seq = LEAF_SEQUENCE
     outputs = None
     __array_priority__ = 1000
@@ -52,7 +64,8 @@ class Tensor(Methods):
     _grad: Any
     hooks: Any
 
-    # -- facts ------------------------------------------------------------------------------------------------------
+    # -- facts
+    # ------------------------------------------------------------------------------------------------------
     @property
     def shape(self) -> Size:
         return tuple.__new__(Size, self.array.shape)
@@ -134,7 +147,8 @@ class Tensor(Methods):
     def is_inference(self) -> bool:
         return self.cell is INFERENCE
 
-    # -- versions ---------------------------------------------------------------------------------------------------
+    # -- versions
+    # ---------------------------------------------------------------------------------------------------
     @property
     def _version(self) -> int:
         if self.cell is INFERENCE:
@@ -173,17 +187,25 @@ def check_dim(dim: int, rank: int) -> int:
     """A dimension counted from the front, or PyTorch's IndexError."""
     span = max(rank, 1)
     if not -span <= dim < span:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
+        )
     return dim + span if dim < 0 else dim
 
 
 class ParameterKind(type):
-    """`isinstance(x, Parameter)` holds for tensors of other classes too that were made parameters (marked `_is_param`)."""
+    """`isinstance(x, Parameter)` holds for tensors of other classes too that were made parameters (marked
+    `_is_param`).
+    """
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if type.__instancecheck__(cls, instance):
             return True
-        return cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False) is True
+        return (
+            cls is Parameter
+            and isinstance(instance, Tensor)
+            and getattr(instance, "_is_param", False) is True
+        )
 
 
 class Parameter(Tensor, metaclass=ParameterKind):

@@ -1,8 +1,9 @@
 """The generic dispatcher: what happens to a call that the generated fast path does not take.
 
-Takes an op and all its arguments in order; checks them, lets overrides and modes have the call, runs the type rule (which
-raises the user's error), runs the kernel, wraps the results and records a node. One idea: every rarer circumstance
-(subclasses, modes, mixed dtypes, meta tensors, tensor lists) is handled here and nowhere else.
+Takes an op and all its arguments in order; checks them, lets overrides and modes have the call, runs the
+type rule (which raises the user's error), runs the kernel, wraps the results and records a node. One idea:
+every rarer circumstance (subclasses, modes, mixed dtypes, meta tensors, tensor lists) is handled here and
+nowhere else.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
     return results
 
 
-def finish_call(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], arrays: Any, mode: Any, grad: bool) -> Any:
+def finish_call(
+    op: Op, bound: tuple[Any, ...], tensors: list[Tensor], arrays: Any, mode: Any, grad: bool
+) -> Any:
     """Wraps the arrays and records the call where a gradient can flow."""
     tracked = grad and any(t.tracked for t in tensors)
     if op.kind is Kind.VIEW:
@@ -97,7 +100,10 @@ def plain_numbers(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...]:
                 continue
             plain: Any = value.array.item()
         elif type(value) in (tuple, list) and any(isinstance(item, Tensor) for item in value):
-            plain = tuple(item.array.item() if isinstance(item, Tensor) and item.array.size == 1 else item for item in value)
+            plain = tuple(
+                item.array.item() if isinstance(item, Tensor) and item.array.size == 1 else item
+                for item in value
+            )
         else:
             continue
         if changed is None:
@@ -176,7 +182,9 @@ def unwrap_indices(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...]:
     parameters = op.signature.parameters
     if not any(p.annotation == "Index" for p in parameters):
         return bound
-    return tuple(untensored(v) if p.annotation == "Index" else v for p, v in zip(parameters, bound, strict=True))
+    return tuple(
+        untensored(v) if p.annotation == "Index" else v for p, v in zip(parameters, bound, strict=True)
+    )
 
 
 def _asks_meta(types: Any) -> bool:
@@ -208,8 +216,12 @@ def involves_complex(inputs: list[Any], outputs: list[Tensor]) -> bool:
     return any(isinstance(v, Tensor) and v.array.dtype.kind == "c" for v in (*inputs, *outputs))
 
 
-def build_node(op: Op, bound: tuple[Any, ...], out: Any, outputs: list[Tensor], mode: Any, keep_self: Any = None) -> Any:
-    """A node for this call. `out` is the single output's array; `keep_self` replaces the first argument when saved."""
+def build_node(
+    op: Op, bound: tuple[Any, ...], out: Any, outputs: list[Tensor], mode: Any, keep_self: Any = None
+) -> Any:
+    """A node for this call. `out` is the single output's array; `keep_self` replaces the first argument
+    when saved.
+    """
     plan = plan_of(op)
     if not hasattr(plan.node_class, "compiled"):
         compile_backward(op, plan)
@@ -250,10 +262,13 @@ def flat_inputs(plan: Plan, bound: tuple[Any, ...]) -> list[Any]:
     return flat
 
 
-def _save(node: Any, plan: Plan, bound: tuple[Any, ...], out: Any, outputs: list[Tensor], keep_self: Any) -> None:
+def _save(
+    node: Any, plan: Plan, bound: tuple[Any, ...], out: Any, outputs: list[Tensor], keep_self: Any
+) -> None:
     slots = sorted((*plan.tensor_slots, *plan.list_slots))
     needs = tuple(
-        any(isinstance(v, Tensor) and v.tracked for v in (bound[s] if s in plan.list_slots else (bound[s],))) for s in slots
+        any(isinstance(v, Tensor) and v.tracked for v in (bound[s] if s in plan.list_slots else (bound[s],)))
+        for s in slots
     )
     wanted = plan.saved_for(needs)
     saved: list[Any] = []
@@ -281,7 +296,9 @@ def _save(node: Any, plan: Plan, bound: tuple[Any, ...], out: Any, outputs: list
 
 
 def watch_indices(op: Op, bound: tuple[Any, ...], node: Any) -> None:
-    """Index tensors travel as arrays, but writing to one before backward is as wrong as for any saved tensor."""
+    """Index tensors travel as arrays, but writing to one before backward is as wrong as for any saved
+    tensor.
+    """
     watched: list[Any] = []
     words: dict[int, str] = {}
     stack = [v for p, v in zip(op.signature.parameters, bound, strict=True) if p.annotation == "Index"]
@@ -328,7 +345,9 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
     for target, value in zip(targets, values, strict=True):
         if op.out == "exact" and target.dtype is not value.dtype:
             if op.kind is Kind.POINTWISE:
-                raise RuntimeError(f"Found dtype {target.dtype.scalar_name} but expected {value.dtype.scalar_name}")
+                raise RuntimeError(
+                    f"Found dtype {target.dtype.scalar_name} but expected {value.dtype.scalar_name}"
+                )
             raise RuntimeError(
                 f"Expected out tensor to have dtype {value.dtype.cpp_name}, but got {target.dtype.cpp_name} instead"
             )
@@ -350,12 +369,16 @@ def _adopt_options(op: Op, bound: tuple[Any, ...], target: Tensor) -> tuple[Any,
     wanted = given.get("dtype")
     if wanted is not None and wanted is not target.dtype:
         label = getattr(wanted, "scalar_name", wanted)
-        raise RuntimeError(f"dtype {label} does not match dtype of out parameter ({target.dtype.scalar_name})")
+        raise RuntimeError(
+            f"dtype {label} does not match dtype of out parameter ({target.dtype.scalar_name})"
+        )
     return tuple(options.get(name, value) for name, value in given.items())
 
 
 def store(target: Tensor, array: Any, silent: bool = False) -> None:
-    """Copies a result into an `out=` tensor, resizing it if its shape is another's (`silent`: as creation ops do)."""
+    """Copies a result into an `out=` tensor, resizing it if its shape is another's (`silent`: as creation
+    ops do).
+    """
     source, wanted = BY_NUMPY[array.dtype], BY_NUMPY[target.array.dtype]
     if source.category > wanted.category:
         raise RuntimeError(
@@ -380,4 +403,6 @@ def resize_out(target: Tensor, shape: tuple[int, ...], silent: bool = False) -> 
             UserWarning,
             stacklevel=4,
         )
-    target.array = meta_array(TensorType(shape, target.dtype)) if target.is_meta else np.empty(shape, target.array.dtype)
+    target.array = (
+        meta_array(TensorType(shape, target.dtype)) if target.is_meta else np.empty(shape, target.array.dtype)
+    )

@@ -1,8 +1,8 @@
 """Faces: the functions users call, made from the op records.
 
-At import each op gets light stubs: its function, its method, its in-place form. A stub's first call writes the specialised source
-(`weft.tensor.source`), compiles it and swaps it into the same function object, so that `from weft import add` before that call is
-as good as after it.
+At import each op gets light stubs: its function, its method, its in-place form. A stub's first call writes
+the specialised source (`weft.tensor.source`), compiles it and swaps it into the same function object, so
+that `from weft import add` before that call is as good as after it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def stub(op: Op, name: str, write: Callable[[Op, str], str]) -> FunctionType:
 
 
 _STUB = compile(
-    "def stub(*args, **kwargs):\n    materialise()\n    return function(*args, **kwargs)\n", "<weft stub>", "exec"
+    "def stub(*args, **kwargs):\n    materialise()\n    return function(*args, **kwargs)\n",
+    "<weft stub>",
+    "exec",
 )
 
 
@@ -78,7 +80,9 @@ def inplace_source(op: Op, name: str) -> str:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
-"""Public functions by qualified name: what `weft`, `weft.nn.functional`, `weft.linalg`, `weft.special` export."""
+"""Public functions by qualified name: what `weft`, `weft.nn.functional`, `weft.linalg`, `weft.special`
+export.
+"""
 
 
 def install(op: Op) -> None:

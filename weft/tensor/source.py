@@ -1,8 +1,8 @@
 """Writes the Python source of an op's face and of its two backward functions, from the op's record.
 
-Takes an `Op` and its `Plan`, gives text; `weft.tensor.faces` compiles it on the op's first call. One idea: what the generic
-dispatcher decides anew at each call (which arguments are tensors, what to save, how to bring gradients back to shape) is
-decided here once.
+Takes an `Op` and its `Plan`, gives text; `weft.tensor.faces` compiles it on the op's first call. One idea:
+what the generic dispatcher decides anew at each call (which arguments are tensors, what to save, how to
+bring gradients back to shape) is decided here once.
 
 # Note [Generated face]
 For `mul` the text is, shortened:
@@ -36,7 +36,9 @@ NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 
 
 def parameter_list(op: Op, *, with_out: bool, first: str | None = None) -> str:
-    """The Python parameter list of the face, with PyTorch's names and defaults and NumPy's spellings accepted."""
+    """The Python parameter list of the face, with PyTorch's names and defaults and NumPy's spellings
+    accepted.
+    """
     words: list[str] = []
     star = False
     for position, parameter in enumerate(op.signature.parameters):
@@ -50,7 +52,9 @@ def parameter_list(op: Op, *, with_out: bool, first: str | None = None) -> str:
         name = first if position == 0 and first else parameter.name
         words.append(name if parameter.default is MISSING else f"{name}={parameter.default!r}")
     extra = [f"{alias}=None" for alias in numpy_aliases(op).values()]
-    extra += [f"{p.name}=None" for p in op.signature.parameters if p.variadic]  # view(size=(2, 3)) is view(2, 3)
+    extra += [
+        f"{p.name}=None" for p in op.signature.parameters if p.variadic
+    ]  # view(size=(2, 3)) is view(2, 3)
     if with_out:
         extra.append("out=None")
     if extra and not star:
@@ -128,7 +132,9 @@ def inplace_source(op: Op, plan: Plan, name: str) -> str:
 
 
 def _inplace_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Parameter | None) -> list[str]:
-    """Writes straight into contiguous memory where no gradient is recorded; whatever raises goes the generic way."""
+    """Writes straight into contiguous memory where no gradient is recorded; whatever raises goes the
+    generic way.
+    """
     live = [p for p in tensors if p is not scalar]
     target = tensors[0].name
     untracked = [f"not {p.name}.tracked and {p.name}.origin is None" for p in live]
@@ -207,7 +213,9 @@ def _plain(name: str) -> str:
     return f"(type({name}) is Tensor or type({name}) is Parameter)"
 
 
-def fast_block(op: Op, plan: Plan, tensors: list[Parameter], bound: str, scalar: Parameter | None) -> list[str]:
+def fast_block(
+    op: Op, plan: Plan, tensors: list[Parameter], bound: str, scalar: Parameter | None
+) -> list[str]:
     """The straight-line path for plain tensors (and, with `scalar`, a Python number as second operand)."""
     conditions, known = _operand_conditions(tensors, scalar)
     lines = [f"    if {' and '.join(conditions)}:", *_array_lines(tensors, scalar)]
@@ -242,23 +250,28 @@ def _operand_conditions(tensors: list[Parameter], scalar: Parameter | None) -> t
         return conditions, "K"
     if scalar.annotation == OPTIONAL:
         return [*conditions, f"{scalar.name} is None"], "K"
-    return [*conditions, f"(type({scalar.name}) is float or type({scalar.name}) is int)"], f"KS[type({scalar.name})]"
+    return [
+        *conditions,
+        f"(type({scalar.name}) is float or type({scalar.name}) is int)",
+    ], f"KS[type({scalar.name})]"
 
 
 def _array_lines(tensors: list[Parameter], scalar: Parameter | None) -> list[str]:
-    return [
-        f"        x{i} = {p.name if p is scalar else p.name + '.array'}" for i, p in enumerate(tensors)
-    ]
+    return [f"        x{i} = {p.name if p is scalar else p.name + '.array'}" for i, p in enumerate(tensors)]
 
 
 def _kernel_call(op: Op, plan: Plan) -> str:
-    """Calls the kernel. One with a `ufunc` attribute names the ufunc that does its work when all else is at its default."""
+    """Calls the kernel. One with a `ufunc` attribute names the ufunc that does its work when all else is at
+    its default.
+    """
     operands = ", ".join(f"x{i}" for i in range(len(plan.tensor_slots)))
     if isinstance(op.kernel, np.ufunc):
         return f"run(KERNEL, {operands}, out=...)"
     words = []
     for position, parameter in enumerate(op.signature.parameters):
-        words.append(f"x{plan.tensor_slots.index(position)}" if position in plan.tensor_slots else parameter.name)
+        words.append(
+            f"x{plan.tensor_slots.index(position)}" if position in plan.tensor_slots else parameter.name
+        )
     call = f"run(KERNEL, {', '.join(words)})"
     if hasattr(op.kernel, "ufunc"):
         return f"run(UFUNC, {operands}, out=...) if {_at_defaults(op, plan)} else {call}"
@@ -276,11 +289,15 @@ def _record_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Paramete
     pad = " " * 20
     lines = ["            if m is True:"]
     for parameter in live:
-        lines += [f"                if {parameter.name}.origin is not None:", f"                    refresh({parameter.name})"]
+        lines += [
+            f"                if {parameter.name}.origin is not None:",
+            f"                    refresh({parameter.name})",
+        ]
     lines.append(f"                if {' or '.join(f'{p.name}.tracked' for p in live)}:")
     lines += [f"{pad}n = new(N)", f"{pad}n._seq = sequence()"]
     edges = [
-        "None" if p is scalar else f"({p.name}.node or {p.name}) if {p.name}.tracked else None" for p in tensors
+        "None" if p is scalar else f"({p.name}.node or {p.name}) if {p.name}.tracked else None"
+        for p in tensors
     ]
     lines.append(f"{pad}n.next = ({', '.join(edges)},)")
     indices = ", ".join("0" if p is scalar else f"{p.name}.index" for p in tensors)
@@ -289,7 +306,9 @@ def _record_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Paramete
     lines.append(f"{pad}n.hooks = None")
     plain = "".join(f"{op.signature.parameters[i].name}, " for i in plan.plain_slots)
     lines.append(f"{pad}n.params = ({plain})")
-    types = "".join("None, None, " if p is scalar else f"x{i}.shape, x{i}.dtype, " for i, p in enumerate(tensors))
+    types = "".join(
+        "None, None, " if p is scalar else f"x{i}.shape, x{i}.dtype, " for i, p in enumerate(tensors)
+    )
     types += "r.shape, r.dtype, " if plan.out_type else ""
     lines.append(f"{pad}n.types = ({types})")
     lines += _save_lines(plan, tensors, scalar, pad)
@@ -331,11 +350,17 @@ def _save_lines(plan: Plan, tensors: list[Parameter], scalar: Parameter | None, 
     return lines
 
 
-def _save_condition(plan: Plan, tensors: list[Parameter], scalar: Parameter | None, source: int) -> str | None:
+def _save_condition(
+    plan: Plan, tensors: list[Parameter], scalar: Parameter | None, source: int
+) -> str | None:
     if plan.joint is not None:
         return None
     live = [i for i, p in enumerate(tensors) if p is not scalar]
-    readers = [i for i in live if i < len(plan.rules) and (rule := plan.rules[i]) is not None and source in rule.saves]
+    readers = [
+        i
+        for i in live
+        if i < len(plan.rules) and (rule := plan.rules[i]) is not None and source in rule.saves
+    ]
     if not readers:
         return "False"
     return None if readers == live else " or ".join(f"{tensors[i].name}.tracked" for i in readers)
@@ -364,13 +389,21 @@ def backward_source(op: Op, plan: Plan, *, graph: bool) -> str:
         arguments = _rule_arguments(op, plan, plan.joint)
         lines.append(f"    {', '.join(f'g{i}' for i in range(count))}, = JOINT({needs}, g, {arguments})")
         for i in range(count):
-            lines += [f"    if e[{i}] is None:", f"        g{i} = None", "    else:", *_finish(op, i, graph, "        ")]
+            lines += [
+                f"    if e[{i}] is None:",
+                f"        g{i} = None",
+                "    else:",
+                *_finish(op, i, graph, "        "),
+            ]
     else:
         for i in range(count):
             rule = plan.rules[i] if i < len(plan.rules) else None
             lines.append(f"    g{i} = None")
             if rule is not None:
-                lines += [f"    if e[{i}] is not None:", f"        g{i} = V{i}(g, {_rule_arguments(op, plan, rule)})"]
+                lines += [
+                    f"    if e[{i}] is not None:",
+                    f"        g{i} = V{i}(g, {_rule_arguments(op, plan, rule)})",
+                ]
                 lines += _finish(op, i, graph, "        ")
     lines.append(f"    return ({''.join(f'g{i}, ' for i in range(count))})")
     return "\n".join(lines) + "\n"
