@@ -238,8 +238,7 @@ class _Check:
         if undefined:
             self.check_undefined()
 
-    # -- numerical
-    # ----------------------------------------------------------------------------------------------------
+    # -- numerical ---------------------------------------------------------------------------------
     def values(self, everything: bool = False) -> list[Any]:
         """The arrays of the outputs, as they are now."""
         outputs = self.func(*self.inputs)
@@ -278,8 +277,7 @@ class _Check:
                 if any(np.any(change != 0) for change in changes):
                     raise GradcheckError("Numerical gradient for function expected to be zero")
 
-    # -- analytical
-    # ---------------------------------------------------------------------------------------------------
+    # -- analytical --------------------------------------------------------------------------------
     def gradients(self, output: Tensor, seed: Any) -> tuple[Any, ...]:
         return grad((output,), self.wanted, (wrap(seed),), retain_graph=True, allow_unused=True)
 
@@ -314,8 +312,7 @@ class _Check:
                 )
         return first
 
-    # -- comparisons
-    # --------------------------------------------------------------------------------------------------
+    # -- comparisons -------------------------------------------------------------------------------
     def compare(self, outputs: tuple[Tensor, ...]) -> None:
         numerical = [self.numerical(x, outputs) for x in self.wanted]
         for k, output in enumerate(outputs):
@@ -412,4 +409,4 @@ def _direction(array: Any, generator: np.random.Generator) -> Any:
     """A random direction of length one, with positive entries so that errors do not cancel."""
     raw = np.asarray(generator.uniform(0, 1, array.shape))
     length = float(np.sqrt((raw * raw).sum()))
-    return (raw / length if length else raw).astype(array.dtype)
+    return np.asarray(raw / length if length else raw, array.dtype)

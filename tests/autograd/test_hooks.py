@@ -1,0 +1,325 @@
+"""Hooks on tensors, leaves and nodes: what they see, what they may return, and in which order they run."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+import weft
+from weft.autograd import grad
+from weft.autograd.hooks import RemovableHandle
+
+
+def leaf() -> weft.Tensor:
+    return weft.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+
+def values(tensor: weft.Tensor) -> list[float]:
+    return tensor.array.tolist()
+
+
+def note(log, name, result=None):
+    def hook(gradient):
+        log.append((name, None if gradient is None else values(gradient)))
+        return None if result is None else result(gradient)
+
+    return hook
+
+
+def test_a_hook_replaces_the_gradient():
+    x = leaf()
+    y = x * 2
+    y.register_hook(lambda g: g * 10)
+    y.register_hook(lambda g: g + 1)
+    x.register_hook(lambda g: g * 2)
+    y.sum().backward()
+    assert values(x.grad) == [44, 44, 44]
+
+
+def test_a_hook_on_a_leaf_sees_the_full_sum():
+    x = leaf()
+    log = []
+    x.register_hook(note(log, "x"))
+    (x * 2 + x * 3).sum().backward()
+    assert log == [("x", [5, 5, 5])]
+
+
+def test_hooks_run_in_order_of_registration():
+    x = leaf()
+    log = []
+    for i in range(3):
+        x.register_hook(lambda g, i=i: log.append(i))
+    x.sum().backward()
+    assert log == [0, 1, 2]
+
+
+def test_order_of_all_hooks_of_a_node():
+    x = leaf()
+    y = x * 2
+    log = []
+    y.grad_fn.register_hook(
+        lambda inputs, outputs: log.append(("node", values(inputs[0]), values(outputs[0])))
+    )
+    y.grad_fn.register_prehook(
+        lambda outputs: (log.append(("pre", values(outputs[0]))), (outputs[0] + 1,))[1]
+    )
+    y.retain_grad()
+    y.register_hook(note(log, "tensor", lambda g: g * 10))
+    y.sum().backward()
+    assert log == [("tensor", [1, 1, 1]), ("pre", [10, 10, 10]), ("node", [22, 22, 22], [11, 11, 11])]
+    assert values(y.grad) == [10, 10, 10]
+    assert values(x.grad) == [22, 22, 22]
+
+
+def test_order_of_all_hooks_of_a_leaf():
+    x = leaf()
+    y = x.clone()
+    log = []
+    accumulator = y.grad_fn.next_functions[0][0]
+    accumulator.register_hook(lambda inputs, outputs: log.append(("node", inputs, values(outputs[0]))))
+    accumulator.register_prehook(lambda outputs: log.append(("pre", values(outputs[0]))))
+    x.register_post_accumulate_grad_hook(lambda p: log.append(("accumulated", values(p.grad))))
+    x.register_hook(note(log, "tensor", lambda g: g * 2))
+    y.sum().backward()
+    assert log == [
+        ("tensor", [1, 1, 1]),
+        ("pre", [2, 2, 2]),
+        ("accumulated", [2, 2, 2]),
+        ("node", (), [2, 2, 2]),
+    ]
+
+
+def test_grad_runs_tensor_hooks_but_not_the_leafs_other_hooks():
+    x = leaf()
+    y = x.clone()
+    log = []
+    y.grad_fn.next_functions[0][0].register_prehook(lambda outputs: log.append("pre"))
+    x.register_post_accumulate_grad_hook(lambda p: log.append("accumulated"))
+    x.register_hook(note(log, "tensor", lambda g: g * 2))
+    assert values(grad(y.sum(), x)[0]) == [2, 2, 2]
+    assert log == [("tensor", [1, 1, 1])]
+    assert x.grad is None
+
+
+def test_captured_gradients_and_hooks():
+    """As PyTorch: what is captured has passed the hooks, unless the node itself runs too."""
+    x = leaf()
+    y = x * 2
+    log = []
+    y.register_hook(note(log, "tensor", lambda g: g * 10))
+    y.grad_fn.register_hook(lambda inputs, outputs: log.append("node"))
+    assert values(grad(y.sum(), y, retain_graph=True)[0]) == [10, 10, 10]
+    assert log == [("tensor", [1, 1, 1])]
+    captured, passed = grad(y.sum(), [y, x])
+    assert (values(captured), values(passed)) == ([1, 1, 1], [20, 20, 20])
+
+
+def test_undefined_gradients_reach_hooks_as_none():
+    x = leaf()
+    first, second = (x * 1).split([1, 2])
+    log = []
+    first.register_hook(note(log, "first"))
+    second.register_hook(note(log, "second"))
+    second.grad_fn.register_prehook(lambda outputs: log.append(outputs[0]))
+    second.sum().backward()
+    assert log == [("first", None), ("second", [1, 1]), None]
+
+
+@pytest.mark.parametrize(
+    ("hook", "error", "text"),
+    [
+        (lambda g: weft.ones(2), RuntimeError, "hook '<lambda>' has changed the size of value"),
+        (
+            lambda g: g.double(),
+            RuntimeError,
+            "hook '<lambda>' has changed the type of value (was weft.FloatTensor got weft.DoubleTensor)",
+        ),
+        (lambda g: 3, TypeError, "expected Variable, but hook returned 'int'"),
+    ],
+)
+def test_tensor_hooks_must_return_the_like(hook, error, text):
+    y = leaf() * 2
+    y.register_hook(hook)
+    with pytest.raises(error) as caught:
+        y.sum().backward()
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("hook", "error", "text"),
+    [
+        (
+            lambda inputs, outputs: (inputs[0],) * 3,
+            RuntimeError,
+            "hook '<lambda>' has returned an incorrect number of values (got 3, but expected 2)",
+        ),
+        (lambda inputs, outputs: inputs[0], TypeError, "expected tuple, but hook returned 'Tensor'"),
+    ],
+)
+def test_node_hooks_must_return_the_like(hook, error, text):
+    y = leaf() * 2
+    y.grad_fn.register_hook(hook)
+    with pytest.raises(error) as caught:
+        y.sum().backward()
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("hook", "error", "text"),
+    [
+        (lambda outputs: outputs[0] * 2, TypeError, "expected tuple, but hook returned 'Tensor'"),
+        (lambda outputs: 3, TypeError, "expected tuple, but hook returned 'int'"),
+        (
+            lambda outputs: outputs * 2,
+            RuntimeError,
+            "hook '<lambda>' has returned an incorrect number of values (got 2, but expected 1)",
+        ),
+    ],
+)
+def test_node_prehooks_must_return_the_like(hook, error, text):
+    y = leaf() * 2
+    y.grad_fn.register_prehook(hook)
+    with pytest.raises(error) as caught:
+        y.sum().backward()
+    assert str(caught.value) == text
+
+
+def test_none_in_the_place_of_a_gradient_stops_it():
+    x = leaf()
+    y = x * 2
+    y.grad_fn.register_hook(lambda inputs, outputs: (None, None))
+    y.sum().backward()
+    assert x.grad is None
+    z = x * 2
+    z.grad_fn.register_prehook(lambda outputs: (None,))
+    z.sum().backward()
+    assert x.grad is None
+
+
+def test_hooks_record_with_create_graph():
+    x = leaf()
+    y = x * x
+    seen = []
+    y.register_hook(lambda g: (seen.append(weft.is_grad_enabled()), g * x)[1])
+    (first,) = grad(y.sum(), x, create_graph=True)
+    assert seen == [True]
+    assert values(first) == [2, 8, 18]
+    assert values(grad(first.sum(), x)[0]) == [4, 8, 12]
+
+
+def test_post_accumulate_hooks():
+    x = leaf()
+
+    def step(parameter):
+        with weft.no_grad():
+            parameter.sub_(parameter.grad)
+        parameter.grad = None
+
+    handle = x.register_post_accumulate_grad_hook(step)
+    (x * 2).sum().backward()
+    assert x.grad is None
+    assert values(x) == [-1, 0, 1]
+    handle.remove()
+    (x * 2).sum().backward()
+    assert values(x.grad) == [2, 2, 2]
+    x.register_post_accumulate_grad_hook(lambda p: p)
+    with pytest.raises(RuntimeError, match="Tensor post accumulate grad hooks should return None"):
+        (x * 2).sum().backward()
+
+
+def test_removal():
+    x = leaf()
+    log = []
+    handles = []
+
+    def first(_gradient):
+        log.append(1)
+        handles[0].remove()
+        handles[1].remove()
+
+    handles += [x.register_hook(first), x.register_hook(lambda g: log.append(2))]
+    x.sum().backward()
+    assert log == [1, 2], "a hook removed while hooks run still runs this time"
+    x.sum().backward()
+    assert log == [1, 2]
+    handles[0].remove()
+
+
+def test_handles_are_context_managers():
+    x = leaf()
+    with x.register_hook(lambda g: g * 2) as handle:
+        assert isinstance(handle, RemovableHandle)
+        x.sum().backward()
+    x.sum().backward()
+    assert values(x.grad) == [3, 3, 3]
+
+
+def test_handles_outlive_what_they_belong_to():
+    y = leaf() * 2
+    handle = y.register_hook(lambda g: None)
+    del y
+    handle.remove()
+
+
+def test_hooks_do_not_keep_tensors_alive():
+    gc.disable()
+    try:
+        y = leaf() * 2
+        y.retain_grad()
+        y.register_hook(lambda g: None)
+        reference = weakref.ref(y)
+        z = y.sum()
+        del y
+        assert reference() is None
+        z.backward()
+    finally:
+        gc.enable()
+
+
+def test_hooks_stay_with_the_value_they_were_registered_on():
+    x = leaf()
+    y = x * 2
+    log = []
+    y.register_hook(note(log, "before"))
+    y.retain_grad()
+    y.mul_(5)
+    y.register_hook(note(log, "after"))
+    y.sum().backward()
+    assert log == [("after", [1, 1, 1]), ("before", [5, 5, 5])]
+    assert y.retains_grad
+    assert values(y.grad) == [1, 1, 1], "retain_grad follows the tensor"
+
+
+def test_retain_grad_follows_views():
+    y = leaf() * 2
+    v = y[0:2]
+    log = []
+    v.retain_grad()
+    v.register_hook(note(log, "old"))
+    y.mul_(5)
+    v.sum().backward()
+    assert values(v.grad) == [1, 1]
+    assert log == []
+
+
+def test_retain_grad_adds_up_and_is_a_copy():
+    x = leaf()
+    y = x * 2
+    y.retain_grad()
+    y.retain_grad()
+    y.sum().backward(retain_graph=True)
+    y.sum().backward()
+    assert values(y.grad) == [2, 2, 2]
+    y.grad.mul_(0)
+    assert values(x.grad) == [4, 4, 4]
+
+
+def test_leaf_hooks_survive_requires_grad():
+    x = leaf()
+    x.register_hook(lambda g: g * 2)
+    x.requires_grad_(False)
+    x.requires_grad_()
+    x.sum().backward()
+    assert values(x.grad) == [2, 2, 2]
