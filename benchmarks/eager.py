@@ -241,7 +241,8 @@ def main() -> None:
             ratio = times["weft"] / times["torch"]
             verdict = "" if ratio <= aim else "  misses its aim"
             print(
-                f"{name:42} {times['weft'] * 1e6:8.2f}us {times['torch'] * 1e6:8.2f}us {ratio:7.2f} {aim:5.1f}{verdict}",
+                f"{name:42} {times['weft'] * 1e6:8.2f}us {times['torch'] * 1e6:8.2f}us {ratio:7.2f} "
+                f"{aim:5.1f}{verdict}",
                 flush=True,
             )
         else:

@@ -99,7 +99,7 @@ def grad(loss: Variable, wanted: Sequence[Variable]) -> list[Variable | None]:
     found: dict[str, Variable] = {loss.name: Variable(weft.ones(()))}
 
     def gather(names: Sequence[str]) -> list[Variable | None]:
-        return [found[name] if name in found else None for name in names]
+        return [found.get(name) for name in names]
 
     for entry in reversed(tape[:]):
         (outgoing,) = gather(entry.outputs)

@@ -226,8 +226,12 @@ def _grow_shape(shape: Any, _rank: int, size: int) -> Any:
 
 
 SHIFTS = {
-    "Dim": _shift_dim, "MaybeDim": _shift_maybe_dim, "Dims": _shift_dims, "NewDim": _shift_new_dim, "Shape": _grow_shape,
-}  # fmt: skip
+    "Dim": _shift_dim,
+    "MaybeDim": _shift_maybe_dim,
+    "Dims": _shift_dims,
+    "NewDim": _shift_new_dim,
+    "Shape": _grow_shape,
+}
 """How each annotation word changes when the tensor it speaks of grows a leading batch dimension."""
 
 
@@ -237,8 +241,11 @@ def batch_like(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) 
 
 
 DERIVED = {
-    Kind.REDUCE: batch_first_tensor, Kind.VIEW: batch_first_tensor, Kind.INDEX: batch_first_tensor, Kind.CREATE: batch_like,
-}  # fmt: skip
+    Kind.REDUCE: batch_first_tensor,
+    Kind.VIEW: batch_first_tensor,
+    Kind.INDEX: batch_first_tensor,
+    Kind.CREATE: batch_like,
+}
 
 
 # -- rules that records name in their `batch=`

@@ -132,7 +132,9 @@ def create(
 
 
 def composite(signature: str, **facts: Any) -> Callable[[Callable[..., Any]], Op]:
-    """Decorator: the function below, written in ops, is the op. It runs on arrays, tensors and types alike."""
+    """Decorator: the function below, written in ops, is the op. It runs on arrays, tensors and types
+    alike.
+    """
 
     def define(body: Callable[..., Any]) -> Op:
         name = facts.pop("name", body.__name__.rstrip("_"))

@@ -9,8 +9,8 @@ Kernel, type rule and vjp receive *all* parameters of the signature, positionall
 filled in:
 
     sum: "input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None"
-    kernel(x, dim, keepdim, dtype) -> array                      x is an array
-    rule(x, dim, keepdim, dtype) -> TensorType                   x is a TensorType; raises the error the user sees
+    kernel(x, dim, keepdim, dtype) -> array         x is an array
+    rule(x, dim, keepdim, dtype) -> TensorType      x is a TensorType; raises the error the user sees
     vjp(g, out, x, dim, keepdim, dtype) -> gradient of x         may stop early: lambda g, _out, _x, dim: ...
 
 A vjp is a tuple with one rule per tensor parameter (None: no gradient), a single rule for an op with one
@@ -89,10 +89,34 @@ class Op:
     """One op. Fields are facts; `face` is filled by the tensor layer."""
 
     __slots__ = (
-        "name", "kind", "signature", "kernel", "rule", "vjp", "batch", "amp", "body", "emit", "samples", "namespace",
-        "aliases", "method", "function", "inplace", "out", "node_name", "trusted", "promotion", "known", "known_scalar",
-        "face", "doc", "jvp", "returns", "operands",
-    )  # fmt: skip
+        "name",
+        "kind",
+        "signature",
+        "kernel",
+        "rule",
+        "vjp",
+        "batch",
+        "amp",
+        "body",
+        "emit",
+        "samples",
+        "namespace",
+        "aliases",
+        "method",
+        "function",
+        "inplace",
+        "out",
+        "node_name",
+        "trusted",
+        "promotion",
+        "known",
+        "known_scalar",
+        "face",
+        "doc",
+        "jvp",
+        "returns",
+        "operands",
+    )
 
     def __init__(self, name: str, kind: Kind, signature: str, **facts: Any) -> None:
         self.name = name
@@ -255,7 +279,8 @@ class Promotion:
         if not types:
             given = ", ".join(type(value).__name__ for value in operands)
             raise TypeError(
-                f"{op.name}() received an invalid combination of arguments - got ({given}), but expected a Tensor"
+                f"{op.name}() received an invalid combination of arguments - got ({given}), but "
+                "expected a Tensor"
             )
         shape = broadcast_shapes(*[t.shape for t in types])
         return TensorType(shape, self.dtypes(operands)[1], common_device(types))
@@ -300,7 +325,9 @@ class Promotion:
 
 
 def exact_half(kernel: np.ufunc, native: np.dtype[Any]) -> bool:
-    """Whether the ufunc has a loop for this half type that keeps it (those loops round once, from float32)."""
+    """Whether the ufunc has a loop for this half type that keeps it (those loops round once, from
+    float32).
+    """
     try:
         resolved = kernel.resolve_dtypes((native,) * kernel.nin + (None,) * kernel.nout)
     except TypeError:
@@ -328,7 +355,8 @@ def common_device(types: list[TensorType]) -> Any:
                 device = other.device if second_meta else device
                 continue
             raise RuntimeError(
-                f"Expected all tensors to be on the same device, but found at least two devices, {device} and {other.device}!"
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{device} and {other.device}!"
             )
     return device
 
@@ -347,7 +375,8 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
             a, b = left[i], right[i]
             if a != b and a != 1 and b != 1:
                 raise RuntimeError(
-                    f"The size of tensor a ({a}) must match the size of tensor b ({b}) at non-singleton dimension {i}"
+                    f"The size of tensor a ({a}) must match the size of tensor b ({b}) at "
+                    f"non-singleton dimension {i}"
                 )
             merged[i] = b if a == 1 else a
         result = tuple(merged)

@@ -132,13 +132,15 @@ def gather(op: Op, bound: tuple[Any, ...]) -> list[Tensor]:
         elif parameter.annotation == "Tensors":
             if not isinstance(value, (tuple, list)):
                 raise TypeError(
-                    f"{op.name}(): argument '{parameter.name}' (position {position + 1}) must be tuple of Tensors, "
+                    f"{op.name}(): argument '{parameter.name}' (position {position + 1}) must be "
+                    "tuple of Tensors, "
                     f"not {type(value).__name__}"
                 )
             for i, item in enumerate(value):
                 if not isinstance(item, Tensor) and not overrides.has_override(item):
                     raise TypeError(
-                        f"expected Tensor as element {i} in argument {position}, but got {type(item).__name__}"
+                        f"expected Tensor as element {i} in argument {position}, but got "
+                        f"{type(item).__name__}"
                     )
                 found.append(item)
     return found
@@ -335,7 +337,8 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
             return result
     if modes.grad_enabled() and any(t.tracked for t in (*tensors, *targets)):
         raise RuntimeError(
-            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
+            "but one of the "
             "arguments requires grad."
         )
     if op.signature.gradient_slot is not None:
@@ -349,7 +352,8 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
                     f"Found dtype {target.dtype.scalar_name} but expected {value.dtype.scalar_name}"
                 )
             raise RuntimeError(
-                f"Expected out tensor to have dtype {value.dtype.cpp_name}, but got {target.dtype.cpp_name} instead"
+                f"Expected out tensor to have dtype {value.dtype.cpp_name}, but got "
+                f"{target.dtype.cpp_name} instead"
             )
         if callable(op.out):  # raises where this op wants more than a castable dtype
             op.out(op, target, value, tensors)
@@ -397,8 +401,10 @@ def resize_out(target: Tensor, shape: tuple[int, ...], silent: bool = False) -> 
     """Gives an `out=` tensor the result's shape; only an empty one may be resized without a word."""
     if target.array.size and not silent:
         warnings.warn(
-            f"An output with one or more elements was resized since it had shape {list(target.array.shape)}, which does not "
-            f"match the required output shape {list(shape)}. This behavior is deprecated, and in a future release outputs will "
+            "An output with one or more elements was resized since it had shape "
+            f"{list(target.array.shape)}, which does not "
+            f"match the required output shape {list(shape)}. This behavior is deprecated, and in a "
+            "future release outputs will "
             "not be resized unless they have zero elements.",
             UserWarning,
             stacklevel=4,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import modes
+from weft.core.device import is_plain
 from weft.ops.record import REGISTRY, Op, run_quietly
 from weft.ops.signature import flatten_variadic
 from weft.tensor import source
@@ -26,11 +27,24 @@ from weft.tensor.tape import next_sequence
 from weft.tensor.views import attach_view, refresh
 
 SHARED: dict[str, Any] = {
-    "Tensor": Tensor, "Parameter": Parameter, "PLAIN": PLAIN, "_mode": modes.current, "new": object.__new__, "run": run_quietly,
-    "sequence": next_sequence, "refresh": refresh, "dispatch": dispatch, "dispatch_out": dispatch_out,
-    "dispatch_inplace": dispatch_inplace, "ndarray": np.ndarray, "asarray": np.asarray, "flatten_variadic": flatten_variadic,
-    "copyto": np.copyto, "attach_view": attach_view, "__name__": "weft",
-}  # fmt: skip
+    "Tensor": Tensor,
+    "Parameter": Parameter,
+    "PLAIN": PLAIN,
+    "_mode": modes.current,
+    "new": object.__new__,
+    "run": run_quietly,
+    "sequence": next_sequence,
+    "refresh": refresh,
+    "dispatch": dispatch,
+    "dispatch_out": dispatch_out,
+    "dispatch_inplace": dispatch_inplace,
+    "ndarray": np.ndarray,
+    "asarray": np.asarray,
+    "flatten_variadic": flatten_variadic,
+    "copyto": np.copyto,
+    "attach_view": attach_view,
+    "__name__": "weft",
+}
 
 
 def stub(op: Op, name: str, write: Callable[[Op, str], str]) -> FunctionType:
@@ -42,9 +56,16 @@ def stub(op: Op, name: str, write: Callable[[Op, str], str]) -> FunctionType:
         if not hasattr(plan.node_class, "compiled"):
             compile_backward(op, plan)
         namespace.update(
-            OP=op, KERNEL=op.kernel, BODY=op.body, K=op.known, KS=op.known_scalar, N=plan.node_class, FACE=function,
-            UFUNC=getattr(op.kernel, "ufunc", None), **{f"D_{p.name}": p.default for p in op.signature.parameters},
-        )  # fmt: skip
+            OP=op,
+            KERNEL=op.kernel,
+            BODY=op.body,
+            K=op.known,
+            KS=op.known_scalar,
+            N=plan.node_class,
+            FACE=function,
+            UFUNC=getattr(op.kernel, "ufunc", None),
+            **{f"D_{p.name}": p.default for p in op.signature.parameters},
+        )
         python_name = name if name.isidentifier() else "face"
         exec(compile(write(op, python_name), f"<weft {name}>", "exec"), namespace)
         made = namespace[python_name]

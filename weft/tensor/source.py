@@ -78,7 +78,8 @@ def _prologue(op: Op) -> list[str]:
             if parameter.annotation == "Shape":  # zeros(()) is not zeros()
                 lines += [
                     f"    if not {name}_ and {name} is None:",
-                    f"        raise TypeError('{op.name}() missing 1 required positional arguments: \"{name}\"')",
+                    f"        raise TypeError('{op.name}() missing 1 required positional arguments: "
+                    f'"{name}"\')',
                 ]
             lines.append(f"    {name} = flatten_variadic({name}_) if {name} is None else tuple({name})")
     return lines
@@ -97,6 +98,8 @@ def face_source(op: Op, plan: Plan, name: str) -> str:
         lines += composite_block(op, bound)
     elif op.trusted and op.kind is Kind.VIEW:
         lines += _view_block(op, plan, bound)
+    elif op.trusted and op.kind is Kind.CREATE and not plan.tensor_slots:
+        lines += _create_block(op, plan, bound)
     elif has_fast_path(op, plan):
         tensors = [parameters[i] for i in plan.tensor_slots]
         lines += fast_block(op, plan, tensors, bound, None)
@@ -115,6 +118,38 @@ def has_fast_path(op: Op, plan: Plan) -> bool:
     if any(LOCAL_NAME.fullmatch(name) for name in op.signature.names):
         return False
     return op.trusted and plan.fixed and op.kind is not Kind.VIEW and 1 <= len(plan.tensor_slots) <= 3
+
+
+def _at_home(op: Op) -> list[str]:
+    """What the options of a creation op must be for its kernel alone to give the result: nothing but sizes
+    and dtypes.
+    """
+    if op.kind is not Kind.CREATE:
+        return []
+    conditions = {
+        "device": "device is None",
+        "layout": "layout is None",
+        "requires_grad": "not requires_grad",
+    }
+    return [text for name, text in conditions.items() if name in op.signature.names]
+
+
+def _create_block(op: Op, plan: Plan, bound: str) -> list[str]:
+    """The straight-line path of an op that makes a tensor from no tensor."""
+    return [
+        "    m = _mode()",
+        f"    if {' and '.join([*_at_home(op), '(m is True or m is False)', '_on_cpu()'])}:",
+        "        try:",
+        f"            r = {_kernel_call(op, plan)}",
+        "        except Exception:",
+        f"            return dispatch(OP, {bound})",
+        "        t = new(Tensor)",
+        "        t.array = r",
+        "        t.node = t.cell = t.origin = t._grad = t.hooks = None",
+        "        t.index = 0",
+        "        t.tracked = False",
+        "        return t",
+    ]
 
 
 def inplace_source(op: Op, plan: Plan, name: str) -> str:
@@ -144,7 +179,8 @@ def _inplace_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Paramet
     if isinstance(op.kernel, np.ufunc):
         write = f"run(KERNEL, {operands}, out=x0)"
     elif hasattr(op.kernel, "ufunc"):
-        write = f"run(UFUNC, {operands}, out=x0) if {_at_defaults(op, plan)} else copyto(x0, {_kernel_call(op, plan)})"
+        general = f"copyto(x0, {_kernel_call(op, plan)})"
+        write = f"run(UFUNC, {operands}, out=x0) if {_at_defaults(op, plan)} else {general}"
     else:
         write = f"copyto(x0, {_kernel_call(op, plan)})"
     return [
@@ -183,7 +219,8 @@ def _view_block(op: Op, plan: Plan, bound: str) -> list[str]:
         f"                return dispatch(OP, {bound})",
         "            if r.dtype is not x0.dtype:",  # bits read anew: the dispatcher knows what that records
         f"                return dispatch(OP, {bound})",
-        f"            t = attach_view({first.name}, r, (OP, ({arguments[2:]}{',' if rest else ''}), None), 0 if m else 2)",
+        f"            t = attach_view({first.name}, r, (OP, ({arguments[2:]}{',' if rest else ''}), "
+        "None), 0 if m else 2)",
     ]
     if op.vjp is not None:
         lines += _record_block(op, plan, [first], None)
@@ -218,7 +255,7 @@ def fast_block(
 ) -> list[str]:
     """The straight-line path for plain tensors (and, with `scalar`, a Python number as second operand)."""
     conditions, known = _operand_conditions(tensors, scalar)
-    lines = [f"    if {' and '.join(conditions)}:", *_array_lines(tensors, scalar)]
+    lines = [f"    if {' and '.join([*conditions, *_at_home(op)])}:", *_array_lines(tensors, scalar)]
     numbers = [i for i, p in enumerate(tensors) if p is not scalar]
     same = [f"x{i}.dtype is x0.dtype" for i in numbers[1:]]
     lines += [
