@@ -104,6 +104,11 @@ def get_default_device() -> device:
     return entered[-1] if entered else Default.device
 
 
+def is_plain() -> bool:
+    """Whether new tensors that name no device go to the CPU."""
+    return Default.device is cpu and not _entered.get()
+
+
 def set_default_device(device: Any) -> None:
     """Sets the device on which new tensors are made that name none; None is the CPU."""
     Default.device = creation_device(cpu if device is None else device)

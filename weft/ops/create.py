@@ -65,8 +65,10 @@ def _sized(name: str, make: Any, doc: str) -> Any:
         return make(checked_size(size, name), dtype=chosen(dtype, None, name).numpy)
 
     return create(
-        name, kernel, rule, f"*size: Shape, {OPTIONS}", out=True, method=False, doc=doc, samples=_size_samples
-    )
+        name, kernel, rule, f"*size: Shape, {OPTIONS}", out=True, method=False, doc=doc,
+        samples=_size_samples,
+        trusted=True,
+    )  # fmt: skip
 
 
 zeros = _sized("zeros", np.zeros, "A tensor of zeros.")
@@ -98,6 +100,7 @@ empty = create(
     out=True,
     method=False,
     doc="A tensor whose elements are unset.",
+    trusted=True,
     samples=_size_samples,
 )
 
@@ -175,12 +178,12 @@ def _full_rule(
 
 def _full(size: Any, fill_value: Any, dtype: Any, *_ignored: Any) -> Array:
     kind = chosen(dtype, scalar_dtype(fill_value), "full")
-    return np.full(tuple(size), fits(fill_value, kind), kind.numpy)
+    return np.full(checked_size(size, "full"), fits(fill_value, kind), kind.numpy)
 
 
 full = create(
     "full", _full, _full_rule, f"size: Shape, fill_value: Number, *, {OPTIONS}", out=True, method=False,
-    doc="A tensor whose elements all have one value.",
+    doc="A tensor whose elements all have one value.", trusted=True,
     samples=lambda make: iter([Sample((2, 3), 1.5), Sample((0,), True), Sample((), 3, dtype=dtypes.float16)]),
 )  # fmt: skip
 
@@ -209,7 +212,8 @@ def _eye(n: Any, m: Any, dtype: Any, *_ignored: Any) -> Array:
 
 eye = create(
     "eye", _eye, _eye_rule, f"n: int, m: int = None, *, {OPTIONS}", out=True, method=False,
-    doc="A matrix with ones on its diagonal.", samples=lambda make: iter([Sample(3), Sample(2, 4)]),
+    doc="A matrix with ones on its diagonal.", trusted=True, samples=lambda make: iter([Sample(3), Sample(2,
+    4)]),
 )  # fmt: skip
 
 
@@ -232,11 +236,15 @@ class Steps:
             start, end = 0, start
         start = 0 if start is None else start
         numbers = (start, end, step)
-        for value, label in zip(numbers, ("start", "end", "step"), strict=True):
-            check_number(value, "arange", label, 1)
-            fits(value, dtypes.float64)
-        start, end, step = (v.real if isinstance(v, (complex, np.complexfloating)) else v for v in numbers)
-        whole = all(isinstance(v, (int, np.integer, np.bool_)) for v in numbers)
+        whole = type(start) is int and type(end) is int and type(step) is int
+        if not whole:
+            for value, label in zip(numbers, ("start", "end", "step"), strict=True):
+                check_number(value, "arange", label, 1)
+                fits(value, dtypes.float64)
+            start, end, step = (
+                v.real if isinstance(v, (complex, np.complexfloating)) else v for v in numbers
+            )
+            whole = all(isinstance(v, (int, np.integer, np.bool_)) for v in numbers)
         self.kind = chosen(kind, dtypes.int64 if whole else None, "arange")
         if self.kind.category in (dtypes.BOOL, dtypes.COMPLEX):
             raise NotImplementedError(f"\"arange_cpu\" not implemented for '{self.kind.scalar_name}'")
@@ -291,6 +299,7 @@ arange = create(
     "arange", _arange, _arange_rule,
     f"start: Number = None, end: Number = None, step: Number = 1, *, {OPTIONS}",
     out=keep_shape, method=False, doc="Numbers from start (0) up to but not including end, by step.",
+    trusted=True,
     samples=lambda make: iter([Sample(5), Sample(1, 6, 2), Sample(0, 1, 0.25)]),
 )  # fmt: skip
 
@@ -399,7 +408,7 @@ def _like(name: str, make: Any, doc: str) -> Any:
 
     return create(
         name, kernel, lambda x, *options: _like_rule(x, name, options), f"input: Tensor, *, {LIKE}",
-        method=False, samples=_like_samples, doc=doc,
+        method=False, samples=_like_samples, doc=doc, trusted=True,
     )  # fmt: skip
 
 
@@ -423,7 +432,7 @@ def _full_like(x: Array, fill_value: Any, dtype: Any, *rest: Any) -> Array:
 full_like = create(
     "full_like", _full_like, _full_like_rule, f"input: Tensor, fill_value: Number, *, {LIKE}", method=False,
     samples=lambda make: (Sample(*s.args, 2, grad=False, **s.kwargs) for s in _like_samples(make)),
-    doc="One value in the shape of another tensor.",
+    doc="One value in the shape of another tensor.", trusted=True,
 )  # fmt: skip
 
 
@@ -449,6 +458,7 @@ def _new(name: str, make: Any, doc: str) -> Any:
         f"input: Tensor, *size: Shape, {OPTIONS}",
         function=False,
         samples=_new_samples,
+        trusted=True,
         doc=doc,
     )
 
@@ -471,7 +481,7 @@ def _new_full_rule(
 
 def _new_full(x: Array, size: Any, fill_value: Any, dtype: Any, *_ignored: Any) -> Array:
     kind = chosen(dtype, BY_NUMPY[x.dtype], "new_full")
-    return np.full(tuple(size), fits(fill_value, kind), kind.numpy)
+    return np.full(checked_size(size, "new_full"), fits(fill_value, kind), kind.numpy)
 
 
 new_full = create(
@@ -590,9 +600,10 @@ def _clone_samples(make: Maker) -> Iterator[Sample]:
 
 
 clone = index(
-    "clone", lambda x, form: copy_format(x, BY_NUMPY[x.dtype], form), lambda x, form: _copy_rule(x, x.dtype,
-    form),
+    "clone", lambda x, form: copy_format(x, BY_NUMPY[x.dtype], form),
+    lambda x, form: _copy_rule(x, x.dtype, form),
     "input: Tensor, *, memory_format: MemoryFormat = None", vjp=lambda g: g, samples=_clone_samples,
+    trusted=True,
     doc="A copy that gradients flow through.",
 )  # fmt: skip
 
@@ -612,6 +623,8 @@ def contiguous(x: Any, form: Any) -> Any:
     if isinstance(x, TensorType):
         return _copy_rule(x, x.dtype, form)
     array = getattr(x, "array", x)
+    if form is contiguous_format and type(array) is np.ndarray and array.flags.c_contiguous:
+        return x
     if not hasattr(array, "strides"):  # a value of an interpreter, which has no memory of its own
         return x
     if form is preserve_format:

@@ -28,6 +28,9 @@ C_NAMES: Final = {
 """What PyTorch's messages call the element types."""
 
 
+LARGEST: Final = {kind: dtypes.finfo(kind).max for kind in dtypes.ALL if kind.category >= dtypes.FLOAT}
+
+
 # -- arguments -----------------------------------------------------------------------------------------------
 def dtype_argument(value: Any, name: str) -> dtype:
     """The dtype a user passed, or PyTorch's TypeError."""
@@ -100,7 +103,7 @@ def fits(value: Any, kind: dtype) -> Any:
         if not low <= value <= int(info.max):  # also false for NaN
             raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
         return int(value) if value >= 0 or kind.is_signed else int(value) % (int(info.max) + 1)
-    if abs(value) > dtypes.finfo(kind).max and abs(value) != math.inf:
+    if abs(value) > LARGEST[kind] and abs(value) != math.inf:
         raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
     return value
 

@@ -71,6 +71,7 @@ def _sized(draw: str) -> Op:
         signature,
         method=False,
         function=False,
+        trusted=True,
         samples=lambda make: iter(examples),
     )
 

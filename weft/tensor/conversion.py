@@ -18,7 +18,7 @@ from weft.core import dtypes, modes
 from weft.core.device import cpu, creation_device, device, meta
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import memory_format, preserve_format
-from weft.ops.create import cast
+from weft.ops.create import cast, copy_format
 from weft.ops.options import C_NAMES, check_format, dtype_argument, fits, has_format
 from weft.ops.record import REGISTRY, ops, quiet
 from weft.tensor.base import PLAIN, Tensor, fresh, method, public, wrap
@@ -51,6 +51,10 @@ def converted(
         return tensor
     if where == here:
         warn_complex(tensor.dtype, kind, 5)
+        mode = modes.current()
+        if mode is False or (mode is True and not tensor.tracked and tensor.origin is None):
+            if tensor.__class__ in PLAIN and tensor.array.__class__ is np.ndarray:
+                return wrap(quiet(copy_format, tensor.array, kind, form))
         return ops._to_copy(tensor, kind, form)  # type: ignore[no-any-return]
     if here is meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
@@ -62,6 +66,8 @@ def converted(
 @method
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """`to(dtype)`, `to(device, dtype)`, `to(other)`, each with non_blocking, copy and memory_format."""
+    if len(args) == 1 and not kwargs and args[0].__class__ is dtype:
+        return self if args[0].numpy is self.array.dtype else converted(self, args[0], self.device)
     names: tuple[str, ...] = ("device", "dtype", "non_blocking", "copy")
     if args:
         first = args[0]
@@ -109,6 +115,8 @@ def _no_such_to(args: tuple[Any, ...]) -> TypeError:
 
 def _caster(name: str, kind: dtype) -> Callable[..., Tensor]:
     def cast_to(self: Tensor, memory_format: Any = None) -> Tensor:
+        if memory_format is None and self.array.dtype is kind.numpy:
+            return self
         return converted(self, kind, self.device, False, memory_format)
 
     cast_to.__name__ = cast_to.__qualname__ = name

@@ -53,7 +53,7 @@ def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
         arrays = _meta_result(types)
     else:
         arrays = op.on_arrays(tuple(map(untensored, bound)))
-        if op.trusted and op.promotion is None and tensors[0].array.dtype.kind != "c":
+        if op.trusted and op.promotion is None and tensors and tensors[0].array.dtype.kind != "c":
             op.known.add(tensors[0].array.dtype)
     results = finish_call(op, bound, tensors, arrays, mode, grad)
     if bound is not original and isinstance(results, Tensor) and results.node is not None:

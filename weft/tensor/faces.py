@@ -43,6 +43,7 @@ SHARED: dict[str, Any] = {
     "flatten_variadic": flatten_variadic,
     "copyto": np.copyto,
     "attach_view": attach_view,
+    "_on_cpu": is_plain,
     "__name__": "weft",
 }
 

@@ -10,6 +10,8 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
+
 from weft.core import dtypes
 from weft.core.device import device, get_default_device, set_default_device
 from weft.core.dtypes import as_dtype, dtype, finfo, get_default_dtype, iinfo, result_dtype, set_default_dtype
@@ -144,6 +146,8 @@ def set_default_tensor_type(t: Any) -> None:
 @method
 def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
     """Whether the elements lie in memory in this order (row-major unless another is named)."""
+    if memory_format is None and type(self.array) is np.ndarray:
+        return self.array.flags.c_contiguous
     form = MEMORY_FORMATS["contiguous_format"] if memory_format is None else memory_format
     if form is MEMORY_FORMATS["preserve_format"]:
         raise RuntimeError("preserve memory format is unsupported by is_contiguous")

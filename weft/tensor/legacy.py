@@ -66,8 +66,7 @@ def scalar_tensor(
 ) -> Tensor:
     """A zero-dim tensor of one number, of the default dtype unless another is named."""
     kind = dtypes.get_default_dtype() if dtype is None else dtype
-    return ops.full((), s, dtype=kind, device=device,
-    requires_grad=requires_grad)  # type: ignore[no-any-return]
+    return ops.full((), s, dtype=kind, device=device, requires_grad=requires_grad)  # type: ignore[no-any-return]
 
 
 @method

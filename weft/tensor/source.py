@@ -137,18 +137,18 @@ def _at_home(op: Op) -> list[str]:
 def _create_block(op: Op, plan: Plan, bound: str) -> list[str]:
     """The straight-line path of an op that makes a tensor from no tensor."""
     return [
-        "    m = _mode()",
-        f"    if {' and '.join([*_at_home(op), '(m is True or m is False)', '_on_cpu()'])}:",
+        "    _m = _mode()",
+        f"    if {' and '.join([*_at_home(op), '(_m is True or _m is False)', '_on_cpu()'])}:",
         "        try:",
-        f"            r = {_kernel_call(op, plan)}",
+        f"            _r = {_kernel_call(op, plan)}",
         "        except Exception:",
         f"            return dispatch(OP, {bound})",
-        "        t = new(Tensor)",
-        "        t.array = r",
-        "        t.node = t.cell = t.origin = t._grad = t.hooks = None",
-        "        t.index = 0",
-        "        t.tracked = False",
-        "        return t",
+        "        _t = new(Tensor)",
+        "        _t.array = _r",
+        "        _t.node = _t.cell = _t.origin = _t._grad = _t.hooks = None",
+        "        _t.index = 0",
+        "        _t.tracked = False",
+        "        return _t",
     ]
 
 
