@@ -386,14 +386,27 @@ def _places(xp: Any, shape: tuple[int, ...], safe: Array) -> tuple[Any, ...]:
     """The index of each target's element in an array `(N, C, *spatial)`."""
     if len(shape) == 1:
         return (safe.reshape(()),)
-    grid = xp.ogrid[tuple(slice(n) for n in safe.shape)]
-    grid = (grid,) if not isinstance(grid, (tuple, list)) else tuple(grid)
+    if len(shape) == 2:
+        return xp.arange(shape[0]), safe
+    rank = safe.ndim
+    grid = [xp.arange(n).reshape((-1,) + (1,) * (rank - 1 - d)) for d, n in enumerate(safe.shape)]
     return (grid[0], safe, *grid[1:])
+
+
+def _plain_rows(x_shape: Any, target: Array, weight: Array | None, ignore: int) -> bool:
+    """The common case: rows of classes, no weights, no target that could be ignored or count from the end."""
+    return weight is None and len(x_shape) == 2 and ignore < 0 < target.size and bool(target.min() >= 0)
 
 
 def _nll_kernel(x: Array, target: Array, weight: Array | None, reduction: str, ignore: int) -> Array:
     xp = namespace(x)
     kind = x.dtype
+    if reduction != "none" and kind.itemsize > 2 and _plain_rows(x.shape, target, weight, ignore):
+        try:
+            total = xp.add.reduce(x[xp.arange(x.shape[0]), target], out=...)
+            return xp.divide(total, -x.shape[0] if reduction == "mean" else -1, out=total)
+        except IndexError:
+            pass  # the slow way tells which target it was
     work = float32.numpy if as_dtype(kind) in HALVES else kind
     target = target.reshape(()) if x.ndim == 1 else target
     classes = x.shape[0] if x.ndim == 1 else x.shape[1]
@@ -415,6 +428,10 @@ def _nll_backward_kernel(
     g: Array, target: Array, weight: Array | None, shape: Any, reduction: str, ignore: int
 ) -> Array:
     xp = namespace(g)
+    out = xp.zeros(shape, g.dtype)
+    if _plain_rows(shape, target, weight, ignore):
+        out[xp.arange(shape[0]), target] = xp.divide(g, -shape[0] if reduction == "mean" else -1)
+        return out
     work = float32.numpy if as_dtype(g.dtype) in HALVES else g.dtype
     target = target.reshape(()) if len(shape) == 1 else target
     classes = shape[0] if len(shape) == 1 else shape[1]
@@ -422,10 +439,8 @@ def _nll_backward_kernel(
     scale = -g.astype(work, copy=False)
     if reduction == "mean":
         scale = scale / (safe.size if weights is None else xp.add.reduce(weights, None))
-    out = xp.zeros(tuple(shape), g.dtype)
-    out[_places(xp, tuple(shape), safe)] = (
-        scale if weights is None else xp.where(weights == 0, 0, scale * weights)
-    )
+    parts = scale if weights is None else xp.where(weights == 0, 0, scale * weights)
+    out[_places(xp, tuple(shape), safe)] = parts
     return out
 
 
@@ -608,7 +623,7 @@ def nll_loss(
 
 
 def _nll(input: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
-    shape, places = type_of(input).shape, type_of(target).shape
+    shape, places = input.shape, target.shape
     if not shape:
         raise ValueError(f"Expected 1 or more dimensions (got {len(shape)})")
     if len(shape) > 1 and (not places or shape[0] != places[0]):
@@ -639,8 +654,9 @@ def cross_entropy(
     """The cross entropy of logits with target classes (integers) or with target probabilities."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
-    kind, wanted = type_of(input), type_of(target)
-    if kind.shape == wanted.shape:
+    shape = input.shape
+    if shape == target.shape:
+        wanted = type_of(target)
         if not wanted.dtype.is_floating_point:
             raise RuntimeError(
                 "Expected floating point type for target with class probabilities, got "
@@ -649,11 +665,11 @@ def cross_entropy(
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
         return _probability_loss(input, target, weight, reduction, label_smoothing)
-    if not kind.shape:
+    if not shape:
         raise IndexError("Dimension specified as 1 but tensor has no dimensions")
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    logs = log_softmax(input, 1 if len(kind.shape) > 1 else 0)
+    logs = log_softmax(input, 1 if len(shape) > 1 else 0)
     loss = _nll(logs, target, weight, reduction, ignore_index)
     if label_smoothing == 0.0:
         return loss

@@ -21,6 +21,7 @@ from weft.ops.samples import Maker, Sample
 
 HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
 SHORT_ROWS = 16  # rows so short are summed faster with the rows' axis last
+MANY = 1 << 14  # elements from which on the choice of algorithm pays
 EXACT_ROWS = 4096  # up to here a plain running sum in vector lanes is as good as a pairwise one
 
 
@@ -41,7 +42,13 @@ def no_grad(function: Any, *args: Any) -> Any:
 
 def _row_sums(xp: Any, x: Array, axis: int) -> Array:
     """Sums along an axis that stays, as size one."""
-    if axis in (-1, x.ndim - 1) and x.ndim == 2 and x.shape[1] <= EXACT_ROWS and x.flags.c_contiguous:
+    if (
+        x.size > MANY
+        and x.ndim == 2
+        and axis in (-1, 1)
+        and x.shape[1] <= EXACT_ROWS
+        and x.flags.c_contiguous
+    ):
         return xp.einsum("ij->i", x)[:, None]
     return xp.add.reduce(x, axis, keepdims=True)
 
@@ -70,7 +77,7 @@ def _along(core: Any, x: Array, dim: int, dtype: Any) -> Array:
         if not -max(x.ndim, 1) <= dim < max(x.ndim, 1):
             raise IndexError(dim)
         out = core(xp, work.reshape(1), 0).reshape(()) if x.ndim == 0 else work.reshape(x.shape).copy()
-    elif x.shape[-1] <= SHORT_ROWS and dim in (-1, x.ndim - 1) and x.size >= 1 << 14 and x.ndim > 1:
+    elif x.shape[-1] <= SHORT_ROWS and dim in (-1, x.ndim - 1) and x.size >= MANY and x.ndim > 1:
         columns = xp.ascontiguousarray(work.reshape(-1, x.shape[-1]).T)
         out = xp.ascontiguousarray(core(xp, columns, 0).T).reshape(x.shape)
     else:
