@@ -183,6 +183,24 @@ def test_second_order_gradients_of_chains_of_views(data: Any) -> None:
     np.testing.assert_allclose(second.numpy(), 6 * (array / 5) * times)
 
 
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("write", ["view", "as_strided"])
+def test_gradients_of_writes_do_not_depend_on_the_order_of_memory(turned: bool, write: str) -> None:
+    """The gradient that arrives may be column-major where the base is row-major, and the other way round."""
+    leaf = weft.ones(2, 3, dtype=weft.float64, requires_grad=True)
+    base = (leaf.t().contiguous().t() if turned else leaf) * 1
+    rows = base.t() if turned else base
+    view = rows.view(6)[1:3] if write == "view" else rows.as_strided((2,), (1,), 1)
+    view.mul_(10)
+    weight = np.arange(1.0, 7.0).reshape(2, 3)
+    factors = np.ones((3, 2) if turned else (2, 3))
+    factors.reshape(-1)[1:3] = 10
+    for order in "CF":
+        given = weft.from_numpy(np.asarray(weight, order=order))
+        (grad,) = weft.autograd.grad(base, leaf, given, retain_graph=True)
+        np.testing.assert_array_equal(grad.numpy(), weight * (factors.T if turned else factors))
+
+
 def test_several_views_of_one_call_refuse_writes_that_need_history() -> None:
     first, _second = (weft.ones(4, requires_grad=True) * 1).split(2)
     with pytest.raises(RuntimeError, match="is the output of a function that returns multiple views"):

@@ -6,6 +6,7 @@ in which the region that the steps reach is replaced.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from weft.core.arrays import Array, namespace
@@ -15,28 +16,65 @@ from weft.ops.record import REGISTRY
 Steps = tuple[tuple[Any, tuple[Any, ...], int | None], ...]
 
 
+def as_called(op: Any, rest: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Bound arguments after the first as a caller would pass them: by name where they cannot go by position."""
+    parameters = op.signature.parameters[1:]
+    places = [i for i, p in enumerate(parameters) if p.keyword_only or p.variadic]
+    if not places:
+        return rest, {}
+    first = places[0] + 1 if parameters[places[0]].variadic else places[0]
+    return rest[:first], {p.name: v for p, v in zip(parameters[first:], rest[first:])}
+
+
 def replay(value: Any, steps: Steps) -> Any:
     """Applies view steps to an array or a tensor."""
     for op, rest, position in steps:
-        value = op(value, *rest)
+        args, kwargs = as_called(op, rest)
+        value = op(value, *args, **kwargs)
+        if position is not None:
+            value = value[position]
+    return value
+
+
+READERS: dict[Any, Callable[..., Any]] = {}
+"""Ops whose view depends on strides, and how to read the same elements off a value with other strides (a
+gradient lies in memory as it pleases, whatever the base's order)."""
+
+
+def read(value: Any, steps: Steps) -> Any:
+    """The elements that the steps reach, from a value whose strides need not be the base's."""
+    for op, rest, position in steps:
+        reader = READERS.get(op)
+        if reader is None:
+            args, kwargs = as_called(op, rest)
+            value = op(value, *args, **kwargs)
+        else:
+            value = reader(value, *rest)
         if position is not None:
             value = value[position]
     return value
 
 
 def _scatter(base: Array, source: Array, steps: Steps) -> Array:
-    result = namespace(base).array(base, copy=True, order="K")
-    replay(result, steps)[...] = source
+    xp = namespace(base)
+    if not any(op in READERS for op, _rest, _position in steps):
+        result = xp.array(base, copy=True, order="K")
+        replay(result, steps)[...] = source
+        return result
+    result = xp.array(base, copy=True, order="C")
+    places = xp.asarray(read(xp.arange(1, base.size + 1).reshape(base.shape), steps)).reshape(-1)
+    inside = places > 0  # 0: memory outside the base
+    result.reshape(-1)[places[inside] - 1] = source.reshape(-1)[inside]
     return result
 
 
 def _zero(g: Any, steps: Steps) -> Any:
     """The gradient of the base: g, with zeros where the view was."""
-    return view_scatter(g, REGISTRY["zeros_like"](replay(g, steps)), steps)
+    return view_scatter(g, REGISTRY["zeros_like"](read(g, steps)), steps)
 
 
 view_scatter = index(
     "view_scatter", _scatter, lambda x, src, steps: x, "input: Tensor, src: Tensor, steps: Any",
-    vjp=(lambda g, _out, _x, _src, steps: _zero(g, steps), lambda g, _out, _x, _src, steps: replay(g, steps)),
+    vjp=(lambda g, _out, _x, _src, steps: _zero(g, steps), lambda g, _out, _x, _src, steps: read(g, steps)),
     method=False, function=False, node="CopySlices",
 )  # fmt: skip

@@ -20,6 +20,7 @@ from weft.ops.families import composite, index
 from weft.ops.families import view as view_family
 from weft.ops.index_batching import batch_as_strided, batch_basic, batch_gather_flat, batch_scatter_flat
 from weft.ops.record import Op, ops, type_of
+from weft.ops.replay import READERS
 from weft.ops.samples import Maker, Sample
 from weft.ops.view import along, as_sizes, embed, like, restride, wrap_dim
 
@@ -563,20 +564,23 @@ def _positions(size: Any, stride: Any, shift: int) -> Array:
     return places
 
 
-def _free_vjp(g: Any, _out: Any, _x: TensorType, size: Any, stride: Any, shift: int, steps: Any) -> Any:
-    held = _positions(_x.shape, steps, 0).reshape(-1)
+def _elements(shape: Any, steps: Any, size: Any, stride: Any, shift: int) -> tuple[Array, Array]:
+    """For each element of an as_strided view, which element of its input lies there (-1: none); and for each
+    element of the input, which one stands for all that share its place."""
+    held = _positions(shape, steps, 0).reshape(-1)
     wanted = _positions(size, stride, shift).reshape(tuple(size))
-    if not held.size:
-        return scatter_flat(g, np.full(tuple(size), -1), _x.shape)
     low = min(held.min(initial=0), wanted.min(initial=0))
     table = np.full(max(held.max(initial=0), wanted.max(initial=0)) - low + 1, -1)
     table[held - low] = np.arange(held.size)
-    spread = scatter_flat(g, table[wanted - low].reshape(tuple(size)), _x.shape)
-    count = np.bincount(held - low)
-    if count.max() == 1:
+    return table[wanted - low].reshape(tuple(size)), table[held - low].reshape(shape)
+
+
+def _free_vjp(g: Any, _out: Any, _x: TensorType, size: Any, stride: Any, shift: int, steps: Any) -> Any:
+    seen, first = _elements(_x.shape, steps, size, stride, shift)
+    spread = scatter_flat(g, seen, _x.shape)
+    if len(np.unique(first)) == first.size:
         return spread
     # Elements of an overlapping input share one place: each takes an equal part of what that place received.
-    first = table[held - low].reshape(_x.shape)
     shares = gather_flat(scatter_flat(ops.new_ones(g, _x.shape), first, _x.shape), first)
     return ops.div(gather_flat(spread, first), shares)
 
@@ -587,6 +591,13 @@ _as_strided: Op = view_family(
     function=False,
     node="AsStridedBackward0",
 )  # fmt: skip
+
+
+def _read_free(value: Any, size: Any, stride: Any, shift: int, steps: Any) -> Any:
+    return gather_flat(value, _elements(type_of(value).shape, steps, size, stride, shift)[0])
+
+
+READERS[_as_strided] = _read_free
 
 
 def element_strides(x: Any) -> tuple[int, ...]:

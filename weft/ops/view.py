@@ -24,7 +24,7 @@ from weft.ops.families import composite, index
 from weft.ops.families import view as view_family
 from weft.ops.index_batching import batch_embed, batch_ravel, batch_squeeze, batch_t
 from weft.ops.record import Op, broadcast_shapes, ops, type_of
-from weft.ops.replay import Steps, replay
+from weft.ops.replay import READERS, Steps, replay
 from weft.ops.samples import Maker, Sample
 
 ndarray = np.ndarray
@@ -58,7 +58,7 @@ def wrap_dims(dims: Any, rank: int) -> tuple[int, ...]:
 
 def as_sizes(size: Any) -> tuple[int, ...]:
     """Sizes as plain ints, whether they came as ints, NumPy ints or a Size."""
-    return tuple(n if type(n) is int else as_index(n) for n in size)
+    return tuple(map(as_index, size))
 
 
 def infer_sizes(size: tuple[int, ...], numel: int) -> tuple[int, ...]:
@@ -154,15 +154,17 @@ embed: Op = index(
 
 # -- view and reshape ----------------------------------------------------------------------------------------
 def _view(x: Array, size: Any) -> Array:
-    if len(size) == 1 and type(size[0]) is dtype:
-        return _reinterpret(x, size[0])
-    sizes = as_sizes(size)
-    if sizes and min(sizes) < -1:  # NumPy takes any negative size for -1
-        raise ValueError("negative size")
     try:
-        return x.reshape(sizes, copy=False)
+        out = x.reshape(size, copy=False)
     except ValueError:
         raise RuntimeError(NOT_VIEWABLE) from None
+    except TypeError:
+        if len(size) == 1 and type(size[0]) is dtype:
+            return _reinterpret(x, size[0])
+        raise
+    if size and min(size) < -1:  # NumPy takes any negative size for -1
+        raise ValueError("negative size")
+    return out
 
 
 def _view_rule(x: TensorType, size: Any) -> TensorType:
@@ -240,15 +242,22 @@ def _reshape_samples(make: Maker) -> Iterator[Sample]:
 @composite("input: Tensor, *shape: Shape", samples=_reshape_samples)
 def reshape(input: Any, shape: Any) -> Any:
     """A view with these sizes where strides allow it, else a copy."""
+    return reshaped(input, shape)
+
+
+def reshaped(input: Any, shape: Any) -> Any:
     if type(input) is ndarray:
         return input.reshape(as_sizes(shape))
-    shape = infer_sizes(as_sizes(shape), type_of(input).numel())
     try:
-        return view(input, shape)
+        return view(input, tuple(shape))
     except RuntimeError as error:
         if error.args[0] is not NOT_VIEWABLE:
             raise
+    shape = infer_sizes(as_sizes(shape), type_of(input).numel())
     return _unsafe_view(ops.clone(input, memory_format=contiguous_format), shape)
+
+
+READERS[view] = reshaped
 
 
 @composite("input: Tensor, other: Tensor", function=False)
@@ -272,15 +281,15 @@ def _flatten_samples(make: Maker) -> Iterator[Sample]:
 @composite("input: Tensor, start_dim: Dim = 0, end_dim: Dim = -1", samples=_flatten_samples)
 def flatten(input: Any, start_dim: int, end_dim: int) -> Any:
     """Dimensions start_dim to end_dim as one; the tensor itself if that changes nothing."""
-    shape = type_of(input).shape
+    shape = tuple(input.shape)
     start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if not shape:
-        return reshape(input, (1,))
+        return reshaped(input, (1,))
     if start == end:
         return input
-    return reshape(input, (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :]))
+    return reshaped(input, (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
 @composite(

@@ -50,7 +50,7 @@ from weft.ops.view import FULL, adjoint, expand, permute, transpose
 from weft.tensor.backward import compile_backward
 from weft.tensor.base import PLAIN, Tensor, method, wrap
 from weft.tensor.creation import build
-from weft.tensor.dispatch import typed
+from weft.tensor.dispatch import finish_call, typed
 from weft.tensor.inplace import alias_of, check_writable, dispatch_inplace
 from weft.tensor.meta import MetaArray
 from weft.tensor.plan import plan_of
@@ -90,23 +90,34 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
             if kind is int:
                 return _viewed(self, array[key, ...], select, (0, key), SELECT_NODE, mode)
             if kind is slice:
-                if key.step is None and _plain_slice(key):
+                if _plain_slice(key):
                     return _viewed(self, array[key], basic_slice, ((key,),), NODES[basic_slice], mode)
             elif kind is tuple:
                 op = _basic_op(key)
-                if op is basic_select or op is basic_slice:
-                    out = array[key] if ... in key else array[(*key, ...)]
-                    if None in key:
+                if op is not None:
+                    if op is basic_unsqueeze or None in key:
                         out = _basic(array, key)
+                    else:
+                        out = array[key] if ... in key else array[(*key, ...)]
                     return _viewed(self, out, op, (key,), NODES[op], mode)
+            elif key is None:
+                return _viewed(
+                    self, _basic(array, (None,)), basic_unsqueeze, ((None,),), NODES[basic_unsqueeze], mode
+                )
+            elif kind is Tensor and key.array.ndim and _is_index(key.array):
+                return _picked(self, key, mode)
         except (IndexError, TypeError):
             pass
     return _general(self, key)
 
 
 def _plain_slice(key: slice) -> bool:
-    start, stop = key.start, key.stop
-    return (start is None or type(start) is int) and (stop is None or type(stop) is int)
+    start, stop, step = key.start, key.stop, key.step
+    return (
+        (start is None or type(start) is int)
+        and (stop is None or type(stop) is int)
+        and (step is None or (type(step) is int and step > 0))
+    )
 
 
 def _basic_op(key: tuple[Any, ...]) -> Op | None:
@@ -120,9 +131,7 @@ def _basic_op(key: tuple[Any, ...]) -> Op | None:
             op = basic_select
         elif kind is slice:
             if item.start is not None or item.stop is not None or item.step is not None:
-                if not _plain_slice(item) or not (
-                    item.step is None or (type(item.step) is int and item.step > 0)
-                ):
+                if not _plain_slice(item):
                     return None
                 op = basic_slice
         elif item is None:
@@ -171,6 +180,19 @@ def _viewed(
         tensor.node = None
         tensor.tracked = False
     return tensor
+
+
+def _picked(self: Tensor, key: Tensor, mode: bool) -> Tensor:
+    """What one index tensor or mask alone picks out of a plain tensor."""
+    places = key.array
+    array = self.array[places]
+    if not mode or not (self.tracked or self.origin is not None):
+        return wrap(array)
+    indices = [key] if places.dtype.kind == "i" else [wrap(part) for part in places.nonzero()]
+    if self.origin is not None:
+        refresh(self)
+    bound = (self, indices, tuple(range(len(indices))))
+    return finish_call(index, bound, [self, *indices], array, mode, True)  # type: ignore[no-any-return]
 
 
 def _general(self: Tensor, key: Any) -> Tensor:
@@ -347,20 +369,36 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
         kind = type(value)
         tensor = kind is Tensor and _is_plain(value) and value.array.dtype is self.array.dtype
         if tensor or kind is float or kind is int:
-            shape = type(key)
-            if (
-                shape is int
-                or (shape is slice and key.step is None)
-                or (shape is tuple and _basic_op(key) is not None)
-            ):
+            places = _plain_key(key)
+            if places is not None:
                 try:
-                    _store(self.array, key, value.array if tensor else value)
+                    _store(self.array, places, value.array if tensor else value)
                 except (IndexError, ValueError, TypeError, OverflowError):
                     pass
                 else:
                     self.bump()
                     return
     _set_general(self, key, value)
+
+
+def _plain_key(key: Any) -> Any:
+    """The key as NumPy takes it, where NumPy and PyTorch mean the same by it; else None."""
+    kind = type(key)
+    if kind is int:
+        return key
+    if kind is slice:
+        return key if _plain_slice(key) else None
+    if kind is tuple:
+        return key if _basic_op(key) is not None else None
+    if kind is Tensor and key.array.ndim and type(key.array) is ndarray and _is_index(key.array):
+        return key.array
+    return None
+
+
+def _is_index(array: Any) -> bool:
+    """int32, int64 or bool: what indexes alike in NumPy and PyTorch."""
+    kind = array.dtype.kind
+    return kind == "b" or (kind == "i" and array.dtype.itemsize >= 4)
 
 
 def _store(array: Any, key: Any, value: Any) -> None:
@@ -380,7 +418,7 @@ def _is_plain(tensor: Tensor) -> bool:
     if mode is True:
         if tensor.tracked or tensor.origin is not None:
             return False
-    elif mode is not False:
+    elif mode is not False or (tensor.origin is not None and 0 in tensor.array.strides):
         return False
     return type(tensor.array) is ndarray and tensor.cell is not INFERENCE and type(tensor) in PLAIN
 
