@@ -312,14 +312,19 @@ def _steps_rule(name: str) -> Callable[..., TensorType]:
             raise TypeError(f"{name}(): argument 'steps' must be int, not {type(steps).__name__}")
         if steps < 0:
             raise RuntimeError("number of steps must be non-negative")
+        where = device
         for label, value in (("start", start), ("end", end)):
-            if isinstance(value, TensorType):
+            if not isinstance(value, TensorType):
+                continue
+            if value.ndim:
                 raise RuntimeError(
                     f"{name} only supports 0-dimensional start and end tensors, but got {label} with "
-                    f"{value.ndim} dimension(s)."
+                    f"{value.ndim} "
+                    "dimension(s)."
                 )
-        kind = _steps_dtype(name, (start, end, *rest[:-5]), dtype)
-        return TensorType((int(steps),), kind, creation_device(device))
+            where = value.device if where is None else where  # only a meta tensor comes here as a tensor
+        numbers = tuple(v for v in (start, end, *rest[:-5]) if not isinstance(v, TensorType))
+        return TensorType((int(steps),), _steps_dtype(name, numbers, dtype), creation_device(where))
 
     return rule
 
