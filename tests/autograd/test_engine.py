@@ -511,3 +511,23 @@ def test_threads_start_with_gradients_on():
         thread.start()
         thread.join()
     assert seen == [True]
+
+
+def test_leaves_that_stopped_requiring_grad_get_none():
+    x = leaf()
+    y = x * 2
+    seen = []
+    x.register_hook(seen.append)
+    x.requires_grad_(False)
+    y.sum().backward()
+    assert x.grad is None
+    assert len(seen) == 1
+
+
+def test_leaves_that_moved_into_the_graph():
+    x, p = leaf(), leaf()
+    y = x * 2
+    x.detach_()
+    x.mul_(p)
+    with pytest.raises(RuntimeError, match="leaf variable has been moved into the graph interior"):
+        y.sum().backward()

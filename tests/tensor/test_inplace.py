@@ -423,3 +423,26 @@ def test_gradients_with_respect_to_an_overwritten_tensor():
     y.mul_(3)
     assert values(grad(y.sum(), y, retain_graph=True)[0]) == [1, 1, 1]
     assert values(grad(y.sum(), x)[0]) == [6, 6, 6]
+
+
+def test_copying_a_tensor_onto_itself_is_a_write():
+    x = weft.ones(2)
+    x.copy_(x)
+    assert x._version == 1
+    with pytest.raises(RuntimeError, match="a leaf Variable"):
+        y = leaf()
+        y.copy_(y)
+
+
+def test_writes_through_expanded_and_keyword_views():
+    x = leaf()
+    y = x * 1
+    v = y.expand(3)
+    y.mul_(2)
+    v.sum().backward()
+    assert values(x.grad) == [2, 2, 2]
+    w = (x * 1).view(1, 3)
+    w.expand(1, -1)[0, 1:].mul_(5)
+    x.grad = None
+    w.sum().backward()
+    assert values(x.grad) == [1, 5, 5]

@@ -19,6 +19,7 @@ import numpy as np
 
 from weft.ops.record import REGISTRY
 from weft.tensor.base import Tensor, wrap
+from weft.tensor.views import Stop
 
 
 class HookTable(dict[int, Callable[..., Any]]):
@@ -202,5 +203,6 @@ def hooks_of(node: Any) -> Hooks:
 
 def tensor_table(tensor: Tensor) -> HookTable:
     """Where hooks on this tensor's gradient stand: on its node, or on itself."""
-    hooks = hooks_of(tensor.node if tensor.node is not None else tensor)
-    return hooks.tensors.setdefault(tensor.index if tensor.node is not None else 0, HookTable())
+    if tensor.node is None or type(tensor.node) is Stop:
+        return hooks_of(tensor).tensors.setdefault(0, HookTable())
+    return hooks_of(tensor.node).tensors.setdefault(tensor.index, HookTable())

@@ -201,7 +201,7 @@ def retain_grad(self: Tensor) -> None:
     """Keeps the gradient of this non-leaf in `.grad`."""
     if not settled(self).tracked:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    if self.node is None or self.hooks is RETAINED:
+    if _grad_fn(self) is None or self.hooks is RETAINED:
         return
     hooks_of(self.node).retained[self.index] = weakref.ref(self)
     self.hooks = RETAINED
@@ -226,7 +226,9 @@ def detach_(self: Tensor) -> Tensor:
             "function in "
             "weft/optim/optimizer.py as the solution."
         )
-    self.node, self.index, self.tracked, self.hooks = None, 0, False, None
+    self.node, self.index, self.tracked = None, 0, False
+    if self.hooks is RETAINED:
+        self.hooks = None
     return self
 
 

@@ -132,7 +132,7 @@ class Task:
             local.task = outer
 
     def at_leaf(self, leaf: Tensor, gradient: Any) -> None:
-        if self.accumulate and gradient is not None:
+        if self.accumulate and gradient is not None and leaf.tracked:
             accumulate(leaf, gradient, self.graph, 1)
             if leaf.hooks is not None:
                 self.hooked(leaf.hooks.on_accumulated, leaf)
@@ -156,6 +156,10 @@ class Task:
 def accumulate(leaf: Tensor, gradient: Any, graph: bool, held: int = 0) -> None:
     """Adds to a leaf's `.grad`: in place, unless the sum itself must be differentiable. See Note [Whose
     array is it]."""
+    if not leaf.tracked:  # it has been told not to require grad since
+        return
+    if leaf.node is not None:
+        raise RuntimeError("leaf variable has been moved into the graph interior")
     if graph:
         accumulate_recorded(leaf, gradient)
         return

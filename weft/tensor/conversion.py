@@ -280,8 +280,6 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Any:
                 f"copy_(): argument 'other' (position 1) must be Tensor, not {src.__class__.__name__}"
             )
         src = wrap(np.asarray(src))
-    if self is src:
-        return self
     warn_complex(src.dtype, self.dtype)
     if src.is_meta and not self.is_meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
