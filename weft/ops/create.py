@@ -322,7 +322,7 @@ def _steps_rule(name: str) -> Callable[..., TensorType]:
                     f"{value.ndim} "
                     "dimension(s)."
                 )
-            where = value.device if where is None else where  # only a meta tensor comes here as a tensor
+            where = value.device  # only a meta tensor comes here as a tensor
         numbers = tuple(v for v in (start, end, *rest[:-5]) if not isinstance(v, TensorType))
         return TensorType((int(steps),), _steps_dtype(name, numbers, dtype), creation_device(where))
 
