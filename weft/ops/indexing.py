@@ -18,7 +18,6 @@ from weft.core.arrays import Array, namespace
 from weft.core.dtypes import BY_NUMPY, result_dtype
 from weft.core.types import TensorType
 from weft.ops.batching import batch_pointwise
-from weft.ops.create import fits
 from weft.ops.families import composite
 from weft.ops.families import index as index_family
 from weft.ops.index_batching import (
@@ -28,6 +27,7 @@ from weft.ops.index_batching import (
     batch_masked_fill,
     batch_take,
 )
+from weft.ops.options import fits
 from weft.ops.record import Kind, Op, broadcast_shapes, cast_operand, common_device, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.shape import flat

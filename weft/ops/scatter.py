@@ -16,7 +16,6 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.types import TensorType
-from weft.ops.create import fits
 from weft.ops.families import composite
 from weft.ops.families import index as index_family
 from weft.ops.index_batching import batch_along, batch_index_embed, batch_index_put, batch_rows
@@ -37,6 +36,7 @@ from weft.ops.indexing import (
     select_where,
     take,
 )
+from weft.ops.options import fits
 from weft.ops.record import Op, broadcast_shapes, cast_operand, joint, ops, type_of
 from weft.ops.replay import view_scatter
 from weft.ops.samples import Maker, Sample

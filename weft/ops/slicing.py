@@ -494,7 +494,7 @@ def _unfold_rule(x: TensorType, dimension: int, size: int, step: int) -> TensorT
 
 
 def _unfold(x: Array, dimension: int, size: int, step: int) -> Array:
-    shape = _unfold_rule(TensorType(x.shape, None), dimension, size, step).shape
+    shape = _unfold_rule(type_of(x), dimension, size, step).shape
     if not x.shape:
         return restride(x, shape, (x.dtype.itemsize,))
     dim = wrap_dim(dimension, x.ndim)

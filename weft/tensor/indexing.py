@@ -24,9 +24,9 @@ import numpy as np
 
 from weft.core.dtypes import BY_NUMPY, bool_, int64, uint8
 from weft.core.modes import current, grad_enabled
-from weft.ops.create import fits
 from weft.ops.indexing import INTEGERS, check_mask, index, index_key
 from weft.ops.indexing import where as where_op
+from weft.ops.options import fits
 from weft.ops.record import Op, ops, quiet
 from weft.ops.scatter import _index_put
 from weft.ops.slicing import (
@@ -48,7 +48,7 @@ from weft.ops.slicing import (
 )
 from weft.ops.view import FULL, adjoint, expand, permute, transpose
 from weft.tensor.backward import compile_backward
-from weft.tensor.base import PLAIN, Tensor, method, wrap
+from weft.tensor.base import PLAIN, Tensor, method, public, wrap
 from weft.tensor.creation import build
 from weft.tensor.dispatch import finish_call, typed
 from weft.tensor.inplace import alias_of, check_writable, dispatch_inplace
@@ -398,7 +398,7 @@ def _plain_key(key: Any) -> Any:
 def _is_index(array: Any) -> bool:
     """int32, int64 or bool: what indexes alike in NumPy and PyTorch."""
     kind = array.dtype.kind
-    return kind == "b" or (kind == "i" and array.dtype.itemsize >= 4)
+    return bool(kind == "b" or (kind == "i" and array.dtype.itemsize >= 4))
 
 
 def _store(array: Any, key: Any, value: Any) -> None:
@@ -620,6 +620,7 @@ def unsqueeze_(self: Tensor, dim: int) -> Tensor:
     return _restrided(self, ops.unsqueeze, dim)
 
 
+@public
 @method
-def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    return _restrided(self, ops.as_strided, size, stride, storage_offset)
+def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    return _restrided(input, ops.as_strided, size, stride, storage_offset)
