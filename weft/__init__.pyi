@@ -64,6 +64,7 @@ from weft.tensor.conversion import zero_ as zero_
 from weft.tensor.creation import as_tensor as as_tensor
 from weft.tensor.creation import asarray as asarray
 from weft.tensor.creation import tensor as tensor
+from weft.tensor.facts import broadcast_shapes as broadcast_shapes
 from weft.tensor.facts import can_cast as can_cast
 from weft.tensor.facts import get_device as get_device
 from weft.tensor.facts import is_complex as is_complex
@@ -81,6 +82,7 @@ from weft.tensor.facts import resolve_conj as resolve_conj
 from weft.tensor.facts import resolve_neg as resolve_neg
 from weft.tensor.facts import result_type as result_type
 from weft.tensor.facts import set_default_tensor_type as set_default_tensor_type
+from weft.tensor.indexing import as_strided_ as as_strided_
 from weft.tensor.interchange import from_dlpack as from_dlpack
 from weft.tensor.interchange import from_numpy as from_numpy
 from weft.tensor.interchange import frombuffer as frombuffer
@@ -93,6 +95,7 @@ from weft.tensor.random_state import get_rng_state as get_rng_state
 from weft.tensor.random_state import set_rng_state as set_rng_state
 from weft.tensor.storage import TypedStorage as TypedStorage
 from weft.tensor.storage import UntypedStorage as UntypedStorage
+from weft.tensor.storage import is_storage as is_storage
 
 BFloat16Tensor: _LegacyType
 BoolTensor: _LegacyType

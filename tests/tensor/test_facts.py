@@ -45,6 +45,15 @@ def test_promotion() -> None:
         weft.result_type("a", 1)
 
 
+def test_broadcast_shapes() -> None:
+    assert weft.broadcast_shapes((2,), (3, 1), 1) == (3, 2) and weft.broadcast_shapes() == ()
+    assert isinstance(weft.broadcast_shapes((2, 0), (1,)), weft.Size)
+    with pytest.raises(RuntimeError, match="Shape mismatch: objects cannot be broadcast to a single shape"):
+        weft.broadcast_shapes((2,), (3,))
+    with pytest.raises(RuntimeError, match="negative dimension"):
+        weft.broadcast_shapes((-1,), (2,))
+
+
 def test_default_dtype() -> None:
     for wrong in (weft.int32, "float"):
         with pytest.raises(TypeError, match="only floating-point types are supported as the default type"):

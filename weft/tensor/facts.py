@@ -117,6 +117,26 @@ def can_cast(from_: dtype, to: dtype) -> bool:
     return dtypes.can_cast(as_dtype(from_), as_dtype(to))
 
 
+@public
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape that tensors of these shapes have when broadcast together."""
+    result: list[int] = []
+    for shape in shapes:
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(n < 0 for n in sizes):
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension ({min(sizes)}): ({min(sizes)})"
+            )
+        result = [1] * (len(sizes) - len(result)) + result
+        for back in range(1, len(sizes) + 1):
+            if sizes[-back] == 1 or sizes[-back] == result[-back]:
+                continue
+            if result[-back] != 1:
+                raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape")
+            result[-back] = sizes[-back]
+    return Size(result)
+
+
 def _check_dtypes(name: str, **kinds: Any) -> None:
     for position, (label, kind) in enumerate(kinds.items()):
         if not isinstance(kind, dtype) and kind not in (bool, int, float, complex):

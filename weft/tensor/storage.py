@@ -18,7 +18,7 @@ from weft.core.device import cpu, device, meta
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import memory_format, preserve_format
 from weft.ops.options import C_NAMES, in_format, strides_in
-from weft.tensor.base import PUBLIC, Tensor, address, method, storage_root
+from weft.tensor.base import PUBLIC, Tensor, address, method, public, storage_root
 from weft.tensor.interchange import adopt
 from weft.tensor.meta import MetaArray, contiguous_strides
 
@@ -240,6 +240,12 @@ class TypedStorage:
 
 
 PUBLIC.update(UntypedStorage=UntypedStorage, TypedStorage=TypedStorage)
+
+
+@public
+def is_storage(obj: Any) -> bool:
+    """Whether the object is a storage."""
+    return isinstance(obj, (UntypedStorage, TypedStorage))
 
 
 def storage_of(tensor: Tensor) -> UntypedStorage:
