@@ -121,18 +121,21 @@ def can_cast(from_: dtype, to: dtype) -> bool:
 def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that tensors of these shapes have when broadcast together."""
     result: list[int] = []
-    for shape in shapes:
+    for position, shape in enumerate(shapes):
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
         if any(n < 0 for n in sizes):
-            raise RuntimeError(
-                f"Trying to create tensor with negative dimension ({min(sizes)}): ({min(sizes)})"
-            )
+            raise ValueError("Attempting to broadcast a dimension with negative length!")
+        before = list(result)
         result = [1] * (len(sizes) - len(result)) + result
         for back in range(1, len(sizes) + 1):
             if sizes[-back] == 1 or sizes[-back] == result[-back]:
                 continue
             if result[-back] != 1:
-                raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape")
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {sizes[-back]} at {-back}! Mismatching "
+                    f"argument at "
+                    f"index {position} had {sizes}; but expected shape should be broadcastable to {before}"
+                )
             result[-back] = sizes[-back]
     return Size(result)
 
