@@ -118,7 +118,7 @@ def test_half_inputs_with_single_precision_parameters() -> None:
         (
             lambda: F.layer_norm(weft.zeros(2, 3), (2,)),
             RuntimeError,
-            r"Given normalized_shape=\[2\], expected input with shape \[\*, 2\], but got input of size\[2, 3\]",
+            r"normalized_shape=\[2\], expected input with shape \[\*, 2\], but got input of size\[2, 3\]",
         ),
         (lambda: F.layer_norm(weft.zeros(2, 3), 3), TypeError, "must be tuple of ints, not int"),
         (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -130,22 +128,3 @@ def test_rearranging_channels() -> None:
     assert x[0, 0, 0, 0].item() == 0, "the result is new memory even where nothing moves"
     with pytest.raises(RuntimeError, match=r"input.size\(-3\)=8 is not divisible by 9"):
         weft.pixel_shuffle(x, 3)
-
-
-def test_affine_grid_of_the_identity() -> None:
-    identity = weft.tensor([[[1.0, 0, 0], [0, 1.0, 0]]])
-    grid = F.affine_grid(identity, (1, 1, 2, 3), align_corners=True)
-    assert grid[0, 0, :, 0].tolist() == [-1, 0, 1]
-    assert grid[0, :, 0, 1].tolist() == [-1, 1]
-    inner = F.affine_grid(identity, (1, 1, 2, 4), align_corners=False)
-    assert inner[0, 0, :, 0].tolist() == [-0.75, -0.25, 0.25, 0.75]
-    with pytest.warns(UserWarning, match="align_corners=False since 1.3.0"):
-        F.affine_grid(identity, (1, 1, 2, 3))
-
-
-@pytest.mark.parametrize("size", [(2, 3, 4), (2, 3, 0, 4)])
-def test_affine_grid_refuses_sizes(size: Any) -> None:
-    with pytest.raises(
-        (NotImplementedError, ValueError), match="affine_grid only supports|non-zero, positive"
-    ):
-        F.affine_grid(weft.zeros(2, 2, 3), size, align_corners=False)

@@ -157,6 +157,13 @@ def lead_batch(axes: int) -> Callable[..., tuple[Any, Any]]:
     return rule
 
 
+def fold_lead(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The batch rule of an op on `(N, …)` whose first tensor alone carries the batch: it joins N."""
+    g = to_front(args[0], dims[0])
+    out = op(ops.reshape(g, (size * g.shape[1], *g.shape[2:])), *args[1:])
+    return ops.reshape(out, (size, g.shape[1], *out.shape[1:])), 0
+
+
 def _floats(x: TensorType, name: str, *also: Any) -> None:
     if not x.dtype.is_floating_point and x.dtype not in also:
         raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.scalar_name}'")

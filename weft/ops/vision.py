@@ -1,4 +1,4 @@
-"""Images and other grids: padding, resizing, unfolding into columns, rearranging channels, affine grids.
+"""Images and other grids: padding, resizing, unfolding into columns, rearranging channels.
 
 Takes tensors whose last axes are spatial; gives tensors on another grid. The one idea: all of these are
 linear, so each gradient is the transposed map, and the transposed map's gradient is the map itself.
@@ -11,16 +11,16 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array
 from weft.core.dtypes import bool_, uint8
 from weft.core.types import TensorType
+from weft.ops import grids  # noqa: F401
 from weft.ops.batching import leading, to_front
-from weft.ops.families import composite, contract, index
+from weft.ops.families import composite, index
 from weft.ops.kernels import folding, padding, resize
-from weft.ops.pooling import ADAPTIVE, lead_batch
-from weft.ops.record import Op, ops, type_of
+from weft.ops.pooling import ADAPTIVE, fold_lead, lead_batch
+from weft.ops.record import Op, type_of
 from weft.ops.samples import Maker, Sample
-from weft.ops.softmax import floats_only, working
 
 HIDDEN: dict[str, Any] = {"method": False, "function": False}
 
@@ -199,15 +199,9 @@ upsample_backward = index(
     vjp=lambda g, _out, _g, size, mode, align, scales, antialias: UPSAMPLE[mode, len(size), antialias](
         g, tuple(_g.shape[2:]), align, scales
     ),
-    batch=lambda op, size, args, dims: _fold_lead(op, size, args, dims), samples=_resize_backward_samples,
+    batch=fold_lead, samples=_resize_backward_samples,
     **HIDDEN,
 )  # fmt: skip
-
-
-def _fold_lead(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
-    g = to_front(args[0], dims[0])
-    out = op(ops.reshape(g, (size * g.shape[1], *g.shape[2:])), *args[1:])
-    return ops.reshape(out, (size, g.shape[1], *out.shape[1:])), 0
 
 
 def _resampler(name: str, mode: str, axes: int, antialias: bool = False) -> None:
@@ -250,7 +244,7 @@ def _resampler(name: str, mode: str, axes: int, antialias: bool = False) -> None
         vjp=lambda g, _out, _x, _size, align, scales: upsample_backward(
             g, tuple(_x.shape[2:]), mode, align, scales, antialias
         ),
-        batch=_fold_lead, samples=samples, node=f"{node}Backward0", **HIDDEN,
+        batch=fold_lead, samples=samples, node=f"{node}Backward0", **HIDDEN,
     )  # fmt: skip
 
 
@@ -608,103 +602,6 @@ channel_shuffle: Op = index(
     lambda x, groups: x.reshape(x.shape[0], groups, -1, *x.shape[2:]).swapaxes(1, 2).copy().reshape(x.shape),
     _channel_rule,
     "input: Tensor, groups: int", vjp=lambda g, _out, _x, groups: channel_shuffle(g, _x.shape[1] // groups),
-    batch=_fold_lead, samples=lambda make: iter([Sample(make(2, 6, 2), 2), Sample(make(1, 4, 2, 3), 4)]),
+    batch=fold_lead, samples=lambda make: iter([Sample(make(2, 6, 2), 2), Sample(make(1, 4, 2, 3), 4)]),
     aliases=("nn.functional.channel_shuffle",), method=False,
 )  # fmt: skip
-
-
-# -- affine grids --------------------------------------------------------------------------------------------
-def _base_grid(like: Array, size: Sequence[int], align_corners: bool) -> Array:
-    """Homogeneous coordinates of every place, `(places, axes + 1)`, the last axis first."""
-    xp = namespace(like)
-    spatial = tuple(size[2:])
-    lines = []
-    for length in spatial:
-        line = xp.linspace(-1, 1, length, dtype=like.dtype) if length > 1 else xp.zeros(1, like.dtype)
-        lines.append(line if align_corners else line * ((length - 1) / length))
-    columns = [column.reshape(-1) for column in xp.meshgrid(*lines, indexing="ij")][::-1]
-    return xp.stack([*columns, xp.ones(math.prod(spatial), like.dtype)], axis=-1)
-
-
-def _affine_kernel(theta: Array, size: Any, align_corners: bool) -> Array:
-    work = working(theta)
-    out = _base_grid(work, size, align_corners) @ work.swapaxes(-1, -2)
-    return out.reshape(theta.shape[0], *size[2:], len(size) - 2).astype(theta.dtype, copy=False)
-
-
-def _affine_rule(theta: TensorType, size: Any, align_corners: bool) -> TensorType:
-    floats_only("affine_grid", theta.dtype)
-    if theta.shape[0] != size[0]:
-        rows = theta.shape[-1]
-        raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{size[0]}, {rows}] but got: "
-            f"[{theta.shape[0]}, {rows}]."
-        )
-    return TensorType((size[0], *size[2:], len(size) - 2), theta.dtype, theta.device)
-
-
-def _affine_backward_kernel(g: Array, size: Any, align_corners: bool) -> Array:
-    axes = len(size) - 2
-    flat = working(g).reshape(g.shape[0], -1, axes)
-    return (flat.swapaxes(-1, -2) @ _base_grid(flat, size, align_corners)).astype(g.dtype, copy=False)
-
-
-def _affine_backward_rule(g: TensorType, size: Any, align_corners: bool) -> TensorType:
-    floats_only("affine_grid_backward", g.dtype)
-    return TensorType((size[0], len(size) - 2, len(size) - 1), g.dtype, g.device)
-
-
-def _affine_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
-    wide = (size * args[1][0], *args[1][1:])
-    return _fold_lead(op, size, (args[0], wide, *args[2:]), dims)
-
-
-affine_grid_generator: Op = contract(
-    "affine_grid_generator", _affine_kernel, _affine_rule, "theta: Tensor, size: Any, align_corners: bool",
-    vjp=lambda g, _out, _theta, size, align: affine_grid_backward(g, size, align), batch=_affine_batch,
-    samples=lambda make: iter([Sample(make(2, 2, 3), (2, 1, 3, 4), True), Sample(make(1, 3, 4), (1, 1, 2, 3,
-    1), False)]),
-    method=False, out=False,
-)  # fmt: skip
-affine_grid_backward: Op = contract(
-    "affine_grid_backward", _affine_backward_kernel,
-    _affine_backward_rule,
-    "grad: Tensor, size: Any, align_corners: bool",
-    vjp=lambda g, _out, _g, size, align: affine_grid_generator(g, size, align), batch=_affine_batch,
-    samples=lambda make: iter([Sample(make(2, 3, 4, 2), (2, 1, 3, 4), True)]), out=False, **HIDDEN,
-)  # fmt: skip
-ALIGN_WARNING = (
-    "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
-    "specify "
-    "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details."
-)
-
-
-@composite(
-    "theta: Tensor, size: Any, align_corners: Any = None", namespace="nn.functional",
-    samples=lambda make: iter([Sample(make(2, 2, 3), (2, 1, 3, 4), True), Sample(make(1, 3, 4), (1, 1, 2, 3,
-    1), False)]),
-)  # fmt: skip
-def affine_grid(theta: Any, size: Any, align_corners: Any) -> Any:
-    """The places at which `grid_sample` reads to apply 2D or 3D affine maps to images of this size."""
-    if align_corners is None:
-        warnings.warn(ALIGN_WARNING, UserWarning, stacklevel=3)
-        align_corners = False
-    kind = type_of(theta)
-    size = tuple(size)
-    if not kind.dtype.is_floating_point:
-        raise ValueError(f"Expected theta to have floating point type, but got {kind.dtype}")
-    if len(size) not in (4, 5):
-        raise NotImplementedError(
-            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. "
-            f"Got size {size}."
-        )
-    axes = len(size) - 2
-    if kind.ndim != 3 or tuple(kind.shape[1:]) != (axes, axes + 1):
-        raise ValueError(
-            f"Expected a batch of {axes}D affine matrices of shape Nx{axes}x{axes + 1} for size {size}. Got "
-            f"weft.Size({list(kind.shape)})."
-        )
-    if min(size) <= 0:
-        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
-    return affine_grid_generator(theta, size, align_corners)
