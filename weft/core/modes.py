@@ -91,4 +91,4 @@ def leave(token: Token[State]) -> None:
 
 def grad_enabled() -> bool:
     value = state.get()
-    return value if type(value) is bool else value.grad  # type: ignore[union-attr]
+    return value if type(value) is bool else value.grad

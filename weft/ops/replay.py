@@ -6,12 +6,13 @@ in which the region that the steps reach is replaced.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.core.arrays import Array, namespace
 from weft.ops.families import index
-from weft.ops.record import REGISTRY
+from weft.ops.record import REGISTRY, ops
+from weft.ops.samples import Maker, Sample
 
 Steps = tuple[tuple[Any, tuple[Any, ...], int | None], ...]
 
@@ -73,8 +74,15 @@ def _zero(g: Any, steps: Steps) -> Any:
     return view_scatter(g, REGISTRY["zeros_like"](read(g, steps)), steps)
 
 
+def _samples(make: Maker) -> Iterator[Sample]:
+    row = (ops.select, (0, 1), None)
+    yield Sample(make(3, 4), make(4), (row,))
+    yield Sample(make(3, 4), make(2), (row, (ops.narrow, (0, 1, 2), None)))
+    yield Sample(make(2, 4), make(2), ((ops.unbind, (0,), 1), (ops.narrow, (0, 0, 2), None)))
+
+
 view_scatter = index(
     "view_scatter", _scatter, lambda x, src, steps: x, "input: Tensor, src: Tensor, steps: Any",
     vjp=(lambda g, _out, _x, _src, steps: _zero(g, steps), lambda g, _out, _x, _src, steps: read(g, steps)),
-    method=False, function=False, node="CopySlices",
+    samples=_samples, method=False, function=False, node="CopySlices",
 )  # fmt: skip

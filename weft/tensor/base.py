@@ -233,7 +233,7 @@ def fresh(array: Any) -> Tensor:
     """As `wrap`, for tensors made by the user's call: an inference tensor inside inference_mode."""
     tensor = wrap(array)
     mode = modes.current()
-    if type(mode) is not bool and mode.inference:  # type: ignore[union-attr]
+    if type(mode) is not bool and mode.inference:
         tensor.cell = INFERENCE
     return tensor
 

@@ -27,6 +27,7 @@ from weft.tensor.plan import OUT, Plan, plan_of
 from weft.tensor.saved import pack_saved
 from weft.tensor.tape import INFERENCE, ComplexBackward, next_sequence
 from weft.tensor.views import make_view, refresh, refuse_overlap
+from weft.tensor.wrapper import Wrapper, highest, mapping
 
 ndarray = np.ndarray
 
@@ -40,9 +41,14 @@ def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
         handled, result = overrides.intercept(op, bound, tensors, mode)
         if handled:
             return result
+        top = highest(bound)
+        if top is not None and not (op.kind is Kind.RANDOM and op.composed and mapping()):
+            return type(top).call(op, bound, top.level)
     if op.composed:
+        if op.kind is Kind.RANDOM and (maps := mapping()):
+            return maps[-1].draw(op, bound)
         return named(op, op.body(*bound))  # type: ignore[misc]
-    grad = mode if type(mode) is bool else mode.grad and not mode.inference  # type: ignore[union-attr]
+    grad = mode if type(mode) is bool else mode.grad and not mode.inference
     if grad:
         for tensor in tensors:
             if tensor.origin is not None:
@@ -96,12 +102,15 @@ def plain_numbers(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...]:
     for slot in op.signature.number_slots:
         value = bound[slot]
         if isinstance(value, Tensor):
-            if value.array.ndim or type(value.array) is MetaArray:
+            if isinstance(value, Wrapper):
+                plain: Any = value.item()
+            elif value.array.ndim or type(value.array) is MetaArray:
                 continue
-            plain: Any = value.array.item()
+            else:
+                plain = value.array.item()
         elif type(value) in (tuple, list) and any(isinstance(item, Tensor) for item in value):
             plain = tuple(
-                item.array.item() if isinstance(item, Tensor) and item.array.size == 1 else item
+                item.item() if isinstance(item, Tensor) and item.array.size == 1 else item
                 for item in value
             )
         else:
@@ -335,6 +344,9 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
         handled, result = overrides.intercept_function(op.face, op, bound, tensors, mode, out)
         if handled:
             return result
+        top = highest((*bound, *targets))
+        if top is not None:
+            top.refuse_out(op)
     if modes.grad_enabled() and any(t.tracked for t in (*tensors, *targets)):
         raise RuntimeError(
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
