@@ -185,7 +185,9 @@ def _inside(place: Any, size: int, padding_mode: str, align: bool) -> Any:
 
 def _pick(flat: Any, sizes: Sequence[int], places: Sequence[Any]) -> Any:
     """The elements of `(N, C, places)` at whole coordinates `(N, P)`; zero outside."""
-    index, within, step = None, None, 1
+    index: Any = None
+    within: Any = None
+    step = 1
     for place, size in zip(reversed(places), reversed(sizes), strict=True):
         legal = ops.logical_and(ops.ge(place, 0), ops.le(place, size - 1))
         whole = ops.mul(ops._to_copy(ops.nan_to_num(ops.clamp(place, 0, size - 1)), int64), step)

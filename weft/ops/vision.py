@@ -132,7 +132,8 @@ def _border(mode: str, axes: int, name: str) -> None:
         name, lambda x, pad: padding.pad(x, padding.pairs_from_flat(tuple(pad)), mode), rule, "input: "
         "Tensor, padding: Any",
         vjp=lambda g, _out, _x, pad: border_backward(g, _x.shape, pad, mode), batch=leading, samples=samples,
-        node="".join(part.capitalize() for part in name.split("_"))[:-1] + "DBackward0", **HIDDEN,
+        node="".join(part.capitalize() for part in name.split("_"))[:-1] + "DBackward0",
+        amp=None if mode == "circular" else "float32", **HIDDEN,
     )  # fmt: skip
 
 
