@@ -169,17 +169,23 @@ class Op:
         return f"<op {self.qualified_name}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Gradient rules mostly come by the first two: arrays of one known dtype, where the ufunc alone is right,
+        # and views of an array.
         if self.operands == len(args) and type(args[0]) is ndarray and not kwargs:
-            # Gradient rules mostly come by here: arrays of one known dtype, where the ufunc alone is right.
-            kind = args[0].dtype
+            first, other = args[0], args[-1]
             known: Any = self.known
-            if self.operands == 2 and (type(args[1]) is not ndarray or args[1].dtype is not kind):
-                known = self.known_scalar.get(type(args[1]), ())
-            if kind in known:
+            if self.operands == 2 and (type(other) is not ndarray or other.dtype is not first.dtype):
+                known = self.known_scalar.get(type(other), ())
+            if first.dtype in known:
                 try:
-                    return run_quietly(self.kernel, *args, out=...)  # type: ignore[arg-type]
+                    if self.operands == 2:
+                        return run_quietly(self.kernel, first, other, out=...)  # type: ignore[arg-type]
+                    return run_quietly(self.kernel, first, out=...)  # type: ignore[arg-type]
                 except RuntimeError:  # another thread has the quiet context
                     return quiet(self.kernel, *args, out=...)  # type: ignore[arg-type]
+        elif self.kind is Kind.VIEW and not kwargs and type(args[0]) is ndarray:
+            if len(args) == 1 or type(args[1]) not in INTERPRETERS:
+                return self.kernel(*self.signature.bind(args, kwargs))  # type: ignore[misc]
         for value in args:
             kind = type(value)
             if kind is ndarray:
@@ -199,6 +205,10 @@ class Op:
                 handler = INTERPRETERS.get(type(item))
                 if handler is not None:
                     return handler(self, args, kwargs)
+        count = self.signature.positional
+        if len(args) > count:  # batch rules pass all parameters in order
+            kwargs = dict(zip(self.signature.names[count:], args[count:])) | kwargs
+            args = args[:count]
         return self.face(*args, **kwargs)
 
     def on_types(self, bound: tuple[Any, ...]) -> Any:
