@@ -169,8 +169,8 @@ class Op:
         return f"<op {self.qualified_name}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Gradient rules mostly come by the first two: arrays of one known dtype, where the ufunc alone is right,
-        # and views of an array.
+        # Gradient rules mostly come by the first two: arrays of one known dtype, where the ufunc alone is
+        # right, and views of an array.
         if self.operands == len(args) and type(args[0]) is ndarray and not kwargs:
             first, other = args[0], args[-1]
             known: Any = self.known

@@ -18,7 +18,7 @@ Steps = tuple[tuple[Any, tuple[Any, ...], int | None], ...]
 
 
 def as_called(op: Any, rest: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Bound arguments after the first as a caller would pass them: by name where they cannot go by position."""
+    """Bound arguments after the first as a caller would pass them: by name where position cannot do."""
     parameters = op.signature.parameters[1:]
     places = [i for i, p in enumerate(parameters) if p.keyword_only or p.variadic]
     if not places:
