@@ -21,6 +21,10 @@ class Seams:
     """The slots. `compiler.py` and `autograd` fill them; nothing else writes here."""
 
     backward: Callable[..., Any] = staticmethod(_unfilled("backward"))
+    compile: Callable[..., Any] = staticmethod(_unfilled("compile"))
+    callee: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+    """Where compiled code runs: gives the compiled form of a function that library code is about to call
+    (`Module.__call__`, `Function.apply`, hooks)."""
     is_compiling: Callable[[], bool] = staticmethod(lambda: False)
 
 

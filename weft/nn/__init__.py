@@ -1,3 +1,8 @@
-"""Neural network pieces: functional forms and Parameter."""
+"""Neural network pieces: modules, parameters, functional forms, initial values, helpers."""
 
-from weft.tensor.base import Parameter as Parameter
+from weft.nn import functional as functional
+from weft.nn import parameter as parameter
+from weft.nn.modules import *  # noqa: F403
+from weft.nn.parameter import Buffer as Buffer
+from weft.nn.parameter import Parameter as Parameter
+from weft.nn.parameter import UninitializedTensorMixin as UninitializedTensorMixin
