@@ -400,6 +400,7 @@ def _plain_rows(x_shape: Any, target: Array, weight: Array | None, ignore: int) 
 
 def _nll_kernel(x: Array, target: Array, weight: Array | None, reduction: str, ignore: int) -> Array:
     xp = namespace(x)
+    _check_nll(type_of(x), type_of(target), weight if weight is None else type_of(weight))
     kind = x.dtype
     if reduction != "none" and kind.itemsize > 2 and _plain_rows(x.shape, target, weight, ignore):
         try:
@@ -583,7 +584,7 @@ nll_elements: Op = reduce(
             g, x, target, weight, reduction, ignore
         ),
     ),
-    batch=_nll_batch, samples=_nll_samples, **HIDDEN,
+    batch=_nll_batch, samples=_nll_samples, trusted=True, **HIDDEN,
 )  # fmt: skip
 nll_backward: Op = reduce(
     "nll_loss_backward", _nll_backward_kernel, _nll_backward_rule,

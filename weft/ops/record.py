@@ -144,7 +144,7 @@ class Op:
         self.promotion: Promotion | None = facts.pop("promotion", None)
         self.doc: str = facts.pop("doc", "")
         self.returns: Any = facts.pop("returns", None)  # a named tuple class, where PyTorch gives one
-        self.known: set[np.dtype[Any]] = set()
+        self.known: set[Any] = set()  # dtypes (or tuples of them) for which the kernel alone is right
         self.known_scalar: dict[type, set[np.dtype[Any]]] = {float: set(), int: set()}
         self.operands = _ufunc_operands(self)
         self.face: Callable[..., Any] = _no_face

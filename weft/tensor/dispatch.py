@@ -60,11 +60,17 @@ def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
     else:
         arrays = op.on_arrays(tuple(map(untensored, bound)))
         if op.trusted and op.promotion is None and tensors and tensors[0].array.dtype.kind != "c":
-            op.known.add(tensors[0].array.dtype)
+            op.known.add(dtypes_key(tensors))
     results = finish_call(op, bound, tensors, arrays, mode, grad)
     if bound is not original and isinstance(results, Tensor) and results.node is not None:
         watch_indices(op, original, results.node)
     return results
+
+
+def dtypes_key(tensors: list[Tensor]) -> Any:
+    """How an op that does not promote remembers its operands' dtypes: one, or the tuple where they differ."""
+    kinds = [tensor.array.dtype for tensor in tensors]
+    return kinds[0] if all(kind is kinds[0] for kind in kinds) else tuple(kinds)
 
 
 def finish_call(

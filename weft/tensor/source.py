@@ -230,7 +230,7 @@ def _view_block(op: Op, plan: Plan, bound: str) -> list[str]:
 def composite_block(op: Op, bound: str) -> list[str]:
     """A composite runs its body at once where nothing can override it."""
     tensors = [p.name for p in op.signature.parameters if p.is_tensor]
-    if not tensors:
+    if not tensors or op.kind is Kind.RANDOM:  # what surrounds a draw is for the dispatcher to see
         return []
     first = tensors[0]
     checks = [f"(type({first}) is Tensor or type({first}) is Parameter)"]
@@ -256,11 +256,17 @@ def fast_block(
     """The straight-line path for plain tensors (and, with `scalar`, a Python number as second operand)."""
     conditions, known = _operand_conditions(tensors, scalar)
     lines = [f"    if {' and '.join([*conditions, *_at_home(op)])}:", *_array_lines(tensors, scalar)]
-    numbers = [i for i, p in enumerate(tensors) if p is not scalar]
-    same = [f"x{i}.dtype is x0.dtype" for i in numbers[1:]]
+    others = [i for i, p in enumerate(tensors) if p is not scalar][1:]
+    same = " and ".join(f"x{i}.dtype is x0.dtype" for i in others)
+    dtypes = f"x0.dtype in {known}"
+    if others and op.promotion is not None:
+        dtypes = f"{same} and {dtypes}"
+    elif others:  # no promotion: the op knows combinations, as `weft.tensor.dispatch.dtypes_key` writes them
+        mixed = "(x0.dtype, " + ", ".join(f"x{i}.dtype" for i in others) + ")"
+        dtypes = f"(x0.dtype if {same} else {mixed}) in {known}"
     lines += [
         "        m = _mode()",
-        f"        if {' and '.join([*same, f'x0.dtype in {known}', '(m is True or m is False)'])}:",
+        f"        if {dtypes} and (m is True or m is False):",
         "            try:",
         f"                r = {_kernel_call(op, plan)}",
         "            except Exception:",
