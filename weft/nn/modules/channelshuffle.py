@@ -1,0 +1,25 @@
+"""Channels dealt out anew among groups, as a layer: `ChannelShuffle`."""
+
+from __future__ import annotations
+
+from weft.nn import functional as F
+from weft.nn.modules.module import Module
+from weft.tensor.base import Tensor
+
+__all__ = ["ChannelShuffle"]
+
+
+class ChannelShuffle(Module):
+    """Channels `(groups, n)` become `(n, groups)`."""
+
+    groups: int
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.channel_shuffle(input, self.groups)
+
+    def extra_repr(self) -> str:
+        return f"groups={self.groups}"

@@ -1,0 +1,258 @@
+"""Convolutions as layers, and their transposes.
+
+Takes images `(N, C, ...)` or `(C, ...)`, gives images. One idea: a class per rank says only how many
+dimensions it slides over and which function does it; everything else is one base.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.nn import functional as F
+from weft.nn import init
+from weft.nn.modules.module import Module
+from weft.nn.modules.utils import _ntuple, _reverse_repeat_tuple
+from weft.nn.parameter import Parameter
+from weft.ops.record import ops
+from weft.tensor.base import Tensor
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+def _choice(values: Sequence[str]) -> str:
+    return "{" + ", ".join(map(repr, values)) + "}"
+
+
+def _check(in_channels: int, out_channels: int, groups: int, stride: Any, padding: Any, mode: str) -> None:
+    if groups <= 0:
+        raise ValueError("groups must be a positive integer")
+    if in_channels % groups:
+        raise ValueError("in_channels must be divisible by groups")
+    if out_channels % groups:
+        raise ValueError("out_channels must be divisible by groups")
+    if isinstance(padding, str):
+        if padding not in ("same", "valid"):
+            raise ValueError(
+                f"Invalid padding string {padding!r}, should be one of {_choice(('same', 'valid'))}"
+            )
+        if padding == "same" and any(step != 1 for step in stride):
+            raise ValueError("padding='same' is not supported for strided convolutions")
+    if mode not in PADDING_MODES:
+        raise ValueError(
+            f"padding_mode must be one of {_choice(PADDING_MODES)}, but got padding_mode='{mode}'"
+        )
+
+
+class _ConvNd(Module):
+    in_channels: int
+    out_channels: int
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: Any
+    dilation: tuple[int, ...]
+    transposed: bool
+    output_padding: tuple[int, ...]
+    groups: int
+    padding_mode: str
+    weight: Tensor
+    bias: Tensor | None
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: tuple[int, ...], stride: tuple[int, ...],
+        padding: Any, dilation: tuple[int, ...], transposed: bool, output_padding: tuple[int, ...],
+        groups: int, bias: bool, padding_mode: str, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        _check(in_channels, out_channels, groups, stride, padding, padding_mode)
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.transposed = transposed
+        self.output_padding = output_padding
+        self.groups = groups
+        self.padding_mode = padding_mode
+        self._reversed_padding_repeated_twice = self._border()
+        source, result = (out_channels, in_channels) if transposed else (in_channels, out_channels)
+        shape = (result, source // groups, *kernel_size)
+        self.weight = Parameter(ops.empty(shape, dtype=dtype, device=device))
+        if bias:
+            self.bias = Parameter(ops.empty((out_channels,), dtype=dtype, device=device))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def _border(self) -> list[int]:
+        """The padding as `functional.pad` takes it, for modes that pad first and convolve then."""
+        if not isinstance(self.padding, str):
+            return list(_reverse_repeat_tuple(self.padding, 2))
+        if self.padding == "valid":
+            return [0, 0] * len(self.kernel_size)
+        border = []
+        for step, size in zip(reversed(self.dilation), reversed(self.kernel_size)):
+            total = step * (size - 1)
+            border += [total // 2, total - total // 2]
+        return border
+
+    def reset_parameters(self) -> None:
+        """Draws new weights, uniform within 1 / sqrt(what one output sums over)."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in = math.prod(self.weight.shape[1:])
+            bound = 1 / math.sqrt(fan_in) if fan_in else 0
+            if fan_in:
+                init.uniform_(self.bias, -bound, bound)
+
+    def extra_repr(self) -> str:
+        rank = len(self.kernel_size)
+        text = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        )
+        if self.padding != (0,) * len(self.padding):
+            text += f", padding={self.padding}"
+        if self.dilation != (1,) * rank:
+            text += f", dilation={self.dilation}"
+        if self.output_padding != (0,) * rank:
+            text += f", output_padding={self.output_padding}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        if self.bias is None:
+            text += ", bias=False"
+        if self.padding_mode != "zeros":
+            text += f", padding_mode={self.padding_mode}"
+        return text
+
+
+class _Convolution(_ConvNd):
+    """A convolution of `_rank` dimensions."""
+
+    _rank: int
+    _function: Callable[..., Any]
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros",
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        per_dimension = _ntuple(self._rank)
+        super().__init__(
+            in_channels, out_channels, per_dimension(kernel_size), per_dimension(stride),
+            padding if isinstance(padding, str) else per_dimension(padding), per_dimension(dilation), False,
+            per_dimension(0), groups, bias, padding_mode, device, dtype,
+        )  # fmt: skip
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode)
+            padding = 0
+        function = type(self)._function
+        return function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class Conv1d(_Convolution):
+    """A convolution over `(N, C, L)` or `(C, L)`."""
+
+    _rank = 1
+    _function = staticmethod(F.conv1d)
+
+
+class Conv2d(_Convolution):
+    """A convolution over `(N, C, H, W)` or `(C, H, W)`."""
+
+    _rank = 2
+    _function = staticmethod(F.conv2d)
+
+
+class Conv3d(_Convolution):
+    """A convolution over `(N, C, D, H, W)` or `(C, D, H, W)`."""
+
+    _rank = 3
+    _function = staticmethod(F.conv3d)
+
+
+class _ConvTransposeNd(_ConvNd):
+    """A transposed convolution of `_rank` dimensions: the gradient of a convolution with respect to its
+    input."""
+
+    _rank: int
+    _function: Callable[..., Any]
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        per_dimension = _ntuple(self._rank)
+        super().__init__(
+            in_channels, out_channels, per_dimension(kernel_size), per_dimension(stride),
+            per_dimension(padding), per_dimension(dilation), True, per_dimension(output_padding), groups,
+            bias, padding_mode, device, dtype,
+        )  # fmt: skip
+
+    def _output_padding(self, input: Tensor, output_size: Sequence[int] | None) -> Sequence[int]:
+        """What to add at the end of each dimension to reach the size asked for."""
+        if output_size is None:
+            return self.output_padding
+        rank = self._rank
+        leading = 2 if input.dim() == rank + 2 else 1
+        wanted = list(output_size)
+        if len(wanted) == leading + rank:
+            wanted = wanted[leading:]
+        if len(wanted) != rank:
+            raise ValueError(
+                f"ConvTranspose{rank}D: for {input.dim()}D input, output_size must have {rank} "
+                f"or {leading + rank} elements (got {len(wanted)})"
+            )
+        least = [
+            (size - 1) * step - 2 * border + spread * (kernel - 1) + 1
+            for size, step, border, spread, kernel in zip(
+                input.shape[leading:], self.stride, self.padding, self.dilation, self.kernel_size
+            )
+        ]
+        most = [size + step - 1 for size, step in zip(least, self.stride)]
+        if any(not low <= size <= high for low, size, high in zip(least, wanted, most)):
+            raise ValueError(
+                f"requested an output size of {wanted}, but valid sizes range "
+                f"from {least} to {most} (for an input of {input.size()[2:]})"
+            )
+        return [size - low for size, low in zip(wanted, least)]
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        extra = self._output_padding(input, output_size)
+        function = type(self)._function
+        return function(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        )
+
+
+class ConvTranspose1d(_ConvTransposeNd):
+    """A transposed convolution over `(N, C, L)` or `(C, L)`."""
+
+    _rank = 1
+    _function = staticmethod(F.conv_transpose1d)
+
+
+class ConvTranspose2d(_ConvTransposeNd):
+    """A transposed convolution over `(N, C, H, W)` or `(C, H, W)`."""
+
+    _rank = 2
+    _function = staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose3d(_ConvTransposeNd):
+    """A transposed convolution over `(N, C, D, H, W)` or `(C, D, H, W)`."""
+
+    _rank = 3
+    _function = staticmethod(F.conv_transpose3d)

@@ -1,0 +1,41 @@
+"""Channels to space and back as layers: `PixelShuffle`, `PixelUnshuffle`."""
+
+from __future__ import annotations
+
+from weft.nn import functional as F
+from weft.nn.modules.module import Module
+from weft.tensor.base import Tensor
+
+__all__ = ["PixelShuffle", "PixelUnshuffle"]
+
+
+class PixelShuffle(Module):
+    """`(N, C * r * r, H, W)` to `(N, C, H * r, W * r)`."""
+
+    upscale_factor: int
+
+    def __init__(self, upscale_factor: int) -> None:
+        super().__init__()
+        self.upscale_factor = upscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pixel_shuffle(input, self.upscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"upscale_factor={self.upscale_factor}"
+
+
+class PixelUnshuffle(Module):
+    """`(N, C, H * r, W * r)` to `(N, C * r * r, H, W)`."""
+
+    downscale_factor: int
+
+    def __init__(self, downscale_factor: int) -> None:
+        super().__init__()
+        self.downscale_factor = downscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pixel_unshuffle(input, self.downscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"downscale_factor={self.downscale_factor}"

@@ -1,0 +1,523 @@
+"""Recurrent layers: `RNN`, `LSTM`, `GRU` over sequences, and their cells for one step.
+
+Takes a sequence and the state before it, gives the states at every step and the last one. One idea: the
+inputs of all steps go through one product; what is left for each step is a function `(gates, state) ->
+state`, and a layer is a loop over it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.nn import functional as F
+from weft.nn import init
+from weft.nn.modules.module import Module
+from weft.nn.parameter import Parameter
+from weft.ops.record import ops
+from weft.tensor.base import Tensor
+
+__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
+
+State = tuple[Tensor, ...]
+Weights = tuple[Tensor, Tensor | None, Tensor | None]
+"""Of one layer in one direction: weight_hh, bias_hh, weight_hr (both None where there is none)."""
+
+
+# -- one step ------------------------------------------------------------------------------------------------
+def _lstm_step(gates: Tensor, state: State, weights: Weights) -> State:
+    """Gates from the input, in the order in, forget, cell, out; the state is (hidden, cell)."""
+    hidden, cell = state
+    gates = ops.add(gates, F.linear(hidden, weights[0], weights[1]))
+    enter, forget, candidate, leave = ops.chunk(gates, 4, -1)
+    kept = ops.mul(ops.sigmoid(forget), cell)
+    cell = ops.add(kept, ops.mul(ops.sigmoid(enter), ops.tanh(candidate)))
+    hidden = ops.mul(ops.sigmoid(leave), ops.tanh(cell))
+    return (hidden if weights[2] is None else F.linear(hidden, weights[2])), cell
+
+
+def _gru_step(gates: Tensor, state: State, weights: Weights) -> State:
+    """Gates from the input, in the order reset, update, new; reset acts on what the state adds to the
+    last."""
+    hidden = state[0]
+    reset, update, candidate = ops.chunk(gates, 3, -1)
+    hidden_reset, hidden_update, hidden_candidate = ops.chunk(F.linear(hidden, weights[0], weights[1]), 3, -1)
+    reset = ops.sigmoid(ops.add(hidden_reset, reset))
+    update = ops.sigmoid(ops.add(hidden_update, update))
+    candidate = ops.tanh(ops.add(candidate, ops.mul(hidden_candidate, reset)))
+    return (ops.add(ops.mul(ops.sub(hidden, candidate), update), candidate),)
+
+
+def _tanh_step(gates: Tensor, state: State, weights: Weights) -> State:
+    return (ops.tanh(ops.add(gates, F.linear(state[0], weights[0], weights[1]))),)
+
+
+def _relu_step(gates: Tensor, state: State, weights: Weights) -> State:
+    return (ops.relu(ops.add(gates, F.linear(state[0], weights[0], weights[1]))),)
+
+
+Step = Callable[[Tensor, State, Weights], State]
+MODES: dict[str, tuple[int, Step]] = {
+    "LSTM": (4, _lstm_step),
+    "GRU": (3, _gru_step),
+    "RNN_TANH": (1, _tanh_step),
+    "RNN_RELU": (1, _relu_step),
+}
+"""Mode: how many gates there are, and the step."""
+
+
+# -- sequences -----------------------------------------------------------------------------------------------
+class RNNBase(Module):
+    """Layers of one mode over a sequence `(L, N, features)`, `(N, L, features)` or `(L, features)`."""
+
+    mode: str
+    input_size: int
+    hidden_size: int
+    num_layers: int
+    bias: bool
+    batch_first: bool
+    dropout: float
+    bidirectional: bool
+    proj_size: int
+
+    def __init__(
+        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        _check_options(mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self._all_weights: list[list[str]] = []
+        rows, width, directions = MODES[mode][0] * hidden_size, proj_size or hidden_size, 1 + bidirectional
+        for layer in range(num_layers):
+            columns = input_size if layer == 0 else width * directions
+            shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, columns), "weight_hh": (rows, width)}
+            if bias:
+                shapes.update(bias_ih=(rows,), bias_hh=(rows,))
+            if proj_size:
+                shapes["weight_hr"] = (proj_size, hidden_size)
+            for suffix in ("", "_reverse")[:directions]:
+                names = [f"{name}_l{layer}{suffix}" for name in shapes]
+                for name, shape in zip(names, shapes.values()):
+                    setattr(self, name, Parameter(ops.empty(shape, dtype=dtype, device=device)))
+                self._all_weights.append(names)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws new weights, uniform within 1 / sqrt(hidden_size)."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """Nothing to do: the weights need not lie in one piece."""
+
+    @property
+    def all_weights(self) -> list[list[Any]]:
+        """The weights of each layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Any]:
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    # -- checks ----------------------------------------------------------------------------------------------
+    def check_input(self, input: Tensor, batch_sizes: Tensor | None = None) -> None:
+        """Refuses input of another dtype, rank or width than the layer's."""
+        kind = getattr(self, self._all_weights[0][0]).dtype
+        if input.dtype != kind:
+            raise ValueError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({kind}). "
+                f"Convert input: input.to({kind}), or convert model: model.to({input.dtype})"
+            )
+        if input.dim() != 3:
+            raise RuntimeError(f"input must have 3 dimensions, got {input.dim()}")
+        if self.input_size != input.size(-1):
+            raise RuntimeError(
+                "input.size(-1) must be equal to input_size. "
+                f"Expected {self.input_size}, got {input.size(-1)}"
+            )
+
+    def get_expected_hidden_size(
+        self, input: Tensor, batch_sizes: Tensor | None = None
+    ) -> tuple[int, int, int]:
+        """The shape of the hidden state for this input."""
+        batch = input.size(0) if self.batch_first else input.size(1)
+        return self.num_layers * (1 + self.bidirectional), batch, self.proj_size or self.hidden_size
+
+    def get_expected_cell_size(
+        self, input: Tensor, batch_sizes: Tensor | None = None
+    ) -> tuple[int, int, int]:
+        """The shape of the cell state for this input."""
+        return (*self.get_expected_hidden_size(input)[:2], self.hidden_size)
+
+    def check_hidden_size(
+        self, hx: Tensor, expected_hidden_size: tuple[int, ...], msg: str = "Expected hidden size {}, got {}"
+    ) -> None:
+        """Refuses a state of another shape."""
+        if tuple(hx.shape) != tuple(expected_hidden_size):
+            raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None = None) -> None:
+        """Refuses input or a state that does not fit."""
+        self.check_input(input)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input))
+
+    # -- running ---------------------------------------------------------------------------------------------
+    def _layer_weights(self, position: int) -> tuple[Tensor, Any, Weights]:
+        """weight_ih, bias_ih and what each step needs, of one layer in one direction."""
+        weights = [getattr(self, name) for name in self._all_weights[position]]
+        last = weights.pop() if self.proj_size else None
+        entering, recurrent, *biases = weights
+        bias_ih, bias_hh = biases or (None, None)
+        return entering, bias_ih, (recurrent, bias_hh, last)
+
+    def _run(self, input: Tensor, state: State) -> tuple[Tensor, State]:
+        """All layers over a batched sequence; the state is stacked by layer and direction."""
+        steps = ops.transpose(input, 0, 1) if self.batch_first else input
+        if steps.shape[0] == 0:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+        step = MODES[self.mode][1]
+        directions = 1 + self.bidirectional
+        starts = [ops.unbind(part, 0) for part in state]
+        ends: list[State] = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction in range(directions):
+                position = layer * directions + direction
+                entering, bias, weights = self._layer_weights(position)
+                gates = ops.unbind(F.linear(steps, entering, bias), 0)
+                first = tuple(part[position] for part in starts)
+                hidden, end = _scan(step, gates, first, weights, backwards=direction == 1)
+                outputs.append(hidden)
+                ends.append(end)
+            steps = outputs[0] if directions == 1 else ops.cat(outputs, -1)
+            if self.dropout and self.training and layer + 1 < self.num_layers:
+                steps = F.dropout(steps, self.dropout, True)
+        out = ops.transpose(steps, 0, 1) if self.batch_first else steps
+        return out, tuple(ops.stack(parts, 0) for parts in zip(*ends))
+
+    def _forward_one_state(self, input: Tensor, hx: Tensor | None, rank_error: str) -> tuple[Tensor, Tensor]:
+        """Forward of the modes whose state is one tensor."""
+        if input.dim() not in (2, 3):
+            raise ValueError(rank_error.format(input.dim()))
+        batched = input.dim() == 3
+        if hx is not None and hx.dim() != input.dim():
+            word = "batched 3-D input, hx should also be 3-D" if batched else (
+                "unbatched 2-D input, hx should also be 2-D"
+            )  # fmt: skip
+            raise RuntimeError(f"For {word} but got {hx.dim()}-D tensor")
+        batch_dim = 0 if self.batch_first else 1
+        if not batched:
+            input = input.unsqueeze(batch_dim)
+            hx = None if hx is None else hx.unsqueeze(1)
+        if hx is None:
+            hx = ops.new_zeros(input, self.get_expected_hidden_size(input))
+        self.check_forward_args(input, hx)
+        out, (last,) = self._run(input, (hx,))
+        if batched:
+            return out, last
+        return out.squeeze(batch_dim), last.squeeze(1)
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.proj_size != 0:
+            text += f", proj_size={self.proj_size}"
+        if self.num_layers != 1:
+            text += f", num_layers={self.num_layers}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        if self.batch_first is not False:
+            text += f", batch_first={self.batch_first}"
+        if self.dropout != 0:
+            text += f", dropout={self.dropout}"
+        if self.bidirectional is not False:
+            text += f", bidirectional={self.bidirectional}"
+        return text
+
+
+def _check_options(
+    mode: str, input_size: Any, hidden_size: Any, num_layers: int, bias: Any, batch_first: Any, dropout: Any,
+    proj_size: int,
+) -> None:  # fmt: skip
+    if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
+        raise ValueError(
+            "dropout should be a number in range [0, 1] representing the probability of an element being "
+            "zeroed"
+        )
+    if dropout > 0 and num_layers == 1:
+        warnings.warn(
+            "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
+            f"num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
+            stacklevel=4,
+        )
+    for name, flag in (("bias", bias), ("batch_first", batch_first)):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
+    for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
+        if not isinstance(size, int):
+            raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
+        if size <= 0:
+            raise ValueError(f"{name} must be greater than zero")
+    if num_layers <= 0:
+        raise ValueError("num_layers must be greater than zero")
+    if proj_size < 0:
+        raise ValueError("proj_size should be a positive integer or zero to disable projections")
+    if proj_size >= hidden_size:
+        raise ValueError("proj_size has to be smaller than hidden_size")
+    if mode not in MODES:
+        raise ValueError(f"Unrecognized RNN mode: {mode}")
+
+
+def _scan(
+    step: Step, gates: Sequence[Tensor], state: State, weights: Weights, backwards: bool
+) -> tuple[Tensor, State]:
+    """The hidden states of one layer in one direction, in order of time, and its last state."""
+    hidden = []
+    for entering in reversed(gates) if backwards else gates:
+        state = step(entering, state, weights)
+        hidden.append(state[0])
+    if backwards:
+        hidden.reverse()
+    return ops.stack(hidden, 0), state
+
+
+ONLY_LSTM = "proj_size argument is only supported for LSTM, not RNN or GRU"
+
+
+class RNN(RNNBase):
+    """`h = tanh(x @ W_ih.T + b_ih + h @ W_hh.T + b_hh)`, or with relu."""
+
+    nonlinearity: str
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
+        bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        device: Any = None, dtype: Any = None, *, proj_size: int | None = None,
+    ) -> None:  # fmt: skip
+        if proj_size is not None:
+            raise ValueError(ONLY_LSTM)
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        super().__init__(
+            f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, 0, device, dtype,
+        )  # fmt: skip
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        return self._forward_one_state(
+            input, hx, "RNN: Expected input to be 2D or 3D, got {}D tensor instead"
+        )
+
+
+class GRU(RNNBase):
+    """Gated recurrent units: reset and update gates."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        device: Any = None, dtype: Any = None, *, proj_size: int | None = None,
+    ) -> None:  # fmt: skip
+        if proj_size is not None:
+            raise ValueError(ONLY_LSTM)
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device,
+            dtype,
+        )  # fmt: skip
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        return self._forward_one_state(input, hx, "GRU: Expected input to be 2D or 3D, got {}D instead")
+
+
+class LSTM(RNNBase):
+    """Long short-term memory: a hidden state, by choice projected, and a cell state."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size,
+            device, dtype,
+        )  # fmt: skip
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None = None) -> None:
+        """Refuses input or states that do not fit."""
+        self.check_input(input)
+        expected = self.get_expected_hidden_size(input)
+        self.check_hidden_size(hidden[0], expected, "Expected hidden[0] size {}, got {}")
+        expected = self.get_expected_cell_size(input)
+        self.check_hidden_size(hidden[1], expected, "Expected hidden[1] size {}, got {}")
+
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Gives the hidden states of all steps, and the last (hidden, cell)."""
+        rank = input.dim()
+        if rank not in (2, 3):
+            raise ValueError(f"LSTM: Expected input to be 2D or 3D, got {rank}D instead")
+        batched = rank == 3
+        batch_dim = 0 if self.batch_first else 1
+        if hx is not None and (hx[0].dim() != rank or hx[1].dim() != rank):
+            raise RuntimeError(
+                f"For {'batched' if batched else 'unbatched'} {rank}-D input, hx and cx should "
+                f"also be {rank}-D but got ({hx[0].dim()}-D, {hx[1].dim()}-D) tensors"
+            )
+        if not batched:
+            input = input.unsqueeze(batch_dim)
+            hx = None if hx is None else (hx[0].unsqueeze(1), hx[1].unsqueeze(1))
+        if hx is None:
+            hidden = ops.new_zeros(input, self.get_expected_hidden_size(input))
+            hx = hidden, ops.new_zeros(input, self.get_expected_cell_size(input))
+        self.check_forward_args(input, hx)
+        out, (last, cell) = self._run(input, tuple(hx))
+        if batched:
+            return out, (last, cell)
+        return out.squeeze(batch_dim), (last.squeeze(1), cell.squeeze(1))
+
+
+# -- cells ---------------------------------------------------------------------------------------------------
+class RNNCellBase(Module):
+    """One step of a recurrent layer, on `(N, features)` or `(features,)`."""
+
+    input_size: int
+    hidden_size: int
+    bias: bool
+    weight_ih: Tensor
+    weight_hh: Tensor
+    bias_ih: Tensor | None
+    bias_hh: Tensor | None
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        rows = num_chunks * hidden_size
+        self.weight_ih = Parameter(ops.empty((rows, input_size), dtype=dtype, device=device))
+        self.weight_hh = Parameter(ops.empty((rows, hidden_size), dtype=dtype, device=device))
+        for name in ("bias_ih", "bias_hh"):
+            made = Parameter(ops.empty((rows,), dtype=dtype, device=device)) if bias else None
+            self.register_parameter(name, made)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws new weights, uniform within 1 / sqrt(hidden_size)."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _step(self, step: Step, input: Tensor, state: Sequence[Tensor] | None, parts: int) -> State:
+        """One step; without a batch, with one made up for it."""
+        batched = input.dim() == 2
+        input = input if batched else input.unsqueeze(0)
+        if state is None:
+            state = (ops.new_zeros(input, (input.size(0), self.hidden_size)),) * parts
+        elif not batched:
+            state = [part.unsqueeze(0) for part in state]
+        self._check_step(input, state)
+        gates = F.linear(input, self.weight_ih, self.bias_ih)
+        made = step(gates, tuple(state), (self.weight_hh, self.bias_hh, None))
+        return made if batched else tuple(part.squeeze(0) for part in made)
+
+    def _check_step(self, input: Tensor, state: Sequence[Tensor]) -> None:
+        if input.size(1) != self.input_size:
+            raise RuntimeError(
+                f"input has inconsistent input_size: got {input.size(1)} expected {self.input_size}"
+            )
+        for position, part in enumerate(state):
+            if part.size(0) != input.size(0):
+                raise RuntimeError(
+                    f"Input batch size {input.size(0)} doesn't match hidden{position} "
+                    f"batch size {part.size(0)}"
+                )
+            if part.size(1) != self.hidden_size:
+                raise RuntimeError(
+                    f"hidden{position} has inconsistent hidden_size: "
+                    f"got {part.size(1)}, expected {self.hidden_size}"
+                )
+
+    def _check_ranks(self, input: Tensor, hidden: Tensor | None) -> None:
+        name = type(self).__name__
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        if hidden is not None and hidden.dim() not in (1, 2):
+            raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {hidden.dim()}D instead")
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        if getattr(self, "nonlinearity", "tanh") != "tanh":
+            text += f", nonlinearity={self.nonlinearity}"
+        return text
+
+
+class RNNCell(RNNCellBase):
+    """One step of an `RNN`."""
+
+    nonlinearity: str
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        self._check_ranks(input, hx)
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        step = _tanh_step if self.nonlinearity == "tanh" else _relu_step
+        return self._step(step, input, None if hx is None else (hx,), 1)[0]
+
+
+class GRUCell(RNNCellBase):
+    """One step of a `GRU`."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        self._check_ranks(input, hx)
+        return self._step(_gru_step, input, None if hx is None else (hx,), 1)[0]
+
+
+class LSTMCell(RNNCellBase):
+    """One step of an `LSTM`; the state is (hidden, cell)."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
+        self._check_ranks(input, None)
+        for position, part in enumerate(hx or ()):
+            if part.dim() not in (1, 2):
+                raise ValueError(
+                    f"LSTMCell: Expected hx[{position}] to be 1D or 2D, got {part.dim()}D instead"
+                )
+        hidden, cell = self._step(_lstm_step, input, hx, 2)
+        return hidden, cell

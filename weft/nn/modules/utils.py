@@ -1,0 +1,33 @@
+"""Sizes per dimension: what every convolution and pool does with `kernel_size=3` or `(3, 5)`.
+
+Takes a number or a sequence, gives a tuple. One idea: a number stands for itself along every dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from typing import Any
+
+
+def _ntuple(count: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
+    """The function that makes tuples of this length; what is a sequence already is taken as it is."""
+
+    def parse(value: Any) -> tuple[Any, ...]:
+        return tuple(value) if isinstance(value, Iterable) else tuple(repeat(value, count))
+
+    parse.__name__ = name
+    return parse
+
+
+_single = _ntuple(1, "_single")
+_pair = _ntuple(2, "_pair")
+_triple = _ntuple(3, "_triple")
+_quadruple = _ntuple(4, "_quadruple")
+_sextuple = _ntuple(6, "_sextuple")
+
+
+def _reverse_repeat_tuple(values: Iterable[Any], times: int) -> tuple[Any, ...]:
+    """The values from last to first, each several times: paddings per dimension as `functional.pad` takes
+    them."""
+    return tuple(value for value in reversed(tuple(values)) for _ in range(times))
