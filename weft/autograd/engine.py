@@ -21,6 +21,7 @@ from weft.ops.record import REGISTRY, ops
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.tape import gradient_edge
 from weft.tensor.views import refresh
+from weft.tensor.wrapper import Wrapper, highest
 
 _warned_of_cycle = False
 
@@ -92,7 +93,10 @@ def grad(
     if materialize_grads and any(isinstance(value, GradientEdge) for value in wanted):
         raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
     keep = create_graph if retain_graph is None else retain_graph
-    if is_grads_batched and grad_outputs is not None:
+    if highest((outputs, wanted, grad_outputs)) is not None and not is_grads_batched:
+        given = None if grad_outputs is None else _sequence(grad_outputs)
+        results = _checked_use(Wrapper.gradients(_sequence(outputs), wanted, given, create_graph), unused)
+    elif is_grads_batched and grad_outputs is not None:
         results = _batched(_sequence(outputs), wanted, _sequence(grad_outputs), keep, create_graph, unused)
     else:
         results = _captured(outputs, wanted, grad_outputs, keep, create_graph, unused)
@@ -112,16 +116,18 @@ def _captured(
     task.captures, task.accumulate = captures, False
     task.needed = leading_to([seed[0] for seed in seeds], captures)
     run(seeds, task)
-    results = []
-    for position in range(len(wanted)):
-        value = task.captured.get(position)
+    results = _checked_use([task.captured.get(position) for position in range(len(wanted))], unused)
+    return results if graph else tuple(None if value is None else wrap(value) for value in results)
+
+
+def _checked_use(results: list[Any], unused: bool) -> tuple[Any, ...]:
+    for position, value in enumerate(results):
         if value is None and not unused:
             raise RuntimeError(
                 f"The differentiated Tensor at index {position} appears to not have been used in the graph. "
                 "Set "
                 "allow_unused=True if this is the desired behavior."
             )
-        results.append(value if value is None or graph else wrap(value))
     return tuple(results)
 
 

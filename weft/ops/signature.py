@@ -79,6 +79,11 @@ class Signature:
         )
 
     @cached_property
+    def positional(self) -> int:
+        """How many leading parameters may be given by position."""
+        return sum(not p.keyword_only for p in self.parameters)
+
+    @cached_property
     def gradient_slot(self) -> int | None:
         """Position of `requires_grad`, in ops that make leaves."""
         return self.names.index("requires_grad") if "requires_grad" in self.names else None

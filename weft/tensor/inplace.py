@@ -28,6 +28,7 @@ from weft.tensor.meta import MetaArray
 from weft.tensor.plan import OUT, plan_of
 from weft.tensor.tape import INFERENCE
 from weft.tensor.views import DEFAULT, forbidden_text, moved, refresh, refuse_overlap
+from weft.tensor.wrapper import Entry, highest, mapping
 
 
 def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
@@ -39,6 +40,11 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
         handled, result = overrides.intercept_function(face, op, bound, tensors, mode)
         if handled:
             return result  # type: ignore[no-any-return]
+        top = highest(bound)
+        if top is not None and not (op.kind is Kind.RANDOM and op.composed and mapping()):
+            return type(top).write(op, bound, top.level)  # type: ignore[no-any-return]
+    if op.kind is Kind.RANDOM and op.composed and (maps := mapping()):
+        return maps[-1].draw_inplace(op, bound)  # type: ignore[no-any-return]
     grad = mode if type(mode) is bool else mode.grad and not mode.inference
     if grad:
         for tensor in tensors:
@@ -195,7 +201,7 @@ def check_writable(target: Tensor, grad: bool, tracked: bool) -> None:
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an in-place operation."
             )
-    elif target.tracked and target.node is None:
+    elif target.tracked and (target.node is None or type(target.node) is Entry):
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 

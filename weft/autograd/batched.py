@@ -1,0 +1,405 @@
+"""BatchTensor: what a function under vmap sees in place of a batch, one example's shape with the batch hidden.
+
+Takes op calls on BatchTensors, gives BatchTensors, by the batch rules of `weft.ops.batching`. Draws of random numbers
+come here too, whatever their arguments are, because `randomness` says whether the examples share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NoReturn
+
+from weft.autograd.reverse import gradients
+from weft.core.types import TensorType
+from weft.ops.batching import batch, logical_result, to_front
+from weft.ops.record import INTERPRETERS, Op, ops
+from weft.tensor.base import Tensor, new
+from weft.tensor.dispatch import named
+from weft.tensor.inplace import check_result, dispatch_inplace
+from weft.tensor.meta import MetaArray
+from weft.tensor.wrapper import Level, Wrapper, interpret, levels, mapping, wrappers
+
+ITEM = (
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, "
+    "please try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch "
+    "internals, please file a bug report."
+)
+BRANCH = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
+    "yet, please file an issue at https://github.com/pytorch/pytorch/issues ."
+)
+NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
+UNBATCHED_TARGET = (
+    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
+    "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
+    "over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic. If said operator is being "
+    "called inside the PyTorch framework, please file a bug report instead."
+)
+DYNAMIC = (
+    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{name}. "
+    "Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
+)
+MASKED_SELECT = (
+    "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each "
+    "batch this would return a differently shaped Tensor. Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues if you need this feature."
+)
+MASK_INDEX = (
+    "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with "
+    "a boolean mask."
+)
+REFUSED = {
+    "nonzero": DYNAMIC, "argwhere": DYNAMIC, "unique": DYNAMIC, "_unique": DYNAMIC, "unique_consecutive": DYNAMIC,
+    "bincount": DYNAMIC, "masked_select": MASKED_SELECT,
+    "allclose": "vmap over torch.allclose isn't supported yet. Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues if you need this feature.",
+    "equal": "Batching rule not implemented for aten::equal. We could not generate a fallback.",
+}  # fmt: skip
+"""Ops whose results' shapes, or Python values, would differ between examples."""
+RANDOM_ERROR = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+    "randomness flags on vmap or perform the randomness operation out of vmap"
+)
+SAME_BATCHED = (
+    "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
+)
+DIFFERENT_UNBATCHED = (
+    "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. "
+    "If this is necessary for your usage, please file an issue with functorch."
+)
+
+
+class Map(Level):
+    """A vmap that runs: how many examples it has, and whether they share their random numbers."""
+
+    __slots__ = ("size", "randomness")
+    maps: ClassVar[bool] = True
+    size: int
+    randomness: str
+
+    def __init__(self, size: int, randomness: str) -> None:
+        super().__init__()
+        self.size, self.randomness = size, randomness
+
+    def draw(self, op: Op, bound: tuple[Any, ...]) -> Any:
+        """A random op called while this is the innermost vmap."""
+        return _outside(self, lambda: _draw(self, op, _undifferentiated(bound)))
+
+    def draw_inplace(self, op: Op, bound: tuple[Any, ...]) -> Any:
+        """A random op that writes to its first argument."""
+        return _outside(self, lambda: _draw_inplace(self, op, bound))
+
+
+class BatchTensor(Wrapper):
+    """One example of a batch, as code under vmap sees it, the batch at dimension `place` of `value`."""
+
+    __slots__ = ()
+    value: Tensor
+    place: int
+    level: Map
+
+    @property
+    def held(self) -> Tensor:
+        return self.value
+
+    @property
+    def array(self) -> Any:
+        held, dim = self.value.array, self.place
+        return MetaArray(
+            held.shape[:dim] + held.shape[dim + 1 :], held.dtype, held.strides[:dim] + held.strides[dim + 1 :]
+        )
+
+    @classmethod
+    def call(cls, op: Op, bound: tuple[Any, ...], level: Any) -> Any:
+        if op.name in REFUSED:
+            raise RuntimeError(REFUSED[op.name].format(name=op.name))
+        if op.composed and op.batch is None:
+            return named(op, op.body(*bound))  # type: ignore[misc]
+        out, dims = batch(op, level.size, stripped(bound, level), places(bound, level))
+        return named(op, rewrapped(out, dims, level))
+
+    @classmethod
+    def write(cls, op: Op, bound: tuple[Any, ...], level: Any) -> Any:
+        target = bound[0]
+        if not (isinstance(target, BatchTensor) and target.level is level):
+            raise RuntimeError(UNBATCHED_TARGET)
+        if op.composed and op.batch is None:
+            result = op.body(*bound)  # type: ignore[misc]
+        else:
+            values, dims = stripped(bound, level), places(bound, level)
+            expected = logical_result(op, values, dims)
+            check_result(op.name, target, expected)
+            result = rewrapped(*batch(op, level.size, values, dims), level)
+        check_result(op.name, target, TensorType(result.shape, result.dtype))
+        to_front(target.value, target.place).copy_(front(result, level))
+        return target
+
+    def pierced(self, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """The same around a changed value that has one more dimension in front."""
+        return batched(change(self.value), self.place + 1, self.level)
+
+    def rebuilt(self, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """The same around a changed value of the same shape."""
+        return batched(change(self.value), self.place, self.level)
+
+    def differentiate(
+        self, outputs: Sequence[Any], inputs: Sequence[Any], given: Sequence[Any], graph: bool
+    ) -> list[Any]:
+        """See Note [Gradients by level] in `weft.autograd.reverse`."""
+        level = self.level
+        mine = [(o, g) for o, g in zip(outputs, given, strict=True) if is_batched(o, level) and g is not None]
+        rest = [(o, g) for o, g in zip(outputs, given, strict=True) if not is_batched(o, level) and g is not None]
+        spread = [x.value if is_batched(x, level) else x for x in inputs]
+        seeds = [ops.movedim(front(g, level), 0, o.place) for o, g in mine]
+        results = gradients([o.value for o, _ in mine], spread, seeds, graph)
+        for position, (x, value) in enumerate(zip(inputs, results, strict=True)):
+            if value is not None:
+                if not is_batched(x, level):
+                    raise RuntimeError(
+                        "vmap: the gradient of a batched output with respect to a tensor that is not batched was asked "
+                        "for; use weft.func.grad or weft.func.vjp inside vmap, which give one gradient per example"
+                    )
+                results[position] = enclosed(value, x.place, level)
+        if rest:
+            shared = [None if is_batched(x, level) else x for x in inputs]
+            known = [i for i, x in enumerate(shared) if x is not None]
+            found = gradients([o for o, _ in rest], [shared[i] for i in known], [g for _, g in rest], graph)
+            for position, value in zip(known, found, strict=True):
+                results[position] = value
+        return results
+
+    def refuse_out(self, op: Op) -> None:
+        raise RuntimeError(
+            f"Batching rule not implemented for aten::{op.name}.out; the fallback path doesn't work on out= or view ops."
+        )
+
+    # -- what no example can tell alone -------------------------------------------------------------------------
+    def item(self) -> NoReturn:
+        raise RuntimeError(ITEM)
+
+    def __bool__(self) -> NoReturn:
+        raise RuntimeError(BRANCH)
+
+    def __int__(self) -> NoReturn:
+        raise RuntimeError(ITEM)
+
+    def __float__(self) -> NoReturn:
+        raise RuntimeError(ITEM)
+
+    def __complex__(self) -> NoReturn:
+        raise RuntimeError(ITEM)
+
+    def __index__(self) -> NoReturn:
+        raise RuntimeError(ITEM)
+
+    def tolist(self) -> NoReturn:
+        raise RuntimeError(NO_STORAGE)
+
+    def numpy(self, *, force: bool = False) -> NoReturn:
+        raise RuntimeError(NO_STORAGE)
+
+    def __array__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise RuntimeError(NO_STORAGE)
+
+    def data_ptr(self) -> NoReturn:
+        raise RuntimeError(NO_STORAGE)
+
+    def storage_offset(self) -> int:
+        return self.value.storage_offset()
+
+    # -- history ------------------------------------------------------------------------------------------------
+    def detach(self) -> Tensor:
+        return self.rebuilt(lambda value: value.detach())  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def data(self) -> Tensor:
+        return self.rebuilt(lambda value: value.data)  # type: ignore[attr-defined, no-any-return]
+
+    def requires_grad_(self, requires_grad: bool = True) -> NoReturn:
+        raise RuntimeError(
+            "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) "
+            "inside of a function being transformed by a functorch transform. This is unsupported, please attempt to use "
+            "the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a "
+            "function being transformed instead."
+        )
+
+    def backward(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
+            "functorch.vjp instead or call backward() outside of functorch transforms."
+        )
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        text = repr(self.value).replace("\n", "\n    ")
+        return f"BatchedTensor(lvl={self.level.depth}, bdim={self.place}, value=\n    {text}\n)"
+
+
+INTERPRETERS[BatchTensor] = interpret
+
+
+def batched(value: Tensor, dim: int, level: Any) -> Tensor:
+    """A BatchTensor of this level on a tensor with the batch at `dim`."""
+    made = new(BatchTensor)
+    made.value, made.place, made.level = value, dim, level
+    return made
+
+
+def is_batched(value: Any, level: Any) -> bool:
+    return isinstance(value, BatchTensor) and value.level is level
+
+
+def stripped(values: Any, level: Any) -> Any:
+    """The arguments with this level's BatchTensors taken off."""
+    if isinstance(values, BatchTensor):
+        return values.value if values.level is level else values
+    if type(values) is tuple or type(values) is list:
+        return type(values)(stripped(value, level) for value in values)
+    return values
+
+
+def places(values: Any, level: Any) -> tuple[Any, ...]:
+    """Where each argument carries this level's batch: a number, a tuple for a list of tensors, or None."""
+    found: list[Any] = []
+    for value in values:
+        if is_batched(value, level):
+            found.append(value.place)
+        elif (type(value) is tuple or type(value) is list) and any(is_batched(v, level) for v in value):
+            found.append(places(value, level))
+        else:
+            found.append(None)
+    return tuple(found)
+
+
+def rewrapped(out: Any, dims: Any, level: Any) -> Any:
+    if isinstance(out, (tuple, list)):
+        each = dims if isinstance(dims, (tuple, list)) else (dims,) * len(out)
+        items = [rewrapped(o, d, level) for o, d in zip(out, each, strict=True)]
+        return type(out)(*items) if hasattr(out, "_fields") else type(out)(items)
+    return out if dims is None or not isinstance(out, Tensor) else batched(out, dims, level)
+
+
+def front(value: Tensor, level: Any) -> Tensor:
+    """The tensor with this level's batch as its first dimension, by expansion if it has none. Wrappers of higher
+    levels keep theirs."""
+    if is_batched(value, level):
+        return to_front(value.value, value.place)  # type: ignore[attr-defined, no-any-return]
+    if isinstance(value, Wrapper) and value.level.number > level.number:
+        return value.pierced(lambda held: front(held, level))  # type: ignore[attr-defined, no-any-return]
+    return ops.expand(value, (level.size, *value.shape))  # type: ignore[no-any-return]
+
+
+def enclosed(value: Tensor, place: int, level: Any) -> Tensor:
+    """The reverse of `front`: hides a dimension as this level's batch, inside wrappers of higher levels."""
+    if isinstance(value, BatchTensor) and value.level.number > level.number:
+        inner = place if place < value.place else place + 1
+        return batched(enclosed(value.value, inner, level), value.place - (inner < value.place), value.level)
+    if isinstance(value, Wrapper) and value.level.number > level.number:
+        return value.rebuilt(lambda held: enclosed(held, place, level))  # type: ignore[attr-defined, no-any-return]
+    return batched(value, place, level)
+
+
+# -- random numbers ------------------------------------------------------------------------------------------------
+def _outside(level: Map, work: Any) -> Any:
+    """Runs as if this vmap were not there: what is drawn next is for the vmaps around it."""
+    token = levels.set(tuple(other for other in levels.get() if other is not level))
+    try:
+        return work()
+    finally:
+        levels.reset(token)
+
+
+def _undifferentiated(values: Any) -> Any:
+    """Draws have no derivatives: duals give their primals."""
+    if isinstance(values, Wrapper) and not isinstance(values, BatchTensor):
+        return _undifferentiated(values.held)
+    if type(values) is tuple or type(values) is list:
+        return type(values)(_undifferentiated(value) for value in values)
+    return values
+
+
+LIKE = frozenset({"rand_like", "randn_like", "randint_like"})
+"""Draws that read nothing but their argument's shape and dtype."""
+
+
+def _draw(level: Map, op: Op, bound: tuple[Any, ...]) -> Any:
+    if level.randomness == "error":
+        raise RuntimeError(RANDOM_ERROR)
+    mine = any(is_batched(wrapper, level) for wrapper in wrappers(bound))
+    if level.randomness == "same":
+        if not mine:
+            return op(*bound)
+        if op.name not in LIKE:
+            raise RuntimeError(SAME_BATCHED)
+        return op(ops.select(bound[0].value, bound[0].place, 0), *bound[1:])
+    names = op.signature.names
+    if "size" in names and not mine:
+        return batched(_sized(level, op, bound, names.index("size")), 0, level)
+    if mine and op.name in (*LIKE, "bernoulli"):
+        return batched(op(front(bound[0], level), *stripped(bound[1:], level)), 0, level)
+    rows = [op(*_example(bound, level, i)) for i in range(level.size)]
+    return batched(ops.stack(rows, 0), 0, level)
+
+
+def _sized(level: Map, op: Op, bound: tuple[Any, ...], slot: int) -> Any:
+    values = list(bound)
+    if values[slot] is None:  # randint(high, size)
+        slot = next(i for i, value in enumerate(values) if isinstance(value, (tuple, list)))
+    values[slot] = (level.size, *values[slot])
+    return op(*values)
+
+
+def _example(values: Any, level: Any, position: int) -> Any:
+    if is_batched(values, level):
+        return ops.select(values.value, values.place, position)
+    if type(values) is tuple or type(values) is list:
+        return type(values)(_example(value, level, position) for value in values)
+    return values
+
+
+def _draw_inplace(level: Map, op: Op, bound: tuple[Any, ...]) -> Any:
+    if level.randomness == "error":
+        raise RuntimeError(RANDOM_ERROR)
+    target = bound[0]
+    if isinstance(target, Wrapper) and not isinstance(target, BatchTensor):
+        fill = target.overwritten()  # type: ignore[attr-defined]
+        _draw_inplace(level, op, (fill, *bound[1:]))
+        return target
+    if not is_batched(target, level):
+        if level.randomness == "different":
+            raise RuntimeError(DIFFERENT_UNBATCHED)
+        if any(is_batched(wrapper, level) for wrapper in wrappers(bound)):
+            raise RuntimeError(SAME_BATCHED)
+        dispatch_inplace(op, bound, op.face)
+        return target
+    whole = to_front(target.value, target.place)
+    if level.randomness == "different":
+        dispatch_inplace(op, (whole, *stripped(bound[1:], level)), op.face)
+        return target
+    one = ops.empty_like(ops.select(whole, 0, 0)) if level.size else whole
+    dispatch_inplace(op, (one, *bound[1:]), op.face)
+    whole.copy_(one)
+    return target
+
+
+def materialised(value: Tensor) -> Tensor:
+    """The tensor as a batch at every vmap that runs now, by expansion where it has none."""
+    for level in mapping():
+        value = with_batch(value, level)
+    return value
+
+
+def with_batch(value: Tensor, level: Any) -> Tensor:
+    """The tensor as a BatchTensor of this level too."""
+    if any(is_batched(wrapper, level) for wrapper in _chain(value)):
+        return value
+    if isinstance(value, Wrapper) and value.level.number > level.number:
+        return value.rebuilt(lambda held: with_batch(held, level))  # type: ignore[attr-defined, no-any-return]
+    return batched(ops.expand(value, (level.size, *value.shape)), 0, level)
+
+
+def _chain(value: Any) -> list[Wrapper]:
+    found = []
+    while isinstance(value, Wrapper):
+        found.append(value)
+        value = value.held
+    return found

@@ -1,0 +1,330 @@
+"""DualTensor: a tensor with the direction in which it moves, and forward mode over it.
+
+Takes op calls on DualTensors, gives DualTensors: the result from the primals, its tangent by the rules of
+`weft.ops.forward` or by transposing the op's gradient rule.
+
+# Note [Transposing a gradient rule]
+A gradient rule is a linear function s of the gradient u, and s' transpose is the Jacobian we want. So with a tracked u
+the rule runs once, recorded, and the gradient of s with respect to u, for the tangents as s' gradient, is the result's
+tangent. It needs only that rules are made of ops, which second-order gradients need as well.
+
+# Note [Duals in place]
+Writing to a dual writes to its primal and to its tangent, each a tensor with memory and views of its own. A tensor that
+was no dual becomes one where a dual is written into it (`y = zeros(3); y[0] = x[0]`): its class is changed, and changed
+back when the level ends, because others hold the object itself.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.autograd.batched import BatchTensor, batched, front
+from weft.autograd.reverse import added, gradients
+from weft.core import modes
+from weft.ops.forward import forward, pullback
+from weft.ops.record import INTERPRETERS, Kind, Op, ops
+from weft.ops.replay import replay
+from weft.tensor.backward import finish
+from weft.tensor.base import Tensor, new, wrap
+from weft.tensor.dispatch import named
+from weft.tensor.inplace import dispatch_inplace
+from weft.tensor.wrapper import Level, Wrapper, interpret
+
+SLOTS = ("array", "tracked", "node", "index", "cell", "origin", "_grad", "hooks")
+
+
+class Directions(Level):
+    """A forward-mode transform that runs, and the duals it has made."""
+
+    __slots__ = ("duals",)
+    duals: list[weakref.ref[Any]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.duals = []
+
+    def close(self) -> None:
+        """Duals that somebody still holds become their primals."""
+        for reference in self.duals:
+            tensor = reference()
+            if type(tensor) is DualTensor:
+                demote(tensor)
+        self.duals.clear()
+
+
+class DualTensor(Wrapper):
+    """A tensor `primal` that moves in the direction `tangent`, to the level that asks."""
+
+    __slots__ = ()
+    primal: Tensor
+    tangent: Tensor
+    level: Directions
+
+    @property
+    def held(self) -> Tensor:
+        return self.primal
+
+    @property
+    def requires_grad(self) -> bool:
+        return bool(self.primal.requires_grad or self.tangent.requires_grad)  # type: ignore[attr-defined]
+
+    @classmethod
+    def call(cls, op: Op, bound: tuple[Any, ...], level: Any) -> Any:
+        if op.composed and op.jvp is None:
+            return named(op, op.body(*bound))  # type: ignore[misc]
+        primals = primals_of(bound, level)
+        out = op(*primals)
+        return dual_result(out, tangent_of(op, tangents_of(bound, level), out, primals), level)
+
+    @classmethod
+    def write(cls, op: Op, bound: tuple[Any, ...], level: Any) -> Any:
+        target = bound[0]
+        if op.composed and op.jvp is None:
+            result = op.body(*bound)  # type: ignore[misc]
+            primal, tangent = primals_of(result, level), tangents_of(result, level)
+            bound = (target, primal, False)
+            op = ops.copy
+        else:
+            primals = primals_of(bound, level)
+            before = (ops.clone(primals[0]), *primals[1:])
+            tangent = tangent_of(op, tangents_of(bound, level), op(*before), before)
+        held = primals_of(bound, level)
+        dispatch_inplace(op, held, op.face)
+        if tangent is None:
+            if is_dual(target, level):
+                target.tangent.zero_()
+            return target
+        if not is_dual(target, level):
+            promote(target, level)
+        target.tangent.copy_(tangent)
+        return target
+
+    def differentiate(
+        self, outputs: Sequence[Any], inputs: Sequence[Any], given: Sequence[Any], graph: bool
+    ) -> list[Any]:
+        """See Note [Gradients by level] in `weft.autograd.reverse`."""
+        level = self.level
+        primals, moves = primals_of(list(outputs), level), tangents_of(list(outputs), level)
+        sources = primals_of(list(inputs), level)
+        parts = [(None, None) if g is None else split(g, level) for g in given]
+        seeds = [p for p, _ in parts]
+        values = gradients(primals, sources, seeds, graph)
+        moving = [(t, p) for t, p in zip(moves, seeds, strict=True) if t is not None and p is not None]
+        tangents = gradients([t for t, _ in moving], sources, [p for _, p in moving], graph)
+        turned = [(o, t) for o, (_, t) in zip(primals, parts, strict=True) if t is not None]
+        if turned:
+            more = gradients([o for o, _ in turned], sources, [t for _, t in turned], graph)
+            tangents = [added(a, b) for a, b in zip(tangents, more, strict=True)]
+        results: list[Any] = []
+        for value, tangent in zip(values, tangents, strict=True):
+            if tangent is not None and value is None:
+                value = ops.zeros_like(tangent)
+            results.append(value if tangent is None else merged(value, tangent, level))
+        return results
+
+    def pierced(self, change: Callable[[Tensor], Tensor]) -> Tensor:
+        return dual(change(self.primal), change(self.tangent), self.level)
+
+    rebuilt = pierced
+
+    def overwritten(self) -> Tensor:
+        """The primal, of which all elements are about to be replaced by constants."""
+        self.tangent.zero_()  # type: ignore[attr-defined]
+        return self.primal
+
+    def detach(self) -> Tensor:
+        return self.primal.detach()  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def data(self) -> Tensor:
+        return self.primal.data  # type: ignore[attr-defined, no-any-return]
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        self.primal.requires_grad_(requires_grad)  # type: ignore[attr-defined]
+        return self
+
+    def backward(self, *args: Any, **kwargs: Any) -> None:
+        self.primal.backward(*args, **kwargs)  # type: ignore[attr-defined]
+
+    @property
+    def grad(self) -> Any:
+        return self.primal.grad  # type: ignore[attr-defined]
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        text = repr(self.primal)
+        return f"{text[:-1]}, tangent={self.tangent!r})" if text.startswith("tensor(") else text
+
+
+def _from_primal(name: str) -> Callable[..., Any]:
+    def read(self: DualTensor, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.primal, name)(*args, **kwargs)
+
+    read.__name__ = name
+    return read
+
+
+for _name in (
+    "item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__array__", "data_ptr",
+    "storage_offset", "untyped_storage", "__format__", "__dlpack__", "__dlpack_device__",
+):  # fmt: skip
+    setattr(DualTensor, _name, _from_primal(_name))
+
+INTERPRETERS[DualTensor] = interpret
+
+
+def dual(primal: Tensor, tangent: Tensor, level: Any) -> Tensor:
+    """A DualTensor of this level."""
+    made = new(DualTensor)
+    made.primal, made.tangent, made.level = primal, tangent, level
+    level.duals.append(weakref.ref(made))
+    return made
+
+
+def is_dual(value: Any, level: Any) -> bool:
+    return isinstance(value, DualTensor) and value.level is level
+
+
+def primals_of(values: Any, level: Any) -> Any:
+    """The arguments with this level's duals replaced by their primals."""
+    if isinstance(values, DualTensor):
+        return values.primal if values.level is level else values
+    if type(values) is tuple or type(values) is list:
+        return type(values)(primals_of(value, level) for value in values)
+    return values
+
+
+def tangents_of(values: Any, level: Any) -> Any:
+    """The tangents of the arguments, None for what does not move; lists of them for lists."""
+    if isinstance(values, DualTensor):
+        return values.tangent if values.level is level else None
+    if type(values) is tuple or type(values) is list:
+        return type(values)(tangents_of(value, level) for value in values)
+    return None
+
+
+def dual_result(out: Any, tangent: Any, level: Any) -> Any:
+    if isinstance(out, (tuple, list)):
+        each = tangent if isinstance(tangent, (tuple, list)) else (None,) * len(out)
+        items = [dual_result(o, t, level) for o, t in zip(out, each, strict=True)]
+        return type(out)(*items) if hasattr(out, "_fields") else type(out)(items)
+    return out if tangent is None else dual(out, tangent, level)
+
+
+def split(value: Tensor, level: Any) -> tuple[Any, Any]:
+    """The primal and the tangent (or None) of this level, each inside the wrappers of higher levels."""
+    if is_dual(value, level):
+        return value.primal, value.tangent  # type: ignore[attr-defined]
+    if isinstance(value, BatchTensor) and value.level.number > level.number:
+        primal, tangent = split(value.value, level)
+        moved = None if tangent is None else batched(tangent, value.place, value.level)
+        return batched(primal, value.place, value.level), moved
+    if isinstance(value, DualTensor) and value.level.number > level.number:
+        primal, tangent = split(value.primal, level)
+        first, second = split(value.tangent, level)
+        moved = None
+        if tangent is not None or second is not None:
+            zero = ops.zeros_like
+            moved = dual(zero(primal) if tangent is None else tangent, zero(first) if second is None else second, value.level)
+        return dual(primal, first, value.level), moved
+    return value, None
+
+
+def merged(primal: Tensor, tangent: Tensor, level: Any) -> Tensor:
+    """The reverse of `split`: a dual of this level, inside the wrappers of higher levels."""
+    top = max((primal, tangent), key=lambda value: value.level.number if isinstance(value, Wrapper) else 0)
+    if not isinstance(top, Wrapper) or top.level.number < level.number:
+        return dual(primal, tangent, level)
+    above: Any = top.level
+    if isinstance(top, BatchTensor):
+        return batched(merged(front(primal, above), front(tangent, above), level), 0, above)
+    (value, first), (move, second) = split(primal, above), split(tangent, above)
+    zero = ops.zeros_like
+    moved = merged(zero(value) if first is None else first, zero(move) if second is None else second, level)
+    return dual(merged(value, move, level), moved, above)
+
+
+# -- the tangent of a result -----------------------------------------------------------------------------------------
+def tangent_of(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ...]) -> Any:
+    """The direction of an op's result (or results) for these directions of its arguments."""
+    if op.kind is Kind.CREATE or (op.vjp is None and op.jvp is None):
+        return None
+    if not isinstance(out, (tuple, list)) and not out.dtype.is_floating_point:
+        return None
+    tangent = forward(op, tangents, out, bound)
+    return transposed(op, tangents, out, bound) if tangent is NotImplemented else tangent
+
+
+def transposed(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ...]) -> Any:
+    """See Note [Transposing a gradient rule]."""
+    single = not isinstance(out, (tuple, list))
+    outs = [out] if single else list(out)
+    recording = modes.grad_enabled()
+    token = modes.enter(grad=True, inference=False)
+    try:
+        probes = [probe(o) if o.dtype.is_floating_point else None for o in outs]
+        gradient = probes[0] if single else tuple(probes)
+        pulled: list[Any] = []
+        directions: list[Any] = []
+        for slot, tangent in enumerate(tangents):
+            if tangent is None or (isinstance(tangent, (tuple, list)) and not any(t is not None for t in tangent)):
+                continue
+            result = pullback(op, gradient, out, bound, slot)
+            if result is None:
+                continue
+            pairs = zip(result, bound[slot], tangent, strict=True) if isinstance(tangent, (tuple, list)) else (
+                (result, bound[slot], tangent),
+            )  # fmt: skip
+            for value, like, direction in pairs:
+                if value is not None and direction is not None:
+                    pulled.append(finish(value, tuple(like.shape), like.array.dtype))
+                    directions.append(direction)
+        wanted = [value for value in probes if value is not None]
+        found = iter(gradients(pulled, wanted, directions, recording))
+    finally:
+        modes.leave(token)
+    results = [None if value is None else next(found) for value in probes]
+    return results[0] if single else type(out)(*results) if hasattr(out, "_fields") else type(out)(results)
+
+
+def probe(like: Tensor) -> Tensor:
+    """A tracked tensor of the same type, to differentiate with respect to; its elements do not matter."""
+    if isinstance(like, DualTensor):
+        return probe(like.primal)
+    if isinstance(like, Wrapper):
+        return like.rebuilt(probe)  # type: ignore[attr-defined, no-any-return]
+    made: Tensor = ops.zeros_like(like)
+    made.tracked = True
+    return made
+
+
+# -- tensors that become duals, and stop being ones --------------------------------------------------------------------
+def promote(tensor: Tensor, level: Any) -> None:
+    """Makes a tensor a dual at this level, as it is about to be written to. See Note [Duals in place]."""
+    if isinstance(tensor, Wrapper):
+        raise RuntimeError(
+            "a tensor that is batched by a vmap inside of a forward-mode transform cannot take a tangent in place"
+        )
+    view = tensor.origin
+    if view is not None and not is_dual(view.base, level):
+        promote(view.base, level)
+    tangent = ops.zeros_like(tensor) if view is None else replay(view.base.tangent, view.steps)
+    primal = wrap(tensor.array)
+    for name in SLOTS:
+        setattr(primal, name, getattr(tensor, name))
+    tensor.__class__ = DualTensor
+    tensor.primal, tensor.tangent, tensor.level = primal, tangent, level  # type: ignore[attr-defined]
+    level.duals.append(weakref.ref(tensor))
+
+
+def demote(tensor: Any) -> None:
+    """Makes a dual what its primal is, the same object."""
+    primal = tensor.primal
+    if type(primal) is not Tensor:
+        return
+    for name in ("primal", "tangent", "level"):
+        tensor.__dict__.pop(name)
+    tensor.__class__ = Tensor
+    for name in SLOTS:
+        setattr(tensor, name, getattr(primal, name))

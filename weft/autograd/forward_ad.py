@@ -1,0 +1,115 @@
+"""Forward mode: tensors with tangents, inside a dual level.
+
+Takes tensors and the directions in which they move (`make_dual`), gives, after any computation, the directions in which
+results move (`unpack_dual`). `weft.func.jvp` is the same with the level opened and closed around a function.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from weft.autograd.dual import Directions, dual, is_dual
+from weft.tensor.base import Tensor
+from weft.tensor.wrapper import levels
+
+_open: list[Directions] = []
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A tensor, and the direction in which it moves (None: it does not)."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def enter_dual_level() -> int:
+    """Opens the level in which duals can be made; there is one at a time."""
+    if _open:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    level = Directions()
+    _open.append(level)
+    levels.set((*levels.get(), level))
+    return 0
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Closes the level: every dual made in it becomes its primal."""
+    if level is None:
+        level = len(_open) - 1
+    if level < 0:
+        raise RuntimeError("Dual level must be a positive number.")
+    if level != len(_open) - 1:
+        raise RuntimeError(
+            "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+        )
+    closed = _open.pop()
+    levels.set(tuple(other for other in levels.get() if other is not closed))
+    closed.close()
+
+
+class dual_level:
+    """Context in which duals can be made."""
+
+    def __enter__(self) -> int:
+        return enter_dual_level()
+
+    def __exit__(self, *_error: object) -> None:
+        exit_dual_level()
+
+    def __call__(self, function: Any) -> Any:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with dual_level():
+                return function(*args, **kwargs)
+
+        return wrapped
+
+
+def _level(level: int | None, text: str) -> Directions:
+    if level is None:
+        level = len(_open) - 1
+    if level < 0:
+        raise RuntimeError(text)
+    if level >= len(_open):
+        raise RuntimeError(
+            "Trying to access a forward AD level with an invalid index. This index was either not created or is already "
+            "deleted."
+        )
+    return _open[level]
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """The tensor, moving in the direction `tangent`. It shares the tensor's memory."""
+    where = _level(
+        level,
+        "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.",
+    )
+    return checked_dual(tensor, tangent, where)
+
+
+def checked_dual(tensor: Tensor, tangent: Tensor, level: Directions) -> Tensor:
+    """A dual of this level, if its parts fit each other."""
+    for label, value in (("primal", tensor), ("tangent", tangent)):
+        if not (value.is_floating_point() or value.is_complex()):
+            raise ValueError(f"Expected {label} to be floating point or complex, but got: {value.dtype}")
+    if tensor.is_complex() or tangent.is_complex():
+        raise NotImplementedError("forward mode of complex tensors is not supported yet")
+    if tuple(tensor.shape) != tuple(tangent.shape):
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
+        )
+    if is_dual(tensor, level):
+        raise RuntimeError(
+            "Trying to set a forward gradient on a Tensor that already has one at this level, this is not supported."
+        )
+    return dual(tensor.view_as(tensor), tangent, level)  # type: ignore[attr-defined]
+
+
+def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
+    """The tensor without its direction, and the direction."""
+    if level is None:
+        level = len(_open) - 1
+    if level < 0 or level >= len(_open) or not is_dual(tensor, _open[level]):
+        return UnpackedDualTensor(tensor, None)
+    return UnpackedDualTensor(tensor.primal, tensor.tangent)

@@ -1,0 +1,136 @@
+"""Modules as functions of their parameters: `functional_call` and `stack_module_state`.
+
+Takes a module and tensors by the names of its parameters and buffers; runs the module with those in their place. One idea:
+the module itself is used, its parameters exchanged for the time of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from weft.ops.record import ops
+from weft.tensor.base import Tensor
+
+
+def functional_call(
+    module: Any,
+    parameter_and_buffer_dicts: Any,
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Calls the module with the given tensors in place of its parameters and buffers of these names."""
+    given = _one_dict(parameter_and_buffer_dicts)
+    positional = () if args is None else args if isinstance(args, tuple) else (args,)
+    with exchanged(module, given, tie_weights, strict):
+        return module(*positional, **(kwargs or {}))
+
+
+def _one_dict(dicts: Any) -> dict[str, Any]:
+    if isinstance(dicts, Mapping):
+        return dict(dicts)
+    if not isinstance(dicts, Sequence):
+        raise ValueError(
+            f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}"
+        )
+    if not all(isinstance(part, Mapping) for part in dicts):
+        raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
+    keys = [key for part in dicts for key in part]
+    repeated = [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
+    if repeated:
+        raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+    return {key: value for part in dicts for key, value in part.items()}
+
+
+def _tied(module: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """The given tensors under every name that the tensor they replace has in the module."""
+    names: dict[int, list[str]] = {}
+    tensors: dict[int, Any] = {}
+    for source in (module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False)):
+        for name, tensor in source:
+            names.setdefault(id(tensor), []).append(name)
+            tensors[id(tensor)] = tensor
+    result = dict(given)
+    for group in names.values():
+        known = sorted(name for name in group if name in given)
+        if len({id(given[name]) for name in known}) > 1:
+            raise ValueError(
+                f"functional_call got multiple values for keys {known}, which are tied. Consider using tie_weights=False"
+            )
+        if known:
+            result.update({name: given[known[0]] for name in group})
+    return result
+
+
+@contextmanager
+def exchanged(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
+    """The module with other tensors as its parameters and buffers, until the block ends."""
+    named = {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
+    wanted = _tied(module, given) if tie_weights else given
+    if strict:
+        _check_keys(module, named, wanted)
+    before: list[tuple[dict[str, Any], str, Any, Any]] = []
+    try:
+        for name, tensor in wanted.items():
+            if name not in named:
+                continue
+            path, _, last = name.rpartition(".")
+            owner = module.get_submodule(path) if path else module
+            table = owner._parameters if last in owner._parameters else owner._buffers
+            before.append((table, last, table[last], tensor))
+            table[last] = tensor
+        yield
+    finally:
+        for table, last, tensor, replacement in reversed(before):
+            after = table.get(last)
+            if after is not replacement and isinstance(after, Tensor):
+                given_name = next((n for n, t in wanted.items() if t is replacement), None)
+                if given_name is not None:
+                    given[given_name] = after
+            table[last] = tensor
+
+
+def _check_keys(module: Any, named: dict[str, Any], wanted: dict[str, Any]) -> None:
+    lines = []
+    unexpected = sorted(wanted.keys() - named.keys())
+    missing = sorted(named.keys() - wanted.keys())
+    if unexpected:
+        lines.append("\tUnexpected key(s): " + ", ".join(map(repr, unexpected)) + ".")
+    if missing:
+        lines.append("\tMissing key(s): " + ", ".join(map(repr, missing)) + ".")
+    if lines:
+        raise RuntimeError("\n".join([f"Error(s) in reparametrizing for {type(module).__name__}:", *lines]))
+
+
+def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters and the buffers of several modules of one class, stacked by name: what `vmap(functional_call)` takes."""
+    models = list(models)
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if any(model.training != models[0].training for model in models):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if any(type(model) is not type(models[0]) for model in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = {
+        name: _stacked([dict(model.named_parameters())[name] for model in models])
+        for name, _ in models[0].named_parameters()
+    }
+    buffers = {
+        name: _stacked([dict(model.named_buffers())[name] for model in models]) for name, _ in models[0].named_buffers()
+    }
+    return parameters, buffers
+
+
+def _stacked(tensors: list[Any]) -> Any:
+    if not all(tensor.requires_grad == tensors[0].requires_grad for tensor in tensors):
+        raise RuntimeError("Expected parameters from each model to have the same .requires_grad")
+    if not all(tensor.is_leaf for tensor in tensors):
+        raise RuntimeError("Expected parameters to be leaf tensors")  # stacking would record a graph nobody asked for
+    return ops.stack(tensors, 0).detach().requires_grad_(tensors[0].requires_grad)

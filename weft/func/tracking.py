@@ -1,0 +1,166 @@
+"""What the reverse-mode transforms share: entering a function's arguments, and leaving with its results.
+
+Takes the arguments of a function that is to be differentiated, gives tracked stand-ins (`entered`); takes its results,
+gives them outside of the graph unless somebody beyond the transform still follows it.
+
+# Note [Levels without wrappers]
+The tape is one for all levels. An argument that is tracked already enters as a node that passes gradients on, so that an
+outer transform, or the user's own backward, sees through; any other enters as a leaf that nobody else knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from weft.autograd.batched import materialised
+from weft.autograd.dual import DualTensor, dual
+from weft.autograd.reverse import cut, is_tracked
+from weft.core import modes
+from weft.core.trees import flatten
+from weft.tensor.base import Tensor
+from weft.tensor.wrapper import Wrapper, entry
+
+NOT_A_TENSOR = "Thing passed to transform API must be Tensor, got {kind}"
+
+
+class Differentiation:
+    """One run of a function that is being differentiated: its entries, and what to do with what comes out."""
+
+    __slots__ = ("leaves", "connected", "token")
+
+    def __init__(self) -> None:
+        self.leaves: set[int] = set()
+        self.connected = modes.grad_enabled() and not modes.modes().inference
+        self.token: Any = None
+
+    def __enter__(self) -> Differentiation:
+        self.token = modes.enter(grad=True, inference=False)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        modes.leave(self.token)
+
+    def enter(self, value: Any) -> Tensor:
+        """A tracked stand-in for an argument."""
+        if not isinstance(value, Tensor):
+            raise ValueError(NOT_A_TENSOR.format(kind=type(value)))
+        if value.is_complex():
+            raise NotImplementedError("gradients through complex tensors are not supported yet")
+        if not value.is_floating_point():
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        return self._enter(materialised(value))
+
+    def _enter(self, value: Any) -> Tensor:
+        if isinstance(value, DualTensor):
+            return dual(self._enter(value.primal), value.tangent, value.level)
+        if isinstance(value, Wrapper):
+            return value.rebuilt(self._enter)  # type: ignore[attr-defined, no-any-return]
+        made = entry(value, self.connected and is_tracked(value))
+        self.leaves.add(id(made))
+        return made
+
+    def followed(self, tensors: Iterable[Tensor]) -> bool:
+        """Whether gradients can flow from these tensors to anything but this run's own leaves."""
+        if not self.connected:
+            return False
+        stack: list[Any] = []
+        for part in plain_parts(tensors):
+            if part.tracked:
+                stack.append(part if part.node is None else part.node)
+        seen: set[int] = set()
+        while stack:
+            node = stack.pop()
+            if isinstance(node, Tensor):
+                if id(node) not in self.leaves:
+                    return True
+                continue
+            if id(node) not in seen:
+                seen.add(id(node))
+                stack += [target for target in node.next if target is not None]
+        return False
+
+    def left(self, tree: Any) -> Any:
+        """Results as the caller gets them: outside of the graph, unless it reaches beyond this run."""
+        leaves, build = flatten(tree)
+        return build([self._left(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves])
+
+    def _left(self, tensor: Tensor) -> Tensor:
+        return tensor if self.followed([tensor]) else cut(tensor)
+
+
+def plain_parts(tensors: Iterable[Any]) -> Iterable[Tensor]:
+    """The plain tensors that wrappers hold."""
+    for tensor in tensors:
+        if isinstance(tensor, DualTensor):
+            yield from plain_parts((tensor.primal, tensor.tangent))
+        elif isinstance(tensor, Wrapper):
+            yield from plain_parts((tensor.held,))
+        else:
+            yield tensor
+
+
+# -- argnums ---------------------------------------------------------------------------------------------------------
+Argnums = int | tuple[int, ...]
+
+
+def checked_argnums(argnums: Any, count: int) -> tuple[int, ...]:
+    """The positions of the arguments to differentiate, counted from the front."""
+    if not isinstance(argnums, (int, tuple)):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    wanted = (argnums,) if isinstance(argnums, int) else argnums
+    if not wanted:
+        raise RuntimeError("argnums must be non-empty")
+    found = []
+    for number in wanted:
+        if not isinstance(number, int):
+            raise RuntimeError(f"argnum must be int, got: {type(number)}")
+        if not -count <= number < count:
+            raise RuntimeError(f"Got argnum={number}, but only {count} positional inputs")
+        found.append(number % count)
+    if len(set(found)) != len(found):
+        raise RuntimeError(f"argnums elements must be unique, got {tuple(found)}")
+    return tuple(found)
+
+
+def chosen(args: tuple[Any, ...], argnums: Any) -> Any:
+    """The arguments to differentiate: one, or a tuple of them if argnums is one."""
+    numbers = checked_argnums(argnums, len(args))
+    return args[numbers[0]] if isinstance(argnums, int) else tuple(args[n] for n in numbers)
+
+
+def replaced(args: tuple[Any, ...], argnums: Any, values: Any) -> tuple[Any, ...]:
+    """The arguments with those of argnums replaced."""
+    numbers = checked_argnums(argnums, len(args))
+    given = (values,) if isinstance(argnums, int) else values
+    found = list(args)
+    for number, value in zip(numbers, given, strict=True):
+        found[number] = value
+    return tuple(found)
+
+
+def split_aux(outputs: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
+    """(output, aux) of a function that returns both."""
+    if not has_aux:
+        return outputs, None
+    if not (isinstance(outputs, tuple) and len(outputs) == 2):
+        raise RuntimeError(f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    return outputs
+
+
+def check_aux(aux: Any) -> None:
+    for leaf in flatten(aux)[0]:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)}")
+
+
+def check_tensors(outputs: Any, name: str) -> list[Any]:
+    """The leaves of the outputs, all tensors."""
+    leaves = flatten(outputs)[0]
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(f"{name} to return only tensors, got unsupported type {type(leaf)}")
+    return leaves
+
+
+Function = Callable[..., Any]

@@ -1,0 +1,183 @@
+"""Wrappers: tensors that stand for others while a function transform runs, and the levels of transforms.
+
+A `Wrapper` holds tensors of lower levels (`BatchTensor` one with a hidden dimension, `DualTensor` a primal and
+its tangent) and shows the facts of the one that user code is meant to see. One idea: a call with wrappers among its
+tensors is taken over by the wrapper of the highest level, which calls ops on what it holds; those calls come here
+again, until nothing but plain tensors is left.
+
+# Note [Levels]
+Each running transform has a `Level` with a number of its own; an inner transform has the higher number. A tensor
+of a lower level, or a plain one, is a constant to a transform. Reverse mode has no wrapper: the tape serves all
+levels at once, because each level differentiates by `Entry` nodes that nobody else knows.
+
+`array` of a wrapper is a MetaArray: shape, dtype and strides are there to be read, elements are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from itertools import count
+from typing import Any, ClassVar
+
+from weft.core.device import device
+from weft.tensor.base import Tensor, new
+from weft.tensor.meta import MetaArray
+from weft.tensor.overrides import disabled_torch_function
+from weft.tensor.tape import Node, next_sequence
+
+numbers = count(1).__next__
+
+
+class Level:
+    """One running transform. Subclasses say what it does to draws of random numbers."""
+
+    __slots__ = ("number", "depth")
+    maps: ClassVar[bool] = False  # whether it is a vmap
+    number: int
+    depth: int
+
+    def __init__(self) -> None:
+        self.number = numbers()
+        self.depth = len(levels.get()) + 1
+
+
+levels: ContextVar[tuple[Any, ...]] = ContextVar("weft_levels", default=())
+"""The transforms that run now, outermost first."""
+
+
+def mapping() -> tuple[Any, ...]:
+    """The vmaps that run now, outermost first."""
+    return tuple(level for level in levels.get() if level.maps)
+
+
+class Wrapper(Tensor):
+    """A tensor of some level: see the module's text. `held` is the tensor whose facts it shows."""
+
+    __slots__ = ()
+    __torch_function__ = staticmethod(disabled_torch_function)
+
+    level: Level
+    gradients: ClassVar[Callable[..., list[Any]]]  # `autograd.grad` where wrappers are involved
+
+    @property
+    def held(self) -> Tensor:
+        raise NotImplementedError
+
+    # -- to be given by subclasses ------------------------------------------------------------------------------
+    @classmethod
+    def call(cls, op: Any, bound: tuple[Any, ...], level: Level) -> Any:
+        """The op on arguments of which some are wrappers of this class and level."""
+        raise NotImplementedError
+
+    @classmethod
+    def write(cls, op: Any, bound: tuple[Any, ...], level: Level) -> Any:
+        """The op's in-place form."""
+        raise NotImplementedError
+
+    def refuse_out(self, op: Any) -> None:
+        """Raises: results inside a transform cannot be stored into tensors that the caller gives."""
+        raise RuntimeError(
+            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+
+    # -- what the slots of a plain tensor tell ------------------------------------------------------------------
+    @property
+    def array(self) -> Any:  # type: ignore[override]
+        return MetaArray(self.held.array.shape, self.held.array.dtype, self.held.array.strides)
+
+    @array.setter
+    def array(self, _value: Any) -> None:
+        raise RuntimeError("a tensor inside a transform cannot be given other memory")
+
+    @property
+    def device(self) -> device:
+        return self.held.device
+
+    @property
+    def is_meta(self) -> bool:
+        return self.held.is_meta
+
+    @property
+    def requires_grad(self) -> bool:
+        return bool(self.held.requires_grad)  # type: ignore[attr-defined]
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise RuntimeError("a tensor inside a transform cannot be copied deeply")
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        raise RuntimeError("a tensor inside a transform cannot be pickled")
+
+    def retain_grad(self) -> None:
+        self.held.retain_grad()  # type: ignore[attr-defined]
+
+    def register_hook(self, hook: Any) -> Any:
+        return self.held.register_hook(hook)  # type: ignore[attr-defined]
+
+
+def _delegate(name: str) -> property:
+    def read(self: Wrapper) -> Any:
+        return getattr(self.held, name)
+
+    def write(self: Wrapper, value: Any) -> None:
+        setattr(self.held, name, value)
+
+    return property(read, write)
+
+
+for _name in ("tracked", "node", "index", "cell", "origin", "_grad", "hooks"):
+    setattr(Wrapper, _name, _delegate(_name))
+
+
+def wrappers(values: Iterable[Any]) -> list[Wrapper]:
+    """The wrappers among arguments and in lists of them."""
+    found: list[Wrapper] = []
+    for value in values:
+        if isinstance(value, Wrapper):
+            found.append(value)
+        elif type(value) is tuple or type(value) is list:
+            found += wrappers(value)
+    return found
+
+
+def highest(values: Iterable[Any]) -> Wrapper | None:
+    """The wrapper of the innermost transform among these values; None if there is none."""
+    found = wrappers(values)
+    return max(found, key=lambda wrapper: wrapper.level.number) if found else None
+
+
+def interpret(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls an op some of whose arguments are wrappers."""
+    bound = op.signature.bind(args, dict(kwargs))
+    top = highest(bound)
+    assert top is not None
+    return type(top).call(op, bound, top.level)
+
+
+class Entry(Node):
+    """Where a function that is being differentiated begins: passes gradients on to what was there before."""
+
+    __slots__ = ()
+
+    def raw_backward(self, grad: Any) -> Any:
+        return (grad,)
+
+    graph_backward = raw_backward
+
+
+def entry(tensor: Tensor, connected: bool) -> Tensor:
+    """A tracked tensor on a plain tensor's memory: a leaf, or (connected) one behind which its history goes on."""
+    made = new(Tensor)
+    made.array, made.tracked, made.node, made.index = tensor.array, True, None, 0
+    made.cell, made.origin, made._grad, made.hooks = tensor.shared_cell(), None, None, None
+    if connected and tensor.tracked:
+        node = Entry.__new__(Entry)
+        node._seq = next_sequence()
+        node.next = (tensor.node or tensor,)
+        node.slots = (tensor.index,) if tensor.index else None
+        node.types = (tensor.array.shape, tensor.array.dtype) * 2
+        node.params = node.saved = ()
+        node.versions = node.hooks = None
+        made.node = node
+    return made
