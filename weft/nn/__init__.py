@@ -1,6 +1,7 @@
 """Neural network pieces: modules, parameters, functional forms, initial values, helpers."""
 
 from weft.nn import functional as functional
+from weft.nn import init as init
 from weft.nn import parameter as parameter
 from weft.nn.modules import *  # noqa: F403
 from weft.nn.parameter import Buffer as Buffer
