@@ -17,6 +17,8 @@ from weft.tensor.base import Tensor, wrap
 
 __all__ = ["Buffer", "Parameter", "UninitializedTensorMixin", "is_lazy"]
 
+Parameter.__module__ = __name__  # where users import it from, and find it in pickles
+
 
 class _BufferKind(type):
     """`isinstance(x, Buffer)` asks for the mark, because making a Buffer keeps the tensor's own class."""
