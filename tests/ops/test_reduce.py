@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -251,3 +252,22 @@ def test_errors_are_the_same_once_the_dtype_is_known() -> None:
         x.norm(dtype=weft.complex64)
     with pytest.raises(RuntimeError, match="cannot compute the -1 norm on the dimension 0because"):
         empty.norm(-1, 0)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(256, 256), (1000, 1000), (70_001,)])
+def test_large_sums_are_as_exact_as_pairwise_ones(kind: str, shape: tuple[int, ...]) -> None:
+    values = np.random.default_rng(3).uniform(-1, 1, shape).astype(kind)
+    exact = math.fsum(values.reshape(-1).tolist())
+    bound = 4 * np.finfo(kind).eps * np.abs(values).sum(dtype=np.float64) / 16
+    x = weft.from_numpy(values)
+    assert abs(x.sum().item() - exact) < bound
+    assert abs(x.mean().item() - exact / values.size) < bound / values.size + np.finfo(kind).tiny
+    assert x.sum(keepdim=True, dim=tuple(range(values.ndim))).shape == (1,) * values.ndim
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_large_sums_keep_what_is_not_finite(value: float) -> None:
+    x = weft.ones(300, 300)
+    x[7, 5] = value
+    assert np.array_equal(x.sum().item(), value, equal_nan=True)

@@ -168,6 +168,22 @@ def _blocked(x: Array, axis: int, carrier: Any) -> Array:
 
 
 _add_up = np.add.reduce
+_ROW = 1024
+_ONES = {char: np.ones(_ROW, char) for char in "fd"}
+
+
+def _total(x: Array, keepdim: bool) -> Array:
+    """The sum of a row-major array of floats. A large one goes as a matrix times ones: BLAS keeps many
+    partial sums, reads at memory speed, and each row stays as short as a pairwise block.
+    """
+    if x.size < 64 * _ROW:
+        return _add_up(x, None, keepdims=keepdim, out=...)
+    flat = x.reshape(-1)
+    whole = flat.size // _ROW * _ROW
+    out = _add_up(np.matmul(flat[:whole].reshape(-1, _ROW), _ONES[x.dtype.char]), None, out=...)
+    if whole < flat.size:
+        out += _add_up(flat[whole:])
+    return out.reshape((1,) * x.ndim) if keepdim else out
 
 
 def _sum_rule(x: TensorType, dim: Any, keepdim: bool, kind: Any) -> TensorType:
@@ -178,7 +194,9 @@ def _sum(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
     own = x.dtype
     if kind is None and own.char in "fd" and type(x) is ndarray:  # the common cases, straight to NumPy
         if dim is None:
-            if x.size <= SEQUENTIAL or x.flags.c_contiguous:
+            if x.flags.c_contiguous:
+                return _total(x, keepdim)
+            if x.size <= SEQUENTIAL:
                 return _add_up(x, None, keepdims=keepdim, out=...)
         elif x.size <= SEQUENTIAL and x.ndim and (type(dim) is int or (type(dim) is tuple and dim)):
             return _add_up(x, dim, keepdims=keepdim, out=...)
@@ -235,8 +253,8 @@ def _mean_rule(x: TensorType, dim: Any, keepdim: bool, kind: Any) -> TensorType:
 def _mean(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
     own = x.dtype
     if kind is None and dim is None and own.char in "fd" and type(x) is ndarray:
-        if x.size <= SEQUENTIAL or x.flags.c_contiguous:
-            total = _add_up(x, None, keepdims=keepdim, out=...)
+        if x.flags.c_contiguous:
+            total = _total(x, keepdim)
             return np.true_divide(total, x.size, total)
     xp = namespace(x)
     given = BY_NUMPY[own] if kind is None else as_dtype(kind)
