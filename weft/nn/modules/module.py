@@ -144,21 +144,26 @@ class Module(Stateful, Movable):
     # -- calling ---------------------------------------------------------------------------------------------
     def _wrapped_call_impl(self, *args: Any, **kwargs: Any) -> Any:
         fields = self.__dict__
-        if (
-            fields["_forward_hooks"]
-            or fields["_forward_pre_hooks"]
-            or fields["_backward_hooks"]
-            or fields["_backward_pre_hooks"]
-            or "_compiled_call_impl" in fields
-            or _global_forward_hooks
-            or _global_forward_pre_hooks
-            or _global_backward_hooks
-            or _global_backward_pre_hooks
-            or seams.callee is not None
-        ):
-            compiled = self._compiled_call_impl
-            return Call(self, args, kwargs).run() if compiled is None else compiled(*args, **kwargs)
-        return self.forward(*args, **kwargs)
+        try:
+            plain = not (
+                fields["_backward_hooks"]
+                or fields["_backward_pre_hooks"]
+                or fields["_forward_hooks"]
+                or fields["_forward_pre_hooks"]
+                or "_compiled_call_impl" in fields
+                or _global_backward_hooks
+                or _global_backward_pre_hooks
+                or _global_forward_hooks
+                or _global_forward_pre_hooks
+                or seams.callee is not None
+            )
+        except KeyError as error:  # `__init__` has not run
+            name = error.args[0]
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'") from None
+        if plain:
+            return self.forward(*args, **kwargs)
+        compiled = self._compiled_call_impl
+        return Call(self, args, kwargs).run() if compiled is None else compiled(*args, **kwargs)
 
     __call__: Callable[..., Any] = _wrapped_call_impl
 
@@ -581,7 +586,7 @@ class Module(Stateful, Movable):
 
     def __dir__(self) -> list[str]:
         names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers}
-        return sorted(name for name in names if not name[0].isdigit())
+        return sorted(name for name in names if not name[:1].isdigit())
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()

@@ -175,6 +175,10 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dtype 
     if len(args) > len(names) or given.keys() & kwargs.keys() or not kwargs.keys() <= allowed:
         raise _no_such_to(args, kwargs)
     given.update(kwargs)
+    if not (
+        isinstance(given.get("non_blocking", False), bool) and isinstance(given.get("copy", False), bool)
+    ):
+        raise _no_such_to(args, kwargs)
     kind, where, other = given.get("dtype"), given.get("device"), given.get("tensor")
     if other is not None:
         kind, where = other.dtype, other.device
