@@ -1,12 +1,14 @@
 """Autograd for tensors: the engine, grad modes, hooks, gradient checks."""
 
 from weft.autograd import anomaly as anomaly
+from weft.autograd import function as function
 from weft.autograd import graph as graph
 from weft.autograd import properties as properties
 from weft.autograd.anomaly import detect_anomaly as detect_anomaly
 from weft.autograd.anomaly import set_detect_anomaly as set_detect_anomaly
 from weft.autograd.engine import backward as backward
 from weft.autograd.engine import grad as grad
+from weft.autograd.function import Function as Function
 from weft.autograd.grad_mode import enable_grad as enable_grad
 from weft.autograd.grad_mode import inference_mode as inference_mode
 from weft.autograd.grad_mode import no_grad as no_grad

@@ -112,11 +112,11 @@ def _revive_input(node: Node, position: int, value: Any) -> Any:
     if target is None:
         return wrap(value)
     if isinstance(target, Tensor):
-        return target if target.array is value else _detached_like(target, value)
+        return target if target.array is value else detached_like(target, value)
     return _with_edge(value, target, node.slots[position] if node.slots is not None else 0)
 
 
-def _detached_like(leaf: Tensor, value: Any) -> Tensor:
+def detached_like(leaf: Tensor, value: Any) -> Tensor:
     """A leaf whose array was swapped (`x.data = y`) or saved as a copy: same gradient edge, the saved
     elements."""
     alias = REGISTRY["view_as"](leaf, leaf)

@@ -31,13 +31,16 @@ class Item:
         self.value, self.unpack, self.shape, self.dtype = value, unpack, array.shape, array.dtype
 
     def array(self) -> Any:
+        return self.tensor().array
+
+    def tensor(self) -> Tensor:
         tensor = self.unpack(self.value)
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
                 f"{type(tensor).__name__}"
             )
-        return tensor.array
+        return tensor
 
 
 class Packed:

@@ -96,6 +96,11 @@ def check_versions(node: Node, versions: tuple[Any, ...]) -> None:
 
 def stale_text(node: Node, cell: Any, seen: int) -> str:
     """PyTorch's words for a saved tensor that was overwritten."""
+    return stale_words(*describe_saved(node, cell), cell[0], seen)
+
+
+def stale_words(what: str, origin: str, version: int, seen: int) -> str:
+    """The same for a tensor that is described already."""
     mode = modes.current()
     if type(mode) is not bool and mode.anomaly is not None:
         hint = (
@@ -108,10 +113,9 @@ def stale_text(node: Node, cell: Any, seen: int) -> str:
             "enable anomaly detection to find the operation that failed to compute its gradient, with "
             "weft.autograd.set_detect_anomaly(True, check_nan=False)."
         )
-    what, origin = describe_saved(node, cell)
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{what}]{origin} is at version {cell[0]}; expected version {seen} instead. Hint: {hint}"
+        f"[{what}]{origin} is at version {version}; expected version {seen} instead. Hint: {hint}"
     )
 
 
@@ -148,7 +152,8 @@ def describe_saved(node: Node, cell: Any) -> tuple[str, str]:
 
 def short_name(node: Node) -> str:
     """`Exp` for ExpBackward0."""
-    return type(node).__name__.partition("Backward")[0]
+    name = type(node).__name__
+    return name.rpartition("Backward")[0] or name
 
 
 def freed() -> None:
