@@ -448,9 +448,9 @@ class MultiheadAttention(Module):
         for projection in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
             if projection is not None:
                 init.xavier_uniform_(projection)
-        if self.in_proj_bias is not None:
-            init.constant_(self.in_proj_bias, 0.0)
-            init.constant_(self.out_proj.bias, 0.0)
+        for bias in (self.in_proj_bias, self.out_proj.bias):
+            if bias is not None:
+                init.constant_(bias, 0.0)
         for extra in (self.bias_k, self.bias_v):
             if extra is not None:
                 init.xavier_normal_(extra)

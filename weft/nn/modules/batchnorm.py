@@ -67,10 +67,10 @@ class _NormBase(Module):
     def reset_parameters(self) -> None:
         """Back to scale 1 and shift 0, and fresh statistics."""
         self.reset_running_stats()
-        if self.affine:
+        if self.weight is not None:
             init.ones_(self.weight)
-            if self.bias is not None:
-                init.zeros_(self.bias)
+        if self.bias is not None:
+            init.zeros_(self.bias)
 
     def _check_input_dim(self, input: Tensor) -> None:
         raise NotImplementedError

@@ -106,8 +106,7 @@ class _ConvNd(Module):
         if self.bias is not None:
             fan_in = math.prod(self.weight.shape[1:])
             bound = 1 / math.sqrt(fan_in) if fan_in else 0
-            if fan_in:
-                init.uniform_(self.bias, -bound, bound)
+            init.uniform_(self.bias, -bound, bound)
 
     def extra_repr(self) -> str:
         rank = len(self.kernel_size)
