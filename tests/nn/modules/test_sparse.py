@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft import nn
+
+
+def test_rows_of_the_table(agrees, rng):
+    layer = nn.Embedding(6, 3)
+    agrees(layer, lambda i: layer.weight.detach().numpy()[i], rng.integers(0, 6, (2, 5)))
+
+
+def test_padding_row_starts_as_zeros_and_receives_no_gradient():
+    layer = nn.Embedding(6, 3, padding_idx=-2)
+    assert layer.padding_idx == 4
+    assert (layer.weight[4] == 0).all() and (layer.weight[3] != 0).any()
+    layer(weft.tensor([1, 4, 4, 1])).sum().backward()
+    expected = np.zeros((6, 3))
+    expected[1] = 2
+    np.testing.assert_array_equal(layer.weight.grad.numpy(), expected)
+
+
+def test_gradient_by_frequency_is_a_mean():
+    layer = nn.Embedding(4, 2, scale_grad_by_freq=True)
+    (layer(weft.tensor([1, 1, 2])) * weft.tensor([[1.0], [3.0], [5.0]])).sum().backward()
+    np.testing.assert_allclose(layer.weight.grad.numpy()[:, 0], [0, 2, 5, 0])
+
+
+def test_max_norm_cuts_used_rows_back_in_place():
+    table = weft.tensor([[3.0, 4.0], [0.3, 0.4], [6.0, 8.0]])
+    layer = nn.Embedding(3, 2, max_norm=1.0, _weight=table)
+    out = layer(weft.tensor([0, 1]))
+    np.testing.assert_allclose(out.detach().numpy(), [[0.6, 0.8], [0.3, 0.4]], rtol=1e-6)
+    np.testing.assert_allclose(layer.weight.detach().numpy(), [[0.6, 0.8], [0.3, 0.4], [6, 8]], rtol=1e-6)
+
+
+def test_from_pretrained_shares_the_table_and_freezes_it():
+    table = weft.ones(3, 2)
+    layer = nn.Embedding.from_pretrained(table, padding_idx=0)
+    assert not layer.weight.requires_grad
+    assert layer.weight.data_ptr() == table.data_ptr()
+    assert (layer.weight[0] == 1).all(), "a given table keeps its padding row"
+    assert nn.Embedding.from_pretrained(table, freeze=False).weight.requires_grad
+
+
+def test_starts_from_the_normal_distribution():
+    drawn = nn.Embedding(200, 50).weight.detach().numpy()
+    np.testing.assert_allclose([drawn.mean(), drawn.std()], [0, 1], atol=0.03)
+
+
+@pytest.mark.parametrize("padding", [5, -6])
+def test_padding_lies_within_the_table(padding):
+    with pytest.raises(AssertionError, match="Padding_idx must be within num_embeddings"):
+        nn.Embedding(5, 3, padding_idx=padding)
+
+
+def test_given_tables_must_fit():
+    with pytest.raises(
+        AssertionError, match="Shape of weight does not match num_embeddings and embedding_dim"
+    ):
+        nn.Embedding(5, 3, _weight=weft.zeros(5, 2))
+    with pytest.raises(AssertionError, match="Embeddings parameter is expected to be 2-dimensional"):
+        nn.Embedding.from_pretrained(weft.zeros(5))
+
+
+def test_indices_lie_within_the_table():
+    with pytest.raises(IndexError, match="index out of range in self"):
+        nn.Embedding(5, 3)(weft.tensor([5]))
+
+
+def test_prints_what_is_unusual():
+    layer = nn.Embedding(5, 3, padding_idx=1, max_norm=2.0, norm_type=1.0, scale_grad_by_freq=True)
+    expected = "Embedding(5, 3, padding_idx=1, max_norm=2.0, norm_type=1.0, scale_grad_by_freq=True)"
+    assert repr(layer) == expected
