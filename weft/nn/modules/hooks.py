@@ -28,14 +28,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.autograd.hooks import RemovableHandle
-from weft.core.arrays import namespace
 from weft.core.modes import grad_enabled
 from weft.core.seams import seams
 from weft.core.types import TensorType
-from weft.ops.record import ops
+from weft.nn.modules._functions import BackwardHookFunction
+from weft.ops.record import ops, type_of
 from weft.tensor.base import Tensor
-from weft.tensor.tape import Node, gradient_edge, next_sequence
-from weft.tensor.views import CUSTOM, attach_view, refresh
 
 Hook = Callable[..., Any]
 
@@ -245,56 +243,6 @@ class Call:
 
 
 # -- full backward hooks -------------------------------------------------------------------------------------
-class BackwardHookFunctionBackward(Node):
-    """The identity around a module's arguments or results: see Note [Backward hooks of modules]."""
-
-    __slots__ = ()
-
-    def raw_backward(self, grad: Any) -> Any:
-        xp = namespace(next(g for g in grad if g is not None))
-        return tuple(
-            xp.zeros(kind.shape, kind.dtype.numpy) if g is None else g
-            for g, kind in zip(grad, self.outputs, strict=True)
-        )
-
-    def graph_backward(self, grad: Any) -> Any:
-        known = next(g for g in grad if g is not None)
-        return tuple(
-            ops.new_zeros(known, kind.shape, dtype=kind.dtype) if g is None else g
-            for g, kind in zip(grad, self.outputs, strict=True)
-        )
-
-
-def put_identity(tensors: list[Tensor]) -> tuple[list[Tensor], BackwardHookFunctionBackward]:
-    """The tensors behind one new node. They are views of the given ones that nobody may write to, because the
-    node would
-    not see the gradient of what was overwritten."""
-    node = BackwardHookFunctionBackward.__new__(BackwardHookFunctionBackward)
-    node._seq = next_sequence()
-    for tensor in tensors:
-        if tensor.origin is not None:
-            refresh(tensor)
-    edges = [gradient_edge(tensor) for tensor in tensors]
-    node.next = tuple(end for end, _slot in edges)
-    node.slots = tuple(slot for _end, slot in edges)
-    node.saved = node.params = node.types = ()
-    node.versions = node.hooks = None
-    node.outputs = tuple(TensorType(t.array.shape, t.dtype, t.device) for t in tensors)
-    made = []
-    for index, tensor in enumerate(tensors):
-        if not tensor.tracked:
-            made.append(tensor)
-            continue
-        alias = attach_view(tensor, tensor.array, (None, (), None), CUSTOM)
-        alias.node, alias.index, alias.tracked = node, index, True
-        made.append(alias)
-    return made, node
-
-
-def _watch(node: Any, hook: Hook) -> None:
-    node.register_hook(hook)
-
-
 class BackwardHook:
     """What watches the gradients of one call of a module."""
 
@@ -304,12 +252,16 @@ class BackwardHook:
         self.grad_outputs: Any = None
         self.n_inputs = self.n_outputs = -1
         self.input_places: list[int] | None = None
+        self.constants: dict[int, TensorType] = {}  # tensor arguments that require no gradient
         self.output_places: list[int] | None = None
 
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, their tensors behind a node that tells this object their gradients."""
         self.n_inputs = len(args)
         result, self.input_places = self._behind_node(args, self._on_inputs)
+        self.constants = {
+            place: type_of(args[place]) for place in self.input_places or () if not args[place].requires_grad
+        }
         return result
 
     def setup_output_hook(self, results: Any) -> Any:
@@ -326,8 +278,9 @@ class BackwardHook:
         places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
         if not (grad_enabled() and any(values[i].requires_grad for i in places)):
             return values, None
-        tensors, node = put_identity([values[i] for i in places])
-        _watch(node, hook)
+        tensors = BackwardHookFunction.apply(*(values[i] for i in places))
+        node = next(t.grad_fn for t in tensors if t.grad_fn is not None)
+        node.register_hook(hook)
         changed = list(values)
         for place, tensor in zip(places, tensors, strict=True):
             changed[place] = tensor
@@ -381,6 +334,9 @@ class BackwardHook:
             return None
         assert self.input_places is not None
         known = spread(self.input_places, grad_inputs, self.n_inputs)
+        if self.constants:  # hooks see zeros where a tensor argument requires no gradient
+            zeros = {at: ops.zeros(kind.shape, dtype=kind.dtype) for at, kind in self.constants.items()}
+            known = tuple(zeros.get(place, value) for place, value in enumerate(known))
         for hook in self.user_hooks:
             answer = hook(self.module, known, grad_outputs)
             if answer is None:
