@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from weft.autograd.hooks import RemovableHandle
@@ -146,11 +146,11 @@ class Call:
     def __init__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.module, self.args, self.kwargs = module, args, kwargs
         self.result: Any = None
-        self.done: set[int] = set()  # forward hooks that have run
+        self.done: list[int] = []  # forward hooks that have run
 
     def run(self) -> Any:
         """The call, hooks and all; a failed one still shows itself to hooks registered with always_call."""
-        if not (_global_forward_hooks_always_called or self.module._forward_hooks_always_called):
+        if not (_global_forward_hooks_always_called or self.module.__dict__["_forward_hooks_always_called"]):
             return self._through()
         try:
             return self._through()
@@ -160,24 +160,28 @@ class Call:
 
     def _through(self) -> Any:
         module = self.module
-        full, regular = module._get_backward_hooks()
-        before = module._get_backward_pre_hooks()
-        self._run_pre_hooks()
-        watch = None
+        fields = module.__dict__
+        full = regular = before = watch = None
+        if _global_backward_hooks or fields["_backward_hooks"]:
+            full, regular = module._get_backward_hooks()
+        if _global_backward_pre_hooks or fields["_backward_pre_hooks"]:
+            before = module._get_backward_pre_hooks()
+        if _global_forward_pre_hooks or fields["_forward_pre_hooks"]:
+            self._run_pre_hooks(fields["_forward_pre_hooks"], fields["_forward_pre_hooks_with_kwargs"])
         if full or before:
-            watch = BackwardHook(module, full, before)
+            watch = BackwardHook(module, full or [], before or [])
             self.args = watch.setup_input_hook(self.args)
         forward = module.forward if seams.callee is None else seams.callee(module.forward)
         self.result = forward(*self.args, **self.kwargs)
-        for number, hook, with_kwargs, _always in self._forward_hooks():
-            self.done.add(number)
-            self._show(hook, with_kwargs)
+        if _global_forward_hooks:
+            self._run_hooks(_global_forward_hooks, _global_forward_hooks_with_kwargs)
+        if fields["_forward_hooks"]:
+            self._run_hooks(fields["_forward_hooks"], fields["_forward_hooks_with_kwargs"])
         if watch is not None:
             if not isinstance(self.result, (Tensor, tuple)):
                 warnings.warn(
                     "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors "
-                    "but received "
-                    f"{type(self.result)}",
+                    f"but received {type(self.result)}",
                     stacklevel=5,
                 )
             self.result = watch.setup_output_hook(self.result)
@@ -185,13 +189,11 @@ class Call:
             watch_node(module, regular, self.args, self.result)
         return self.result
 
-    def _run_pre_hooks(self) -> None:
+    def _run_pre_hooks(self, hooks: Mapping[int, Hook], named: Container[int]) -> None:
         module = self.module
-        named = module._forward_pre_hooks_with_kwargs
-        hooks = [(hook, False) for hook in _global_forward_pre_hooks.values()]
-        hooks += [(hook, number in named) for number, hook in module._forward_pre_hooks.items()]
-        for hook, with_kwargs in hooks:
-            if not with_kwargs:
+        # Snapshots here and below: a hook may remove itself.
+        for number, hook in (*_global_forward_pre_hooks.items(), *hooks.items()):
+            if number not in named:
                 answer = hook(module, self.args)
                 if answer is not None:
                     self.args = answer if isinstance(answer, tuple) else (answer,)
@@ -205,39 +207,30 @@ class Call:
                     )
                 self.args, self.kwargs = answer
 
-    def _forward_hooks(self) -> Iterator[tuple[int, Hook, bool, bool]]:
-        """Each forward hook: its number, itself, and whether it was registered with_kwargs and with
-        always_call."""
-        for hooks, named, always in (
-            (_global_forward_hooks, _global_forward_hooks_with_kwargs, _global_forward_hooks_always_called),
-            (
-                self.module._forward_hooks,
-                self.module._forward_hooks_with_kwargs,
-                self.module._forward_hooks_always_called,
-            ),
-        ):
-            for number, hook in list(hooks.items()):
-                yield number, hook, number in named, number in always
-
-    def _show(self, hook: Hook, with_kwargs: bool) -> None:
-        if with_kwargs:
-            answer = hook(self.module, self.args, self.kwargs, self.result)
-        else:
-            answer = hook(self.module, self.args, self.result)
-        if answer is not None:
-            self.result = answer
+    def _run_hooks(self, hooks: Mapping[int, Hook], named: Container[int]) -> None:
+        for number, hook in tuple(hooks.items()):
+            self.done.append(number)
+            if number in named:
+                answer = hook(self.module, self.args, self.kwargs, self.result)
+            else:
+                answer = hook(self.module, self.args, self.result)
+            if answer is not None:
+                self.result = answer
 
     def _show_failure(self) -> None:
-        for number, hook, with_kwargs, always in self._forward_hooks():
-            if not always or number in self.done:
+        """Runs those of the hooks registered with always_call that have not run yet."""
+        own = self.module
+        named = {*_global_forward_hooks_with_kwargs, *own._forward_hooks_with_kwargs}
+        always = {*_global_forward_hooks_always_called, *own._forward_hooks_always_called}
+        for number, hook in (*_global_forward_hooks.items(), *own._forward_hooks.items()):
+            if number not in always or number in self.done:
                 continue
             try:
-                self._show(hook, with_kwargs)
+                self._run_hooks({number: hook}, named)
             except Exception as error:
                 warnings.warn(
                     "module forward hook with ``always_call=True`` raised an exception that was silenced as "
-                    "another error was "
-                    f"raised in forward: {error}",
+                    f"another error was raised in forward: {error}",
                     stacklevel=4,
                 )
 

@@ -178,10 +178,15 @@ class Module(Stateful, Movable):
     # -- filing attributes away ------------------------------------------------------------------------------
     def __getattr__(self, name: str) -> Any:
         fields = self.__dict__
-        for kind in ("_parameters", "_buffers", "_modules"):
-            table = fields.get(kind)
-            if table is not None and name in table:
+        try:
+            if name in (table := fields["_parameters"]):
                 return table[name]
+            if name in (table := fields["_buffers"]):
+                return table[name]
+            if name in (table := fields["_modules"]):
+                return table[name]
+        except KeyError:  # before `__init__` has run, or of a module that took a table away
+            pass
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
