@@ -1,7 +1,9 @@
-"""BatchTensor: what a function under vmap sees in place of a batch, one example's shape with the batch hidden.
+"""BatchTensor: what a function under vmap sees in place of a batch, one example's shape with the batch
+hidden.
 
-Takes op calls on BatchTensors, gives BatchTensors, by the batch rules of `weft.ops.batching`. Draws of random numbers
-come here too, whatever their arguments are, because `randomness` says whether the examples share them.
+Takes op calls on BatchTensors, gives BatchTensors, by the batch rules of `weft.ops.batching`. Draws of
+random numbers come here too, whatever their arguments are, because `randomness` says whether the examples
+share them.
 """
 
 from __future__ import annotations
@@ -20,32 +22,41 @@ from weft.tensor.meta import MetaArray
 from weft.tensor.wrapper import Level, Wrapper, interpret, levels, mapping, wrappers
 
 ITEM = (
-    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, "
-    "please try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch "
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on "
+    "a Tensor, "
+    "please try to rewrite what you're doing with other operations. If error is occurring somewhere inside "
+    "PyTorch "
     "internals, please file a bug report."
 )
 BRANCH = (
-    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
+    "support that "
     "yet, please file an issue at https://github.com/pytorch/pytorch/issues ."
 )
 NO_STORAGE = "Cannot access data pointer of Tensor that doesn't have storage"
 UNBATCHED_TARGET = (
-    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
-    "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
-    "over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic. If said operator is being "
+    "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
+    "extra_args "
+    "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not "
+    "being vmapped "
+    "over in a vmap. Please try to use out-of-place operators instead of inplace arithmetic. If said "
+    "operator is being "
     "called inside the PyTorch framework, please file a bug report instead."
 )
 DYNAMIC = (
-    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{name}. "
+    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
+    "aten::{name}. "
     "Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
 )
 MASKED_SELECT = (
-    "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each "
+    "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because "
+    "for each "
     "batch this would return a differently shaped Tensor. Please file an issue at "
     "https://github.com/pytorch/pytorch/issues if you need this feature."
 )
 MASK_INDEX = (
-    "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with "
+    "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over "
+    "indexing with "
     "a boolean mask."
 )
 REFUSED = {
@@ -57,14 +68,14 @@ REFUSED = {
 }  # fmt: skip
 """Ops whose results' shapes, or Python values, would differ between examples."""
 RANDOM_ERROR = (
-    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+    "'different' "
     "randomness flags on vmap or perform the randomness operation out of vmap"
 )
-SAME_BATCHED = (
-    "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
-)
+SAME_BATCHED = "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
 DIFFERENT_UNBATCHED = (
-    "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. "
+    "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same "
+    "randomness. "
     "If this is necessary for your usage, please file an issue with functorch."
 )
 
@@ -148,7 +159,9 @@ class BatchTensor(Wrapper):
         """See Note [Gradients by level] in `weft.autograd.reverse`."""
         level = self.level
         mine = [(o, g) for o, g in zip(outputs, given, strict=True) if is_batched(o, level) and g is not None]
-        rest = [(o, g) for o, g in zip(outputs, given, strict=True) if not is_batched(o, level) and g is not None]
+        rest = [
+            (o, g) for o, g in zip(outputs, given, strict=True) if not is_batched(o, level) and g is not None
+        ]
         spread = [x.value if is_batched(x, level) else x for x in inputs]
         seeds = [ops.movedim(front(g, level), 0, o.place) for o, g in mine]
         results = gradients([o.value for o, _ in mine], spread, seeds, graph)
@@ -156,8 +169,10 @@ class BatchTensor(Wrapper):
             if value is not None:
                 if not is_batched(x, level):
                     raise RuntimeError(
-                        "vmap: the gradient of a batched output with respect to a tensor that is not batched was asked "
-                        "for; use weft.func.grad or weft.func.vjp inside vmap, which give one gradient per example"
+                        "vmap: the gradient of a batched output with respect to a tensor that is not "
+                        "batched was asked "
+                        "for; use weft.func.grad or weft.func.vjp inside vmap, which give one gradient per "
+                        "example"
                     )
                 results[position] = enclosed(value, x.place, level)
         if rest:
@@ -170,10 +185,14 @@ class BatchTensor(Wrapper):
 
     def refuse_out(self, op: Op) -> None:
         raise RuntimeError(
-            f"Batching rule not implemented for aten::{op.name}.out; the fallback path doesn't work on out= or view ops."
+            f"Batching rule not implemented for aten::{op.name}.out; the fallback path doesn't work on out= "
+            "or view ops."
         )
 
-    # -- what no example can tell alone -------------------------------------------------------------------------
+    def refuse_mask(self) -> NoReturn:
+        raise RuntimeError(MASK_INDEX)
+
+    # -- what no example can tell alone ----------------------------------------------------------------------
     def item(self) -> NoReturn:
         raise RuntimeError(ITEM)
 
@@ -207,7 +226,7 @@ class BatchTensor(Wrapper):
     def storage_offset(self) -> int:
         return self.value.storage_offset()
 
-    # -- history ------------------------------------------------------------------------------------------------
+    # -- history ---------------------------------------------------------------------------------------------
     def detach(self) -> Tensor:
         return self.rebuilt(lambda value: value.detach())  # type: ignore[attr-defined, no-any-return]
 
@@ -217,15 +236,19 @@ class BatchTensor(Wrapper):
 
     def requires_grad_(self, requires_grad: bool = True) -> NoReturn:
         raise RuntimeError(
-            "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) "
-            "inside of a function being transformed by a functorch transform. This is unsupported, please attempt to use "
-            "the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a "
+            "You are attempting to call Tensor.requires_grad_() (or perhaps using "
+            "torch.autograd.functional.* APIs) "
+            "inside of a function being transformed by a functorch transform. This is unsupported, please "
+            "attempt to use "
+            "the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() "
+            "outside of a "
             "function being transformed instead."
         )
 
     def backward(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise RuntimeError(
-            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
+            "backward() called inside a functorch transform. This is not supported, please use "
+            "functorch.grad or "
             "functorch.vjp instead or call backward() outside of functorch transforms."
         )
 
@@ -279,8 +302,8 @@ def rewrapped(out: Any, dims: Any, level: Any) -> Any:
 
 
 def front(value: Tensor, level: Any) -> Tensor:
-    """The tensor with this level's batch as its first dimension, by expansion if it has none. Wrappers of higher
-    levels keep theirs."""
+    """The tensor with this level's batch as its first dimension, by expansion if it has none. Wrappers of
+    higher levels keep theirs."""
     if is_batched(value, level):
         return to_front(value.value, value.place)  # type: ignore[attr-defined, no-any-return]
     if isinstance(value, Wrapper) and value.level.number > level.number:
@@ -298,7 +321,7 @@ def enclosed(value: Tensor, place: int, level: Any) -> Tensor:
     return batched(value, place, level)
 
 
-# -- random numbers ------------------------------------------------------------------------------------------------
+# -- random numbers ------------------------------------------------------------------------------------------
 def _outside(level: Map, work: Any) -> Any:
     """Runs as if this vmap were not there: what is drawn next is for the vmaps around it."""
     token = levels.set(tuple(other for other in levels.get() if other is not level))
@@ -328,7 +351,7 @@ def _draw(level: Map, op: Op, bound: tuple[Any, ...]) -> Any:
     if level.randomness == "same":
         if not mine:
             return op(*bound)
-        if op.name not in LIKE:
+        if op.name not in LIKE and not (op.name == "bernoulli" and bound[1] is not None):
             raise RuntimeError(SAME_BATCHED)
         return op(ops.select(bound[0].value, bound[0].place, 0), *bound[1:])
     names = op.signature.names

@@ -4,23 +4,24 @@ Takes op calls on DualTensors, gives DualTensors: the result from the primals, i
 `weft.ops.forward` or by transposing the op's gradient rule.
 
 # Note [Transposing a gradient rule]
-A gradient rule is a linear function s of the gradient u, and s' transpose is the Jacobian we want. So with a tracked u
-the rule runs once, recorded, and the gradient of s with respect to u, for the tangents as s' gradient, is the result's
-tangent. It needs only that rules are made of ops, which second-order gradients need as well.
+A gradient rule is a linear function s of the gradient u, and s' transpose is the Jacobian we want. So with
+a tracked u the rule runs once, recorded, and the gradient of s with respect to u, for the tangents as s'
+gradient, is the result's tangent. It needs only that rules are made of ops, which second-order gradients
+need as well.
 
 # Note [Duals in place]
-Writing to a dual writes to its primal and to its tangent, each a tensor with memory and views of its own. A tensor that
-was no dual becomes one where a dual is written into it (`y = zeros(3); y[0] = x[0]`): its class is changed, and changed
-back when the level ends, because others hold the object itself.
+Writing to a dual writes to its primal and to its tangent, each a tensor with memory and views of its own.
+A tensor that was no dual becomes one where a dual is written into it (`y = zeros(3); y[0] = x[0]`): its
+class is changed, and changed back when the level ends, because others hold the object itself.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from weft.autograd.batched import BatchTensor, batched, front
+from weft.autograd.batched import BatchTensor, batched, front, with_batch
 from weft.autograd.reverse import added, gradients
 from weft.core import modes
 from weft.ops.forward import forward, pullback
@@ -226,7 +227,11 @@ def split(value: Tensor, level: Any) -> tuple[Any, Any]:
         moved = None
         if tangent is not None or second is not None:
             zero = ops.zeros_like
-            moved = dual(zero(primal) if tangent is None else tangent, zero(first) if second is None else second, value.level)
+            moved = dual(
+                zero(primal) if tangent is None else tangent,
+                zero(first) if second is None else second,
+                value.level,
+            )
         return dual(primal, first, value.level), moved
     return value, None
 
@@ -245,7 +250,7 @@ def merged(primal: Tensor, tangent: Tensor, level: Any) -> Tensor:
     return dual(merged(value, move, level), moved, above)
 
 
-# -- the tangent of a result -----------------------------------------------------------------------------------------
+# -- the tangent of a result ---------------------------------------------------------------------------------
 def tangent_of(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ...]) -> Any:
     """The direction of an op's result (or results) for these directions of its arguments."""
     if op.kind is Kind.CREATE or (op.vjp is None and op.jvp is None):
@@ -263,12 +268,15 @@ def transposed(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ..
     recording = modes.grad_enabled()
     token = modes.enter(grad=True, inference=False)
     try:
-        probes = [probe(o) if o.dtype.is_floating_point else None for o in outs]
+        maps = maps_in([*bound, *tangents])
+        probes = [probe(o, maps) if o.dtype.is_floating_point else None for o in outs]
         gradient = probes[0] if single else tuple(probes)
         pulled: list[Any] = []
         directions: list[Any] = []
         for slot, tangent in enumerate(tangents):
-            if tangent is None or (isinstance(tangent, (tuple, list)) and not any(t is not None for t in tangent)):
+            if tangent is None or (
+                isinstance(tangent, (tuple, list)) and not any(t is not None for t in tangent)
+            ):
                 continue
             result = pullback(op, gradient, out, bound, slot)
             if result is None:
@@ -288,23 +296,47 @@ def transposed(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ..
     return results[0] if single else type(out)(*results) if hasattr(out, "_fields") else type(out)(results)
 
 
-def probe(like: Tensor) -> Tensor:
-    """A tracked tensor of the same type, to differentiate with respect to; its elements do not matter."""
-    if isinstance(like, DualTensor):
-        return probe(like.primal)
-    if isinstance(like, Wrapper):
-        return like.rebuilt(probe)  # type: ignore[attr-defined, no-any-return]
+def probe(like: Tensor, maps: Iterable[Any]) -> Tensor:
+    """A tracked tensor of the same type, a batch in each of these vmaps, to differentiate with respect to.
+    Its elements do not matter."""
+    while isinstance(like, Wrapper) and not isinstance(like, BatchTensor):
+        like = like.held
     made: Tensor = ops.zeros_like(like)
-    made.tracked = True
-    return made
+    for level in maps:
+        made = with_batch(made, level)
+    return _tracked(made)
 
 
-# -- tensors that become duals, and stop being ones --------------------------------------------------------------------
+def _tracked(tensor: Tensor) -> Tensor:
+    if isinstance(tensor, BatchTensor):
+        return tensor.rebuilt(_tracked)
+    tensor.tracked = True
+    return tensor
+
+
+def maps_in(values: Iterable[Any]) -> list[Any]:
+    """The vmaps in which any part of these values is a batch, outermost first."""
+    found: set[Any] = set()
+    stack = list(values)
+    while stack:
+        value = stack.pop()
+        if isinstance(value, BatchTensor):
+            found.add(value.level)
+            stack.append(value.value)
+        elif isinstance(value, DualTensor):
+            stack += [value.primal, value.tangent]
+        elif type(value) is tuple or type(value) is list:
+            stack += value
+    return sorted(found, key=lambda level: level.number)
+
+
+# -- tensors that become duals, and stop being ones ----------------------------------------------------------
 def promote(tensor: Tensor, level: Any) -> None:
     """Makes a tensor a dual at this level, as it is about to be written to. See Note [Duals in place]."""
     if isinstance(tensor, Wrapper):
         raise RuntimeError(
-            "a tensor that is batched by a vmap inside of a forward-mode transform cannot take a tangent in place"
+            "a tensor that is batched by a vmap inside of a forward-mode transform cannot take a tangent in "
+            "place"
         )
     view = tensor.origin
     if view is not None and not is_dual(view.base, level):

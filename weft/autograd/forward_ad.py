@@ -1,7 +1,8 @@
 """Forward mode: tensors with tangents, inside a dual level.
 
-Takes tensors and the directions in which they move (`make_dual`), gives, after any computation, the directions in which
-results move (`unpack_dual`). `weft.func.jvp` is the same with the level opened and closed around a function.
+Takes tensors and the directions in which they move (`make_dual`), gives, after any computation, the
+directions in which results move (`unpack_dual`). `weft.func.jvp` is the same with the level opened and
+closed around a function.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def exit_dual_level(*, level: int | None = None) -> None:
         raise RuntimeError("Dual level must be a positive number.")
     if level != len(_open) - 1:
         raise RuntimeError(
-            "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+            "Trying to exit a forward AD level that was not the last one that was created. This is not "
+            "supported."
         )
     closed = _open.pop()
     levels.set(tuple(other for other in levels.get() if other is not closed))
@@ -71,7 +73,8 @@ def _level(level: int | None, text: str) -> Directions:
         raise RuntimeError(text)
     if level >= len(_open):
         raise RuntimeError(
-            "Trying to access a forward AD level with an invalid index. This index was either not created or is already "
+            "Trying to access a forward AD level with an invalid index. This index was either not created "
+            "or is already "
             "deleted."
         )
     return _open[level]
@@ -81,7 +84,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     """The tensor, moving in the direction `tangent`. It shares the tensor's memory."""
     where = _level(
         level,
-        "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.",
+        "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() "
+        "first.",
     )
     return checked_dual(tensor, tangent, where)
 
@@ -95,13 +99,15 @@ def checked_dual(tensor: Tensor, tangent: Tensor, level: Directions) -> Tensor:
         raise NotImplementedError("forward mode of complex tensors is not supported yet")
     if tuple(tensor.shape) != tuple(tangent.shape):
         raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, "
+            "this is not "
             f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
             f"{list(tangent.shape)}."
         )
     if is_dual(tensor, level):
         raise RuntimeError(
-            "Trying to set a forward gradient on a Tensor that already has one at this level, this is not supported."
+            "Trying to set a forward gradient on a Tensor that already has one at this level, this is not "
+            "supported."
         )
     return dual(tensor.view_as(tensor), tangent, level)  # type: ignore[attr-defined]
 

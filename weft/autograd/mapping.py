@@ -1,7 +1,7 @@
 """vmap: a function of one example made a function of a batch.
 
-Takes a function and which dimension of each argument is the batch (`in_dims`, a tree that may stop above the leaves);
-gives the function of whole batches. One idea: the function runs once, on BatchTensors.
+Takes a function and which dimension of each argument is the batch (`in_dims`, a tree that may stop above
+the leaves); gives the function of whole batches. One idea: the function runs once, on BatchTensors.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def _structure(tree: Any, indent: int) -> str:
 
 
 def spread(prefix: Any, tree: Any) -> list[Any] | None:
-    """One entry of `prefix` per leaf of `tree`: a prefix may hold one value where the tree has a whole branch. None if
-    they do not fit."""
+    """One entry of `prefix` per leaf of `tree`: a prefix may hold one value where the tree has a whole
+    branch. None if they do not fit."""
     found: list[Any] = []
 
     def visit(part: Any, branch: Any) -> bool:
@@ -59,7 +59,7 @@ def spread(prefix: Any, tree: Any) -> list[Any] | None:
     return found if visit(prefix, tree) else None
 
 
-# -- arguments -----------------------------------------------------------------------------------------------------
+# -- arguments -----------------------------------------------------------------------------------------------
 def function_name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", None) or repr(function)
 
@@ -67,17 +67,20 @@ def function_name(function: Callable[..., Any]) -> str:
 def _read_inputs(
     function: Callable[..., Any], in_dims: Any, args: tuple[Any, ...]
 ) -> tuple[list[Any], list[Any], Callable[[list[Any]], Any], int]:
-    """The leaves of the arguments, each leaf's batch dimension, the way back to a tree, and the size of the batch."""
+    """The leaves of the arguments, each leaf's batch dimension, the way back to a tree, and the size of the
+    batch."""
     name = function_name(function)
     where = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
-            f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
+            f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure "
+            "of inputs, "
             f"got: {type(in_dims)}."
         )
     if not args:
         raise ValueError(
-            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
+            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to "
+            "vmap over a "
             "function with no inputs. The latter is unsupported."
         )
     leaves, build = flatten(args)
@@ -93,7 +96,8 @@ def _read_inputs(
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if any(size != sizes[0] for size in sizes):
         raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped "
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} "
+            "for the mapped "
             "dimension"
         )
     return leaves, checked, build, sizes[0]
@@ -108,25 +112,28 @@ def _checked_dim(where: str, leaf: Any, dim: Any) -> int | None:
         )
     if not isinstance(leaf, Tensor):
         raise ValueError(
-            f"{where}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over non-Tensor "
+            f"{where}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap "
+            "over non-Tensor "
             "arguments, please use None as the respective in_dim"
         )
     rank = leaf.ndim
     if not -rank <= dim < rank:
         raise ValueError(
-            f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {rank} so expected "
+            f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {rank} "
+            "so expected "
             f"in_dim to satisfy -{rank} <= in_dim < {rank}."
         )
     return dim % rank
 
 
-# -- results -------------------------------------------------------------------------------------------------------
+# -- results -------------------------------------------------------------------------------------------------
 def _read_out_dims(name: str, out_dims: Any, outputs: Any) -> list[Any]:
     """One out_dim per leaf of the outputs."""
     leaves = flatten(out_dims)[0]
     if isinstance(out_dims, bool) or not all(leaf is None or isinstance(leaf, int) for leaf in leaves):
         raise ValueError(
-            f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
+            f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
+            "collection of ints "
             "representing where in the outputs the vmapped dimension should appear."
         )
     if isinstance(out_dims, tuple) and len(out_dims) == 1 and isinstance(outputs, Tensor):
@@ -134,8 +141,10 @@ def _read_out_dims(name: str, out_dims: Any, outputs: Any) -> list[Any]:
     dims = spread(out_dims, outputs)
     if dims is None:
         raise ValueError(
-            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
-            f"`outputs`. out_dims has structure {structure(out_dims)} but outputs has structure {structure(outputs)}."
+            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
+            "structure of "
+            f"`outputs`. out_dims has structure {structure(out_dims)} but outputs has structure "
+            f"{structure(outputs)}."
         )
     return dims
 
@@ -145,12 +154,15 @@ def _unwrapped(name: str, output: Any, dim: int | None, level: Map) -> Any:
         if dim is None:
             return output
         raise ValueError(
-            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(output)}. Did you mean to set out_dims= "
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(output)}. Did you mean "
+            "to set out_dims= "
             "to None for output?"
         )
     if dim is None:
         if is_batched(output, level):
-            raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
+            raise ValueError(
+                f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None"
+            )
         return output
     whole = front(output, level)
     rank = whole.ndim
@@ -161,7 +173,7 @@ def _unwrapped(name: str, output: Any, dim: int | None, level: Map) -> Any:
     return whole if not dim % rank else ops.movedim(whole, 0, dim)
 
 
-# -- the transform -------------------------------------------------------------------------------------------------
+# -- the transform -------------------------------------------------------------------------------------------
 @contextmanager
 def entered(level: Any) -> Any:
     """The level as the innermost one."""
@@ -185,7 +197,9 @@ def run_mapped(
     """One run over one batch: the outputs' leaves, their batch dimensions, and the way back to a tree."""
     name = function_name(function)
     with entered(Map(size, randomness)) as level:
-        given = [leaf if dim is None else batched(leaf, dim, level) for leaf, dim in zip(leaves, dims, strict=True)]
+        given = [
+            leaf if dim is None else batched(leaf, dim, level) for leaf, dim in zip(leaves, dims, strict=True)
+        ]
         outputs = function(*build(given), **kwargs)
         places = _read_out_dims(name, out_dims, outputs)
         results, rebuild = flatten(outputs)
@@ -212,7 +226,8 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """The function over batches: `vmap(f)(xs)[i]` is `f(xs[i])`. `chunk_size` bounds how many examples run at once."""
+    """The function over batches: `vmap(f)(xs)[i]` is `f(xs[i])`. `chunk_size` bounds how many examples run at
+    once."""
     if randomness not in RANDOMNESS:
         raise RuntimeError(
             f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
@@ -229,7 +244,9 @@ def vmap(
         columns: list[list[Any]] = []
         places: list[Any] = []
         for part, length in _chunks(leaves, dims, size, chunk_size):
-            results, places, rebuild = run_mapped(func, part, dims, build, length, out_dims, randomness, kwargs)
+            results, places, rebuild = run_mapped(
+                func, part, dims, build, length, out_dims, randomness, kwargs
+            )
             columns.append(results)
         joined = [
             column[0] if place is None else ops.cat(list(column), place)

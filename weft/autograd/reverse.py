@@ -1,14 +1,15 @@
 """Gradients of wrapped tensors: the engine under vmap and forward mode.
 
-Takes outputs, inputs and gradients of the outputs, any of which may be wrappers; gives the gradients of the inputs. One
-idea: `gradients` is itself something that transforms act on, level by level from the innermost.
+Takes outputs, inputs and gradients of the outputs, any of which may be wrappers; gives the gradients of
+the inputs. One idea: `gradients` is itself something that transforms act on, level by level from the
+innermost.
 
 # Note [Gradients by level]
-Batched outputs and inputs: examples are independent, so the gradients of all examples are the gradients of the batch.
-That holds for inputs that are batched too; an input shared by the examples must have been spread before the function ran
-(`batched.materialised`), or its gradients would come summed.
-Duals: with outputs y + εẏ and their gradients v + εv̇, the gradient is G(y, v) + ε (G(ẏ, v) + G(y, v̇)).
-Only the given gradients are batched (jacobians): the tape runs once, recorded, with batched gradients.
+Batched outputs and inputs: examples are independent, so the gradients of all examples are the gradients of
+the batch. That holds for inputs that are batched too; an input shared by the examples must have been
+spread before the function ran (`batched.materialised`), or its gradients would come summed. Duals: with
+outputs y + εẏ and their gradients v + εv̇, the gradient is G(y, v) + ε (G(ẏ, v) + G(y, v̇)). Only the
+given gradients are batched (jacobians): the tape runs once, recorded, with batched gradients.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def user_gradients(outputs: Sequence[Any], inputs: Sequence[Any], given: Any, gr
     seeds = list(given) if given is not None else [None] * len(outputs)
     for position, (output, seed) in enumerate(zip(outputs, seeds, strict=True)):
         if not output.requires_grad:
-            raise RuntimeError(f"element {position} of tensors does not require grad and does not have a grad_fn")
+            raise RuntimeError(
+                f"element {position} of tensors does not require grad and does not have a grad_fn"
+            )
         if seed is None:
             if output.numel() != 1:
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")

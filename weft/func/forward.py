@@ -1,6 +1,7 @@
 """Forward-mode transforms: `jvp`, `linearize`, `jacfwd`, and `hessian`, which is both modes.
 
-Each takes a function and runs it on duals (`weft.autograd.dual`): tensors that carry the direction in which they move.
+Each takes a function and runs it on duals (`weft.autograd.dual`): tensors that carry the direction in
+which they move.
 """
 
 from __future__ import annotations
@@ -10,16 +11,15 @@ from functools import wraps
 from math import prod
 from typing import Any
 
-from weft.autograd.dual import Directions, is_dual, probe
+from weft.autograd.dual import Directions, is_dual, maps_in, probe
+from weft.autograd.entries import Differentiation
 from weft.autograd.forward_ad import checked_dual
 from weft.autograd.mapping import entered, structure, vmap
 from weft.autograd.reverse import gradients
 from weft.core import modes
 from weft.core.trees import flatten
-from weft.func.reverse import basis, jacrev
-from weft.func.tracking import (
+from weft.func.arguments import (
     Argnums,
-    Differentiation,
     Function,
     check_aux,
     check_tensors,
@@ -27,6 +27,7 @@ from weft.func.tracking import (
     replaced,
     split_aux,
 )
+from weft.func.reverse import basis, jacrev
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -43,13 +44,17 @@ def pushed_forward(
 ) -> Any:
     """As `jvp`; `args` = (all arguments, argnums) where the primals are only some of them."""
     if not isinstance(primals, tuple):
-        raise RuntimeError(f"{JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+        raise RuntimeError(
+            f"{JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
+        )
     values, build = flatten(primals)
     moves = flatten(tangents)[0]
     if structure(primals) != structure(tangents):
         raise RuntimeError(
-            f"{JVP}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of "
-            f"3 tensors, tangents also must be. Got primals with structure {structure(primals)} and tangents with structure "
+            f"{JVP}: Expected primals and tangents to have the same python structure. For example, if "
+            "primals is a tuple of "
+            f"3 tensors, tangents also must be. Got primals with structure {structure(primals)} and "
+            "tangents with structure "
             f"{structure(tangents)}"
         )
     for label, found in (("primals", values), ("tangents", moves)):
@@ -70,7 +75,8 @@ def pushed_forward(
         results = [leaf.primal if is_dual(leaf, level) else leaf for leaf in leaves]
         if strict and not all(is_dual(leaf, level) for leaf in leaves):
             raise RuntimeError(
-                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This "
+                "is not allowed "
                 "with strict=True."
             )
         directions = [leaf.tangent if is_dual(leaf, level) else ops.zeros_like(leaf) for leaf in leaves]
@@ -79,11 +85,14 @@ def pushed_forward(
             extra, again = flatten(aux)
             aux = again([value.primal if is_dual(value, level) else value for value in extra])
     level.close()
-    return (rebuild(results), rebuild(directions), aux) if has_aux else (rebuild(results), rebuild(directions))
+    return (
+        (rebuild(results), rebuild(directions), aux) if has_aux else (rebuild(results), rebuild(directions))
+    )
 
 
 def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
-    """The function's result, and its derivative there as a function of tangents, which does not run `func` again."""
+    """The function's result, and its derivative there as a function of tangents, which does not run `func`
+    again."""
     leaves, build = flatten(primals)
     expected = structure(primals)
     with Differentiation() as run:
@@ -92,20 +101,22 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
         tensors = check_tensors(output, "linearize(f, *primals): expected f(*primals)")
         rebuild = flatten(output)[1]
         wanted = [value for value in entries if isinstance(value, Tensor)]
-        probes = [probe(tensor) for tensor in tensors]
+        probes = [probe(tensor, maps_in([*tensors, *entries])) for tensor in tensors]
         pulled = gradients(tensors, wanted, probes, True)
 
     def push(*tangents: Any) -> Any:
         if structure(tangents) != expected:
             raise RuntimeError(
-                f"Expected the tangents {structure(tangents)} to have the same argspec as the primals {expected}"
+                f"Expected the tangents {structure(tangents)} to have the same argspec as the primals "
+                f"{expected}"
             )
         moves = flatten(tangents)[0]
         for position, (move, like) in enumerate(zip(moves, leaves, strict=True)):
             for label in ("shape", "dtype"):
                 if getattr(move, label) != getattr(like, label):
                     raise RuntimeError(
-                        f"tangent:{position} with {label} {getattr(move, label)} in flattened pytree doesn't match the "
+                        f"tangent:{position} with {label} {getattr(move, label)} in flattened pytree "
+                        "doesn't match the "
                         f"{label} {getattr(like, label)} of the corresponding primal."
                     )
         pairs = [(p, t) for p, t in zip(pulled, moves, strict=True) if p is not None]
@@ -120,8 +131,11 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
     return run.left(output), push
 
 
-def jacfwd(func: Function, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Function:
-    """The function that gives the Jacobian of `func`, column by column: for functions with more results than arguments."""
+def jacfwd(
+    func: Function, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Function:
+    """The function that gives the Jacobian of `func`, column by column: for functions with more results than
+    arguments."""
 
     @wraps(func)
     def jacobian(*args: Any) -> Any:

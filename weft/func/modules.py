@@ -1,7 +1,7 @@
 """Modules as functions of their parameters: `functional_call` and `stack_module_state`.
 
-Takes a module and tensors by the names of its parameters and buffers; runs the module with those in their place. One idea:
-the module itself is used, its parameters exchanged for the time of the call.
+Takes a module and tensors by the names of its parameters and buffers; runs the module with those in their
+place. One idea: the module itself is used, its parameters exchanged for the time of the call.
 """
 
 from __future__ import annotations
@@ -35,14 +35,17 @@ def _one_dict(dicts: Any) -> dict[str, Any]:
         return dict(dicts)
     if not isinstance(dicts, Sequence):
         raise ValueError(
-            f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}"
+            "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
+            f"{type(dicts)}"
         )
     if not all(isinstance(part, Mapping) for part in dicts):
         raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
     keys = [key for part in dicts for key in part]
     repeated = [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
     if repeated:
-        raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+        raise ValueError(
+            f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous"
+        )
     return {key: value for part in dicts for key, value in part.items()}
 
 
@@ -50,7 +53,10 @@ def _tied(module: Any, given: dict[str, Any]) -> dict[str, Any]:
     """The given tensors under every name that the tensor they replace has in the module."""
     names: dict[int, list[str]] = {}
     tensors: dict[int, Any] = {}
-    for source in (module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False)):
+    for source in (
+        module.named_parameters(remove_duplicate=False),
+        module.named_buffers(remove_duplicate=False),
+    ):
         for name, tensor in source:
             names.setdefault(id(tensor), []).append(name)
             tensors[id(tensor)] = tensor
@@ -59,10 +65,11 @@ def _tied(module: Any, given: dict[str, Any]) -> dict[str, Any]:
         known = sorted(name for name in group if name in given)
         if len({id(given[name]) for name in known}) > 1:
             raise ValueError(
-                f"functional_call got multiple values for keys {known}, which are tied. Consider using tie_weights=False"
+                f"functional_call got multiple values for keys {known}, which are tied. Consider using "
+                "tie_weights=False"
             )
         if known:
-            result.update({name: given[known[0]] for name in group})
+            result.update(dict.fromkeys(group, given[known[0]]))
     return result
 
 
@@ -110,7 +117,8 @@ def _check_keys(module: Any, named: dict[str, Any], wanted: dict[str, Any]) -> N
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parameters and the buffers of several modules of one class, stacked by name: what `vmap(functional_call)` takes."""
+    """The parameters and the buffers of several modules of one class, stacked by name: what
+    `vmap(functional_call)` takes."""
     models = list(models)
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
@@ -123,7 +131,8 @@ def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         for name, _ in models[0].named_parameters()
     }
     buffers = {
-        name: _stacked([dict(model.named_buffers())[name] for model in models]) for name, _ in models[0].named_buffers()
+        name: _stacked([dict(model.named_buffers())[name] for model in models])
+        for name, _ in models[0].named_buffers()
     }
     return parameters, buffers
 
@@ -132,5 +141,7 @@ def _stacked(tensors: list[Any]) -> Any:
     if not all(tensor.requires_grad == tensors[0].requires_grad for tensor in tensors):
         raise RuntimeError("Expected parameters from each model to have the same .requires_grad")
     if not all(tensor.is_leaf for tensor in tensors):
-        raise RuntimeError("Expected parameters to be leaf tensors")  # stacking would record a graph nobody asked for
+        raise RuntimeError(
+            "Expected parameters to be leaf tensors"
+        )  # stacking would record a graph nobody asked for
     return ops.stack(tensors, 0).detach().requires_grad_(tensors[0].requires_grad)

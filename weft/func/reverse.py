@@ -1,23 +1,23 @@
 """Reverse-mode transforms: `grad`, `grad_and_value`, `vjp`, `jacrev`.
 
-Each takes a function and gives a function (or, `vjp`, a result and the function that pulls gradients back). They nest with
-each other and with vmap and forward mode in any order; see Note [Levels without wrappers] in `weft.func.tracking`.
+Each takes a function and gives a function (or, `vjp`, a result and the function that pulls gradients
+back). They nest with each other and with vmap and forward mode in any order; see Note [Levels without
+wrappers] in `weft.autograd.entries`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import wraps
 from math import prod
 from typing import Any
 
+from weft.autograd.entries import Differentiation
 from weft.autograd.mapping import structure, vmap
 from weft.autograd.reverse import gradients
 from weft.core import modes
 from weft.core.trees import flatten
-from weft.func.tracking import (
+from weft.func.arguments import (
     Argnums,
-    Differentiation,
     Function,
     check_aux,
     check_tensors,
@@ -43,7 +43,8 @@ def _needs_graph(run: Differentiation, outputs: list[Any], seeds: list[Any]) -> 
 
 
 def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
-    """The function that gives the gradient of `func`, a function with one number as its result, and that number."""
+    """The function that gives the gradient of `func`, a function with one number as its result, and that
+    number."""
 
     @wraps(func)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
@@ -58,7 +59,8 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
                 raise RuntimeError(f"{GRAD}: Expected f(*args) to return a Tensor, got {type(output)}")
             if output.ndim:
                 raise RuntimeError(
-                    f"{GRAD}: Expected f(*args) to return a scalar Tensor, got tensor with {output.ndim} dims. Maybe you "
+                    f"{GRAD}: Expected f(*args) to return a scalar Tensor, got tensor with {output.ndim} "
+                    "dims. Maybe you "
                     "wanted to use the vjp or jacrev APIs instead?"
                 )
             found: list[Any] = [None] * len(entries)
@@ -84,7 +86,8 @@ def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Functio
 
 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
-    """The function's result, and the function from gradients of the result to gradients of the arguments (a tuple)."""
+    """The function's result, and the function from gradients of the result to gradients of the arguments (a
+    tuple)."""
     return pulled_back(func, primals, None, has_aux)
 
 
@@ -105,14 +108,16 @@ def pulled_back(func: Function, args: tuple[Any, ...], argnums: Argnums | None, 
     def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         if structure(cotangents) != expected:
             raise RuntimeError(
-                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to "
+                "the function. "
                 f"cotangents: {_short(cotangents)}, primal output: {_short(output)}"
             )
         seeds = flatten(cotangents)[0]
         for position, (seed, tensor) in enumerate(zip(seeds, tensors, strict=True)):
             if tuple(seed.shape) != tuple(tensor.shape):
                 raise RuntimeError(
-                    f"Mismatch in shape: grad_output[{position}] has a shape of {seed.shape} and output[{position}] has a "
+                    f"Mismatch in shape: grad_output[{position}] has a shape of {seed.shape} and "
+                    f"output[{position}] has a "
                     f"shape of {tensor.shape}."
                 )
         graph = _needs_graph(run, tensors, seeds)
@@ -167,7 +172,8 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Function:
-    """The function that gives the Jacobian of `func`, row by row: for functions with fewer results than arguments."""
+    """The function that gives the Jacobian of `func`, row by row: for functions with fewer results than
+    arguments."""
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
@@ -177,18 +183,22 @@ def jacrev(
         output, pull, aux = found if has_aux else (*found, None)
         tensors, build = flatten(output)
         wanted, rebuild = flatten(chosen(args, argnums))
-        rows = vmap(lambda *seeds: tuple(flatten(pull(build(list(seeds))))[0]), chunk_size=chunk_size)(*basis(tensors))
+        rows = vmap(lambda *seeds: tuple(flatten(pull(build(list(seeds))))[0]), chunk_size=chunk_size)(
+            *basis(tensors)
+        )
         sizes = [prod(tensor.shape) for tensor in tensors]
         parts = [ops.split_with_sizes(row, sizes, 0) for row in rows]  # per argument, per output
         results = build(
             [
-                rebuild([ops.reshape(part[i], (*o.shape, *x.shape)) for part, x in zip(parts, wanted, strict=True)])
+                rebuild(
+                    [
+                        ops.reshape(part[i], (*o.shape, *x.shape))
+                        for part, x in zip(parts, wanted, strict=True)
+                    ]
+                )
                 for i, o in enumerate(tensors)
             ]
         )
         return (results, aux) if has_aux else results
 
     return jacobian
-
-
-Pull = Callable[..., Any]

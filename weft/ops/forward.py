@@ -1,9 +1,10 @@
 """Forward rules: the derivative of an op's result along given directions, derived from its record.
 
-Takes an op, the directions ("tangents") of its tensor arguments, its result and its arguments; gives the result's
-direction. One idea: a gradient rule, which is linear in the gradient, already says everything. For views and other
-linear ops the rule is the op itself; for pointwise ops the Jacobian is diagonal, so the gradient rule *is* the forward
-rule; any other op transposes its gradient rule, which the autograd layer does (`NotImplemented` here asks for that).
+Takes an op, the directions ("tangents") of its tensor arguments, its result and its arguments; gives the
+result's direction. One idea: a gradient rule, which is linear in the gradient, already says everything.
+For views and other linear ops the rule is the op itself; for pointwise ops the Jacobian is diagonal, so
+the gradient rule *is* the forward rule; any other op transposes its gradient rule, which the autograd
+layer does (`NotImplemented` here asks for that).
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ def pullback(op: Op, gradient: Any, out: Any, bound: tuple[Any, ...], wanted: in
 
 
 def rule_arguments(rule: Any, leading: int, out: Any, bound: tuple[Any, ...]) -> list[Any]:
-    """What a gradient rule receives behind its first arguments: types where its parameters' names ask for types."""
+    """What a gradient rule receives behind its first arguments: types where its parameters' names ask for
+    types."""
     code = rule.__code__
     values: list[Any] = [out, *bound]
     if code.co_flags & 0x04:  # *rest: all of them

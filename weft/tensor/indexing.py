@@ -56,6 +56,7 @@ from weft.tensor.meta import MetaArray
 from weft.tensor.plan import plan_of
 from weft.tensor.tape import INFERENCE, next_sequence
 from weft.tensor.views import DEFAULT, NO_GRAD, View, attach_view, refresh
+from weft.tensor.wrapper import Wrapper
 
 ndarray = np.ndarray
 new = object.__new__
@@ -226,7 +227,7 @@ def split_key(self: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
             basic.append(item)
             tensors.append(None)
         elif isinstance(item, Tensor):
-            if item.array.ndim:
+            if item.array.ndim or item.array.dtype.kind == "i":  # a zero-dim index that is no number: see Wrapper
                 basic += [FULL] * _width(item)
             else:  # a zero-dim mask
                 basic.append(None)
@@ -352,6 +353,8 @@ def integer_indices(view: Tensor, items: list[Any]) -> tuple[list[Tensor], tuple
                     stacklevel=4,
                 )
             check_mask(array.shape, shape, place)
+            if isinstance(item, Wrapper):
+                item.refuse_mask()  # type: ignore[attr-defined]
             indices += [wrap(part) for part in array.nonzero()]
             dims += range(place, place + array.ndim)
             place += array.ndim

@@ -1,14 +1,14 @@
 """Wrappers: tensors that stand for others while a function transform runs, and the levels of transforms.
 
-A `Wrapper` holds tensors of lower levels (`BatchTensor` one with a hidden dimension, `DualTensor` a primal and
-its tangent) and shows the facts of the one that user code is meant to see. One idea: a call with wrappers among its
-tensors is taken over by the wrapper of the highest level, which calls ops on what it holds; those calls come here
-again, until nothing but plain tensors is left.
+A `Wrapper` holds tensors of lower levels (`BatchTensor` one with a hidden dimension, `DualTensor` a primal
+and its tangent) and shows the facts of the one that user code is meant to see. One idea: a call with
+wrappers among its tensors is taken over by the wrapper of the highest level, which calls ops on what it
+holds; those calls come here again, until nothing but plain tensors is left.
 
 # Note [Levels]
-Each running transform has a `Level` with a number of its own; an inner transform has the higher number. A tensor
-of a lower level, or a plain one, is a constant to a transform. Reverse mode has no wrapper: the tape serves all
-levels at once, because each level differentiates by `Entry` nodes that nobody else knows.
+Each running transform has a `Level` with a number of its own; an inner transform has the higher number. A
+tensor of a lower level, or a plain one, is a constant to a transform. Reverse mode has no wrapper: the
+tape serves all levels at once, because each level differentiates by `Entry` nodes that nobody else knows.
 
 `array` of a wrapper is a MetaArray: shape, dtype and strides are there to be read, elements are not.
 """
@@ -21,6 +21,7 @@ from itertools import count
 from typing import Any, ClassVar
 
 from weft.core.device import device
+from weft.ops.record import Kind
 from weft.tensor.base import Tensor, new
 from weft.tensor.meta import MetaArray
 from weft.tensor.overrides import disabled_torch_function
@@ -64,7 +65,7 @@ class Wrapper(Tensor):
     def held(self) -> Tensor:
         raise NotImplementedError
 
-    # -- to be given by subclasses ------------------------------------------------------------------------------
+    # -- to be given by subclasses ---------------------------------------------------------------------------
     @classmethod
     def call(cls, op: Any, bound: tuple[Any, ...], level: Level) -> Any:
         """The op on arguments of which some are wrappers of this class and level."""
@@ -78,11 +79,12 @@ class Wrapper(Tensor):
     def refuse_out(self, op: Any) -> None:
         """Raises: results inside a transform cannot be stored into tensors that the caller gives."""
         raise RuntimeError(
-            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but "
+            "one of the "
             "arguments requires grad."
         )
 
-    # -- what the slots of a plain tensor tell ------------------------------------------------------------------
+    # -- what the slots of a plain tensor tell ---------------------------------------------------------------
     @property
     def array(self) -> Any:  # type: ignore[override]
         return MetaArray(self.held.array.shape, self.held.array.dtype, self.held.array.strides)
@@ -150,6 +152,8 @@ def highest(values: Iterable[Any]) -> Wrapper | None:
 def interpret(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls an op some of whose arguments are wrappers."""
     bound = op.signature.bind(args, dict(kwargs))
+    if op.kind is Kind.RANDOM and op.composed and (maps := mapping()):
+        return maps[-1].draw(op, bound)
     top = highest(bound)
     assert top is not None
     return type(top).call(op, bound, top.level)
@@ -167,7 +171,8 @@ class Entry(Node):
 
 
 def entry(tensor: Tensor, connected: bool) -> Tensor:
-    """A tracked tensor on a plain tensor's memory: a leaf, or (connected) one behind which its history goes on."""
+    """A tracked tensor on a plain tensor's memory: a leaf, or (connected) one behind which its history goes
+    on."""
     made = new(Tensor)
     made.array, made.tracked, made.node, made.index = tensor.array, True, None, 0
     made.cell, made.origin, made._grad, made.hooks = tensor.shared_cell(), None, None, None

@@ -1,16 +1,17 @@
 """What the reverse-mode transforms share: entering a function's arguments, and leaving with its results.
 
-Takes the arguments of a function that is to be differentiated, gives tracked stand-ins (`entered`); takes its results,
-gives them outside of the graph unless somebody beyond the transform still follows it.
+Takes the arguments of a function that is to be differentiated, gives tracked stand-ins (`entered`); takes
+its results, gives them outside of the graph unless somebody beyond the transform still follows it.
 
 # Note [Levels without wrappers]
-The tape is one for all levels. An argument that is tracked already enters as a node that passes gradients on, so that an
-outer transform, or the user's own backward, sees through; any other enters as a leaf that nobody else knows.
+The tape is one for all levels. An argument that is tracked already enters as a node that passes gradients
+on, so that an outer transform, or the user's own backward, sees through; any other enters as a leaf that
+nobody else knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from weft.autograd.batched import materialised
@@ -98,69 +99,3 @@ def plain_parts(tensors: Iterable[Any]) -> Iterable[Tensor]:
             yield from plain_parts((tensor.held,))
         else:
             yield tensor
-
-
-# -- argnums ---------------------------------------------------------------------------------------------------------
-Argnums = int | tuple[int, ...]
-
-
-def checked_argnums(argnums: Any, count: int) -> tuple[int, ...]:
-    """The positions of the arguments to differentiate, counted from the front."""
-    if not isinstance(argnums, (int, tuple)):
-        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
-    wanted = (argnums,) if isinstance(argnums, int) else argnums
-    if not wanted:
-        raise RuntimeError("argnums must be non-empty")
-    found = []
-    for number in wanted:
-        if not isinstance(number, int):
-            raise RuntimeError(f"argnum must be int, got: {type(number)}")
-        if not -count <= number < count:
-            raise RuntimeError(f"Got argnum={number}, but only {count} positional inputs")
-        found.append(number % count)
-    if len(set(found)) != len(found):
-        raise RuntimeError(f"argnums elements must be unique, got {tuple(found)}")
-    return tuple(found)
-
-
-def chosen(args: tuple[Any, ...], argnums: Any) -> Any:
-    """The arguments to differentiate: one, or a tuple of them if argnums is one."""
-    numbers = checked_argnums(argnums, len(args))
-    return args[numbers[0]] if isinstance(argnums, int) else tuple(args[n] for n in numbers)
-
-
-def replaced(args: tuple[Any, ...], argnums: Any, values: Any) -> tuple[Any, ...]:
-    """The arguments with those of argnums replaced."""
-    numbers = checked_argnums(argnums, len(args))
-    given = (values,) if isinstance(argnums, int) else values
-    found = list(args)
-    for number, value in zip(numbers, given, strict=True):
-        found[number] = value
-    return tuple(found)
-
-
-def split_aux(outputs: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
-    """(output, aux) of a function that returns both."""
-    if not has_aux:
-        return outputs, None
-    if not (isinstance(outputs, tuple) and len(outputs) == 2):
-        raise RuntimeError(f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True")
-    return outputs
-
-
-def check_aux(aux: Any) -> None:
-    for leaf in flatten(aux)[0]:
-        if not isinstance(leaf, Tensor):
-            raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)}")
-
-
-def check_tensors(outputs: Any, name: str) -> list[Any]:
-    """The leaves of the outputs, all tensors."""
-    leaves = flatten(outputs)[0]
-    for leaf in leaves:
-        if not isinstance(leaf, Tensor):
-            raise RuntimeError(f"{name} to return only tensors, got unsupported type {type(leaf)}")
-    return leaves
-
-
-Function = Callable[..., Any]
