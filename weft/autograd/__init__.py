@@ -2,6 +2,8 @@
 
 from weft.autograd import anomaly as anomaly
 from weft.autograd import function as function
+from weft.autograd import forward_ad as forward_ad
+from weft.autograd import functional as functional
 from weft.autograd import graph as graph
 from weft.autograd import properties as properties
 from weft.autograd.anomaly import detect_anomaly as detect_anomaly
