@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NoReturn
 from weft.autograd.reverse import gradients
 from weft.core.types import TensorType
 from weft.ops.batching import batch, logical_result, to_front
-from weft.ops.record import INTERPRETERS, Op, ops
+from weft.ops.record import INTERPRETERS, Op, broadcast_shapes, ops
 from weft.tensor.base import Tensor, new
 from weft.tensor.dispatch import named
 from weft.tensor.inplace import check_result, dispatch_inplace
@@ -122,6 +122,8 @@ class BatchTensor(Wrapper):
 
     @classmethod
     def call(cls, op: Op, bound: tuple[Any, ...], level: Any) -> Any:
+        if op.name == "masked_select" and not is_batched(bound[1], level):
+            return _selected(*bound)
         if op.name in REFUSED:
             raise RuntimeError(REFUSED[op.name].format(name=op.name))
         if op.composed and op.batch is None:
@@ -309,6 +311,15 @@ def front(value: Tensor, level: Any) -> Tensor:
     if isinstance(value, Wrapper) and value.level.number > level.number:
         return value.pierced(lambda held: front(held, level))  # type: ignore[attr-defined, no-any-return]
     return ops.expand(value, (level.size, *value.shape))  # type: ignore[no-any-return]
+
+
+def _selected(x: Any, mask: Any) -> Any:
+    """masked_select by a mask that all examples share: as many elements from each."""
+    shape = broadcast_shapes(tuple(x.shape), tuple(mask.shape))
+    places = list(ops.unbind(ops.nonzero(ops.expand(mask, shape)), 1))
+    if not shape:  # a zero-dim mask takes all or nothing
+        return ops.expand(ops.reshape(x, (1,)), (1,))[: mask.sum().item()]
+    return ops.index(ops.expand(x, shape), places, tuple(range(len(shape))))
 
 
 def enclosed(value: Tensor, place: int, level: Any) -> Tensor:

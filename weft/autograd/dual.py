@@ -273,7 +273,8 @@ def transposed(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ..
         gradient = probes[0] if single else tuple(probes)
         pulled: list[Any] = []
         directions: list[Any] = []
-        for slot, tangent in enumerate(tangents):
+        for slot in sorted((*op.signature.tensor_slots, *op.signature.list_slots)):
+            tangent = tangents[slot]
             if tangent is None or (
                 isinstance(tangent, (tuple, list)) and not any(t is not None for t in tangent)
             ):

@@ -183,6 +183,15 @@ def _backward_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3, 3, 2), (2, 3, 5, 4), (3, 2), (2, 2), (1, 0), True, False, None)
 
 
+def _batch_backward(op: Op, size: int, args: Any, dims: Any, axes: int) -> Any:
+    """A batch of examples that have a batch themselves becomes one batch: pools know no more dimensions."""
+    g, shape = to_front(args[0], dims[0]), tuple(args[1])
+    if len(shape) == axes + 1:
+        return op(g, (size, *shape), *args[2:]), 0
+    folded = ops.reshape(g, (size * shape[0], *g.shape[2:]))
+    return ops.reshape(op(folded, (size * shape[0], *shape[1:]), *args[2:]), (size, *shape)), 0
+
+
 def _average_backward_rule(g: TensorType, shape: Any, *rest: Any) -> TensorType:
     _floats(g, "avg_pool_backward")
     return TensorType(shape, g.dtype, g.device)
@@ -194,7 +203,7 @@ avg_pool_backward = reduce(
     "count_include_pad: bool, divisor_override: Any",
     vjp=lambda g, _out, _g, _shape, kernel, *rest: AVERAGE[len(kernel)](g, kernel,
     *rest[: 4 + (len(kernel) > 1)]),
-    batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0]), (size, *args[1]), *args[2:]), 0),
+    batch=lambda op, size, args, dims: _batch_backward(op, size, args, dims, len(args[2])),
     samples=_backward_samples, **HIDDEN,
 )  # fmt: skip
 
@@ -280,7 +289,7 @@ adaptive_avg_pool_backward = reduce(
     "adaptive_avg_pool_backward", _adaptive_backward,
     lambda g, shape, axes: TensorType(shape, g.dtype, g.device), "grad: Tensor, input_shape: Any, axes: int",
     vjp=lambda g, _out, _g, _shape, axes: ADAPTIVE[axes](g, tuple(_g.shape[len(_g.shape) - axes :])),
-    batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0]), (size, *args[1]), args[2]), 0),
+    batch=lambda op, size, args, dims: _batch_backward(op, size, args, dims, args[2]),
     samples=_adaptive_backward_samples, **HIDDEN,
 )  # fmt: skip
 
