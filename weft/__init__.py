@@ -30,8 +30,13 @@ from weft import random as random  # noqa: E402
 from weft import special as special  # noqa: E402
 from weft import autograd as autograd  # noqa: E402
 from weft import func as func  # noqa: E402
+from weft import utils as utils  # noqa: E402
 from weft.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled  # noqa: E402
 from weft.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled  # noqa: E402
+from weft.autograd.control_flow import cond as cond  # noqa: E402
+from weft.autograd.control_flow import map as map  # noqa: E402
+from weft.autograd.control_flow import scan as scan  # noqa: E402
+from weft.autograd.control_flow import while_loop as while_loop  # noqa: E402
 from weft.autograd.grad_mode import *  # noqa: E402, F403
 from weft.func import vmap as vmap  # noqa: E402
 from weft.nn import functional as _functional  # noqa: E402, F401

@@ -1,0 +1,68 @@
+"""Running a function on types alone: what a branch that is not taken would give.
+
+Takes a function and its arguments, gives the types of its results, or None where they depend on elements.
+One idea: a function mode replaces every tensor that any call sees, also those the function closes over, by a
+stand-in without elements, so that nothing is computed, drawn or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.core import modes
+from weft.core.device import meta
+from weft.core.generator import Generator, default_generator
+from weft.core.trees import flatten, tree_map
+from weft.core.types import TensorType
+from weft.tensor.base import Tensor, wrap
+from weft.tensor.meta import meta_array
+
+
+class Shapes:
+    """The mode: calls run on stand-ins."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[Tensor, Tensor]] = {}  # the tensor is held so that its id stays its own
+
+    def stand_in(self, value: Any) -> Any:
+        """A tensor without elements in place of one with; the same one each time."""
+        if isinstance(value, Generator):
+            return None  # the default one, which `result_of` sets back
+        if not isinstance(value, Tensor) or value.is_meta:
+            return value
+        found = self.known.get(id(value))
+        if found is None:
+            made = wrap(meta_array(TensorType(value.shape, value.dtype)))
+            found = self.known[id(value)] = (value, made)
+        return found[1]
+
+    def __torch_function__(
+        self, function: Callable[..., Any], _types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        options = dict(kwargs or {})
+        if "device" in options:
+            options["device"] = meta
+        with meta:
+            result = function(*tree_map(self.stand_in, args), **tree_map(self.stand_in, options))
+        return tree_map(self.stand_in, result)
+
+
+def result_of(function: Callable[..., Any], args: Any) -> list[Any] | None:
+    """The leaves of the function's result, tensors as their types; None where types cannot tell."""
+    mode = Shapes()
+    seed, offset = default_generator.initial_seed(), default_generator.get_offset()
+    token = modes.enter(grad=False, functions=(mode,))
+    try:
+        result = function(*tree_map(mode.stand_in, args))
+    except Exception:  # needs elements, or something that has no type rule: the real run will say
+        return None
+    finally:
+        modes.leave(token)
+        default_generator._restore(seed, offset)
+    return [typed(leaf) for leaf in flatten(result)[0]]
+
+
+def typed(leaf: Any) -> Any:
+    """A tensor's type, anything else itself."""
+    return TensorType(leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else leaf
