@@ -1,0 +1,236 @@
+"""Verbs: the few in-place operations that update rules are written in, for arrays and for tensors.
+
+Takes a rule and rows of (parameter, gradient, state …), gives nothing: parameters and state are written to.
+One idea: a rule is written once, as `rule(do, parameter, gradient, state …, number …)`. With `do = Arrays`
+it runs on the arrays of plain tensors, without any layer in between and, where they are long, piece by piece
+in cache; with `do = Tensors` it runs on ops, which serve every other case and can be captured. Both compute
+the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from weft.core import modes
+from weft.core.arrays import Array
+from weft.core.seams import seams
+from weft.ops.record import quiet
+from weft.tensor.base import Parameter, Tensor
+from weft.tensor.tape import INFERENCE
+
+Rule = Callable[..., None]
+Row = tuple[tuple[Any, ...], tuple[Any, ...]]
+"""(parameter, gradient, *state) and the rule's numbers: floats may reach the rule as zero-dim arrays, so a
+rule tests only what is None, bool or int."""
+PIECE: Final = 16384  # elements: four arrays of float64 and their results stay in a core's own cache
+FLOAT32: Final = np.dtype(np.float32)
+FLOAT64: Final = np.dtype(np.float64)
+ndarray: Final = np.ndarray
+
+
+class Arrays:
+    """The verbs on NumPy arrays of one dtype."""
+
+    @staticmethod
+    def neg(x: Array) -> Array:
+        return np.negative(x, out=...)
+
+    @staticmethod
+    def copy(x: Array) -> Array:
+        return x.copy()
+
+    @staticmethod
+    def scale(x: Array, factor: float) -> None:
+        """x *= factor"""
+        np.multiply(x, factor, out=x)
+
+    @staticmethod
+    def add(x: Array, y: Array, alpha: float) -> None:
+        """x += alpha * y"""
+        np.add(x, np.multiply(y, alpha), out=x)
+
+    @staticmethod
+    def plus(x: Array, y: Array, alpha: float) -> Array:
+        """x + alpha * y"""
+        scaled = np.multiply(y, alpha, out=...)
+        return np.add(x, scaled, out=scaled)
+
+    @staticmethod
+    def add_product(x: Array, left: Array, right: Array, value: float) -> None:
+        """x += value * left * right"""
+        product = np.multiply(left, right, out=...)
+        np.add(x, np.multiply(product, value, out=product), out=x)
+
+    @staticmethod
+    def plus_product(x: Array, left: Array, right: Array, value: float) -> Array:
+        """x + value * left * right"""
+        product = np.multiply(left, right, out=...)
+        return np.add(x, np.multiply(product, value, out=product), out=product)
+
+    @staticmethod
+    def add_quotient(x: Array, left: Array, right: Array, value: float) -> None:
+        """x += value * left / right"""
+        quotient = np.true_divide(left, right, out=...)
+        np.add(x, np.multiply(quotient, value, out=quotient), out=x)
+
+    @staticmethod
+    def approach(x: Array, end: Array, weight: Any, rest: Any) -> None:
+        """x moves towards end by this part of the way: from the nearer side, as lerp does. See `way`."""
+        span = np.subtract(end, x, out=...)
+        if rest is None:
+            np.add(x, np.multiply(span, weight, out=span), out=x)
+        else:
+            np.subtract(end, np.multiply(span, rest, out=span), out=x)
+
+    @staticmethod
+    def raise_to(x: Array, y: Array) -> None:
+        """x = maximum(x, y)"""
+        np.maximum(x, y, out=x)
+
+    @staticmethod
+    def root(x: Array, divisor: float | None, summand: float) -> Array:
+        """sqrt(x) / divisor + summand"""
+        result = np.sqrt(x, out=...)
+        if divisor is not None:
+            np.true_divide(result, divisor, out=result)
+        return np.add(result, summand, out=result)
+
+
+class Tensors:
+    """The verbs on tensors, by ops."""
+
+    @staticmethod
+    def neg(x: Any) -> Any:
+        return x.neg()
+
+    @staticmethod
+    def copy(x: Any) -> Any:
+        return x.clone()
+
+    @staticmethod
+    def scale(x: Any, factor: Any) -> None:
+        x.mul_(factor)
+
+    @staticmethod
+    def add(x: Any, y: Any, alpha: Any) -> None:
+        x.add_(y, alpha=alpha)
+
+    @staticmethod
+    def plus(x: Any, y: Any, alpha: Any) -> Any:
+        return x.add(y, alpha=alpha)
+
+    @staticmethod
+    def add_product(x: Any, left: Any, right: Any, value: Any) -> None:
+        x.addcmul_(left, right, value=value)
+
+    @staticmethod
+    def plus_product(x: Any, left: Any, right: Any, value: Any) -> Any:
+        return x.addcmul(left, right, value=value)
+
+    @staticmethod
+    def add_quotient(x: Any, left: Any, right: Any, value: Any) -> None:
+        x.addcdiv_(left, right, value=value)
+
+    @staticmethod
+    def approach(x: Any, end: Any, weight: Any, rest: Any) -> None:
+        x.lerp_(end, weight)
+
+    @staticmethod
+    def raise_to(x: Any, y: Any) -> None:
+        x.copy_(x.maximum(y))
+
+    @staticmethod
+    def root(x: Any, divisor: Any, summand: Any) -> Any:
+        result = x.sqrt()
+        if divisor is not None:
+            result = result.div(divisor)
+        return result.add(summand)
+
+
+def way(weight: float) -> tuple[float, float | None]:
+    """The two numbers that `approach` takes: the part of the way, and what is left of it if that is the
+    less."""
+    return weight, None if abs(weight) < 0.5 else 1 - weight
+
+
+def is_direct() -> bool:
+    """Whether nothing surrounds this code that must see ops: recording, modes, a capture."""
+    return modes.current() is False and not seams.is_compiling()
+
+
+def arrays_of(tensors: tuple[Any, ...]) -> tuple[Array, ...] | None:
+    """The arrays, if a rule may run on them: plain tensors of one shape and dtype that may be written to."""
+    first = tensors[0].array
+    shape, dtype = first.shape, first.dtype
+    if dtype is not FLOAT32 and dtype is not FLOAT64:
+        return None
+    gradient = tensors[1]
+    arrays = []
+    for tensor in tensors:
+        kind = type(tensor)
+        array = tensor.array
+        if (kind is not Parameter and kind is not Tensor) or type(array) is not ndarray:
+            return None
+        if array is not first and (array.dtype is not dtype or array.shape != shape):
+            return None
+        if tensor is not gradient and (tensor.cell is INFERENCE or not array.flags.c_contiguous):
+            return None
+        arrays.append(array)
+    return tuple(arrays)
+
+
+def update(rule: Rule, rows: Iterable[Row]) -> None:
+    """Runs the rule on every row: on arrays where that is allowed, on tensors elsewhere."""
+    direct: list[Row] = []
+    others: list[Row] = []
+    straight = is_direct()
+    given: Any = None
+    numbers: Any = None
+    dtype: Any = None
+    for row in rows:
+        arrays = arrays_of(row[0]) if straight else None
+        if arrays is None:
+            others.append(row)
+            continue
+        if row[1] is not given or arrays[0].dtype is not dtype:
+            given, dtype = row[1], arrays[0].dtype
+            # A ufunc takes an array of its own dtype twice as fast as a Python number.
+            numbers = tuple([np.asarray(n, dtype) if type(n) is float else n for n in given])
+        direct.append((arrays, numbers))
+        gradient = row[0][1]
+        for tensor in row[0]:
+            if tensor is not gradient:  # all else is written to
+                cell = tensor.cell
+                if cell is None:
+                    tensor.cell = [1]
+                else:
+                    cell[0] += 1
+    if direct:
+        quiet(_run, rule, direct)
+    for tensors, numbers in others:
+        rule(Tensors, *tensors, *numbers)
+
+
+def _run(rule: Rule, rows: list[Row]) -> None:
+    for arrays, numbers in rows:
+        size = arrays[0].size
+        if size <= 2 * PIECE:
+            rule(Arrays, *arrays, *numbers)
+            continue
+        flat = [array.reshape(-1) for array in arrays]
+        for start in range(0, size, PIECE):
+            rule(Arrays, *[array[start : start + PIECE] for array in flat], *numbers)
+
+
+def advance(step: Any) -> float:
+    """Counts one more step in a step tensor and tells the count."""
+    if type(step) is Tensor and type(step.array) is ndarray and is_direct():
+        count: float = step.array.item() + 1
+        step.array.fill(count)
+        step.bump()
+        return count
+    step.add_(1)
+    return step if seams.is_compiling() else step.item()  # type: ignore[no-any-return]
