@@ -29,7 +29,7 @@ SETTINGS_LIMIT = 15
 # load the rest lazily.
 TENSORS = {"core", "ops", "tensor", "autograd"}
 LIBRARY = TENSORS | {"namespaces", "func", "amp", "nn"}
-BELOW_COMPILER = LIBRARY | {"optim", "data", "graph", "trace", "capture", "native", "jit"}
+BELOW_COMPILER = LIBRARY | {"optim", "data", "utils", "graph", "trace", "capture", "native", "jit"}
 BELOW_COMPILER |= {"aot", "aot.runtime", "aot.compiled_autograd"}
 TOP = BELOW_COMPILER | {"compiler", "weft"}
 LAYERS: dict[str, set[str]] = {
@@ -43,6 +43,7 @@ LAYERS: dict[str, set[str]] = {
     "nn": TENSORS | {"namespaces"},
     "optim": LIBRARY,
     "data": LIBRARY,
+    "utils": LIBRARY | {"optim", "data"},
     "graph": {"core", "ops"},
     "trace": TENSORS | {"namespaces", "nn", "graph"},
     "capture": LIBRARY | {"graph", "trace"},

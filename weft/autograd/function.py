@@ -24,7 +24,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from weft.autograd.function_context import FunctionCtx as FunctionCtx
 from weft.autograd.function_context import keep
 from weft.autograd.function_node import FunctionNode, missing_backward, node_class_for, type_of_output
-from weft.autograd.function_witness import ABSENT, Witness, watching
+from weft.autograd.function_witness import ABSENT, Witness
 from weft.core.dtypes import BY_NUMPY
 from weft.core.modes import enter, leave, state
 from weft.core.seams import seams
@@ -125,7 +125,7 @@ class Function:
         """Runs forward on the arguments, and records it where gradients are on and some input needs one."""
         setup = cls.setup_context
         if kwargs or setup is not no_setup:
-            args = positional(cls.forward, args, kwargs, setup is no_setup)
+            args = positional(cls, args, kwargs, setup is no_setup)
         needs: list[bool] = []
         live = False
         for value in args:
@@ -145,28 +145,25 @@ class Function:
                 live = live or needs[-1]
             else:
                 needs.append(False)
-        mode = state.get()
-        if live and mode is not True:
-            live = mode is not False and mode.grad and not mode.inference  # type: ignore[union-attr]
         ctx: Any = new(FunctionCtx)
         ctx._forward_cls = cls
         ctx.needs_input_grad = tuple(needs)
-        if mode is not True:
-            return modal(cls, ctx, args, live, mode)
-        if live and cls._backward_cls.watched:
-            return modal(cls, ctx, args, live, mode)
-        state.set(False)
-        try:
-            result = (
-                run_forward(cls, ctx, args)
-                if seams.callee or setup is not no_setup
-                else cls.forward(ctx, *args)
-            )
-        finally:
-            state.set(mode)
-        if live:
-            return recorded(cls, ctx, args, result, mode, ABSENT)
-        return unrecorded_outputs(ctx, args, result)
+        mode = state.get()
+        if mode is True:
+            if live and cls._backward_cls.watched:
+                return modal(cls, ctx, args, live, mode)
+            state.set(False)
+            try:
+                if setup is no_setup and seams.callee is None:
+                    result = cls.forward(ctx, *args)
+                else:
+                    result = run_forward(cls, ctx, args)
+            finally:
+                state.set(True)
+            if live:
+                return recorded(cls, ctx, args, result, mode, ABSENT)
+            return unrecorded_outputs(ctx, args, result)
+        return modal(cls, ctx, args, live and mode is not False and mode.grad and not mode.inference, mode)
 
 
 no_setup = Function.setup_context
@@ -190,7 +187,7 @@ def modal(cls: Any, ctx: Any, args: tuple[Any, ...], live: bool, mode: Any) -> A
     witness: Any = ABSENT
     if live and cls._backward_cls.watched:
         witness = Witness(args)
-        token = enter(grad=False, functions=watching(witness))
+        token = enter(grad=False, witness=witness)
     else:
         token = enter(grad=False)
     try:
@@ -213,28 +210,27 @@ class Parameters(NamedTuple):
     variadic: bool
 
 
-_parameters: weakref.WeakKeyDictionary[Any, Parameters] = weakref.WeakKeyDictionary()
-
-
-def parameters_of(forward: Any, with_context: bool) -> Parameters:
+def parameters_of(cls: Any, with_context: bool) -> Parameters:
     """The positional parameters of forward, after ctx."""
+    forward = cls.forward
     function = getattr(forward, "__func__", forward)
-    known = _parameters.get(function)
-    if known is None:
+    seen, known = cls._backward_cls.parameters
+    if seen is not function:
         every = list(inspect.signature(forward).parameters.values())[1 if with_context else 0 :]
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         plain = [p for p in every if p.kind in kinds]
         defaults = {p.name: p.default for p in plain if p.default is not p.empty}
         variadic = any(p.kind is p.VAR_POSITIONAL for p in every)
-        known = _parameters[function] = Parameters(tuple(p.name for p in plain), defaults, variadic)
-    return known
+        known = Parameters(tuple(p.name for p in plain), defaults, variadic)
+        cls._backward_cls.parameters = (function, known)
+    return known  # type: ignore[no-any-return]
 
 
 def positional(
-    forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any], with_context: bool
+    cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], with_context: bool
 ) -> tuple[Any, ...]:
     """All arguments in forward's order. With setup_context, its inputs include defaults."""
-    names, defaults, variadic = parameters_of(forward, with_context)
+    names, defaults, variadic = parameters_of(cls, with_context)
     if len(args) >= len(names) and not kwargs:
         if len(args) > len(names) and not variadic and not with_context:
             raise TypeError("too many positional arguments")
@@ -268,18 +264,24 @@ def recorded(cls: Any, ctx: Any, args: tuple[Any, ...], result: Any, mode: Any, 
         return result
     node = new(cls._backward_cls)
     targets: list[Any] = []
-    indices: list[int] = []
+    given = False
     types: list[Any] = []
+    offset = 0
     for value in args:
         if isinstance(value, Tensor):
-            maker = value.node
-            targets.append((value if maker is None else maker) if value.tracked else None)
-            indices.append(value.index)
+            if value.tracked:
+                maker = value.node
+                targets.append(value if maker is None else maker)
+                offset = offset or value.index
+            else:
+                targets.append(None)
             array = value.array
-            types += (array.shape, array.dtype)
+            types.append(array.shape)
+            types.append(array.dtype)
+            given = given or value is result
     node._seq = next_sequence()
     node.next = tuple(targets)
-    node.slots = tuple(indices) if any(indices) else None
+    node.slots = tuple([v.index for v in args if isinstance(v, Tensor)]) if offset else None
     node.layout = None if len(targets) == len(args) else tuple([isinstance(v, Tensor) for v in args])
     node.saved = node.params = ()
     node.versions = node.hooks = node.outputs = None
@@ -288,13 +290,14 @@ def recorded(cls: Any, ctx: Any, args: tuple[Any, ...], result: Any, mode: Any, 
     ctx._node = weakref.ref(node)
     if single:
         array = result.array
-        types += (array.shape, array.dtype)
+        types.append(array.shape)
+        types.append(array.dtype)
         if (
-            ctx.dirty_tensors is None
+            not given
+            and ctx.dirty_tensors is None
             and ctx.non_differentiable is None
             and result.origin is None
             and array.dtype.kind == "f"
-            and not holds(args, result)
         ):
             result.node, result.index, result.tracked = node, 0, True
         else:
@@ -340,7 +343,10 @@ def outputs_of(
 
 def holds(values: Any, value: Any) -> bool:
     """Whether this very object is among the values."""
-    return any(value is other for other in values)
+    for other in values:  # noqa: SIM110  (a generator costs four times as much)
+        if value is other:
+            return True
+    return False
 
 
 def checked_marks(ctx: Any, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

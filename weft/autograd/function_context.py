@@ -161,19 +161,20 @@ def keep(ctx: FunctionCtx, node: Any, args: tuple[Any, ...], mode: Any, witness:
     items: list[Any] = []
     versions: list[Any] = []
     plain = True
-    for position, tensor in enumerate(saved):
+    for tensor in saved:
         if tensor is None:
             items.append(None)
             continue
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"save_for_backward can only save variables, but argument {position} is of type "
+                f"save_for_backward can only save variables, but argument {len(items)} is of type "
                 f"{type(tensor).__name__}"
             )
         cell = tensor.cell
         if cell is None:
             cell = tensor.cell = [0]
-        versions += (cell, cell[0])
+        versions.append(cell)
+        versions.append(cell[0])
         if tensor.node is node:
             items.append(Output(tensor))
             plain = False
@@ -280,7 +281,7 @@ class SavedItem:
         ctx._items, ctx._plain = tuple(items), False
 
 
-# -- what was computed from an input and saved -----------------------------------------------------------------------
+# -- what was computed from an input and saved ------------------------------------------------------------
 class UnrecordedBackward(Node):
     """Behind a saved tensor whose way from the inputs was not recorded: see Note [What is saved]."""
 

@@ -39,6 +39,7 @@ class FunctionNode(Node):
     _forward_cls: ClassVar[Any] = None
     positions: ClassVar[dict[int, bool]] = {}  # see Note [Watched calls] in `function_witness`
     watched: ClassVar[bool] = True
+    parameters: ClassVar[tuple[Any, Any]] = (None, None)  # forward, and what its parameters are called
     ctx: FunctionCtx
     layout: tuple[bool, ...] | None
     outputs: Any
@@ -142,8 +143,8 @@ class FunctionNode(Node):
                 )
         if array.dtype is not kind and array.dtype.kind == "c" and kind.kind != "c":
             raise RuntimeError(
-                f"Function {type(self).__name__} returned an invalid gradient at index {position} - expected a "
-                f"real gradient but got dtype {BY_NUMPY[array.dtype]}"
+                f"Function {type(self).__name__} returned an invalid gradient at index {position} - expected "
+                f"a real gradient but got dtype {BY_NUMPY[array.dtype]}"
             )
 
     def fitted(self, position: int, gradient: Tensor) -> Any:

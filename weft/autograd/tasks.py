@@ -32,7 +32,7 @@ _accumulation = threading.Lock()
 
 
 class _Local(threading.local):
-    """The task whose hook or custom backward runs in this thread now."""
+    """The task that this thread runs now: what hooks and custom backwards start knows by it where it is."""
 
     task: Task | None = None
 
@@ -98,7 +98,7 @@ class Task:
             gradient = [None] * len(node.outputs)
         given = gradient
         if hooks is not None:
-            given = self.hooked(hooks.on_tensors, node, gradient)
+            given = hooks.on_tensors(node, gradient, self.graph)
         if self.captures is not None and node in self.captures:
             seen = gradient if needed else given
             for slot, position in self.captures[node]:
@@ -107,7 +107,7 @@ class Task:
             return None
         gradient = seen = None
         if hooks is not None:
-            given = self.hooked(hooks.on_pre, node, given)
+            given = hooks.on_pre(node, given, self.graph)
         if node._seq == LEAF_SEQUENCE:
             self.at_leaf(node, given)
             results: Any = ()
@@ -120,22 +120,14 @@ class Task:
         if not self.retain and node._seq != LEAF_SEQUENCE:
             node.release()
         if hooks is not None:
-            results = self.hooked(hooks.on_post, node, results, given)
+            results = hooks.on_post(node, results, given, self.graph)
         return results or None
-
-    def hooked(self, run: Callable[..., Any], *args: Any) -> Any:
-        """Runs hooks as part of this task, so that what they start knows where it is."""
-        outer, local.task = local.task, self
-        try:
-            return run(*args, self.graph)
-        finally:
-            local.task = outer
 
     def at_leaf(self, leaf: Tensor, gradient: Any) -> None:
         if self.accumulate and gradient is not None and leaf.tracked:
             accumulate(leaf, gradient, self.graph, 1)
             if leaf.hooks is not None:
-                self.hooked(leaf.hooks.on_accumulated, leaf)
+                leaf.hooks.on_accumulated(leaf, self.graph)
 
     def undefined(self, node: Any) -> Any:
         """No gradient reached the node: none leaves it, unless it wants to be asked."""
@@ -241,6 +233,7 @@ def _run(seeds: Seeds, task: Task) -> None:
         modes.state.set(task.graph)
     plain = task.captures is None and task.needed is None and task.anomaly is None and not task.graph
     task.roots = [seed[0] for seed in seeds]
+    outer, local.task = local.task, task
     wanted = None if task.needed is None else {*task.needed, *(task.captures or ())}  # type: ignore[misc]
     try:
         if plain:
@@ -251,6 +244,7 @@ def _run(seeds: Seeds, task: Task) -> None:
             for callback in task.callbacks:
                 callback()
     finally:
+        local.task = outer
         modes.state.set(value)
 
 

@@ -24,6 +24,7 @@ class Modes:
         "extra",
         "multithreading",
         "shielded",
+        "witness",
     )
     grad: bool
     inference: bool
@@ -34,6 +35,7 @@ class Modes:
     extra: tuple[tuple[str, Any], ...]
     multithreading: bool
     shielded: bool
+    witness: Any
 
     def __init__(self) -> None:
         self.grad = True
@@ -45,6 +47,7 @@ class Modes:
         self.extra = ()  # (name, value): room for transforms and autocast
         self.multithreading = True
         self.shielded = False  # inside DisableTorchFunction
+        self.witness = None  # called as witness(op, tensors, results) after each op, whatever it is part of
 
     def is_plain(self) -> bool:
         return not (
@@ -55,6 +58,7 @@ class Modes:
             or self.anomaly is not None
             or self.extra
             or self.shielded
+            or self.witness is not None
             or not self.multithreading
         )
 

@@ -40,6 +40,8 @@ def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
     if type(mode) is not bool or any(type(t) not in PLAIN for t in tensors):
         handled, result = overrides.intercept(op, bound, tensors, mode)
         if handled:
+            if type(mode) is not bool and mode.witness is not None:
+                mode.witness(op, tensors, result)
             return result
         top = highest(bound)
         if top is not None and not (op.kind is Kind.RANDOM and op.composed and mapping()):
@@ -84,9 +86,12 @@ def finish_call(
         results = type(arrays)(wrap(a) for a in arrays)
     else:
         results = wrap(arrays)
-    if type(mode) is not bool and mode.inference and op.kind is not Kind.VIEW:
-        for result in results if isinstance(results, (tuple, list)) else (results,):
-            result.cell = INFERENCE
+    if type(mode) is not bool:
+        if mode.inference and op.kind is not Kind.VIEW:
+            for result in results if isinstance(results, (tuple, list)) else (results,):
+                result.cell = INFERENCE
+        if mode.witness is not None:
+            mode.witness(op, tensors, results)
     if tracked:
         record(op, bound, tensors, results, mode)
     if op.signature.gradient_slot is not None and bound[op.signature.gradient_slot]:
@@ -116,8 +121,7 @@ def plain_numbers(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...]:
                 plain = value.array.item()
         elif type(value) in (tuple, list) and any(isinstance(item, Tensor) for item in value):
             plain = tuple(
-                item.item() if isinstance(item, Tensor) and item.array.size == 1 else item
-                for item in value
+                item.item() if isinstance(item, Tensor) and item.array.size == 1 else item for item in value
             )
         else:
             continue

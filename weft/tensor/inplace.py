@@ -50,6 +50,8 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
         for tensor in tensors:
             if tensor is not target and tensor.origin is not None:
                 refresh(tensor)
+    if type(mode) is not bool and mode.witness is not None:
+        mode.witness(op, tensors, target)
     tracked = grad and any(t.tracked for t in tensors)
     check_writable(target, grad, tracked)
     tracked = tracked or (grad and target.tracked)
@@ -123,6 +125,8 @@ def assign(target: Tensor, value: Tensor) -> Tensor:
     """Makes `target` hold `value`, with value's history: the in-place form of a composite."""
     check_result("assign", target, typed(value))
     mode = modes.current()
+    if type(mode) is not bool and mode.witness is not None:
+        mode.witness(None, [value], target)
     grad = mode if type(mode) is bool else mode.grad and not mode.inference
     if not grad or not (value.tracked or target.tracked):
         write(target, value.array)

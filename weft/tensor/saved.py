@@ -114,14 +114,19 @@ def run_pack(pack: Callable[[Any], Any], tensor: Tensor) -> Any:
 
 def note_origin(node: Node) -> None:
     """Keeps the user's lines that led to this node, and the node whose backward made it."""
-    frames = traceback.extract_stack()
-    while frames and _is_ours(frames[-1].filename):
-        frames.pop()
     notes = node.__dict__.setdefault("_metadata", {})
-    notes["traceback_"] = traceback.format_list(frames)
+    notes["traceback_"] = traceback.format_list(user_lines())
     parent = evaluating.get()
     if parent is not None:
         notes["parent_"] = parent
+
+
+def user_lines() -> list[traceback.FrameSummary]:
+    """The stack up to the last line outside this library."""
+    frames = traceback.extract_stack()
+    while frames and _is_ours(frames[-1].filename):
+        frames.pop()
+    return frames
 
 
 def _is_ours(filename: str) -> bool:
