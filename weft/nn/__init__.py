@@ -3,7 +3,9 @@
 from weft.nn import functional as functional
 from weft.nn import init as init
 from weft.nn import parameter as parameter
+from weft.nn import utils as utils
 from weft.nn.modules import *  # noqa: F403
 from weft.nn.parameter import Buffer as Buffer
 from weft.nn.parameter import Parameter as Parameter
-from weft.nn.parameter import UninitializedTensorMixin as UninitializedTensorMixin
+from weft.nn.parameter import UninitializedBuffer as UninitializedBuffer
+from weft.nn.parameter import UninitializedParameter as UninitializedParameter

@@ -321,7 +321,7 @@ def _load_one(module: Any, name: str, key: str, tensor: Any, given: Any, assign:
         else:
             tensor.copy_(given)
     except Exception as error:
-        sizes = tuple("<uninitialized>" if is_lazy(value) else value.shape for value in (tensor, given))
+        sizes = tuple(value.size() for value in (tensor, given))
         return (
             f'While copying the parameter named "{key}", whose dimensions in the model are {sizes[0]} and '
             f"whose dimensions in the "
