@@ -45,6 +45,8 @@ class Maker:
             least = int(low) if kind.is_signed else max(int(low), 0)
             return np.asarray(self.random.integers(least, int(high) + 1, shape), dtype=kind.numpy)
         values = self.random.uniform(low, high, shape)
+        if kind.is_complex:
+            values = values + 1j * self.random.uniform(low, high, shape)
         return np.asarray(values).astype(kind.numpy)
 
     def ints(self, *shape: int, high: int, low: int = 0) -> Any:

@@ -455,7 +455,12 @@ def rot90(input: Any, k: int, dims: Any) -> Any:
 
 
 # -- grids ---------------------------------------------------------------------------------------------------
-@composite("*tensors: Tensors, indexing: Any = None", method=False)
+def _meshgrid_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2), make(3), indexing="ij")
+    yield Sample(make(2), make(3), make(), indexing="xy")
+
+
+@composite("*tensors: Tensors, indexing: Any = None", method=False, samples=_meshgrid_samples)
 def meshgrid(tensors: Any, indexing: str | None) -> Any:
     """Coordinate grids from vectors, as views."""
     if not tensors:

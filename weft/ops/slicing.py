@@ -15,7 +15,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 
 from weft.core.arrays import Array, namespace
+from weft.core.dtypes import complex128, float64
 from weft.core.types import TensorType
+from weft.ops.batching import to_front
 from weft.ops.families import composite, index
 from weft.ops.families import view as view_family
 from weft.ops.index_batching import batch_as_strided, batch_basic, batch_gather_flat, batch_scatter_flat
@@ -664,6 +666,8 @@ view_as_real = view_family(
     lambda x: x.reshape((*x.shape, 1), copy=False).view(x.real.dtype),
     _pairs_rule,
     "input: Tensor",
+    samples=lambda make: iter([Sample(make(2, 3, kind=complex128), grad=False)]),
+    batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0])), 0),
     method=False,
 )
 
@@ -687,18 +691,33 @@ def _view_as_complex(x: Array) -> Array:
     return x.view(namespace(x).result_type(x.dtype, namespace(x).complex64))[..., 0]
 
 
+def _complex_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3, kind=complex128), grad=False)
+
+
+def _part_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3))
+    yield from _complex_samples(make)
+
+
 view_as_complex = view_family(
-    "view_as_complex", _view_as_complex, _complex_rule, "input: Tensor", method=False
+    "view_as_complex",
+    _view_as_complex,
+    _complex_rule,
+    "input: Tensor",
+    samples=lambda make: iter([Sample(make(3, 2, kind=float64), grad=False)]),
+    batch=lambda op, size, args, dims: (op(ops.contiguous(to_front(args[0], dims[0]))), 0),
+    method=False,
 )
 
 
-@composite("input: Tensor", method=False)
+@composite("input: Tensor", method=False, samples=_part_samples)
 def real(input: Any) -> Any:
     """The real parts, as a view; the tensor itself if it is real."""
     return select(view_as_real(input), -1, 0) if type_of(input).dtype.is_complex else input
 
 
-@composite("input: Tensor", method=False)
+@composite("input: Tensor", method=False, samples=_complex_samples)
 def imag(input: Any) -> Any:
     """The imaginary parts, as a view."""
     if not type_of(input).dtype.is_complex:

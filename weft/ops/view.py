@@ -25,7 +25,7 @@ from weft.ops.families import view as view_family
 from weft.ops.index_batching import batch_embed, batch_ravel, batch_squeeze, batch_t
 from weft.ops.record import Op, broadcast_shapes, ops, type_of
 from weft.ops.replay import READERS, Steps, replay
-from weft.ops.samples import Maker, Sample
+from weft.ops.samples import Maker, Sample, unary_samples
 
 ndarray = np.ndarray
 FULL = slice(None)
@@ -260,12 +260,30 @@ def reshaped(input: Any, shape: Any) -> Any:
 READERS[view] = reshaped
 
 
-@composite("input: Tensor, other: Tensor", function=False)
+alias = view_family(
+    "alias",
+    lambda x: x[...],
+    lambda x: x,
+    "input: Tensor",
+    vjp=lambda g: g,
+    samples=unary_samples(-2, 2),
+    batch=lambda op, size, args, dims: (op(args[0]), dims[0]),
+    method=False,
+    function=False,
+)
+
+
+def _reshaped_like_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), make(6))
+    yield Sample(make(4), make(2, 1, 2))
+
+
+@composite("input: Tensor, other: Tensor", function=False, samples=_reshaped_like_samples)
 def view_as(input: Any, other: Any) -> Any:
     return view(input, type_of(other).shape)
 
 
-@composite("input: Tensor, other: Tensor", function=False)
+@composite("input: Tensor, other: Tensor", function=False, samples=_reshaped_like_samples)
 def reshape_as(input: Any, other: Any) -> Any:
     return reshape(input, type_of(other).shape)
 
@@ -395,7 +413,12 @@ expand: Op = view_family(
 )  # fmt: skip
 
 
-@composite("input: Tensor, other: Tensor", function=False)
+def _expanded_like_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(3, 1), make(2, 3, 4))
+    yield Sample(make(), make(2))
+
+
+@composite("input: Tensor, other: Tensor", function=False, samples=_expanded_like_samples)
 def expand_as(input: Any, other: Any) -> Any:
     return expand(input, type_of(other).shape)
 
@@ -405,7 +428,12 @@ def broadcast_to(input: Any, size: Any) -> Any:
     return expand(input, size)
 
 
-@composite("*tensors: Tensors", method=False)
+def _broadcast_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(3, 1), make(2))
+    yield Sample(make(2, 3), make(3), make())
+
+
+@composite("*tensors: Tensors", method=False, samples=_broadcast_samples)
 def broadcast_tensors(tensors: Any) -> Any:
     shape = broadcast_shapes(*[type_of(t).shape for t in tensors])
     return tuple(expand(t, shape) for t in tensors)

@@ -13,7 +13,7 @@ import numpy as np
 from weft.core.device import as_device
 from weft.core.dtypes import get_default_dtype
 from weft.core.types import Size, TensorType
-from weft.ops.families import view
+from weft.ops.view import alias
 from weft.tensor.base import Tensor, fresh, method
 from weft.tensor.creation import build
 from weft.tensor.dispatch import dispatch
@@ -33,10 +33,6 @@ FORMS = (
     " * (Tensor other)\n"
     " * (tuple of ints size, *, weft.device device = None)\n"
     " * (object data, *, weft.device device = None)\n"
-)
-
-alias = view(
-    "alias", lambda x: x[...], lambda x: x, "input: Tensor", vjp=lambda g: g, method=False, function=False
 )
 
 
