@@ -74,14 +74,14 @@ def test_unrolled_by_hand(agrees, draw, name, options):
     given = [draw(count, 2, 2) for _ in range(KINDS[name])]
     formula = lambda x, *_: unrolled(layer, x, given)
     state = tuple(map(weft.from_numpy, given)) if name == "LSTM" else weft.from_numpy(given[0])
-    agrees(layer, formula, draw(4, 2, 3), state)
+    agrees(layer, formula, draw(4, 2, 3), state, fast=True)
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_zeros_come_before_the_start(agrees, draw, name):
     layer = getattr(nn, name)(3, 2)
     zeros = [np.zeros((1, 2, 2))] * KINDS[name]
-    agrees(layer, lambda x: unrolled(layer, x, zeros), draw(4, 2, 3))
+    agrees(layer, lambda x: unrolled(layer, x, zeros), draw(4, 2, 3), fast=True)
 
 
 def test_relu_in_place_of_tanh(agrees, draw):
@@ -94,7 +94,13 @@ def test_projected_hidden_state(agrees, draw, options):
     layer = nn.LSTM(3, 4, proj_size=2, **options)
     count = layer.num_layers * (1 + layer.bidirectional)
     given = draw(count, 2, 2), draw(count, 2, 4)
-    agrees(layer, lambda x, _: unrolled(layer, x, given), draw(3, 2, 3), tuple(map(weft.from_numpy, given)))
+    agrees(
+        layer,
+        lambda x, _: unrolled(layer, x, given),
+        draw(3, 2, 3),
+        tuple(map(weft.from_numpy, given)),
+        fast=True,
+    )
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -27,14 +27,18 @@ Weights = tuple[Tensor, Tensor | None, Tensor | None]
 
 
 # -- one step ------------------------------------------------------------------------------------------------
+def _parts(gates: Tensor, count: int) -> list[Tensor]:
+    """The gates, which lie side by side. Slices, because for small steps one `chunk` costs more."""
+    width = gates.shape[1] // count
+    return [gates[:, start : start + width] for start in range(0, count * width, width)]
+
+
 def _lstm_step(gates: Tensor, state: State, weights: Weights) -> State:
     """Gates from the input, in the order in, forget, cell, out; the state is (hidden, cell)."""
     hidden, cell = state
-    gates = ops.add(gates, F.linear(hidden, weights[0], weights[1]))
-    enter, forget, candidate, leave = ops.chunk(gates, 4, -1)
-    kept = ops.mul(ops.sigmoid(forget), cell)
-    cell = ops.add(kept, ops.mul(ops.sigmoid(enter), ops.tanh(candidate)))
-    hidden = ops.mul(ops.sigmoid(leave), ops.tanh(cell))
+    enter, forget, candidate, leave = _parts(gates + F.linear(hidden, weights[0], weights[1]), 4)
+    cell = F.sigmoid(forget) * cell + F.sigmoid(enter) * F.tanh(candidate)
+    hidden = F.sigmoid(leave) * F.tanh(cell)
     return (hidden if weights[2] is None else F.linear(hidden, weights[2])), cell
 
 
@@ -42,20 +46,20 @@ def _gru_step(gates: Tensor, state: State, weights: Weights) -> State:
     """Gates from the input, in the order reset, update, new; reset acts on what the state adds to the
     last."""
     hidden = state[0]
-    reset, update, candidate = ops.chunk(gates, 3, -1)
-    hidden_reset, hidden_update, hidden_candidate = ops.chunk(F.linear(hidden, weights[0], weights[1]), 3, -1)
-    reset = ops.sigmoid(ops.add(hidden_reset, reset))
-    update = ops.sigmoid(ops.add(hidden_update, update))
-    candidate = ops.tanh(ops.add(candidate, ops.mul(hidden_candidate, reset)))
-    return (ops.add(ops.mul(ops.sub(hidden, candidate), update), candidate),)
+    width = hidden.shape[1]
+    recurrent = F.linear(hidden, weights[0], weights[1])
+    both = F.sigmoid(gates[:, : 2 * width] + recurrent[:, : 2 * width])
+    reset, update = _parts(both, 2)
+    candidate = F.tanh(gates[:, 2 * width :] + reset * recurrent[:, 2 * width :])
+    return (candidate + update * (hidden - candidate),)
 
 
 def _tanh_step(gates: Tensor, state: State, weights: Weights) -> State:
-    return (ops.tanh(ops.add(gates, F.linear(state[0], weights[0], weights[1]))),)
+    return (F.tanh(gates + F.linear(state[0], weights[0], weights[1])),)
 
 
 def _relu_step(gates: Tensor, state: State, weights: Weights) -> State:
-    return (ops.relu(ops.add(gates, F.linear(state[0], weights[0], weights[1]))),)
+    return (F.relu(gates + F.linear(state[0], weights[0], weights[1])),)
 
 
 Step = Callable[[Tensor, State, Weights], State]
