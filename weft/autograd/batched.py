@@ -60,8 +60,8 @@ MASK_INDEX = (
     "a boolean mask."
 )
 REFUSED = {
-    "nonzero": DYNAMIC, "argwhere": DYNAMIC, "unique": DYNAMIC, "_unique": DYNAMIC, "unique_consecutive": DYNAMIC,
-    "bincount": DYNAMIC, "masked_select": MASKED_SELECT,
+    "nonzero": DYNAMIC, "argwhere": DYNAMIC, "unique": DYNAMIC, "_unique": DYNAMIC,
+    "unique_consecutive": DYNAMIC, "bincount": DYNAMIC, "masked_select": MASKED_SELECT,
     "allclose": "vmap over torch.allclose isn't supported yet. Please file an issue at "
     "https://github.com/pytorch/pytorch/issues if you need this feature.",
     "equal": "Batching rule not implemented for aten::equal. We could not generate a fallback.",
@@ -72,7 +72,10 @@ RANDOM_ERROR = (
     "'different' "
     "randomness flags on vmap or perform the randomness operation out of vmap"
 )
-SAME_BATCHED = "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
+SAME_BATCHED = (
+    "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with "
+    "functorch"
+)
 DIFFERENT_UNBATCHED = (
     "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same "
     "randomness. "
@@ -113,7 +116,7 @@ class BatchTensor(Wrapper):
     def held(self) -> Tensor:
         return self.value
 
-    @property
+    @property  # type: ignore[misc]
     def array(self) -> Any:
         held, dim = self.value.array, self.place
         return MetaArray(
@@ -230,11 +233,11 @@ class BatchTensor(Wrapper):
 
     # -- history ---------------------------------------------------------------------------------------------
     def detach(self) -> Tensor:
-        return self.rebuilt(lambda value: value.detach())  # type: ignore[attr-defined, no-any-return]
+        return self.rebuilt(lambda value: value.detach())
 
-    @property
+    @property  # type: ignore[misc]
     def data(self) -> Tensor:
-        return self.rebuilt(lambda value: value.data)  # type: ignore[attr-defined, no-any-return]
+        return self.rebuilt(lambda value: value.data)
 
     def requires_grad_(self, requires_grad: bool = True) -> NoReturn:
         raise RuntimeError(
@@ -254,7 +257,7 @@ class BatchTensor(Wrapper):
             "functorch.vjp instead or call backward() outside of functorch transforms."
         )
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         text = repr(self.value).replace("\n", "\n    ")
         return f"BatchedTensor(lvl={self.level.depth}, bdim={self.place}, value=\n    {text}\n)"
 
@@ -309,7 +312,7 @@ def front(value: Tensor, level: Any) -> Tensor:
     if is_batched(value, level):
         return to_front(value.value, value.place)  # type: ignore[attr-defined, no-any-return]
     if isinstance(value, Wrapper) and value.level.number > level.number:
-        return value.pierced(lambda held: front(held, level))  # type: ignore[attr-defined, no-any-return]
+        return value.pierced(lambda held: front(held, level))
     return ops.expand(value, (level.size, *value.shape))  # type: ignore[no-any-return]
 
 
@@ -328,7 +331,7 @@ def enclosed(value: Tensor, place: int, level: Any) -> Tensor:
         inner = place if place < value.place else place + 1
         return batched(enclosed(value.value, inner, level), value.place - (inner < value.place), value.level)
     if isinstance(value, Wrapper) and value.level.number > level.number:
-        return value.rebuilt(lambda held: enclosed(held, place, level))  # type: ignore[attr-defined, no-any-return]
+        return value.rebuilt(lambda held: enclosed(held, place, level))
     return batched(value, place, level)
 
 
@@ -427,7 +430,7 @@ def with_batch(value: Tensor, level: Any) -> Tensor:
     if any(is_batched(wrapper, level) for wrapper in _chain(value)):
         return value
     if isinstance(value, Wrapper) and value.level.number > level.number:
-        return value.rebuilt(lambda held: with_batch(held, level))  # type: ignore[attr-defined, no-any-return]
+        return value.rebuilt(lambda held: with_batch(held, level))
     return batched(ops.expand(value, (level.size, *value.shape)), 0, level)
 
 

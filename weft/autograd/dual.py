@@ -18,7 +18,7 @@ class is changed, and changed back when the level ends, because others hold the 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from weft.autograd.batched import BatchTensor, batched, front, with_batch
@@ -67,9 +67,9 @@ class DualTensor(Wrapper):
     def held(self) -> Tensor:
         return self.primal
 
-    @property
+    @property  # type: ignore[misc]
     def requires_grad(self) -> bool:
-        return bool(self.primal.requires_grad or self.tangent.requires_grad)  # type: ignore[attr-defined]
+        return bool(self.primal.requires_grad or self.tangent.requires_grad)
 
     @classmethod
     def call(cls, op: Op, bound: tuple[Any, ...], level: Any) -> Any:
@@ -132,28 +132,28 @@ class DualTensor(Wrapper):
 
     def overwritten(self) -> Tensor:
         """The primal, of which all elements are about to be replaced by constants."""
-        self.tangent.zero_()  # type: ignore[attr-defined]
+        self.tangent.zero_()
         return self.primal
 
     def detach(self) -> Tensor:
-        return self.primal.detach()  # type: ignore[attr-defined, no-any-return]
+        return self.primal.detach()
 
-    @property
+    @property  # type: ignore[misc]
     def data(self) -> Tensor:
-        return self.primal.data  # type: ignore[attr-defined, no-any-return]
+        return self.primal.data
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        self.primal.requires_grad_(requires_grad)  # type: ignore[attr-defined]
+        self.primal.requires_grad_(requires_grad)
         return self
 
     def backward(self, *args: Any, **kwargs: Any) -> None:
-        self.primal.backward(*args, **kwargs)  # type: ignore[attr-defined]
+        self.primal.backward(*args, **kwargs)
 
-    @property
+    @property  # type: ignore[misc]
     def grad(self) -> Any:
-        return self.primal.grad  # type: ignore[attr-defined]
+        return self.primal.grad
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         text = repr(self.primal)
         return f"{text[:-1]}, tangent={self.tangent!r})" if text.startswith("tensor(") else text
 
@@ -167,8 +167,8 @@ def _from_primal(name: str) -> Callable[..., Any]:
 
 
 for _name in (
-    "item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__array__", "data_ptr",
-    "storage_offset", "untyped_storage", "__format__", "__dlpack__", "__dlpack_device__",
+    "item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__array__",
+    "data_ptr", "storage_offset", "untyped_storage", "__format__", "__dlpack__", "__dlpack_device__",
 ):  # fmt: skip
     setattr(DualTensor, _name, _from_primal(_name))
 
@@ -265,7 +265,7 @@ def transposed(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ..
     """See Note [Transposing a gradient rule]."""
     single = not isinstance(out, (tuple, list))
     outs = [out] if single else list(out)
-    recording = modes.grad_enabled()
+    recording = modes.grad_enabled() and any(part.tracked for part in plain_parts([*bound, *tangents]))
     token = modes.enter(grad=True, inference=False)
     try:
         maps = maps_in([*bound, *tangents])
@@ -282,9 +282,9 @@ def transposed(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ..
             result = pullback(op, gradient, out, bound, slot)
             if result is None:
                 continue
-            pairs = zip(result, bound[slot], tangent, strict=True) if isinstance(tangent, (tuple, list)) else (
-                (result, bound[slot], tangent),
-            )  # fmt: skip
+            pairs: Any = ((result, bound[slot], tangent),)
+            if isinstance(tangent, (tuple, list)):
+                pairs = zip(result, bound[slot], tangent, strict=True)
             for value, like, direction in pairs:
                 if value is not None and direction is not None:
                     pulled.append(finish(value, tuple(like.shape), like.array.dtype))
@@ -313,6 +313,19 @@ def _tracked(tensor: Tensor) -> Tensor:
         return tensor.rebuilt(_tracked)
     tensor.tracked = True
     return tensor
+
+
+def plain_parts(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The plain tensors among these values, in lists of them, and in wrappers."""
+    for value in values:
+        if isinstance(value, DualTensor):
+            yield from plain_parts((value.primal, value.tangent))
+        elif isinstance(value, Wrapper):
+            yield from plain_parts((value.held,))
+        elif isinstance(value, Tensor):
+            yield value
+        elif type(value) is tuple or type(value) is list:
+            yield from plain_parts(value)
 
 
 def maps_in(values: Iterable[Any]) -> list[Any]:

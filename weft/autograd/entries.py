@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.autograd.batched import materialised
-from weft.autograd.dual import DualTensor, dual
+from weft.autograd.dual import DualTensor, dual, plain_parts
 from weft.autograd.reverse import cut, is_tracked
 from weft.core import modes
 from weft.core.trees import flatten
@@ -56,7 +56,7 @@ class Differentiation:
         if isinstance(value, DualTensor):
             return dual(self._enter(value.primal), value.tangent, value.level)
         if isinstance(value, Wrapper):
-            return value.rebuilt(self._enter)  # type: ignore[attr-defined, no-any-return]
+            return value.rebuilt(self._enter)
         made = entry(value, self.connected and is_tracked(value))
         self.leaves.add(id(made))
         return made
@@ -88,14 +88,3 @@ class Differentiation:
 
     def _left(self, tensor: Tensor) -> Tensor:
         return tensor if self.followed([tensor]) else cut(tensor)
-
-
-def plain_parts(tensors: Iterable[Any]) -> Iterable[Tensor]:
-    """The plain tensors that wrappers hold."""
-    for tensor in tensors:
-        if isinstance(tensor, DualTensor):
-            yield from plain_parts((tensor.primal, tensor.tangent))
-        elif isinstance(tensor, Wrapper):
-            yield from plain_parts((tensor.held,))
-        else:
-            yield tensor

@@ -109,7 +109,7 @@ def checked_dual(tensor: Tensor, tangent: Tensor, level: Directions) -> Tensor:
             "Trying to set a forward gradient on a Tensor that already has one at this level, this is not "
             "supported."
         )
-    return dual(tensor.view_as(tensor), tangent, level)  # type: ignore[attr-defined]
+    return dual(tensor.view_as(tensor), tangent, level)
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from weft.autograd.dual import Directions, is_dual
+from weft.autograd.dual import Directions, is_dual, tangents_of
 from weft.autograd.engine import grad
 from weft.autograd.entries import Differentiation
 from weft.autograd.forward_ad import checked_dual
@@ -23,7 +23,11 @@ from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
 Tensors = tuple[Tensor, ...]
-NEEDS_VECTOR = "The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
+NEEDS_VECTOR = (
+    "The vector v can only be None if the input to the user-provided function is a single Tensor with a "
+    "single "
+    "element."
+)
 STRICT = "This is not allowed in strict mode."
 TWICE = (
     " You should ensure that your function is twice differentiable and that the jacobian depends on the "
@@ -65,9 +69,9 @@ def _outputs(value: Any, name: str) -> tuple[bool, Tensors]:
 
 
 def _prepared(inputs: Tensors, create_graph: bool, need_graph: bool = True) -> Tensors:
-    """Inputs of their own for one computation: connected to the user's if the result shall be differentiable."""
+    """Inputs for one computation: connected to the user's if the result shall be differentiable."""
     return tuple(
-        x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_(need_graph)  # type: ignore[attr-defined]
+        x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_(need_graph)
         for x in inputs
     )
 
@@ -113,7 +117,7 @@ def _vector(v: Any, like: Tensors, is_tuple: bool, name: str, text: str) -> Tens
 def _check_dependence(outputs: Tensors, inputs: Tensors, kind: str) -> None:
     """In strict mode, outputs must come from the inputs by recorded ops."""
     for position, output in enumerate(outputs):
-        requires = output.requires_grad  # type: ignore[attr-defined]
+        requires = output.requires_grad
         if kind == "outputs":
             if not requires:
                 raise RuntimeError(
@@ -197,7 +201,11 @@ def vjp(
         outputs_tuple, outputs = _outputs(func(*given), "vjp")
         if strict:
             _check_dependence(outputs, given, "outputs")
-        text = "The vector v can only be None if the user-provided function returns a single Tensor with a single element."
+        text = (
+            "The vector v can only be None if the user-provided function returns a single Tensor with a "
+            "single "
+            "element."
+        )
         vector = _vector(v, outputs, outputs_tuple, "vjp", text)
     with enable_grad():
         found = _gradients(outputs, given, vector, create_graph)
@@ -261,7 +269,7 @@ def _first_order(
     jacobian = _filled(_gradients((output,), given, None, True), given, strict, False, "back")
     if strict:
         for position, value in enumerate(jacobian):
-            if not value.requires_grad:  # type: ignore[attr-defined]
+            if not value.requires_grad:
                 raise RuntimeError(
                     "While computing the hessian, found that the jacobian of the user-provided function "
                     "with respect to "
@@ -374,7 +382,7 @@ def _rows(position: int, output: Tensor, given: Tensors, create_graph: bool, str
 def _identity(like: Tensor) -> Any:
     """One direction per element of the tensor."""
     size = prod(like.shape)
-    rows = ops.new_zeros(like.detach(), (size, size))  # type: ignore[attr-defined]
+    rows = ops.new_zeros(like.detach(), (size, size))
     if size:
         ops.diagonal(rows, 0, 0, 1).fill_(1)
     return ops.reshape(rows, (size, *like.shape))
@@ -416,7 +424,9 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Any, strict: bool, vecto
                 moved = [checked_dual(v, tangent, level) if i == position else v for i, v in enumerate(given)]
                 outputs_tuple, outputs = _outputs(func(*moved), "jacobian")
                 kinds.append(outputs_tuple)
-                found = tuple(o.tangent if is_dual(o, level) else ops.zeros_like(o) for o in outputs)  # type: ignore[attr-defined]
+                found = tuple(
+                    tangents_of(o, level) if is_dual(o, level) else ops.zeros_like(o) for o in outputs
+                )
             level.close()
             return found
 
@@ -455,7 +465,7 @@ def hessian(
             rows = _filled(found, values, strict, False, "back")
             if strict:
                 for position, row in enumerate(rows):
-                    if not row.requires_grad:  # type: ignore[attr-defined]
+                    if not row.requires_grad:
                         raise RuntimeError(
                             "While computing the hessian, found that the jacobian of the user-provided "
                             "function with respect "

@@ -52,7 +52,7 @@ def spread(prefix: Any, tree: Any) -> list[Any] | None:
             return True
         if type(part) is not type(branch) or len(part) != len(branch):
             return False
-        if isinstance(part, dict):
+        if isinstance(part, dict) and isinstance(branch, dict):
             return part.keys() == branch.keys() and all(visit(part[key], branch[key]) for key in branch)
         return all(visit(a, b) for a, b in zip(part, branch, strict=True))
 

@@ -29,7 +29,7 @@ def gradients(outputs: Sequence[Any], inputs: Sequence[Any], given: Sequence[Any
     """One gradient per input, None where nothing connects them; `given` has one gradient per output."""
     top = highest([*outputs, *inputs])
     if top is not None:
-        return top.differentiate(outputs, inputs, given, graph)  # type: ignore[attr-defined, no-any-return]
+        return top.differentiate(outputs, inputs, given, graph)
     live = [(o, g) for o, g in zip(outputs, given, strict=True) if g is not None and is_tracked(o)]
     wanted = [i for i, value in enumerate(inputs) if is_tracked(value)]
     results: list[Any] = [None] * len(inputs)
@@ -54,8 +54,8 @@ def is_tracked(tensor: Tensor) -> bool:
 def cut(tensor: Tensor) -> Tensor:
     """The tensor outside of the graph, wrapped as before."""
     if isinstance(tensor, Wrapper):
-        return tensor.rebuilt(cut)  # type: ignore[attr-defined, no-any-return]
-    return tensor.detach()  # type: ignore[attr-defined, no-any-return]
+        return tensor.rebuilt(cut)
+    return tensor.detach()
 
 
 def added(a: Any, b: Any) -> Any:

@@ -1,5 +1,6 @@
 """Function transforms: grad, vjp, jvp, Jacobians, Hessians, vmap; modules as functions."""
 
+import weft.func.functions as _functions  # noqa: F401
 from weft.autograd.mapping import vmap as vmap
 from weft.func.forward import hessian as hessian
 from weft.func.forward import jacfwd as jacfwd

@@ -35,7 +35,7 @@ JVP = "jvp(f, primals, tangents)"
 
 
 def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
-    """The function's result, and the direction in which it moves when the arguments move along the tangents."""
+    """The function's result, and how it moves when the arguments move along the tangents."""
     return pushed_forward(func, primals, tangents, None, strict, has_aux)
 
 

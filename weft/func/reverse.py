@@ -64,7 +64,7 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
                     "wanted to use the vjp or jacrev APIs instead?"
                 )
             found: list[Any] = [None] * len(entries)
-            if output.requires_grad:  # type: ignore[attr-defined]
+            if output.requires_grad:
                 found = gradients([output], entries, [ops.ones_like(output)], run.followed([output]))
         results = build([*_filled(found, leaves)])
         value = run.left(output)

@@ -15,8 +15,9 @@ from weft.ops.record import Joint, Kind, Op, ops, type_of
 
 LINEAR = frozenset(
     {
-        "sum", "mean", "cumsum", "neg", "clone", "_to_copy", "flip", "roll", "repeat", "tril", "triu", "trace",
-        "gather_flat", "scatter_flat", "embed", "diag_embed", "index_select", "gather", "index", "take", "_unsafe_view",
+        "sum", "mean", "cumsum", "neg", "clone", "_to_copy", "flip", "roll", "repeat", "tril", "triu",
+        "trace", "gather_flat", "scatter_flat", "embed", "diag_embed", "index_select", "gather", "index",
+        "take", "_unsafe_view",
     }
 )  # fmt: skip
 """Ops that are linear in their first argument, the only one a direction can have."""
@@ -29,7 +30,7 @@ SYMMETRIC = frozenset({"softmax"})
 
 
 def forward(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ...]) -> Any:
-    """The direction of the result (None: it does not move), or NotImplemented where only transposing helps."""
+    """The direction of the result (None: it does not move); NotImplemented where only transposing helps."""
     if op.jvp is not None:
         return op.jvp(tangents, out, *bound)
     if op.kind is Kind.VIEW or op.name in LINEAR:

@@ -354,7 +354,7 @@ def integer_indices(view: Tensor, items: list[Any]) -> tuple[list[Tensor], tuple
                 )
             check_mask(array.shape, shape, place)
             if isinstance(item, Wrapper):
-                item.refuse_mask()  # type: ignore[attr-defined]
+                item.refuse_mask()
             indices += [wrap(part) for part in array.nonzero()]
             dims += range(place, place + array.ndim)
             place += array.ndim

@@ -56,7 +56,7 @@ class Wrapper(Tensor):
     """A tensor of some level: see the module's text. `held` is the tensor whose facts it shows."""
 
     __slots__ = ()
-    __torch_function__ = staticmethod(disabled_torch_function)
+    __torch_function__ = staticmethod(disabled_torch_function)  # type: ignore[assignment]
 
     level: Level
     gradients: ClassVar[Callable[..., list[Any]]]  # `autograd.grad` where wrappers are involved
@@ -76,6 +76,21 @@ class Wrapper(Tensor):
         """The op's in-place form."""
         raise NotImplementedError
 
+    def rebuilt(self, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """The same wrapper around changed tensors of the same shape."""
+        raise NotImplementedError
+
+    def pierced(self, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """The same wrapper around changed tensors that have one more dimension in front."""
+        raise NotImplementedError
+
+    def differentiate(self, outputs: Any, inputs: Any, given: Any, graph: bool) -> list[Any]:
+        """Gradients where this is the wrapper of the highest level among outputs and inputs."""
+        raise NotImplementedError
+
+    def refuse_mask(self) -> None:
+        """Raises where nobody can know how many elements a mask selects."""
+
     def refuse_out(self, op: Any) -> None:
         """Raises: results inside a transform cannot be stored into tensors that the caller gives."""
         raise RuntimeError(
@@ -86,7 +101,7 @@ class Wrapper(Tensor):
 
     # -- what the slots of a plain tensor tell ---------------------------------------------------------------
     @property
-    def array(self) -> Any:  # type: ignore[override]
+    def array(self) -> Any:
         return MetaArray(self.held.array.shape, self.held.array.dtype, self.held.array.strides)
 
     @array.setter
@@ -101,9 +116,9 @@ class Wrapper(Tensor):
     def is_meta(self) -> bool:
         return self.held.is_meta
 
-    @property
+    @property  # type: ignore[misc]
     def requires_grad(self) -> bool:
-        return bool(self.held.requires_grad)  # type: ignore[attr-defined]
+        return bool(self.held.requires_grad)
 
     def __deepcopy__(self, memo: Any) -> Any:
         raise RuntimeError("a tensor inside a transform cannot be copied deeply")
@@ -112,10 +127,10 @@ class Wrapper(Tensor):
         raise RuntimeError("a tensor inside a transform cannot be pickled")
 
     def retain_grad(self) -> None:
-        self.held.retain_grad()  # type: ignore[attr-defined]
+        self.held.retain_grad()
 
     def register_hook(self, hook: Any) -> Any:
-        return self.held.register_hook(hook)  # type: ignore[attr-defined]
+        return self.held.register_hook(hook)
 
 
 def _delegate(name: str) -> property:
