@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn
 
-from weft.autograd.reverse import gradients
+from weft.autograd.reverse import cut, gradients
 from weft.core.types import TensorType
 from weft.ops.batching import batch, logical_result, to_front
 from weft.ops.record import INTERPRETERS, Op, broadcast_shapes, ops
@@ -432,6 +432,20 @@ def with_batch(value: Tensor, level: Any) -> Tensor:
     if isinstance(value, Wrapper) and value.level.number > level.number:
         return value.rebuilt(lambda held: with_batch(held, level))
     return batched(ops.expand(value, (level.size, *value.shape)), 0, level)
+
+
+def as_batch(values: Sequence[Any], size: int) -> tuple[list[Any], Callable[[Tensor, bool], Tensor]]:
+    """Tensors whose first dimension is a batch, as BatchTensors, and the function from those back to tensors."""
+    level = Map(size, "error")
+
+    def whole(value: Tensor, graph: bool) -> Tensor:
+        found = front(value, level)
+        return found if graph else cut(found)
+
+    return [None if value is None else batched(value, 0, level) for value in values], whole
+
+
+Wrapper.as_batch = staticmethod(as_batch)
 
 
 def _chain(value: Any) -> list[Wrapper]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from weft.autograd.nodes import GradientEdge, anchor, output_type
 from weft.autograd.tasks import Seeds, Task, leading_to, run
-from weft.core import modes
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import Size
 from weft.ops.record import REGISTRY, ops
@@ -134,7 +133,7 @@ def _checked_use(results: list[Any], unused: bool) -> tuple[Any, ...]:
 def _batched(
     outs: Sequence[Any], wanted: Sequence[Any], given: Sequence[Any], keep: bool, graph: bool, unused: bool
 ) -> tuple[Any, ...]:
-    """One run per entry of the gradients' first dimension, stacked."""
+    """One run with all entries of the gradients' first dimension at once, as under vmap."""
     sizes = [value.array.shape[0] for value in given if isinstance(value, Tensor) and value.array.ndim]
     if any(size != sizes[0] for size in sizes):
         raise ValueError(
@@ -154,18 +153,9 @@ def _batched(
                 f"of {Size(shape)}. If you only want some tensors in `grad_output` to be considered batched, "
                 "consider using vmap."
             )
-    count = sizes[0] if sizes else 0
-    columns: list[list[Any]] = [[] for _ in wanted]
-    token = modes.enter(grad=graph)
-    try:
-        for i in range(count):
-            row = tuple(None if value is None else ops.select(value, 0, i) for value in given)
-            results = _captured(outs, wanted, row, keep or i + 1 < count, graph, unused)
-            for column, value in zip(columns, results):
-                column.append(value)
-        return tuple(None if not column or column[0] is None else ops.stack(column, 0) for column in columns)
-    finally:
-        modes.leave(token)
+    seeds, whole = Wrapper.as_batch(given, sizes[0] if sizes else 0)
+    results = _captured(outs, wanted, seeds, keep, True, unused)
+    return tuple(None if value is None else whole(value, graph) for value in results)
 
 
 def seeds_for(outputs: Any, given: Any, graph: bool) -> Seeds:

@@ -60,6 +60,7 @@ class Wrapper(Tensor):
 
     level: Level
     gradients: ClassVar[Callable[..., list[Any]]]  # `autograd.grad` where wrappers are involved
+    as_batch: ClassVar[Callable[..., Any]]  # batched gradients for it, and the way back to plain tensors
 
     @property
     def held(self) -> Tensor:
