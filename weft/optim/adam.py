@@ -32,6 +32,7 @@ __all__ = ["Adam", "adam"]
 
 def _check_betas(betas: tuple[Any, Any], foreach: Any, capturable: bool) -> None:
     for index, beta in enumerate(betas):
+        check_one_element(f"betas[{index}]", beta)
         if not 0.0 <= to_number(beta) < 1.0:
             raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
     tensors = [isinstance(beta, Tensor) for beta in betas]
@@ -43,7 +44,6 @@ def _check_betas(betas: tuple[Any, Any], foreach: Any, capturable: bool) -> None
                 raise ValueError(
                     f"betas[{index}] as a Tensor is not supported for capturable=False and foreach=True"
                 )
-            check_one_element(f"betas[{index}]", beta)
 
 
 class Adam(Optimizer):
@@ -228,26 +228,26 @@ def real_views(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _adapt(
     do: Any, param: Any, grad: Any, mean: Any, square: Any,
-    decay: Any, shrink: Any, weight: Any, rest: Any, beta2: Any, gain: Any, eps: Any, maximize: bool,
+    decay: Any, shrink: Any, weight: Any, near: bool, beta2: Any, gain: Any, eps: Any, maximize: bool,
     size: Any, correction: Any,
 ) -> None:  # fmt: skip
-    _observe(do, param, grad, mean, square, decay, shrink, weight, rest, beta2, gain, maximize)
+    _observe(do, param, grad, mean, square, decay, shrink, weight, near, beta2, gain, maximize)
     do.add_quotient(param, mean, do.root(square, correction, eps), size)
 
 
 def _adapt_with_maximum(
     do: Any, param: Any, grad: Any, mean: Any, square: Any, largest: Any,
-    decay: Any, shrink: Any, weight: Any, rest: Any, beta2: Any, gain: Any, eps: Any, maximize: bool,
+    decay: Any, shrink: Any, weight: Any, near: bool, beta2: Any, gain: Any, eps: Any, maximize: bool,
     size: Any, correction: Any,
 ) -> None:  # fmt: skip
-    _observe(do, param, grad, mean, square, decay, shrink, weight, rest, beta2, gain, maximize)
+    _observe(do, param, grad, mean, square, decay, shrink, weight, near, beta2, gain, maximize)
     do.raise_to(largest, square)
     do.add_quotient(param, mean, do.root(largest, correction, eps), size)
 
 
 def _observe(
     do: Any, param: Any, grad: Any, mean: Any, square: Any,
-    decay: Any, shrink: Any, weight: Any, rest: Any, beta2: Any, gain: Any, maximize: bool,
+    decay: Any, shrink: Any, weight: Any, near: bool, beta2: Any, gain: Any, maximize: bool,
 ) -> None:  # fmt: skip
     """Takes the gradient into the running means; shrinks the parameter where decay is decoupled."""
     if maximize:
@@ -256,7 +256,7 @@ def _observe(
         do.scale(param, shrink)
     if decay is not None:
         grad = do.plus(grad, param, decay)
-    do.approach(mean, grad, weight, rest)
+    do.approach(mean, grad, weight, near)
     do.scale(square, beta2)
     do.add_product(square, grad, grad, gain)
 

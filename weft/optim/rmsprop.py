@@ -183,7 +183,7 @@ def _observe(
 
 def _plain(
     do: Any, param: Any, grad: Any, square: Any,
-    size: Any, alpha: Any, gain: Any, weight: Any, rest: Any, eps: Any, decay: Any, maximize: bool,
+    size: Any, alpha: Any, gain: Any, weight: Any, near: bool, eps: Any, decay: Any, maximize: bool,
     momentum: Any,
 ) -> None:  # fmt: skip
     grad = _observe(do, param, grad, square, alpha, gain, decay, maximize)
@@ -192,7 +192,7 @@ def _plain(
 
 def _moving(
     do: Any, param: Any, grad: Any, square: Any, buffer: Any,
-    size: Any, alpha: Any, gain: Any, weight: Any, rest: Any, eps: Any, decay: Any, maximize: bool,
+    size: Any, alpha: Any, gain: Any, weight: Any, near: bool, eps: Any, decay: Any, maximize: bool,
     momentum: Any,
 ) -> None:  # fmt: skip
     grad = _observe(do, param, grad, square, alpha, gain, decay, maximize)
@@ -203,22 +203,22 @@ def _moving(
 
 def _centred(
     do: Any, param: Any, grad: Any, square: Any, mean: Any,
-    size: Any, alpha: Any, gain: Any, weight: Any, rest: Any, eps: Any, decay: Any, maximize: bool,
+    size: Any, alpha: Any, gain: Any, weight: Any, near: bool, eps: Any, decay: Any, maximize: bool,
     momentum: Any,
 ) -> None:  # fmt: skip
     grad = _observe(do, param, grad, square, alpha, gain, decay, maximize)
-    do.approach(mean, grad, weight, rest)
+    do.approach(mean, grad, weight, near)
     variance = do.plus_product(square, mean, mean, -1)
     do.add_quotient(param, grad, do.root(variance, None, eps), size)
 
 
 def _centred_moving(
     do: Any, param: Any, grad: Any, square: Any, mean: Any, buffer: Any,
-    size: Any, alpha: Any, gain: Any, weight: Any, rest: Any, eps: Any, decay: Any, maximize: bool,
+    size: Any, alpha: Any, gain: Any, weight: Any, near: bool, eps: Any, decay: Any, maximize: bool,
     momentum: Any,
 ) -> None:  # fmt: skip
     grad = _observe(do, param, grad, square, alpha, gain, decay, maximize)
-    do.approach(mean, grad, weight, rest)
+    do.approach(mean, grad, weight, near)
     variance = do.plus_product(square, mean, mean, -1)
     do.scale(buffer, momentum)
     do.add_quotient(buffer, grad, do.root(variance, None, eps), 1)

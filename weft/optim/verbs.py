@@ -77,13 +77,13 @@ class Arrays:
         np.add(x, np.multiply(quotient, value, out=quotient), out=x)
 
     @staticmethod
-    def approach(x: Array, end: Array, weight: Any, rest: Any) -> None:
+    def approach(x: Array, end: Array, weight: Any, near: bool) -> None:
         """x moves towards end by this part of the way: from the nearer side, as lerp does. See `way`."""
         span = np.subtract(end, x, out=...)
-        if rest is None:
+        if near:
             np.add(x, np.multiply(span, weight, out=span), out=x)
         else:
-            np.subtract(end, np.multiply(span, rest, out=span), out=x)
+            np.subtract(end, np.multiply(span, 1 - weight, out=span), out=x)
 
     @staticmethod
     def raise_to(x: Array, y: Array) -> None:
@@ -135,7 +135,7 @@ class Tensors:
         x.addcdiv_(left, right, value=value)
 
     @staticmethod
-    def approach(x: Any, end: Any, weight: Any, rest: Any) -> None:
+    def approach(x: Any, end: Any, weight: Any, near: bool) -> None:
         x.lerp_(end, weight)
 
     @staticmethod
@@ -150,10 +150,9 @@ class Tensors:
         return result.add(summand)
 
 
-def way(weight: float) -> tuple[float, float | None]:
-    """The two numbers that `approach` takes: the part of the way, and what is left of it if that is the
-    less."""
-    return weight, None if abs(weight) < 0.5 else 1 - weight
+def way(weight: float) -> tuple[float, bool]:
+    """The two numbers that `approach` takes: the part of the way, and whether that is the lesser part."""
+    return weight, abs(weight) < 0.5
 
 
 def is_direct() -> bool:
