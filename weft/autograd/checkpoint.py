@@ -126,6 +126,8 @@ def checkpoint(
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not noop_context_fn or debug is not False:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        if modes.grad_enabled():
+            check_backward_validity(args)
         return CheckpointFunction.apply(function, preserve, *args)
     if determinism_check not in DETERMINISM:
         raise ValueError(
@@ -361,7 +363,6 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def forward(ctx: Any, run_function: Any, preserve_rng_state: bool, *args: Any) -> Any:
-        check_backward_validity(args)
         ctx.run_function = run_function
         ctx.random = get_rng_state() if preserve_rng_state else None
         ctx.extra = modes.modes().extra

@@ -89,6 +89,8 @@ class FunctionCtx:
 
     def __getattr__(self, name: str) -> Any:
         """What nodes have (`next_functions`, `name`, `metadata`, `register_hook`) the context has too."""
+        if name in ("saved_tensors", "saved_variables"):  # an AttributeError in an unpack hook led here
+            return unpack(self)
         node = None if self._node is None else self._node()
         if node is not None and not name.startswith("__") and hasattr(type(node), name):
             return getattr(node, name)
@@ -239,7 +241,7 @@ def _stale(ctx: FunctionCtx, cell: Any, seen: int) -> None:
     node = ctx._node()
     for item in ctx._items:
         tensor = item.tensor(node) if type(item) is Output else item.value if type(item) is Loose else item
-        if tensor is not None and tensor.cell is cell:
+        if isinstance(tensor, Tensor) and tensor.cell is cell:
             what = f"weft.{tensor.dtype.scalar_name}Tensor {list(tensor.array.shape)}"
             maker = tensor.node
             origin = "" if maker is None else f", which is output {tensor.index} of {short_name(maker)},"
