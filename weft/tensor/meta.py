@@ -20,12 +20,19 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+class NoFlags:
+    """What `flags` says of an array without elements: no memory to write straight into."""
+
+    c_contiguous = f_contiguous = forc = writeable = False
+
+
 class MetaArray:
     """Stands where a NumPy array would: kernels refuse it, so every op goes by its type rule."""
 
     __slots__ = ("shape", "dtype", "strides")
     __array_ufunc__ = None
     base = None
+    flags = NoFlags
 
     def __init__(
         self, shape: Iterable[int], dtype: np.dtype[Any], strides: Iterable[int] | None = None

@@ -16,6 +16,7 @@ from weft.core.device import creation_device
 from weft.core.dtypes import dtype
 from weft.core.modes import enter, leave
 from weft.nn.parameter import Parameter, is_lazy
+from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
 TO_FORMS = (
@@ -89,11 +90,7 @@ class Movable:
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """Moves parameters and buffers to a device without their values."""
         where = creation_device(device)
-
-        def emptied(tensor: Any) -> Any:
-            return tensor.new_empty(tensor.shape, dtype=tensor.dtype, device=where)
-
-        return self._apply(emptied, recurse=recurse)
+        return self._apply(lambda tensor: ops.empty_like(tensor, device=where), recurse=recurse)
 
     def share_memory(self) -> Self:
         """Moves parameters and buffers to memory that processes share."""
