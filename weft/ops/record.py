@@ -115,6 +115,7 @@ class Op:
         "doc",
         "jvp",
         "returns",
+        "several",
         "operands",
     )
 
@@ -143,6 +144,7 @@ class Op:
         self.trusted: bool = facts.pop("trusted", False)
         self.promotion: Promotion | None = facts.pop("promotion", None)
         self.doc: str = facts.pop("doc", "")
+        self.several: bool = facts.pop("several", False)  # a view op with a tuple of results
         self.returns: Any = facts.pop("returns", None)  # a named tuple class, where PyTorch gives one
         self.known: set[Any] = set()  # dtypes (or tuples of them) for which the kernel alone is right
         self.known_scalar: dict[type, set[np.dtype[Any]]] = {float: set(), int: set()}

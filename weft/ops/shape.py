@@ -129,7 +129,7 @@ def _cat_samples(make: Maker) -> Iterator[Sample]:
 cat: Op = index(
     "cat", _cat, _cat_rule, "tensors: Tensors, dim: Dim = 0", vjp=_cat_vjp, aliases=("concat", "concatenate"),
     method=False,
-    out=check_joined, amp="widest", samples=_cat_samples, batch=batch_cat,
+    out=check_joined, amp="widest", samples=_cat_samples, batch=batch_cat, trusted=True,
 )  # fmt: skip
 
 
@@ -150,6 +150,9 @@ def _stack_rule(tensors: Any, dim: int) -> TensorType:
 
 
 def _stack(tensors: Any, dim: int) -> Array:
+    first = tensors[0].dtype
+    if all(x.dtype is first for x in tensors):
+        return namespace(*tensors).stack(tensors, dim)
     kind = joined_dtype([type_of(x) for x in tensors]).numpy
     return namespace(*tensors).stack([x.astype(kind, copy=False) for x in tensors], dim)
 
@@ -158,7 +161,7 @@ stack: Op = index(
     "stack", _stack, _stack_rule, "tensors: Tensors, dim: NewDim = 0", batch=joined, vjp=lambda g, _out,
     _tensors,
     dim: list(unbind(g, dim)),
-    method=False, out=check_joined, amp="widest",
+    method=False, out=check_joined, amp="widest", trusted=True,
     samples=lambda make: iter([Sample([make(2, 3), make(2, 3)]), Sample([make(2), make(2)], -1),
         Sample([make(), make()])]),
 )  # fmt: skip

@@ -89,6 +89,16 @@ class Signature:
         return self.names.index("requires_grad") if "requires_grad" in self.names else None
 
     @cached_property
+    def input_slots(self) -> tuple[int, ...]:
+        """Positions of the parameters that hold tensors, one or several."""
+        return tuple(sorted((*self.tensor_slots, *self.list_slots)))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The annotations that occur."""
+        return frozenset(p.annotation for p in self.parameters)
+
+    @cached_property
     def defaults(self) -> tuple[Any, ...]:
         return tuple(p.default for p in self.parameters)
 

@@ -8,6 +8,7 @@ same view, so second order needs no rules of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -260,20 +261,18 @@ def filled(g: Any, outputs: Any) -> list[Any]:
 
 
 unbind: Op = view_family(
-    "unbind", _unbind, _unbind_rule, "input: Tensor, dim: Dim = 0", vjp=lambda g, _out, _x,
-    dim: ops.stack(filled(g, _out), dim),
+    "unbind", _unbind, _unbind_rule, "input: Tensor, dim: Dim = 0", several=True, trusted=True,
+    vjp=lambda g, _out, _x, dim: ops.stack(filled(g, _out), dim),
     samples=lambda make: iter([Sample(make(2, 3)), Sample(make(2, 3), -1), Sample(make(3))]),
 )  # fmt: skip
 
 
-def _cuts(x: Any, sizes: Any, dim: int) -> list[tuple[int, int]]:
-    ends = np.cumsum(sizes).tolist() if len(sizes) else []
-    return list(zip([0, *ends[:-1]], ends, strict=True))
-
-
 def _parts(x: Array, sizes: Any, dim: int) -> tuple[Array, ...]:
     dim = wrap_dim(dim, x.ndim)
-    return tuple(x[along(dim, slice(start, end))] for start, end in _cuts(x, sizes, dim))
+    ends = list(accumulate(sizes))
+    if (ends[-1] if ends else 0) != x.shape[dim] or min(sizes, default=0) < 0:
+        raise ValueError("sizes do not add up")  # the type rule says it in full
+    return tuple(x[along(dim, slice(end - n, end))] for n, end in zip(sizes, ends, strict=True))
 
 
 def _parts_rule(x: TensorType, sizes: Any, dim: int) -> tuple[TensorType, ...]:
@@ -296,7 +295,8 @@ def _parts_rule(x: TensorType, sizes: Any, dim: int) -> tuple[TensorType, ...]:
 
 
 split_with_sizes: Op = view_family(
-    "split_with_sizes", _parts, _parts_rule, "input: Tensor, split_sizes: Any, dim: Dim = 0",
+    "split_with_sizes", _parts, _parts_rule, "input: Tensor, split_sizes: Any, dim: Dim = 0", several=True,
+    trusted=True,
     vjp=lambda g, _out, _x, sizes, dim: ops.cat(filled(g, _out), dim),
     samples=lambda make: iter([Sample(make(5, 3), (2, 3)), Sample(make(5, 3), (1, 0, 2), -1)]),
 )  # fmt: skip
@@ -315,7 +315,7 @@ _split_even: Op = view_family(
     lambda x, each, dim: _parts_rule(x, equal_parts(x.shape[wrap_dim(dim, x.ndim)], each), dim),
     "input: Tensor, split_size: int, dim: Dim = 0", vjp=lambda g, _out, _x, each,
     dim: ops.cat(filled(g, _out), dim),
-    method=False, function=False, node="SplitBackward0",
+    method=False, function=False, node="SplitBackward0", several=True, trusted=True,
     samples=lambda make: iter([Sample(make(5, 3), 2), Sample(make(5, 3), 2, 1)]),
 )  # fmt: skip
 

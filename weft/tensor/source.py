@@ -96,7 +96,7 @@ def face_source(op: Op, plan: Plan, name: str) -> str:
         lines += ["    if inplace:", f"        return dispatch_inplace(OP, {bound}, FACE)"]
     if op.composed:
         lines += composite_block(op, bound)
-    elif op.trusted and op.kind is Kind.VIEW:
+    elif op.trusted and op.kind is Kind.VIEW and not op.several:
         lines += _view_block(op, plan, bound)
     elif op.trusted and op.kind is Kind.CREATE and not plan.tensor_slots:
         lines += _create_block(op, plan, bound)
