@@ -1,4 +1,5 @@
-"""What tests of optimizers share: a small problem, run for some steps in Weft, in NumPy float64 and in torch."""
+"""What tests of optimizers share: a small problem, run for some steps in Weft, in NumPy float64 and in
+torch."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ SHAPES = ((4, 3), (5,), ())
 
 
 class Problem:
-    """Parameters x_i with loss sum_i (a_i * x_i**2 / 2 + b_i * x_i), so that gradients are a_i * x_i + b_i."""
+    """Parameters x_i with loss sum_i (a_i * x_i**2 / 2 + b_i * x_i), so that gradients are a_i * x_i +
+    b_i."""
 
     def __init__(self) -> None:
         random = np.random.default_rng(7)
