@@ -313,9 +313,9 @@ def test_the_check_can_be_left_out():
 @pytest.mark.parametrize("globally", [True, False])
 def test_debug_tells_what_ran(globally):
     function = alternating(lambda x: x.exp(), lambda x: x[:2].exp())
-    with set_checkpoint_debug_enabled(True) if globally else contextlib.nullcontext():
-        with pytest.raises(CheckpointError) as caught:
-            gradient(lambda x: checkpoint(function, x, use_reentrant=False, debug=not globally))
+    everywhere = set_checkpoint_debug_enabled(True if globally else None)
+    with everywhere, pytest.raises(CheckpointError) as caught:
+        gradient(lambda x: checkpoint(function, x, use_reentrant=False, debug=not globally))
     first, second = str(caught.value).split("Operations executed during recomputation:")
     assert "weft.exp -> weft.float32 [3]" in first
     assert "test_checkpoint.py" in first
