@@ -30,6 +30,7 @@ from weft import random as random  # noqa: E402
 from weft import special as special  # noqa: E402
 from weft import autograd as autograd  # noqa: E402
 from weft import func as func  # noqa: E402
+from weft import library as library  # noqa: E402
 from weft import optim as optim  # noqa: E402
 from weft import utils as utils  # noqa: E402
 from weft.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled  # noqa: E402

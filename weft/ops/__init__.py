@@ -1,5 +1,7 @@
 """The op records, by family. Importing this package defines every op."""
 
+from typing import Any as _Any
+
 from weft.ops import (  # noqa: F401
     activation,
     arithmetic,
@@ -10,6 +12,7 @@ from weft.ops import (  # noqa: F401
     contract,
     convolution,
     create,
+    custom,
     einsum,
     elementary,
     foreach,
@@ -33,3 +36,11 @@ from weft.ops import (  # noqa: F401
     view,
     vision,
 )
+
+
+def __getattr__(name: str) -> _Any:
+    """Custom ops by their namespace: `weft.ops.mylib.myop`."""
+    found = custom.NAMESPACES.get(name)
+    if found is None:
+        raise AttributeError(f"module 'weft.ops' has no attribute {name!r}")
+    return found
