@@ -35,7 +35,13 @@ ndarray = np.ndarray
 def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
     """The result of a call, by the generic route."""
     mode = modes.current()
-    if op.trusted and type(mode) is bool and op.promotion is None and not op.composed:
+    if (
+        op.trusted
+        and type(mode) is bool
+        and op.promotion is None
+        and not op.composed
+        and op.kind is not Kind.CREATE  # their kernels know no devices
+    ):
         result = trusted_call(op, bound, mode)
         if result is not UNSURE:
             return result

@@ -131,7 +131,8 @@ def _at_home(op: Op) -> list[str]:
         "layout": "layout is None",
         "requires_grad": "not requires_grad",
     }
-    return [text for name, text in conditions.items() if name in op.signature.names]
+    memory = [f"type({p.name}.array) is ndarray" for p in op.signature.parameters if p.is_tensor]
+    return [*(text for name, text in conditions.items() if name in op.signature.names), *memory]
 
 
 def _create_block(op: Op, plan: Plan, bound: str) -> list[str]:
