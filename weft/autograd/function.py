@@ -141,8 +141,10 @@ class Function:
             elif isinstance(value, Tensor):
                 if isinstance(value, Wrapper):
                     return transformed(cls, args)
-                needs.append(value.requires_grad)
-                live = live or needs[-1]
+                if value.origin is not None:
+                    refresh(value)
+                needs.append(value.tracked)
+                live = live or value.tracked
             else:
                 needs.append(False)
         ctx: Any = new(FunctionCtx)
