@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NoReturn
 from weft.autograd.reverse import cut, gradients
 from weft.core.types import TensorType
 from weft.ops.batching import batch, logical_result, to_front
-from weft.ops.record import INTERPRETERS, Op, broadcast_shapes, ops
+from weft.ops.record import INTERPRETERS, Kind, Op, broadcast_shapes, ops
 from weft.tensor.base import Tensor, new
 from weft.tensor.dispatch import named
 from weft.tensor.inplace import check_result, dispatch_inplace
@@ -111,6 +111,7 @@ class BatchTensor(Wrapper):
     value: Tensor
     place: int
     level: Map
+    source: Any  # (BatchTensor, view steps) of which this is a view, for views only
 
     @property
     def held(self) -> Tensor:
@@ -132,21 +133,36 @@ class BatchTensor(Wrapper):
         if op.composed and op.batch is None:
             return named(op, op.body(*bound))  # type: ignore[misc]
         out, dims = batch(op, level.size, stripped(bound, level), places(bound, level))
-        return named(op, rewrapped(out, dims, level))
+        result = rewrapped(out, dims, level)
+        if op.kind is Kind.VIEW and is_batched(bound[0], level):
+            for i, view in enumerate(result if isinstance(result, (tuple, list)) else (result,)):
+                view.source = (bound[0], ((op, bound[1:], None if view is result else i),))
+        return named(op, result)
 
     @classmethod
     def write(cls, op: Op, bound: tuple[Any, ...], level: Any) -> Any:
         target = bound[0]
         if not (isinstance(target, BatchTensor) and target.level is level):
             raise RuntimeError(UNBATCHED_TARGET)
-        if op.composed and op.batch is None:
-            result = op.body(*bound)  # type: ignore[misc]
+        if op is ops.copy or op is ops.fill:
+            source = bound[1]
+            if not isinstance(source, Tensor):
+                target.value.fill_(source)
+                return target
+            result = ops.expand(source, target.shape)
+        elif op is ops.zero:
+            target.value.zero_()
+            return target
+        elif op.composed and op.batch is None:
+            result = op.body(ops.clone(target), *bound[1:])  # type: ignore[misc]
         else:
             values, dims = stripped(bound, level), places(bound, level)
+            values = (ops.clone(values[0]), *values[1:])  # what is saved must not be what is written next
             expected = logical_result(op, values, dims)
             check_result(op.name, target, expected)
             result = rewrapped(*batch(op, level.size, values, dims), level)
-        check_result(op.name, target, TensorType(result.shape, result.dtype))
+        if op is not ops.copy:
+            check_result(op.name, target, TensorType(result.shape, result.dtype))
         to_front(target.value, target.place).copy_(front(result, level))
         return target
 
@@ -427,7 +443,7 @@ def materialised(value: Tensor) -> Tensor:
 
 def with_batch(value: Tensor, level: Any) -> Tensor:
     """The tensor as a BatchTensor of this level too."""
-    if any(is_batched(wrapper, level) for wrapper in _chain(value)):
+    if any(is_batched(wrapper, level) for wrapper in held_chain(value)):
         return value
     if isinstance(value, Wrapper) and value.level.number > level.number:
         return value.rebuilt(lambda held: with_batch(held, level))
@@ -435,7 +451,7 @@ def with_batch(value: Tensor, level: Any) -> Tensor:
 
 
 def as_batch(values: Sequence[Any], size: int) -> tuple[list[Any], Callable[[Tensor, bool], Tensor]]:
-    """Tensors whose first dimension is a batch, as BatchTensors, and the function from those back to tensors."""
+    """Tensors whose first dimension is a batch, as BatchTensors, and the way back."""
     level = Map(size, "error")
 
     def whole(value: Tensor, graph: bool) -> Tensor:
@@ -448,7 +464,8 @@ def as_batch(values: Sequence[Any], size: int) -> tuple[list[Any], Callable[[Ten
 Wrapper.as_batch = staticmethod(as_batch)
 
 
-def _chain(value: Any) -> list[Wrapper]:
+def held_chain(value: Any) -> list[Wrapper]:
+    """A wrapper, what it holds, what that holds, …, as far as these are wrappers."""
     found = []
     while isinstance(value, Wrapper):
         found.append(value)

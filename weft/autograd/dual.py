@@ -10,9 +10,11 @@ gradient, is the result's tangent. It needs only that rules are made of ops, whi
 need as well.
 
 # Note [Duals in place]
-Writing to a dual writes to its primal and to its tangent, each a tensor with memory and views of its own.
-A tensor that was no dual becomes one where a dual is written into it (`y = zeros(3); y[0] = x[0]`): its
-class is changed, and changed back when the level ends, because others hold the object itself.
+Writing to a dual writes to its primal and to its tangent. Several duals may hold one tangent (`x` and `x + 1`), so a
+dual copies its tangent before it first writes to it. A view of a dual has no tangent of its own: it asks for that
+view of its source's tangent, so that what is written to one is seen by all. A tensor that was no dual becomes one
+where a dual is written into it (`y = zeros(3); y[0] = x[0]`): its class is changed, and changed back when the level
+ends, because others hold the object itself.
 """
 
 from __future__ import annotations
@@ -21,14 +23,15 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from weft.autograd.batched import BatchTensor, batched, front, with_batch
+from weft.autograd.batched import BatchTensor, batched, front, held_chain, with_batch
 from weft.autograd.reverse import added, gradients
 from weft.core import modes
+from weft.core.types import contiguous_format
 from weft.ops.forward import forward, pullback
 from weft.ops.record import INTERPRETERS, Kind, Op, ops
 from weft.ops.replay import replay
 from weft.tensor.backward import finish
-from weft.tensor.base import Tensor, new, wrap
+from weft.tensor.base import PLAIN, Tensor, new
 from weft.tensor.dispatch import named
 from weft.tensor.inplace import dispatch_inplace
 from weft.tensor.wrapper import Level, Wrapper, interpret
@@ -60,8 +63,17 @@ class DualTensor(Wrapper):
 
     __slots__ = ()
     primal: Tensor
-    tangent: Tensor
+    direction: Tensor | None  # the tangent; None for a view, see `source`
+    source: Any  # (dual, view steps) of which this is a view, or None
+    owned: bool  # whether nobody else holds the tangent
     level: Directions
+
+    @property
+    def tangent(self) -> Tensor:
+        if self.direction is not None:
+            return self.direction
+        parent, steps = self.source
+        return replay(parent.tangent, steps)  # type: ignore[no-any-return]
 
     @property
     def held(self) -> Tensor:
@@ -77,29 +89,34 @@ class DualTensor(Wrapper):
             return named(op, op.body(*bound))  # type: ignore[misc]
         primals = primals_of(bound, level)
         out = op(*primals)
+        if op.kind is Kind.VIEW:
+            return named(op, viewed(bound[0], op, bound[1:], out, level)) if is_dual(bound[0], level) else out
         return dual_result(out, tangent_of(op, tangents_of(bound, level), out, primals), level)
 
     @classmethod
     def write(cls, op: Op, bound: tuple[Any, ...], level: Any) -> Any:
         target = bound[0]
         if op.composed and op.jvp is None:
-            result = op.body(*bound)  # type: ignore[misc]
+            result = op.body(ops.clone(target), *bound[1:])  # type: ignore[misc]
             primal, tangent = primals_of(result, level), tangents_of(result, level)
             bound = (target, primal, False)
             op = ops.copy
         else:
-            primals = primals_of(bound, level)
-            before = (ops.clone(primals[0]), *primals[1:])
-            tangent = tangent_of(op, tangents_of(bound, level), op(*before), before)
+            primals, moves = primals_of(bound, level), tangents_of(bound, level)
+            before = (ops.clone(primals[0]), *primals[1:])  # what the rules save must not be what is written
+            moves = (None if moves[0] is None else ops.clone(moves[0]), *moves[1:])
+            tangent = tangent_of(op, moves, op(*before), before)
         held = primals_of(bound, level)
         dispatch_inplace(op, held, op.face)
-        if tangent is None:
-            if is_dual(target, level):
-                target.tangent.zero_()
+        if tangent is None and not is_dual(target, level):
             return target
         if not is_dual(target, level):
             promote(target, level)
-        target.tangent.copy_(tangent)
+        own(target, tangent)
+        if tangent is None:
+            target.tangent.zero_()
+        else:
+            target.tangent.copy_(tangent)
         return target
 
     def differentiate(
@@ -132,6 +149,7 @@ class DualTensor(Wrapper):
 
     def overwritten(self) -> Tensor:
         """The primal, of which all elements are about to be replaced by constants."""
+        own(self, None)
         self.tangent.zero_()
         return self.primal
 
@@ -178,9 +196,39 @@ INTERPRETERS[DualTensor] = interpret
 def dual(primal: Tensor, tangent: Tensor, level: Any) -> Tensor:
     """A DualTensor of this level."""
     made = new(DualTensor)
-    made.primal, made.tangent, made.level = primal, tangent, level
+    made.primal, made.direction, made.level = primal, tangent, level
+    made.source, made.owned = None, False
     level.duals.append(weakref.ref(made))
     return made
+
+
+def viewed(parent: Any, op: Op, rest: tuple[Any, ...], out: Any, level: Any) -> Any:
+    """The results of a view op on a dual. See Note [Duals in place]."""
+    if isinstance(out, (tuple, list)):
+        return type(out)(_view(parent, (op, rest, i), o, level) for i, o in enumerate(out))
+    return _view(parent, (op, rest, None), out, level)
+
+
+def _view(parent: Any, step: tuple[Any, ...], out: Tensor, level: Any) -> Tensor:
+    if not out.dtype.is_floating_point:
+        return out
+    made: Any = dual(out, out, level)
+    made.direction, made.source = None, (parent, (step,))
+    return made  # type: ignore[no-any-return]
+
+
+def own(target: Any, tangent: Any) -> None:
+    """Makes the tangent behind a dual one that may be written to, and one into which `tangent` fits."""
+    while target.source is not None:
+        target = target.source[0]
+    there = {wrapper.level for wrapper in held_chain(target.direction)}
+    lacking = [w.level for w in reversed(held_chain(tangent)) if w.level.maps and w.level not in there]
+    if target.owned and not lacking:
+        return
+    for level in lacking:
+        target.direction = with_batch(target.direction, level)
+    target.direction = ops.clone(target.direction, memory_format=contiguous_format)
+    target.owned = True
 
 
 def is_dual(value: Any, level: Any) -> bool:
@@ -347,30 +395,32 @@ def maps_in(values: Iterable[Any]) -> list[Any]:
 # -- tensors that become duals, and stop being ones ----------------------------------------------------------
 def promote(tensor: Tensor, level: Any) -> None:
     """Makes a tensor a dual at this level, as it is about to be written to. See Note [Duals in place]."""
-    if isinstance(tensor, Wrapper):
-        raise RuntimeError(
-            "a tensor that is batched by a vmap inside of a forward-mode transform cannot take a tangent in "
-            "place"
-        )
-    view = tensor.origin
-    if view is not None and not is_dual(view.base, level):
-        promote(view.base, level)
-    tangent = ops.zeros_like(tensor) if view is None else replay(view.base.tangent, view.steps)
-    primal = wrap(tensor.array)
-    for name in SLOTS:
-        setattr(primal, name, getattr(tensor, name))
-    tensor.__class__ = DualTensor
-    tensor.primal, tensor.tangent, tensor.level = primal, tangent, level  # type: ignore[attr-defined]
-    level.duals.append(weakref.ref(tensor))
+    source: Any = tensor.__dict__.get("source")
+    if source is None and type(tensor) in PLAIN and tensor.origin is not None:
+        source = (tensor.origin.base, tensor.origin.steps)
+    if source is not None and not is_dual(source[0], level):
+        promote(source[0], level)
+    kind = type(tensor)
+    primal = new(kind)
+    primal.__dict__.update(tensor.__dict__)
+    if kind in PLAIN:
+        for name in SLOTS:
+            setattr(primal, name, getattr(tensor, name))
+    made: Any = tensor
+    direction = ops.zeros_like(tensor) if source is None else None
+    made.__class__ = DualTensor
+    made.__dict__.clear()
+    made.primal, made.direction, made.source, made.owned = primal, direction, source, True
+    made.level = level
+    level.duals.append(weakref.ref(made))
 
 
 def demote(tensor: Any) -> None:
     """Makes a dual what its primal is, the same object."""
     primal = tensor.primal
-    if type(primal) is not Tensor:
-        return
-    for name in ("primal", "tangent", "level"):
-        tensor.__dict__.pop(name)
-    tensor.__class__ = Tensor
-    for name in SLOTS:
-        setattr(tensor, name, getattr(primal, name))
+    tensor.__dict__.clear()
+    tensor.__class__ = type(primal)
+    tensor.__dict__.update(primal.__dict__)
+    if type(primal) in PLAIN:
+        for name in SLOTS:
+            setattr(tensor, name, getattr(primal, name))

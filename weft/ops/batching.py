@@ -241,6 +241,7 @@ def batch_like(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) 
 
 
 DERIVED = {
+    Kind.POINTWISE: batch_pointwise,
     Kind.REDUCE: batch_first_tensor,
     Kind.VIEW: batch_first_tensor,
     Kind.INDEX: batch_first_tensor,
@@ -255,6 +256,16 @@ def leading(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> 
     values = [spread_to(v, d, size) if hasattr(v, "shape") else v for v, d in zip(args, dims, strict=True)]
     out = op(*values)
     return out, (0,) * len(out) if isinstance(out, (tuple, list)) else 0
+
+
+RANKED_FORMATS = frozenset({"channels_last", "channels_last_3d"})
+
+
+def unchanged(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
+    """For ops that treat all elements alike whatever the shape (copies, casts): the batch is one more
+    dimension. A memory format that speaks of ranks does not apply to it."""
+    rest = [None if getattr(v, "name", "") in RANKED_FORMATS else v for v in args[1:]]
+    return op(to_front(args[0], dims[0]), *rest), 0
 
 
 def aligned(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:

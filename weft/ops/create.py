@@ -25,7 +25,9 @@ from weft.core.types import (
     memory_format,
     preserve_format,
 )
+from weft.ops.batching import unchanged
 from weft.ops.families import composite, create, index
+from weft.ops.index_batching import batch_assign
 from weft.ops.options import (
     C_NAMES,
     check_format,
@@ -537,13 +539,13 @@ def _fill(x: Array, value: Any) -> Array:
 
 fill = index(
     "fill", _fill, _fill_rule, "input: Tensor, value: Operand",
-    vjp=(lambda g: ops.zeros_like(g), lambda g: ops.sum(g)),
+    vjp=(lambda g: ops.zeros_like(g), lambda g: ops.sum(g)), batch=batch_assign,
     samples=lambda make: iter([Sample(make(2, 3), 1.5), Sample(make(2, 3), make()), Sample(make(), make())]),
     doc="The tensor's shape, filled with one value.",
 )  # fmt: skip
 zero = index(
     "zero", lambda x: shaped_like(np.zeros, x, BY_NUMPY[x.dtype], None), lambda x: x, "input: Tensor",
-    vjp=lambda g: ops.zeros_like(g), method=False, function=False,
+    vjp=lambda g: ops.zeros_like(g), batch=unchanged, method=False, function=False,
     samples=lambda make: iter([Sample(make(2, 3)), Sample(make())]),
 )  # fmt: skip
 
@@ -592,7 +594,7 @@ def _to_copy_samples(make: Maker) -> Iterator[Sample]:
 _to_copy = index(
     "_to_copy", copy_format, _copy_rule, "input: Tensor, dtype: DType, memory_format: MemoryFormat = None",
     vjp=lambda g, _out, _x: ops._to_copy(g, _x.dtype), node="ToCopyBackward0", samples=_to_copy_samples,
-    method=False, function=False,
+    batch=unchanged, method=False, function=False,
 )  # fmt: skip
 
 
@@ -608,7 +610,7 @@ clone = index(
     "clone", lambda x, form: copy_format(x, BY_NUMPY[x.dtype], form),
     lambda x, form: _copy_rule(x, x.dtype, form),
     "input: Tensor, *, memory_format: MemoryFormat = None", vjp=lambda g: g, samples=_clone_samples,
-    trusted=True,
+    batch=unchanged, trusted=True,
     doc="A copy that gradients flow through.",
 )  # fmt: skip
 
@@ -659,7 +661,7 @@ def _assigned(x: Array, src: Array, _non_blocking: bool) -> Array:
 
 copy = index(
     "copy", _assigned, _assign_rule, "input: Tensor, src: Tensor, non_blocking: bool = False",
-    method=False, function=False, node="CopyBackwards",
+    method=False, function=False, node="CopyBackwards", batch=batch_assign,
     vjp=(lambda g: ops.zeros_like(g), lambda g, _out, _x, _src: ops.sum_to_size(g, _src.shape)),
     samples=lambda make: iter([Sample(make(2, 3), make(2, 3)), Sample(make(2, 3), make(3)), Sample(make(2,
     3), make())]),

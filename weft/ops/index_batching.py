@@ -15,7 +15,7 @@ from weft.core.arrays import Array
 from weft.core.types import contiguous_format
 from weft.ops.batching import batch_pointwise, fit, joined, logical_result, spread_to, to_front
 from weft.ops.record import Op, broadcast_shapes, ops, type_of
-from weft.ops.replay import replay
+from weft.ops.replay import replay, view_scatter
 
 Result = tuple[Any, Any]
 
@@ -106,8 +106,13 @@ def batch_ravel(_op: Op, size: int, args: Any, dims: Any) -> Result:
 
 def batch_index_embed(op: Op, size: int, args: Any, dims: Any) -> Any:
     g, indices, where, shape = args
-    if isinstance(dims[1], tuple) or not where:
+    if not where:
         return NotImplemented
+    if isinstance(dims[1], tuple):
+        lined, common_shape = _ranked(indices, dims[1], size)
+        first = _index_first(spread_to(g, dims[0], size), where, len(common_shape))
+        own = rows(size, len(common_shape), lined[0])
+        return op(first, [own, *lined], (0, *(d + 1 for d in where)), (size, *shape)), 0
     common = len(broadcast_shapes(*[type_of(p).shape for p in indices]))
     place = 0 if _neighbours(where) else common
     front = g if dims[0] == place else ops.movedim(g, dims[0], place)
@@ -116,8 +121,10 @@ def batch_index_embed(op: Op, size: int, args: Any, dims: Any) -> Any:
 
 def batch_index_put(op: Op, size: int, args: Any, dims: Any) -> Any:
     x, values, indices, where, accumulate = args
-    if isinstance(dims[2], tuple) or not where:
+    if not where:
         return NotImplemented
+    if isinstance(dims[2], tuple):
+        return _batch_put_apart(op, size, args, dims)
     common = len(broadcast_shapes(*[type_of(p).shape for p in indices]))
     logical = type_of(x).ndim - (dims[0] is not None) - len(where) + common
     spread = spread_to(values, dims[1], size)
@@ -126,6 +133,63 @@ def batch_index_put(op: Op, size: int, args: Any, dims: Any) -> Any:
     if not _neighbours(where):
         spread = ops.movedim(spread, 0, common)
     return op(spread_to(x, dims[0], size), spread, indices, tuple(d + 1 for d in where), accumulate), 0
+
+
+def _index_first(value: Any, where: tuple[int, ...], count: int) -> Any:
+    """What x[index] gives for one example, behind the batch, with the index's own dimensions in front."""
+    if not _neighbours(where) or not where[0]:
+        return value
+    return ops.movedim(value, tuple(range(1 + where[0], 1 + where[0] + count)), tuple(range(1, 1 + count)))
+
+
+def _batch_put_apart(op: Op, size: int, args: Any, dims: Any) -> Any:
+    """index_put where each example has its own index: the batch is indexed by its own rows."""
+    x, values, indices, where, accumulate = args
+    lined, common_shape = _ranked(indices, dims[2], size)
+    logical = type_of(x).ndim - (dims[0] is not None) - len(where) + len(common_shape)
+    spread = spread_to(values, dims[1], size)
+    shape = type_of(spread).shape
+    spread = ops.reshape(spread, (size, *(1,) * (logical - len(shape) + 1), *shape[1:]))
+    own = rows(size, len(common_shape), lined[0])
+    first = _index_first(spread, where, len(common_shape))
+    return op(spread_to(x, dims[0], size), first, [own, *lined], (0, *(d + 1 for d in where)), accumulate), 0
+
+
+def batch_assign(op: Op, size: int, args: Any, dims: Any) -> Result:
+    """copy and fill: the value, spread over the tensor and cast to its dtype."""
+    x, value, *rest = args
+    if not hasattr(value, "shape"):
+        return op(to_front(x, dims[0]), value, *rest), 0
+    target = spread_to(x, dims[0], size)
+    front = spread_to(value, dims[1], size)
+    own = type_of(front).shape[1:]
+    gap = type_of(target).ndim - 1 - len(own)
+    return ops.copy(target, ops.reshape(front, (size, *(1,) * gap, *own)), False), 0
+
+
+def batch_view_scatter(_op: Op, size: int, args: Any, dims: Any) -> Result:
+    """The places that the steps reach, in each example laid out as a row."""
+    x, source, steps = args
+    whole = spread_to(x, dims[0], size)
+    shape = type_of(whole).shape[1:]
+    count = int(np.prod(shape, dtype=np.int64))
+    numbers = np.arange(count) if isinstance(x, np.ndarray) else ops.arange(0, count)
+    places = ops.reshape(replay(ops.reshape(numbers, shape), steps), (-1,))
+    values = ops.reshape(spread_to(source, dims[1], size), (size, type_of(places).numel()))
+    written = ops._index_put(ops.reshape(whole, (size, count)), values, [places], (1,), False)
+    return ops.reshape(written, (size, *shape)), 0
+
+
+view_scatter.batch = batch_view_scatter  # its record lies below this module
+
+
+def batch_prod(op: Op, size: int, args: Any, dims: Any) -> Any:
+    if args[1] is not None:
+        return NotImplemented
+    x = to_front(args[0], dims[0])
+    rank = type_of(x).ndim - 1
+    out = op(ops.reshape(x, (size, type_of(x).numel() // max(size, 1))), 1, False, args[3])
+    return (ops.reshape(out, (size, *(1,) * rank)) if args[2] else out), 0
 
 
 def batch_index_select(op: Op, size: int, args: Any, dims: Any) -> Any:

@@ -20,6 +20,7 @@ from weft.core.dtypes import BY_NUMPY, HALVES, as_dtype, dtype, float32
 from weft.core.types import TensorType
 from weft.ops.batching import logical_type, spread_to
 from weft.ops.families import composite, reduce
+from weft.ops.index_batching import batch_prod
 from weft.ops.record import Op, ops, type_of
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
@@ -332,7 +333,7 @@ def _prod_samples(make: Maker) -> Iterator[Sample]:
 prod = reduce(
     "prod", _prod, _prod_rule,
     "input: Tensor, dim: MaybeDim = None, keepdim: bool = False, *, dtype: DType = None",
-    vjp=_prod_gradient, samples=_prod_samples, amp="float32", trusted=True,
+    vjp=_prod_gradient, samples=_prod_samples, batch=batch_prod, amp="float32", trusted=True,
 )  # fmt: skip
 
 
