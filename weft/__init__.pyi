@@ -29,20 +29,29 @@ from weft.tensor.methods import _topk_result as _topk_result
 
 from weft import autograd as autograd
 from weft import core as core
+from weft import func as func
+from weft import library as library
 from weft import linalg as linalg
 from weft import nn as nn
 from weft import ops as ops
+from weft import optim as optim
 from weft import overrides as overrides
 from weft import random as random
 from weft import special as special
+from weft import utils as utils
 from weft.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from weft.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
+from weft.autograd.control_flow import cond as cond
+from weft.autograd.control_flow import map as map
+from weft.autograd.control_flow import scan as scan
+from weft.autograd.control_flow import while_loop as while_loop
 from weft.autograd.grad_mode import enable_grad as enable_grad
 from weft.autograd.grad_mode import inference_mode as inference_mode
 from weft.autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from weft.autograd.grad_mode import is_inference_mode_enabled as is_inference_mode_enabled
 from weft.autograd.grad_mode import no_grad as no_grad
 from weft.autograd.grad_mode import set_grad_enabled as set_grad_enabled
+from weft.autograd.mapping import vmap as vmap
 from weft.core.device import device as device
 from weft.core.device import get_default_device as get_default_device
 from weft.core.device import set_default_device as set_default_device
@@ -57,7 +66,7 @@ from weft.core.generator import seed as seed
 from weft.core.types import Size as Size
 from weft.core.types import layout as layout
 from weft.core.types import memory_format as memory_format
-from weft.tensor.base import Parameter as Parameter
+from weft.nn.parameter import Parameter as Parameter
 from weft.tensor.base import Tensor as Tensor
 from weft.tensor.conversion import fill_ as fill_
 from weft.tensor.conversion import zero_ as zero_
@@ -281,9 +290,9 @@ def bitwise_xor_(input: Tensor | _Number, other: Tensor | _Number) -> Tensor: ..
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
 bool: _dtype
 @_overload
-def broadcast_tensors(*tensors: Tensor) -> Tensor: ...
+def broadcast_tensors(*tensors: Tensor) -> _tuple[Tensor, ...]: ...
 @_overload
-def broadcast_tensors(tensors: _Sequence[Tensor]) -> Tensor: ...
+def broadcast_tensors(tensors: _Sequence[Tensor]) -> _tuple[Tensor, ...]: ...
 @_overload
 def broadcast_to(input: Tensor, *size: _int) -> Tensor: ...
 @_overload
