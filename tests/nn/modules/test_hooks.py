@@ -336,6 +336,10 @@ def test_transforms_carry_backward_hooks(log):
     m = watched(lambda a: a * a, log)
     assert func.grad(lambda x: m(x).sum())(weft.tensor([3.0])).tolist() == [6]
     assert log == [(([6.0],), ([1.0],))]
+    rows = weft.tensor([[3.0], [4.0]])
+    assert func.vmap(func.grad(lambda x: m(x).sum()))(rows).tolist() == [[6], [8]]
+    value, tangent = func.jvp(m, (weft.tensor([3.0]),), (weft.tensor([2.0]),))
+    assert value.tolist() == [9] and tangent.tolist() == [12]
 
 
 # -- of the old kind -----------------------------------------------------------------------------------------
