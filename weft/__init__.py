@@ -31,8 +31,11 @@ from weft import special as special  # noqa: E402
 from weft import autograd as autograd  # noqa: E402
 from weft import func as func  # noqa: E402
 from weft import library as library  # noqa: E402
+from weft import amp as amp  # noqa: E402
 from weft import optim as optim  # noqa: E402
 from weft import utils as utils  # noqa: E402
+from weft.amp import autocast as autocast  # noqa: E402
+from weft.amp.state import *  # noqa: E402, F403
 from weft.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled  # noqa: E402
 from weft.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled  # noqa: E402
 from weft.autograd.control_flow import cond as cond  # noqa: E402

@@ -53,6 +53,10 @@ def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
             if type(mode) is not bool and mode.witness is not None:
                 mode.witness(op, tensors, result)
             return result
+        if op.amp is not None and type(mode) is not bool and mode.extra:
+            casts = dict(mode.extra).get("autocast")
+            if casts is not None:
+                return casts.call(op, bound)
         top = highest(bound)
         if top is not None and not (op.kind is Kind.RANDOM and op.composed and mapping()):
             return type(top).call(op, bound, top.level)
