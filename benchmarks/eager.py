@@ -155,6 +155,76 @@ def _(lib: Any, F: Any) -> Callable[[], Any]:
     return step
 
 
+@row("custom Function call", 1.0)
+def _(lib: Any, F: Any) -> Callable[[], Any]:
+    class Scale(lib.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, x: Any, factor: float) -> Any:
+            ctx.factor = factor
+            ctx.save_for_backward(x)
+            return x * factor
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * ctx.factor, None
+
+    x = lib.randn(10, requires_grad=True)
+    return lambda: Scale.apply(x, 2.0)
+
+
+@row("hook call, forward and backward", 1.0)
+def _(lib: Any, F: Any) -> Callable[[], Any]:
+    x = lib.randn(10, requires_grad=True)
+
+    def step() -> None:
+        y = x * 2.0
+        y.register_hook(lambda grad: grad * 3.0)
+        y.sum().backward()
+        x.grad = None
+
+    return step
+
+
+@row("Module call (Identity)", 1.0)
+def _(lib: Any, F: Any) -> Callable[[], Any]:
+    module, x = lib.nn.Identity(), lib.randn(10)
+    return lambda: module(x)
+
+
+@row("Module call (Linear 8x8)", 1.0)
+def _(lib: Any, F: Any) -> Callable[[], Any]:
+    module, x = lib.nn.Linear(8, 8), lib.randn(8, 8)
+    return lambda: module(x)
+
+
+def _optimizer(make: Callable[[Any, Any], Any]) -> Row:
+    def row_of(lib: Any, F: Any) -> Callable[[], Any]:
+        parameters = [lib.randn(32, 32, requires_grad=True) for _ in range(100)]
+        for p in parameters:
+            p.grad = lib.randn(32, 32)
+        return make(lib, parameters).step  # type: ignore[no-any-return]
+
+    return row_of
+
+
+row("SGD step, 100 tensors", 1.0)(_optimizer(lambda lib, ps: lib.optim.SGD(ps, lr=1e-4, momentum=0.9)))
+row("Adam step, 100 tensors", 1.0)(_optimizer(lambda lib, ps: lib.optim.Adam(ps, lr=1e-4)))
+
+
+@row("checkpointed block, forward and backward", 1.0)
+def _(lib: Any, F: Any) -> Callable[[], Any]:
+    checkpoint = importlib.import_module(f"{lib.__name__}.utils.checkpoint").checkpoint
+    block = lib.nn.Sequential(lib.nn.Linear(32, 64), lib.nn.GELU(), lib.nn.Linear(64, 32))
+    x = lib.randn(16, 32, requires_grad=True)
+
+    def step() -> None:
+        checkpoint(block, x, use_reentrant=False).sum().backward()
+        x.grad = None
+        block.zero_grad()
+
+    return step
+
+
 def measure(step: Callable[[], Any], seconds: float) -> float:
     """The best mean time of a call, over batches that together take about `seconds`."""
     for _ in range(3):
