@@ -122,6 +122,7 @@ prelu_kernel = pointwise(
     "input: Tensor, weight: Tensor",
     method=True,
     aliases=("nn.functional.prelu",),
+    amp="lower",
     samples=lambda make: iter(
         (
             Sample(make(2, 3, 2), make(3, low=0.1, high=0.5)),

@@ -591,7 +591,7 @@ def _old_svd(input: Any, some: bool, compute_uv: bool) -> Any:
     return OLD_SVD(left, values, adjoint(right))
 
 
-@composite("input: Tensor, rcond: Any = 1e-15", name="pinverse", samples=_matrix_samples)
+@composite("input: Tensor, rcond: Any = 1e-15", name="pinverse", amp="float32", samples=_matrix_samples)
 def _pinverse(input: Any, rcond: Any) -> Any:
     """The pseudo-inverse."""
     return pinv(input, rcond)

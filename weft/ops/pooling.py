@@ -270,7 +270,7 @@ def _average(axes: int) -> None:
         name, kernel, rule,
         f"input: Tensor, {GEOMETRY}" + (", divisor_override: Any = None" if axes > 1 else ""),
         vjp=vjp_line if axes == 1 else vjp, batch=lead_batch(axes), samples=samples,
-        node=f"AvgPool{axes}DBackward0", **place,
+        node=f"AvgPool{axes}DBackward0", amp="float32" if axes == 3 else None, **place,
     )  # fmt: skip
 
 
@@ -372,7 +372,8 @@ def _adaptive(axes: int) -> None:
         name, lambda x, size: kernels.adaptive_avg_pool(x, adaptive_size(name, axes, size, x.shape)), rule,
         "input: Tensor, output_size: Any", vjp=lambda g, _out, _x: adaptive_avg_pool_backward(g, _x.shape,
         axes),
-        batch=lead_batch(axes), samples=samples, node=f"AdaptiveAvgPool{axes}DBackward0", **place,
+        batch=lead_batch(axes), samples=samples, node=f"AdaptiveAvgPool{axes}DBackward0",
+        amp="float32" if axes == 3 else None, **place,
     )  # fmt: skip
 
 
@@ -473,7 +474,7 @@ def _maximum(axes: int) -> None:
     composite(
         f"input: Tensor, {MAX_GEOMETRY}, return_indices: bool = False", name=name,
         aliases=(f"nn.functional.{name}",),
-        method=False, samples=user_samples,
+        method=False, samples=user_samples, amp="float32" if axes == 3 else None,
     )(body)  # fmt: skip
 
 
@@ -550,6 +551,7 @@ def _adaptive_maximum(axes: int) -> None:
         "input: Tensor, output_size: Any, return_indices: bool = False",
         name=name,
         namespace="nn.functional",
+        amp="float32" if axes == 3 else None,
         samples=samples,
     )(body)
 

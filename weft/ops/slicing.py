@@ -705,6 +705,7 @@ view_as_complex = view_family(
     _view_as_complex,
     _complex_rule,
     "input: Tensor",
+    amp="float32",
     samples=lambda make: iter([Sample(make(3, 2, kind=float64), grad=False)]),
     batch=lambda op, size, args, dims: (op(ops.contiguous(to_front(args[0], dims[0]))), 0),
     method=False,
