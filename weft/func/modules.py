@@ -32,7 +32,7 @@ def functional_call(
 
 def _one_dict(dicts: Any) -> dict[str, Any]:
     if isinstance(dicts, Mapping):
-        return dict(dicts)
+        return dicts  # type: ignore[return-value]  # itself: it is told what the module stored
     if not isinstance(dicts, Sequence):
         raise ValueError(
             "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
@@ -83,7 +83,7 @@ def exchanged(module: Any, given: dict[str, Any], tie_weights: bool, strict: boo
     wanted = _tied(module, given) if tie_weights else given
     if strict:
         _check_keys(module, named, wanted)
-    before: list[tuple[dict[str, Any], str, Any, Any]] = []
+    before: list[tuple[dict[str, Any], str, Any, str]] = []
     try:
         for name, tensor in wanted.items():
             if name not in named:
@@ -91,16 +91,13 @@ def exchanged(module: Any, given: dict[str, Any], tie_weights: bool, strict: boo
             path, _, last = name.rpartition(".")
             owner = module.get_submodule(path) if path else module
             table = owner._parameters if last in owner._parameters else owner._buffers
-            before.append((table, last, table[last], tensor))
+            before.append((table, last, table[last], name))
             table[last] = tensor
         yield
     finally:
-        for table, last, tensor, replacement in reversed(before):
-            after = table.get(last)
-            if after is not replacement and isinstance(after, Tensor):
-                given_name = next((n for n, t in wanted.items() if t is replacement), None)
-                if given_name is not None:
-                    given[given_name] = after
+        for table, last, tensor, name in reversed(before):
+            if name in given and isinstance(table.get(last), Tensor):
+                given[name] = table[last]  # what the call stored there
             table[last] = tensor
 
 

@@ -1,4 +1,4 @@
-"""Transforms nested in any order: against finite differences, against formulas in float64, and against each other."""
+"""Transforms nested in any order: against finite differences, formulas in float64, and each other."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_jacobians_of_any_order_in_any_mode(names: list[str], modes: list[str]) 
 @settings(max_examples=25, deadline=None)
 @given(chains, st.lists(st.sampled_from(["reverse", "forward", "vmap"]), min_size=2, max_size=4))
 def test_vmap_at_any_level(names: list[str], kinds: list[str]) -> None:
-    """Between any two derivatives, going over to a batch and picking one example out of it changes nothing."""
+    """Going over to a batch and picking one example out of it changes nothing, at any level."""
     plain = mapped = chain(names)
     for kind in kinds:
         if kind == "vmap":
@@ -113,7 +113,9 @@ def test_products_agree_with_jacobians(names: list[str]) -> None:
     close(grad(lambda x: jvp(function, (x,), (OTHER,))[1])(POINT), second, 1e-8)
     close(vjp(grad(function), POINT)[1](OTHER)[0], second, 1e-8)
     close(grad(lambda x: (grad(function)(x) * OTHER).sum())(POINT), second, 1e-8)
-    close(jvp(lambda x: jvp(function, (x,), (OTHER,))[1], (POINT,), (OTHER,))[1], (second * OTHER).sum(), 1e-8)
+    close(
+        jvp(lambda x: jvp(function, (x,), (OTHER,))[1], (POINT,), (OTHER,))[1], (second * OTHER).sum(), 1e-8
+    )
 
 
 def test_hessian_against_its_formula() -> None:

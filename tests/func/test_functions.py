@@ -1,0 +1,112 @@
+"""Custom Functions inside transforms: their own rules, and generated ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import weft
+from weft.func import grad, hessian, jacfwd, jacrev, jvp, vmap
+
+X = weft.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], dtype=weft.float64)
+Y = weft.tensor([1.0, 2.0], dtype=weft.float64)
+
+
+class Generated(weft.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Any, y: Any, power: int) -> Any:
+        return x.sin() * y, x**power
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        x, y, ctx.power = inputs
+        ctx.save_for_backward(x, y)
+        ctx.save_for_forward(x, y)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any, h: Any) -> Any:
+        x, y = ctx.saved_tensors
+        return g * x.cos() * y + h * ctx.power * x ** (ctx.power - 1), g * x.sin(), None
+
+    @staticmethod
+    def jvp(ctx: Any, tx: Any, ty: Any, _power: Any) -> Any:
+        x, y = ctx.saved_tensors
+        return tx * x.cos() * y + ty * x.sin(), tx * ctx.power * x ** (ctx.power - 1)
+
+
+class Own(weft.autograd.Function):
+    seen: list[Any] = []
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * 3 * ctx.saved_tensors[0] ** 2
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: Any) -> Any:
+        Own.seen.append((info.batch_size, info.randomness, in_dims, tuple(x.shape)))
+        return Own.apply(x), in_dims[0]
+
+
+
+
+def custom(x: Any, y: Any) -> Any:
+    first, second = Generated.apply(x, y, 3)
+    return first.sum() + second.sum()
+
+
+def plain(x: Any, y: Any) -> Any:
+    return (x.sin() * y).sum() + (x**3).sum()
+
+
+TRANSFORMS: dict[str, Any] = {
+    "vmap": lambda f: vmap(f, in_dims=(0, None))(X, Y),
+    "other dims": lambda f: vmap(f, in_dims=(1, 0))(X, Y),
+    "vmap of grad": lambda f: vmap(grad(f, argnums=(0, 1)), in_dims=(0, None))(X, Y),
+    "grad of vmap": lambda f: grad(lambda x, y: vmap(f, in_dims=(0, None))(x, y).sum(), argnums=(0, 1))(X, Y),
+    "jvp": lambda f: jvp(f, (X[0], Y), (Y, Y)),
+    "jvp of one": lambda f: jvp(lambda y: f(X[0], y), (Y,), (Y,)),
+    "jacobians": lambda f: (jacfwd(f, argnums=(0, 1))(X[0], Y), jacrev(f, argnums=(0, 1))(X[0], Y)),
+    "hessian": lambda f: hessian(f)(X[0], Y),
+    "jvp of vmap": lambda f: jvp(lambda x, y: vmap(f, in_dims=(0, None))(x, y), (X, Y), (X, Y)),
+    "vmap of jvp": lambda f: vmap(lambda x: jvp(lambda a: f(a, Y), (x,), (Y,)))(X),
+}
+
+
+def flat(value: Any) -> list[Any]:
+    return [leaf for item in value for leaf in flat(item)] if isinstance(value, tuple) else [value]
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_generated_rule_agrees_with_plain_ops(name: str) -> None:
+    for found, expected in zip(flat(TRANSFORMS[name](custom)), flat(TRANSFORMS[name](plain)), strict=True):
+        assert weft.allclose(found, expected)
+
+
+def test_own_rule_sees_the_whole_batch() -> None:
+    Own.seen.clear()
+    assert weft.allclose(vmap(Own.apply, in_dims=1, out_dims=1)(X), X**3)
+    assert Own.seen == [(2, "error", (1,), (3, 2))]
+    assert weft.allclose(vmap(grad(lambda x: Own.apply(x).sum()))(X), 3 * X**2)
+
+
+def test_refusals() -> None:
+    class Missing(weft.autograd.Function):
+        forward = Own.forward
+        setup_context = Own.setup_context
+        backward = Own.backward
+
+    with pytest.raises(RuntimeError, match="You tried to vmap over Missing, but it does not have vmap support."):
+        vmap(Missing.apply)(X)
+    with pytest.raises(NotImplementedError, match="You must implement the jvp function for custom autograd.Func"):
+        jvp(Missing.apply, (X,), (X,))
