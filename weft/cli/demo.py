@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import weft
+from weft import nn, optim
 from weft.cli import digits
 from weft.cli.errors import CommandError
 from weft.nn import functional
@@ -124,26 +125,18 @@ def train(
     """Plain stochastic gradient descent; `report(epochs done, loss)` is called after every few steps."""
     weft.manual_seed(seed)
     pictures, labels = map(weft.from_numpy, digits.draw(TRAINING_SIZE, seed))
-    parameters = [
-        weft.randn(hidden, digits.PIXELS) * (2 / digits.PIXELS) ** 0.5,
-        weft.zeros(hidden),
-        weft.randn(digits.CLASSES, hidden) * (1 / hidden) ** 0.5,
-        weft.zeros(digits.CLASSES),
-    ]
-    for parameter in parameters:
-        parameter.requires_grad_()
+    network = nn.Sequential(nn.Linear(digits.PIXELS, hidden), nn.ReLU(), nn.Linear(hidden, digits.CLASSES))
+    optimizer = optim.SGD(network.parameters(), lr=learning_rate)
     starts = range(0, TRAINING_SIZE, batch_size)
     mean, began = math.nan, time.perf_counter()
     for epoch in range(epochs):
         order, total = weft.randperm(TRAINING_SIZE), 0.0
         for number, start in enumerate(starts, 1):
             chosen = order[start : start + batch_size]
-            loss = functional.cross_entropy(forward(parameters, pictures[chosen]), labels[chosen])
+            loss = functional.cross_entropy(network(pictures[chosen]), labels[chosen])
+            optimizer.zero_grad()
             loss.backward()
-            with weft.no_grad():
-                for parameter in parameters:
-                    parameter -= learning_rate * parameter.grad
-                    parameter.grad = None
+            optimizer.step()
             total += loss.item()
             if number % 16 == 0 or number == len(starts):
                 report(epoch + number / len(starts), total / number)
@@ -154,22 +147,15 @@ def train(
                 f"Try a --learning-rate below {learning_rate:g}"
             )
     seconds = time.perf_counter() - began
-    accuracy, answers = examine(parameters, seed + 1)
+    accuracy, answers = examine(network, seed + 1)
     return Result(accuracy, mean, epochs * len(starts), seconds, answers)
 
 
-def forward(parameters: list[weft.Tensor], pictures: weft.Tensor) -> weft.Tensor:
-    first, first_bias, second, second_bias = parameters
-    return functional.linear(
-        functional.relu(functional.linear(pictures, first, first_bias)), second, second_bias
-    )
-
-
-def examine(parameters: list[weft.Tensor], seed: int) -> tuple[float, list[int]]:
+def examine(network: nn.Module, seed: int) -> tuple[float, list[int]]:
     """The share of the test digits that the network reads correctly, and its first few answers."""
     pictures, labels = map(weft.from_numpy, digits.draw(TEST_SIZE, seed))
     with weft.no_grad():
-        answers = forward(parameters, pictures).argmax(dim=1)
+        answers = network(pictures).argmax(dim=1)
         return (answers == labels).float().mean().item(), answers[:SHOWN].tolist()
 
 

@@ -1,6 +1,8 @@
 """The modules of `weft.nn`: containers, and the layers by family. `weft.nn` exports every class named
 here."""
 
+from typing import TYPE_CHECKING
+
 from weft.nn.modules.activation import *  # noqa: F403
 from weft.nn.modules.batchnorm import *  # noqa: F403
 from weft.nn.modules.channelshuffle import *  # noqa: F403
@@ -26,4 +28,5 @@ from weft.nn.modules.rnn import *  # noqa: F403
 from weft.nn.modules.sparse import *  # noqa: F403
 from weft.nn.modules.upsampling import *  # noqa: F403
 
-__all__ = [_name for _name, _value in globals().items() if isinstance(_value, type)]
+if not TYPE_CHECKING:  # type checkers follow the imports above; at run time submodules stay out of `weft.nn`
+    __all__ = [_name for _name, _value in globals().items() if isinstance(_value, type)]
