@@ -174,6 +174,27 @@ def test_branches_are_compared_once_for_given_types():
     assert runs == [True, True]
 
 
+def test_branches_are_not_compared_where_types_do_not_tell():
+    x = weft.ones(2, 2)
+    with weft.autocast("cpu", dtype=weft.bfloat16):
+        out = cond(tensor(True), lambda x: x @ x, lambda x: (x @ x) * 2, (x,))
+    assert out.dtype is weft.bfloat16
+
+    class Mine(weft.Tensor):
+        pass
+
+    out = cond(
+        tensor(True), lambda x: x * 2, lambda x: x.as_subclass(weft.Tensor).sum(), (x.as_subclass(Mine),)
+    )
+    assert type(out) is Mine
+
+
+def test_side_effects_of_the_other_branch_are_refused():
+    kept = []
+    with pytest.raises(RuntimeError, match="may not have side effects"):
+        cond(tensor(True), lambda x: x * 2, lambda x: kept.append(x) or x * 3, (weft.ones(2),))
+
+
 def test_nested_cond_and_meta():
     def sign(x):
         return cond(

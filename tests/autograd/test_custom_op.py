@@ -455,3 +455,9 @@ def test_quiet_under_warnings_as_errors():
         warnings.simplefilter("error")
         sine = sine_op()
         sine(weft.ones(2, requires_grad=True)).sum().backward()
+
+
+def test_autocast_leaves_custom_ops_alone():
+    sine = sine_op()
+    with weft.autocast("cpu", dtype=weft.bfloat16):
+        assert sine(weft.ones(2)).dtype is weft.float32

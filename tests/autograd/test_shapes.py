@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import weft
 from weft.autograd.shapes import result_of
 from weft.core.types import TensorType
@@ -60,3 +62,19 @@ def test_modes_are_as_before():
     assert types(function, weft.ones(3)) is None
     x = weft.ones(2, requires_grad=True)
     assert (x * 2).requires_grad
+
+
+def test_what_is_left_behind_is_found():
+    kept = []
+    with pytest.raises(RuntimeError, match="stored a tensor outside of itself"):
+        types(lambda x: kept.append(x * 2) or x, weft.ones(2))
+    kept.clear()
+    with pytest.raises(RuntimeError, match="stored a tensor outside of itself"):
+        types(lambda x: kept.append(x) or x * x.item(), weft.ones(2))
+
+    def circular(x):
+        held = [x * 2]
+        held.append(held)
+        return held[0]
+
+    assert types(circular, weft.ones(2)) == [TensorType((2,), weft.float32)]

@@ -30,10 +30,10 @@ from weft.core.dtypes import FLOAT, as_dtype, bool_
 from weft.core.trees import flatten
 from weft.core.types import TensorType
 from weft.ops.record import ops
-from weft.tensor.base import Tensor, check_dim, storage_root, wrap
+from weft.tensor.base import PLAIN, Tensor, check_dim, storage_root, wrap
 from weft.tensor.meta import MetaArray
 from weft.tensor.tape import INFERENCE, Node, gradient_edge, next_sequence
-from weft.tensor.wrapper import Wrapper
+from weft.tensor.wrapper import Wrapper, levels
 
 Branch = Callable[..., Any]
 
@@ -119,6 +119,8 @@ def _check_other(
     """Compares the taken branch's results with those the other would have given; each pair once for given
     types.
     """
+    if not _comparable(leaves):
+        return
     given = [typed(value) for value in values]
     other, code = (false_fn, true_fn) if chosen else (true_fn, false_fn)
     first, second = getattr(code, "__code__", None), getattr(other, "__code__", None)
@@ -132,6 +134,13 @@ def _check_other(
     compare_branches(*((given, expected) if chosen else (expected, given)))
     if known is not None:
         known.add(key)
+
+
+def _comparable(leaves: list[Any]) -> bool:
+    """Whether types alone tell what a branch gives: not where modes, classes or transforms have a say."""
+    mode = modes.current()
+    plain = type(mode) is bool or not (mode.functions or mode.extra)
+    return plain and not levels.get() and all(type(leaf) in PLAIN for leaf in leaves)
 
 
 def compare_branches(first: list[Any], second: list[Any]) -> None:

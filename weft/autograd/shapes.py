@@ -2,11 +2,14 @@
 
 Takes a function and its arguments, gives the types of its results, or None where they depend on elements.
 One idea: a function mode replaces every tensor that any call sees, also those the function closes over, by a
-stand-in without elements, so that nothing is computed, drawn or written.
+stand-in without elements, so that nothing is computed, drawn or written. What the function does to other
+objects cannot be held back; where it leaves a stand-in behind, that is found and refused.
 """
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +27,7 @@ class Shapes:
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[Tensor, Tensor]] = {}  # the tensor is held so that its id stays its own
+        self.made: list[weakref.ref[Tensor]] = []
 
     def stand_in(self, value: Any) -> Any:
         """A tensor without elements in place of one with; the same one each time."""
@@ -34,6 +38,7 @@ class Shapes:
         found = self.known.get(id(value))
         if found is None:
             made = wrap(meta_array(TensorType(value.shape, value.dtype)))
+            self.made.append(weakref.ref(made))
             found = self.known[id(value)] = (value, made)
         return found[1]
 
@@ -45,12 +50,34 @@ class Shapes:
             options["device"] = meta
         with meta:
             result = function(*tree_map(self.stand_in, args), **tree_map(self.stand_in, options))
-        return tree_map(self.stand_in, result)
+        result = tree_map(self.stand_in, result)
+        self.made += [weakref.ref(leaf) for leaf in flatten(result)[0] if isinstance(leaf, Tensor)]
+        return result
+
+    def kept(self) -> bool:
+        """Whether somebody still holds a stand-in."""
+        self.known.clear()
+        if all(reference() is None for reference in self.made):
+            return False
+        gc.collect()  # perhaps a circle of references that nobody can reach
+        return any(reference() is not None for reference in self.made)
 
 
 def result_of(function: Callable[..., Any], args: Any) -> list[Any] | None:
     """The leaves of the function's result, tensors as their types; None where types cannot tell."""
     mode = Shapes()
+    types = _run(mode, function, args)
+    if mode.kept():
+        raise RuntimeError(
+            f"{getattr(function, '__qualname__', function)} stored a tensor outside of itself. A function "
+            "that is "
+            "handed to control flow may not have side effects, because it may run on types alone: return the "
+            "tensor instead."
+        )
+    return types
+
+
+def _run(mode: Shapes, function: Callable[..., Any], args: Any) -> list[Any] | None:
     seed, offset = default_generator.initial_seed(), default_generator.get_offset()
     token = modes.enter(grad=False, functions=(mode,))
     try:
