@@ -20,6 +20,7 @@ from weft.core.dtypes import dtype, float32, float64
 from weft.ops.record import Op, ops
 from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.dispatch import dispatch
+from weft.tensor.tape import INFERENCE
 
 NAME = "autocast"
 """The name of the entry in `Modes.extra`."""
@@ -66,6 +67,7 @@ class Autocast:
                 and value.tracked
                 and value.node is None
                 and value.origin is None
+                and value.cell is not INFERENCE
                 and type(value) in PLAIN
                 and value.dtype is float32
             )

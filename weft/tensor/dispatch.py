@@ -32,8 +32,8 @@ from weft.tensor.wrapper import Wrapper, highest, mapping
 ndarray = np.ndarray
 
 
-def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
-    """The result of a call, by the generic route."""
+def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
+    """The result of a call, by the generic route; `casts` says whether an autocast may have it."""
     mode = modes.current()
     if (
         op.trusted
@@ -53,10 +53,10 @@ def dispatch(op: Op, bound: tuple[Any, ...]) -> Any:
             if type(mode) is not bool and mode.witness is not None:
                 mode.witness(op, tensors, result)
             return result
-        if op.amp is not None and type(mode) is not bool and mode.extra:
-            casts = dict(mode.extra).get("autocast")
-            if casts is not None:
-                return casts.call(op, bound)
+        if casts and op.amp is not None and type(mode) is not bool and mode.extra:
+            autocast = dict(mode.extra).get("autocast")
+            if autocast is not None:
+                return autocast.call(op, bound)
         top = highest(bound)
         if top is not None and not (op.kind is Kind.RANDOM and op.composed and mapping()):
             return type(top).call(op, bound, top.level)
@@ -417,7 +417,7 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
         )
     if op.signature.gradient_slot is not None:
         bound = _adopt_options(op, bound, targets[0])
-    results = dispatch(op, bound)
+    results = dispatch(op, bound, casts=False)
     values = results if isinstance(results, (tuple, list)) else (results,)
     for target, value in zip(targets, values, strict=True):
         if op.out == "exact" and target.dtype is not value.dtype:
