@@ -18,6 +18,7 @@ from weft.tensor import subclassing as _subclassing  # noqa: F401
 from weft.tensor.base import PUBLIC as _PUBLIC
 from weft.tensor.base import Parameter as Parameter
 from weft.tensor.base import Tensor as Tensor
+from weft.version import __version__ as __version__
 
 _faces.install_all()
 globals().update({name: face for name, face in _faces.FUNCTIONS.items() if "." not in name})

@@ -26,7 +26,9 @@ from weft.tensor.methods import _slogdet_result as _slogdet_result
 from weft.tensor.methods import _sort_result as _sort_result
 from weft.tensor.methods import _svd_result as _svd_result
 from weft.tensor.methods import _topk_result as _topk_result
+from weft.tensor.random_state import Generator as _Generator
 
+from weft import amp as amp
 from weft import autograd as autograd
 from weft import core as core
 from weft import func as func
@@ -39,6 +41,23 @@ from weft import overrides as overrides
 from weft import random as random
 from weft import special as special
 from weft import utils as utils
+from weft import version as version
+from weft.amp.autocast_mode import autocast as autocast
+from weft.amp.state import autocast_decrement_nesting as autocast_decrement_nesting
+from weft.amp.state import autocast_increment_nesting as autocast_increment_nesting
+from weft.amp.state import clear_autocast_cache as clear_autocast_cache
+from weft.amp.state import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+from weft.amp.state import get_autocast_dtype as get_autocast_dtype
+from weft.amp.state import get_autocast_gpu_dtype as get_autocast_gpu_dtype
+from weft.amp.state import is_autocast_cache_enabled as is_autocast_cache_enabled
+from weft.amp.state import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+from weft.amp.state import is_autocast_enabled as is_autocast_enabled
+from weft.amp.state import set_autocast_cache_enabled as set_autocast_cache_enabled
+from weft.amp.state import set_autocast_cpu_dtype as set_autocast_cpu_dtype
+from weft.amp.state import set_autocast_cpu_enabled as set_autocast_cpu_enabled
+from weft.amp.state import set_autocast_dtype as set_autocast_dtype
+from weft.amp.state import set_autocast_enabled as set_autocast_enabled
+from weft.amp.state import set_autocast_gpu_dtype as set_autocast_gpu_dtype
 from weft.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from weft.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
 from weft.autograd.control_flow import cond as cond
@@ -100,6 +119,7 @@ from weft.tensor.legacy import scalar_tensor as scalar_tensor
 from weft.tensor.printing import get_printoptions as get_printoptions
 from weft.tensor.printing import printoptions as printoptions
 from weft.tensor.printing import set_printoptions as set_printoptions
+from weft.tensor.random_state import Generator as Generator
 from weft.tensor.random_state import get_rng_state as get_rng_state
 from weft.tensor.random_state import set_rng_state as set_rng_state
 from weft.tensor.storage import TypedStorage as TypedStorage

@@ -17,6 +17,8 @@ KNOWN: Final = ("cpu", "meta", "cuda")
 class device:
     """A device type and an optional index, written `device("cpu")` or `device("cuda", 0)`."""
 
+    __module__ = "weft"  # where users find it
+
     __slots__ = ("type", "index")
     type: str
     index: int | None

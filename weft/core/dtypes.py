@@ -19,6 +19,8 @@ BOOL, INTEGER, FLOAT, COMPLEX = range(4)
 class dtype:
     """One element type. Singletons: compare with `is` or `==`."""
 
+    __module__ = "weft"  # where users find it
+
     __slots__ = ("name", "short", "scalar_name", "numpy", "itemsize", "category", "is_signed", "aliases")
     name: str
     short: str

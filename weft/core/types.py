@@ -14,6 +14,8 @@ from weft.core import dtypes
 class Size(tuple[int, ...]):
     """A shape: a tuple that prints as PyTorch's and counts its elements."""
 
+    __module__ = "weft"  # where users find it
+
     __slots__ = ()
 
     def __new__(cls, sizes: Iterable[Any] = ()) -> Size:

@@ -38,6 +38,8 @@ ndarray = np.ndarray
 class Tensor(Methods):
     """A multi-dimensional array of one dtype, with autograd facts."""
 
+    __module__ = "weft"  # where users find it
+
     __slots__ = (
         "array",
         "tracked",

@@ -360,12 +360,21 @@ def annotation(writer: Writer, text: Any, function: Any) -> str:
     return ast.unparse(tree)
 
 
+def home_of(value: Any) -> ModuleType | None:
+    """The module that defines a value; classes may present themselves as living in `weft` itself."""
+    name = getattr(value, "__module__", None) or ""
+    if name == "weft" and isinstance(value, type):
+        functions = [member for member in vars(value).values() if isinstance(member, FunctionType)]
+        name = functions[0].__globals__["__name__"] if functions else name
+    return sys.modules.get(name)
+
+
 def _resolve(writer: Writer, word: str, spaces: dict[str, Any]) -> str:
     if word not in spaces:
         known = hasattr(builtins, word) and isinstance(getattr(builtins, word), type)
         return writer.type(f"_{word}" if known else "_Any")
     value = spaces[word]
-    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    module = home_of(value)
     name = getattr(value, "__name__", None) or getattr(value, "_name", None)
     if module is None or name is None or getattr(module, name, None) is not value:
         return writer.type("_Any")
@@ -502,7 +511,7 @@ def _hand_written(writer: Writer, key: str, value: Any) -> Iterator[str]:
     if isinstance(value, dtype):
         writer.lines.append(f"{key}: {writer.type('_dtype')}")
         return
-    home = sys.modules.get(getattr(value, "__module__", None) or "")
+    home = home_of(value)
     name = getattr(value, "__name__", None)
     if home is not None and name is not None and getattr(home, name, None) is value:
         if home.__name__ != writer.module and home.__name__.startswith("weft"):
@@ -513,8 +522,9 @@ def _hand_written(writer: Writer, key: str, value: Any) -> Iterator[str]:
         writer.lines.append(f"{key}: {writer.type('_' + type(value).__name__)}")
     else:
         kind = type(value)
-        if kind.__module__.startswith("weft"):
-            writer.lines.append(f"{key}: {writer.name(kind.__name__, kind.__module__)}")
+        home = home_of(kind)
+        if home is not None and home.__name__.startswith("weft"):
+            writer.lines.append(f"{key}: {writer.name(kind.__name__, home.__name__)}")
 
 
 def stubs() -> dict[Path, str]:
