@@ -28,20 +28,64 @@ PREFIX = r"jvp\(f, primals, tangents\): "
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        (lambda: jvp(weft.sin, X, X), RuntimeError, PREFIX + "Expected primals to be a tuple. E.g. it should be"),
-        (lambda: jvp(weft.sin, (X,), X), RuntimeError, r"structure TreeSpec\(tuple, None, \[\*\]\) and tangents with"),
-        (lambda: jvp(weft.sin, (), ()), RuntimeError, PREFIX + "Expected primals to contain at least one Tensor."),
-        (lambda: jvp(weft.sin, (1.0,), (X,)), RuntimeError, "Expected primals to only contain Tensors, got <class 'float"),
-        (lambda: jvp(weft.sin, (X,), (X[:2],)), RuntimeError, r"Tensor is of size \[3\] while the given forward"),
-        (lambda: jvp(weft.sin, (weft.tensor([1]),), (X,)), ValueError, "Expected primal to be floating point or compl"),
-        (lambda: jvp(lambda x: 1.0, (X,), (X,)), RuntimeError, r"expected f\(\*primals\) to return only tensors"),
-        (lambda: jvp(lambda x: X, (X,), (X,), strict=True), RuntimeError, "The output of f is independent of the inpu"),
-        (lambda: jacfwd(lambda x: x, has_aux=True)(X), RuntimeError, PREFIX + "output of function f should be a tuple"),
+        (
+            lambda: jvp(weft.sin, X, X),
+            RuntimeError,
+            PREFIX + "Expected primals to be a tuple. E.g. it should be",
+        ),
+        (
+            lambda: jvp(weft.sin, (X,), X),
+            RuntimeError,
+            r"structure TreeSpec\(tuple, None, \[\*\]\) and tangents with",
+        ),
+        (
+            lambda: jvp(weft.sin, (), ()),
+            RuntimeError,
+            PREFIX + "Expected primals to contain at least one Tensor.",
+        ),
+        (
+            lambda: jvp(weft.sin, (1.0,), (X,)),
+            RuntimeError,
+            "Expected primals to only contain Tensors, got <class 'float",
+        ),
+        (
+            lambda: jvp(weft.sin, (X,), (X[:2],)),
+            RuntimeError,
+            r"Tensor is of size \[3\] while the given forward",
+        ),
+        (
+            lambda: jvp(weft.sin, (weft.tensor([1]),), (X,)),
+            ValueError,
+            "Expected primal to be floating point or compl",
+        ),
+        (
+            lambda: jvp(lambda x: 1.0, (X,), (X,)),
+            RuntimeError,
+            r"expected f\(\*primals\) to return only tensors",
+        ),
+        (
+            lambda: jvp(lambda x: X, (X,), (X,), strict=True),
+            RuntimeError,
+            "The output of f is independent of the inpu",
+        ),
+        (
+            lambda: jacfwd(lambda x: x, has_aux=True)(X),
+            RuntimeError,
+            PREFIX + "output of function f should be a tuple",
+        ),
         (lambda: linearize(weft.sin, X)[1](X[:2]), RuntimeError, "tangent:0 with shape"),
-        (lambda: linearize(weft.sin, X)[1](X.double()), RuntimeError, "tangent:0 with dtype weft.float64 in flattened"),
-        (lambda: linearize(weft.sin, X)[1](X, X), RuntimeError, "to have the same argspec as the primals TreeSpec"),
+        (
+            lambda: linearize(weft.sin, X)[1](X.double()),
+            RuntimeError,
+            "tangent:0 with dtype weft.float64 in flattened",
+        ),
+        (
+            lambda: linearize(weft.sin, X)[1](X, X),
+            RuntimeError,
+            "to have the same argspec as the primals TreeSpec",
+        ),
     ],
-)  # fmt: skip
+)
 def test_refusals(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call()

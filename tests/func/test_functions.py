@@ -58,8 +58,6 @@ class Own(weft.autograd.Function):
         return Own.apply(x), in_dims[0]
 
 
-
-
 def custom(x: Any, y: Any) -> Any:
     first, second = Generated.apply(x, y, 3)
     return first.sum() + second.sum()
@@ -106,7 +104,11 @@ def test_refusals() -> None:
         setup_context = Own.setup_context
         backward = Own.backward
 
-    with pytest.raises(RuntimeError, match="You tried to vmap over Missing, but it does not have vmap support."):
+    with pytest.raises(
+        RuntimeError, match="You tried to vmap over Missing, but it does not have vmap support."
+    ):
         vmap(Missing.apply)(X)
-    with pytest.raises(NotImplementedError, match="You must implement the jvp function for custom autograd.Func"):
+    with pytest.raises(
+        NotImplementedError, match="You must implement the jvp function for custom autograd.Func"
+    ):
         jvp(Missing.apply, (X,), (X,))

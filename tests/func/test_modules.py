@@ -31,7 +31,9 @@ def test_parameters_are_exchanged_for_one_call() -> None:
     before = dict(module.named_parameters())
     found = functional_call(module, (ZERO, {"scale": weft.full((2,), 3.0)}), weft.ones(2))
     assert found.tolist() == [6, 6]  # the tied name follows
-    untied = functional_call(module, ZERO | {"scale": weft.full((2,), 3.0)}, (weft.ones(2),), tie_weights=False)
+    untied = functional_call(
+        module, ZERO | {"scale": weft.full((2,), 3.0)}, (weft.ones(2),), tie_weights=False
+    )
     assert untied.tolist() == [4, 4]
     assert all(dict(module.named_parameters())[name] is value for name, value in before.items())
     with pytest.raises(ZeroDivisionError):
@@ -49,14 +51,29 @@ def test_buffers_written_by_the_call_go_to_the_given_dict() -> None:
 @pytest.mark.parametrize(
     ("dicts", "options", "error", "text"),
     [
-        ({"first.weight": 1}, {"strict": True}, RuntimeError, r"for Tied:\n\tMissing key\(s\): 'again', 'count'"),
+        (
+            {"first.weight": 1},
+            {"strict": True},
+            RuntimeError,
+            r"for Tied:\n\tMissing key\(s\): 'again', 'count'",
+        ),
         ({"nobody": 1}, {"strict": True}, RuntimeError, r"Unexpected key\(s\): 'nobody'"),
-        (({"scale": 1}, {"scale": 2}), {}, ValueError, r"\['scale'\] appeared in multiple dictionaries; behavior of"),
+        (
+            ({"scale": 1}, {"scale": 2}),
+            {},
+            ValueError,
+            r"\['scale'\] appeared in multiple dictionaries; behavior of",
+        ),
         ([1], {}, ValueError, "Expected all elements of parameter_and_buffer_dicts to be dictionaries"),
         (1, {}, ValueError, "to be a dict, or a list/tuple of dicts, but got <class 'int'>"),
-        ({"scale": 1, "again": 2}, {}, ValueError, r"multiple values for keys \['again', 'scale'\], which are tied."),
+        (
+            {"scale": 1, "again": 2},
+            {},
+            ValueError,
+            r"multiple values for keys \['again', 'scale'\], which are tied.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_refusals(dicts: Any, options: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         functional_call(Tied(), dicts, weft.ones(2), **options)

@@ -43,25 +43,61 @@ SCALAR = (
     ("call", "error", "text"),
     [
         (lambda: grad(lambda x: x)(X), RuntimeError, SCALAR),
-        (lambda: grad(lambda x: 1.0)(X), RuntimeError, r"Expected f\(\*args\) to return a Tensor, got <class 'float'>"),
-        (lambda: grad(cubes, has_aux=True)(X), RuntimeError, r"should be a tuple: \(output, aux\) if has_aux is True"),
-        (lambda: grad(lambda x: (x.sum(), 3), has_aux=True)(X), RuntimeError, "unsupported type <class 'int'>"),
-        (lambda: grad(cubes, argnums=[0])(X), RuntimeError, r"argnums must be int or Tuple\[int, ...\], got: <class"),
+        (
+            lambda: grad(lambda x: 1.0)(X),
+            RuntimeError,
+            r"Expected f\(\*args\) to return a Tensor, got <class 'float'>",
+        ),
+        (
+            lambda: grad(cubes, has_aux=True)(X),
+            RuntimeError,
+            r"should be a tuple: \(output, aux\) if has_aux is True",
+        ),
+        (
+            lambda: grad(lambda x: (x.sum(), 3), has_aux=True)(X),
+            RuntimeError,
+            "unsupported type <class 'int'>",
+        ),
+        (
+            lambda: grad(cubes, argnums=[0])(X),
+            RuntimeError,
+            r"argnums must be int or Tuple\[int, ...\], got: <class",
+        ),
         (lambda: grad(cubes, argnums=1)(X), RuntimeError, "Got argnum=1, but only 1 positional inputs"),
         (lambda: grad(cubes, argnums=-2)(X), RuntimeError, "Got argnum=-2, but only 1 positional inputs"),
         (lambda: grad(lambda x, y: x, argnums=(0, -2))(X, X), RuntimeError, r"must be unique, got \(0, 0\)"),
         (lambda: grad(cubes, argnums=())(X), RuntimeError, "argnums must be non-empty"),
         (lambda: grad(cubes, argnums=(0.0,))(X), RuntimeError, "argnum must be int, got: <class 'float'>"),
-        (lambda: grad(cubes)(weft.tensor([1])), RuntimeError, "only Tensors of floating point dtype can require"),
-        (lambda: grad(cubes)(1.0), ValueError, "Thing passed to transform API must be Tensor, got <class 'float'>"),
+        (
+            lambda: grad(cubes)(weft.tensor([1])),
+            RuntimeError,
+            "only Tensors of floating point dtype can require",
+        ),
+        (
+            lambda: grad(cubes)(1.0),
+            ValueError,
+            "Thing passed to transform API must be Tensor, got <class 'float'>",
+        ),
         (lambda: grad(cubes)(X.to(weft.complex64)), NotImplementedError, "complex"),
-        (lambda: vjp(lambda x: 1.0, X), RuntimeError, r"expected f\(\*primals\) to return only tensors, got unsup"),
-        (lambda: vjp(lambda x: x, X, has_aux=True), RuntimeError, r"vjp\(f, \*primals\): output of function f"),
+        (
+            lambda: vjp(lambda x: 1.0, X),
+            RuntimeError,
+            r"expected f\(\*primals\) to return only tensors, got unsup",
+        ),
+        (
+            lambda: vjp(lambda x: x, X, has_aux=True),
+            RuntimeError,
+            r"vjp\(f, \*primals\): output of function f",
+        ),
         (lambda: vjp(lambda x: x, X)[1]((X,)), RuntimeError, r"cotangents: \(\*,\), primal output: \*"),
-        (lambda: vjp(lambda x: x, X)[1](X[:2]), RuntimeError, r"Mismatch in shape: grad_output\[0\] has a shape"),
+        (
+            lambda: vjp(lambda x: x, X)[1](X[:2]),
+            RuntimeError,
+            r"Mismatch in shape: grad_output\[0\] has a shape",
+        ),
         (lambda: jacrev(cubes, chunk_size=0), ValueError, "jacrev: `chunk_size` should be greater than 0."),
     ],
-)  # fmt: skip
+)
 def test_refusals(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
@@ -94,7 +130,9 @@ def test_no_grad_and_detach_inside() -> None:
 
 def test_arguments_cannot_be_written_to() -> None:
     for x in (X.clone(), X.clone().requires_grad_()):
-        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place"):
+        with pytest.raises(
+            RuntimeError, match="a leaf Variable that requires grad is being used in an in-place"
+        ):
             grad(lambda x: x.mul_(2).sum())(x)
         assert x.tolist() == [1, 2, 3]
 

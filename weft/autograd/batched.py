@@ -117,7 +117,7 @@ class BatchTensor(Wrapper):
     def held(self) -> Tensor:
         return self.value
 
-    @property  # type: ignore[misc]
+    @property
     def array(self) -> Any:
         held, dim = self.value.array, self.place
         return MetaArray(

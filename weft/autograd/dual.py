@@ -10,11 +10,11 @@ gradient, is the result's tangent. It needs only that rules are made of ops, whi
 need as well.
 
 # Note [Duals in place]
-Writing to a dual writes to its primal and to its tangent. Several duals may hold one tangent (`x` and `x + 1`), so a
-dual copies its tangent before it first writes to it. A view of a dual has no tangent of its own: it asks for that
-view of its source's tangent, so that what is written to one is seen by all. A tensor that was no dual becomes one
-where a dual is written into it (`y = zeros(3); y[0] = x[0]`): its class is changed, and changed back when the level
-ends, because others hold the object itself.
+Writing to a dual writes to its primal and to its tangent. Several duals may hold one tangent (`x` and `x +
+1`), so a dual copies its tangent before it first writes to it. A view of a dual has no tangent of its own:
+it asks for that view of its source's tangent, so that what is written to one is seen by all. A tensor that
+was no dual becomes one where a dual is written into it (`y = zeros(3); y[0] = x[0]`): its class is
+changed, and changed back when the level ends, because others hold the object itself.
 """
 
 from __future__ import annotations

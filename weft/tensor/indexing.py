@@ -227,7 +227,7 @@ def split_key(self: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
             basic.append(item)
             tensors.append(None)
         elif isinstance(item, Tensor):
-            if item.array.ndim or item.array.dtype.kind == "i":  # a zero-dim index that is no number: see Wrapper
+            if item.array.ndim or item.array.dtype.kind == "i":  # zero-dim and no number: a Wrapper
                 basic += [FULL] * _width(item)
             else:  # a zero-dim mask
                 basic.append(None)

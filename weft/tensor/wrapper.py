@@ -105,10 +105,6 @@ class Wrapper(Tensor):
     def array(self) -> Any:
         return MetaArray(self.held.array.shape, self.held.array.dtype, self.held.array.strides)
 
-    @array.setter
-    def array(self, _value: Any) -> None:
-        raise RuntimeError("a tensor inside a transform cannot be given other memory")
-
     @property
     def device(self) -> device:
         return self.held.device
