@@ -207,3 +207,13 @@ def test_backward_hooks_are_listed():
     assert y._backward_hooks is None
     y.register_hook(len)
     assert list(y._backward_hooks.values()) == [len]
+
+
+def test_requires_grad_can_be_asked_of_views_that_may_not_be_used() -> None:
+    x = weft.ones(2, 3)
+    with weft.no_grad():
+        row = x[0]
+    x.mul_(weft.ones(3, requires_grad=True))
+    assert row.requires_grad
+    with pytest.raises(RuntimeError, match="created in no_grad mode"):
+        row.grad_fn

@@ -198,3 +198,16 @@ def test_errors(call: Any, kind: type[Exception], message: str) -> None:
     for _ in range(2):
         with pytest.raises(kind, match=message):
             call()
+
+
+@pytest.mark.parametrize("name", ["relu", "relu6", "hardtanh", "elu", "selu", "celu", "hardswish"])
+def test_gradients_at_nan_do_not_vanish(name: str) -> None:
+    x = weft.tensor([NAN], requires_grad=True)
+    getattr(F, name)(x).sum().backward()
+    assert x.grad is not None and x.grad.item() != 0
+
+
+def test_gradient_of_threshold_at_nan() -> None:
+    x = weft.tensor([NAN, 1.0, -1.0], requires_grad=True)
+    F.threshold(x, 0.1, 2.0).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [1, 1, 0]

@@ -186,3 +186,20 @@ def test_gradients_of_complex_tensors_are_refused_every_time() -> None:
     for _ in range(3):
         with pytest.raises(NotImplementedError, match="complex"):
             weft.mul(x, x).abs().sum().backward()
+
+
+def test_signs_of_nan_are_zero() -> None:
+    x = weft.tensor([float("nan"), -2.0])
+    assert weft.sign(x).tolist() == [0, -1] and weft.sgn(x).tolist() == [0, -1]
+
+
+def test_negative_alpha_of_unsigned_tensors_wraps() -> None:
+    x = weft.tensor([7, 1], dtype=weft.uint8)
+    assert weft.sub(x, x, alpha=-1).tolist() == [14, 2] and weft.add(x, x, alpha=-1).tolist() == [0, 0]
+
+
+def test_numbers_alone() -> None:
+    assert weft.add(1, 2).dtype is weft.int64 and weft.div(1, 2).item() == 0.5
+    assert weft.mul(2, 1.5).item() == 3
+    with pytest.raises(TypeError):
+        weft.maximum(1, 2)

@@ -75,3 +75,21 @@ def test_nan_to_num_uses_the_limits_of_its_own_dtype() -> None:
         assert got.tolist() == [0.0, limits.max, limits.min]
     assert weft.tensor([NAN, INF, 1.0]).nan_to_num(nan=5.0, posinf=7.0).tolist() == [5.0, 7.0, 1.0]
     assert gradient(weft.nan_to_num, [NAN, INF, 1.0]) == [[0.0, 0.0, 1.0]]
+
+
+def test_gradients_beside_nan_reach_both() -> None:
+    for function in (weft.maximum, weft.minimum):
+        assert gradient(function, [NAN, 1.0, 2.0], [1.0, NAN, 2.0]) == [[1, 1, 0.5], [1, 1, 0.5]]
+
+
+def test_a_zero_dim_bound_beside_a_number_is_a_number() -> None:
+    x = weft.tensor([1.0, 4.0])
+    assert x.clamp(weft.tensor(3, dtype=weft.float64), 3.5).dtype is weft.float32
+    assert x.clamp(weft.tensor(3, dtype=weft.float64), None).dtype is weft.float32
+    assert weft.tensor([1, 4]).clamp(2, weft.tensor(3.5)).tolist() == [2.0, 3.5]
+
+
+@pytest.mark.parametrize(("kind", "value"), [(weft.uint8, 300), (weft.int8, 2**40), (weft.float32, 1e300)])
+def test_bounds_that_the_dtype_cannot_hold_are_refused(kind: Any, value: Any) -> None:
+    with pytest.raises(RuntimeError, match="value cannot be converted to type"):
+        weft.ones(2, dtype=kind).clamp(max=value)

@@ -185,3 +185,9 @@ def test_bilinear() -> None:
     np.testing.assert_allclose(weft.nn.functional.bilinear(x, y, w, b).numpy(), expected)
     with pytest.raises(RuntimeError, match="input2 size does not match weight size: got 4 but expected 3"):
         weft.nn.functional.bilinear(x, y, tensor(5, 3, 3))
+
+
+def test_einsum_that_does_nothing_gives_a_view() -> None:
+    x = weft.ones(2, requires_grad=True)
+    out = weft.einsum("i->i", x)
+    assert out is not x and out._is_view() and out.grad_fn is not None

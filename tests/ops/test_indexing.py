@@ -134,3 +134,10 @@ def test_an_index_that_changed_since_is_noticed() -> None:
     places.zero_()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         out.backward()
+
+
+def test_where_refuses_numbers_that_do_not_fit() -> None:
+    condition = weft.tensor([True, False])
+    with pytest.raises(RuntimeError, match="value cannot be converted to type uint8_t without overflow"):
+        weft.where(condition, weft.ones(2, dtype=weft.uint8), 300)
+    assert weft.where(condition, weft.ones(2, dtype=weft.float16), -1e9).tolist() == [1, float("-inf")]

@@ -231,3 +231,8 @@ def test_triplets() -> None:
         F.triplet_margin_loss(a, p, n, margin=-1.0)
     with pytest.raises(RuntimeError, match="anchor 1D, positive 2D, and negative 2D inputs"):
         F.triplet_margin_loss(a[0], p, n)
+
+
+def test_kl_div_of_integers_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="kl_div: Integral inputs not supported."):
+        weft.nn.functional.kl_div(weft.ones(2, dtype=weft.int64), weft.ones(2), reduction="sum")

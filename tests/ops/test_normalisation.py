@@ -173,3 +173,10 @@ def test_pairwise_distance() -> None:
     expected = np.linalg.norm(a.numpy() - b.numpy() + 1e-6, axis=-1)
     np.testing.assert_allclose(F.pairwise_distance(a, b).numpy(), expected, rtol=1e-12)
     assert weft.pairwise_distance(a, b, 1.0, keepdim=True).shape == (3, 1)
+
+
+def test_batch_norm_wants_channels() -> None:
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        weft.nn.functional.batch_norm(weft.ones(3), None, None, training=True)
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+        weft.nn.functional.batch_norm(weft.ones(1), None, None, training=True)

@@ -171,3 +171,14 @@ def test_copies_with_a_part_replaced() -> None:
     assert x.slice_scatter(weft.zeros(3, 2), 1, 0, 4, 2)[0].tolist() == [0, 1, 0, 3]
     assert x.diagonal_scatter(weft.zeros(3)).diagonal().tolist() == [0, 0, 0]
     assert x[1].tolist() == [4, 5, 6, 7]
+
+
+def test_scatter_of_a_zero_dim_source() -> None:
+    x = weft.zeros(3)
+    assert x.scatter(0, weft.tensor([2]), weft.tensor(3.0)).tolist() == [0, 0, 3]
+    assert weft.tensor(0.0).scatter(0, weft.tensor([0]), weft.tensor(3.0)).item() == 3
+
+
+def test_index_fill_refuses_numbers_that_do_not_fit() -> None:
+    with pytest.raises(RuntimeError, match="value cannot be converted to type int8_t without overflow"):
+        weft.ones(2, dtype=weft.int8).index_fill(0, weft.tensor([0]), float("nan"))

@@ -139,3 +139,14 @@ def test_zero_dim_tensors() -> None:
     assert x.flatten().shape == x.view(1).shape == x.unsqueeze(0).shape == (1,)
     assert x.transpose(0, -1).shape == x.t().shape == x.permute(()).shape == x.movedim(0, -1).shape == ()
     assert x.expand(1, 1).stride() == (0, 0)
+
+
+def test_broadcast_tensors_leaves_what_fits_alone() -> None:
+    x = weft.ones(3, 2, requires_grad=True)
+    same, wider = weft.broadcast_tensors(x, weft.ones(2))
+    assert same is x and wider.shape == (3, 2)
+
+
+def test_unflatten_of_a_zero_dim_tensor() -> None:
+    with pytest.raises(RuntimeError, match="unflatten got an unexpected error"):
+        weft.tensor(1.0).unflatten(0, (1, 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import weft
@@ -105,3 +106,7 @@ def test_size() -> None:
         weft.Size([1, 2.5])
     with pytest.raises(TypeError, match=r"can only concatenate tuple \(not list\) to weft.Size"):
         size + [1]
+
+
+def test_result_type_of_numpy_numbers() -> None:
+    assert weft.result_type(weft.ones(2, dtype=weft.int8), np.int64(2)) is weft.int8

@@ -435,3 +435,38 @@ def test_meta_tensors_are_indexed_by_type() -> None:
         assert x[1:, None].shape == (2, 1, 4)
         assert x[:, weft.tensor([0, 1, 1])].shape == (3, 3)
     assert x[0].is_meta
+
+
+def test_keys_that_are_arrays_or_bools_take_values_as_in_pytorch() -> None:
+    x = weft.zeros(3, 2)
+    x[np.array([0, 2])] += np.int64(2)
+    assert x.tolist() == [[2, 2], [0, 0], [2, 2]]
+    x[False] = weft.ones(5, dtype=weft.int64)
+    x[True] = weft.full((2,), 3, dtype=weft.float64)
+    assert x.tolist() == [[3, 3], [3, 3], [3, 3]]
+    x[None, [True, False, True]] = weft.tensor(1, dtype=weft.int8)
+    x[..., [True, False]] = weft.tensor([5], dtype=weft.float64)
+    assert x.tolist() == [[5, 1], [5, 3], [5, 1]]
+    with pytest.raises(RuntimeError, match=r"shape mismatch: value tensor of shape \[3, 2\]"):
+        x[[0, 1]] = weft.ones(3, 2, dtype=weft.int64)
+
+
+def test_numbers_that_do_not_fit_are_not_stored() -> None:
+    for kind, value, name in ((weft.uint8, -1.5, "uint8_t"), (weft.float32, 1e300, "float")):
+        x = weft.zeros(3, dtype=kind)
+        with pytest.raises(RuntimeError, match=f"value cannot be converted to type {name} without overflow"):
+            x[0:1] = value
+        assert x.tolist() == [0, 0, 0]
+    half = weft.zeros(2, dtype=weft.float16)
+    half[0:1] = 1e300
+    half[[1]] = 2**40
+    assert half.tolist() == [float("inf"), float("inf")]
+
+
+def test_transposes_of_zero_dim_tensors() -> None:
+    x, z = weft.tensor(1.0), weft.tensor(1j)
+    for name in ("mT", "mH", "H"):
+        with pytest.warns(UserWarning, match=f"Tensor.{name} is deprecated on 0-D tensors"):
+            assert getattr(x, name).item() == 1.0
+    with pytest.warns(UserWarning, match="Consider using x.conj"):
+        assert z.H.item() == -1j

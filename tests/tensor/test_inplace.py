@@ -446,3 +446,53 @@ def test_writes_through_expanded_and_keyword_views():
     x.grad = None
     w.sum().backward()
     assert values(x.grad) == [1, 5, 5]
+
+
+OVERLAP = "unsupported operation: some elements of the input tensor and the written-to tensor refer to"
+
+
+def test_writes_from_partly_the_same_memory_are_refused() -> None:
+    x = weft.arange(6.0)
+    square = weft.arange(9.0).reshape(3, 3)
+    with pytest.raises(RuntimeError, match=OVERLAP):
+        x[1:5].copy_(x[0:4])
+    with pytest.raises(RuntimeError, match=OVERLAP):
+        x[1:] = x[:-1]
+    with pytest.raises(RuntimeError, match=OVERLAP):
+        square.copy_(square.T)
+    with pytest.raises(RuntimeError, match=OVERLAP):
+        x[[0, 1]] = x[1:3]
+    with pytest.raises(RuntimeError, match=OVERLAP):
+        weft.add(x[:4], 1, out=x[1:5])
+    with pytest.raises(RuntimeError, match=OVERLAP):
+        x[:4].scatter_(0, weft.tensor([0, 1]), x[1:3])
+    with pytest.raises(RuntimeError, match=OVERLAP), weft.no_grad():
+        x[1:] = x[:-1]
+    assert x.tolist() == [0, 1, 2, 3, 4, 5] and square[0].tolist() == [0, 1, 2]
+    square[0] = square[1]
+    x[:4].masked_fill_(x[:4] > 1, x[0])
+    assert square[0].tolist() == [3, 4, 5] and x.tolist() == [0, 1, 0, 0, 4, 5]
+
+
+def test_integer_tensors_take_no_history() -> None:
+    x, w = weft.arange(4), weft.tensor(1.5, requires_grad=True)
+    x.chunk(2)[0].copy_(w)
+    assert x.tolist() == [1, 1, 2, 3] and not x.requires_grad
+
+
+def test_restriding_in_place_obeys_the_rules_for_writes() -> None:
+    x = weft.ones(2, 2, requires_grad=True)
+    with pytest.raises(RuntimeError, match=VIEW_OF_LEAF):
+        x.view(4).unsqueeze_(0)
+    with pytest.raises(RuntimeError, match="Output 0 of Split is a view"):
+        (x * 2).split(1)[0].transpose_(0, 1)
+    y = x * 2
+    with weft.no_grad():
+        row = y[0]
+    with pytest.raises(RuntimeError, match="A view was created in no_grad mode"):
+        row.unsqueeze_(0)
+
+
+def test_in_place_forms_of_meta_tensors() -> None:
+    x = weft.ones(2, device="meta")
+    assert x.add_(1) is x and x.mul_(2.0) is x and x.sub_(weft.ones(2, device="meta")) is x

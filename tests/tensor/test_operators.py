@@ -151,3 +151,9 @@ def test_subclasses_take_over() -> None:
     assert type(floats * value) is Sub
     assert type(2 / value) is Sub
     assert type(2**value) is Sub
+
+
+def test_comparison_with_arrays_is_by_element() -> None:
+    x, array = weft.tensor([1.0, 3.0]), np.array([1.0, 2.0])
+    assert (x == array).tolist() == [True, False] and (array == x).tolist() == [True, False]
+    assert (x != array).tolist() == [False, True]

@@ -17,7 +17,7 @@ from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
 from weft.tensor.base import Tensor, method, wrap
 from weft.tensor.tape import INFERENCE
-from weft.tensor.views import Stop, attach_alias, refresh
+from weft.tensor.views import DEFAULT, Stop, attach_alias, can_have_gradient, refresh
 
 NOT_LEAF = "you can only change requires_grad flags of leaf variables."
 ADVICE = (
@@ -59,6 +59,9 @@ def _change(tensor: Tensor, value: bool, reason: str) -> None:
 
 
 def _get_requires_grad(self: Tensor) -> bool:
+    view = self.origin
+    if view is not None and view.creation != DEFAULT:  # to bring such a view up to date may be forbidden
+        return bool(self.tracked or (view.base.tracked and can_have_gradient(self)))
     return settled(self).tracked
 
 

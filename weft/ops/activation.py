@@ -72,7 +72,7 @@ relu = pointwise(
     _relu,
     rectified,
     signature=FLAG,
-    vjp=lambda g, out: keep(g, ops.gt(out, 0)),
+    vjp=lambda g, out: keep(g, ops.ne(out, 0)),  # NaN passes
     samples=with_options(),
     aliases=("nn.functional.relu",),
     out=False,
@@ -171,7 +171,7 @@ threshold = pointwise(
     samples=lambda make: iter(
         (Sample(make(2, 3), 0.1, 2.0), Sample(make(), 0.5, -1.0), Sample(make(0, 3), 0.1, 1.0))
     ),
-    vjp=lambda g, _out, x, threshold: keep(g, ops.gt(x, threshold)),
+    vjp=lambda g, _out, x, threshold: keep(g, ops.logical_not(ops.le(x, threshold))),
 )
 
 
@@ -183,6 +183,11 @@ def _hardtanh(x: Array, min_val: float, max_val: float, inplace: bool) -> Array:
 
 def _within(g: Any, x: Any, low: float, high: float) -> Any:
     return keep(g, ops.logical_and(ops.gt(x, low), ops.lt(x, high)))
+
+
+def _not_outside(g: Any, x: Any, low: float, high: float) -> Any:
+    """As `_within`, but NaN passes."""
+    return keep(g, ops.logical_not(ops.logical_or(ops.le(x, low), ops.ge(x, high))))
 
 
 def _hardtanh_rule(x: TensorType, min_val: float, max_val: float, inplace: bool) -> TensorType:
@@ -206,7 +211,7 @@ hardtanh = activation(
     rule=_hardtanh_rule,
     samples=with_options({"min_val": -0.5, "max_val": 2.0}),
     inplace=True,
-    vjp=lambda g, _out, x, min_val, max_val: _within(g, x, min_val, max_val),
+    vjp=lambda g, _out, x, min_val, max_val: _not_outside(g, x, min_val, max_val),
 )
 relu6 = activation(
     "relu6",
@@ -217,7 +222,7 @@ relu6 = activation(
     rule=lambda x, inplace: _hardtanh_rule(x, 0.0, 6.0, inplace),
     samples=with_options(low=-4, high=9),
     node="HardtanhBackward0",
-    vjp=lambda g, _out, x: _within(g, x, 0.0, 6.0),
+    vjp=lambda g, _out, x: _not_outside(g, x, 0.0, 6.0),
 )
 
 
@@ -247,7 +252,7 @@ def _elu_kernel(x: Array, alpha: float, scale: float, rate: float) -> Array:
 def _elu_gradient(g: Any, x: Any, alpha: float, scale: float, rate: float) -> Any:
     """The argument is bounded before exp, so that what is masked away is finite in second order too."""
     below = mul(exp(mul(ops.clamp_max(x, 0), rate)), alpha * scale * rate)
-    return mul(g, ops.where(ops.gt(x, 0), scale, below))
+    return mul(g, ops.where(ops.le(x, 0), below, scale))  # NaN counts as above
 
 
 elu = activation(
@@ -450,7 +455,7 @@ def _hardswish(x: Array, inplace: bool) -> Array:
 def _hardswish_gradient(g: Any, x: Any) -> Any:
     middle = add(div(x, 3), 0.5)
     slope = ops.where(ops.lt(x, 3), middle, 1)
-    return keep(mul(g, slope), ops.gt(x, -3))
+    return keep(mul(g, slope), ops.logical_not(ops.le(x, -3)))
 
 
 hardsigmoid = activation(

@@ -17,7 +17,17 @@ from weft.core.arrays import Array, namespace
 from weft.core.dtypes import ALL, HALVES, dtype, scalar_dtype
 from weft.core.types import TensorType
 from weft.ops.families import composite, float_result, pointwise, promote, real_result
-from weft.ops.record import Kind, Op, Promotion, broadcast_shapes, common_device, ops, type_of
+from weft.ops.options import fits
+from weft.ops.record import (
+    Kind,
+    Op,
+    Promotion,
+    broadcast_shapes,
+    cast_operand,
+    common_device,
+    ops,
+    type_of,
+)
 from weft.ops.samples import Maker, Sample, Samples, binary_samples
 
 BOOL = frozenset({dtypes.bool_})
@@ -120,6 +130,8 @@ def _scaled(y: Array, alpha: Any, kind: np.dtype[Any]) -> Array:
         raise TypeError("boolean alpha")
     if kind.kind == "b" and type(alpha) is not float:
         return np.logical_and(y, bool(alpha))
+    if type(alpha) is int and kind.kind == "u":
+        alpha = cast_operand(alpha, kind)
     return np.multiply(y, alpha, dtype=kind, casting="same_kind")
 
 
@@ -606,6 +618,8 @@ def _pow_rule(x: Any, y: Any) -> TensorType:
     result = power.rule(pow_, (x, y))
     if result.dtype in INTEGERS and is_number(y) and y < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if result.dtype in INTEGERS | NARROW and is_number(y) and not isinstance(y, complex):
+        fits(y, result.dtype)
     return result
 
 
@@ -676,7 +690,12 @@ float_power: Op = pointwise(
 
 # -- size and sign -------------------------------------------------------------------------------------------
 def _sign(x: Array) -> Array:
-    return x.copy() if x.dtype.kind == "b" else np.sign(x, out=...)
+    if x.dtype.kind == "b":
+        return x.copy()
+    out = np.sign(x, out=...)
+    if x.dtype.kind == "f":
+        np.copyto(out, 0, where=np.isnan(x))  # NaN is neither above nor below zero
+    return out
 
 
 def kinked(low: float, high: float) -> Samples:

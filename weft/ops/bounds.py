@@ -21,7 +21,6 @@ from weft.ops.arithmetic import (
     NARROW,
     PAIR,
     Refusing,
-    add,
     is_number,
     keep,
     kind_of,
@@ -30,13 +29,14 @@ from weft.ops.arithmetic import (
     refusing,
 )
 from weft.ops.families import pointwise, promote
+from weft.ops.options import fits
 from weft.ops.record import Op, Promotion, ops, quiet
 from weft.ops.samples import Maker, Sample, binary_samples
 
 
-def _share(g: Any, wins: Any, ties: Any) -> Any:
-    """The gradient of the operand that wins; equal ones get half each."""
-    return add(keep(g, wins), keep(mul(g, 0.5), ties))
+def _share(g: Any, loses: Any, ties: Any) -> Any:
+    """The gradient of an operand that does not lose; equal ones get half each, beside NaN both get all."""
+    return keep(ops.where(ties, mul(g, 0.5), g), ops.logical_not(loses))
 
 
 def _no_complex(name: str) -> Promotion:
@@ -51,8 +51,8 @@ maximum = pointwise(
     inplace=False,
     samples=binary_samples((-2, 2), (-2, 2), None),
     vjp=(
-        lambda g, _out, x, y: _share(g, ops.gt(x, y), ops.eq(x, y)),
         lambda g, _out, x, y: _share(g, ops.lt(x, y), ops.eq(x, y)),
+        lambda g, _out, x, y: _share(g, ops.gt(x, y), ops.eq(x, y)),
     ),
 )
 minimum = pointwise(
@@ -63,8 +63,8 @@ minimum = pointwise(
     inplace=False,
     samples=binary_samples((-2, 2), (-2, 2), None),
     vjp=(
-        lambda g, _out, x, y: _share(g, ops.lt(x, y), ops.eq(x, y)),
         lambda g, _out, x, y: _share(g, ops.gt(x, y), ops.eq(x, y)),
+        lambda g, _out, x, y: _share(g, ops.lt(x, y), ops.eq(x, y)),
     ),
 )
 fmax = pointwise(
@@ -109,7 +109,21 @@ def _clamp(x: Array, low: Any, high: Any) -> Array:
     return out
 
 
-bounded = refusing(promote, COMPLEX, "clamp is not supported for complex types")
+NUMBERS = (True, 1, 1.0, 1j)  # one of each category
+
+
+def _bounded_dtypes(operands: list[Any]) -> tuple[dtype, dtype]:
+    """Beside a number, a zero-dim bound is a number too."""
+    bounds = operands[1:]
+    if len(bounds) == 2 and any(map(is_number, bounds)) and not all(map(is_number, bounds)):
+        operands = [
+            operands[0],
+            *(b if is_number(b) or b.ndim else NUMBERS[kind_of(b).category] for b in bounds),
+        ]
+    return promote.dtypes(operands)
+
+
+bounded = refusing(Promotion("promote", _bounded_dtypes), COMPLEX, "clamp is not supported for complex types")
 PLAIN_BOUNDS = frozenset({float, int, type(None)})
 
 
@@ -127,12 +141,20 @@ class Bounding(Refusing):
 
 def _clamp_rule(x: TensorType, low: Any, high: Any) -> TensorType:
     if x.dtype in FLOATS and type(low) in PLAIN_BOUNDS and type(high) in PLAIN_BOUNDS and low is not high:
+        if low is not None:
+            fits(low, x.dtype)
+        if high is not None:
+            fits(high, x.dtype)
         return x
     if low is None and high is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if x.dtype in FLOATS and (isinstance(low, complex) or isinstance(high, complex)):
         raise RuntimeError("value cannot be converted to type double without overflow")
-    return bounded.rule(clamp, (x, low, high))
+    result = bounded.rule(clamp, (x, low, high))
+    for bound in (low, high):
+        if bound is not None and is_number(bound):
+            fits(bound, result.dtype)
+    return result
 
 
 def _inside(x: Any, low: Any, high: Any) -> Any:

@@ -389,7 +389,8 @@ def einsum(equation: Any, operands: Sequence[Any]) -> Any:
         value, labels = values[0]
         axes = tuple(i for i, x in enumerate(labels) if x not in wanted)
         kept = tuple(x for x in labels if x in wanted)
-        return _arranged(ops.sum(value, axes) if axes else value, kept, result)
+        out = _arranged(ops.sum(value, axes) if axes else value, kept, result)
+        return ops.permute(out, tuple(range(len(result)))) if out is given[0] else out  # a view, not itself
     for number, (value, labels) in enumerate(values):
         others = wanted.union(*(other for k, (_, other) in enumerate(values) if k != number))
         values[number] = _without(value, labels, set(labels) - others, squeeze=False)

@@ -430,7 +430,11 @@ def _where_rule(condition: TensorType, x: Any, y: Any) -> TensorType:
         )
     types = [t for t in (condition, x, y) if isinstance(t, TensorType)]
     shape = broadcast_shapes(*[t.shape for t in types[1:]], condition.shape)
-    return TensorType(shape, _where_dtype(x, y), common_device(types))
+    result = _where_dtype(x, y)
+    for value in (x, y):
+        if not isinstance(value, TensorType) and result not in dtypes.HALVES:
+            fits(value, result)
+    return TensorType(shape, result, common_device(types))
 
 
 def _where(condition: Array, x: Any, y: Any) -> Array:

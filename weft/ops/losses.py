@@ -260,6 +260,8 @@ def kl_div(input: Any, target: Any, size_average: Any, reduce: Any, reduction: s
             UserWarning,
             stacklevel=3,
         )
+    if not type_of(input).dtype.is_floating_point or not type_of(target).dtype.is_floating_point:
+        raise RuntimeError("kl_div: Integral inputs not supported.")
     if log_target:
         loss = ops.mul(ops.exp(target), ops.sub(target, input))
     else:

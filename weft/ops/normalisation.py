@@ -562,10 +562,10 @@ def _run_batch_norm(
         for word, statistic in (("running_mean", mean), ("running_var", variance)):
             if statistic is None:
                 raise RuntimeError(f"{word} must be defined in evaluation mode")
-    channels = kind.shape[1] if kind.ndim > 1 else 0
-    _check_channels(channels, running_mean=mean, running_var=variance, weight=weight, bias=bias)
     if kind.ndim < 2:
-        return ops.clone(x)
+        raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
+    channels = kind.shape[1]
+    _check_channels(channels, running_mean=mean, running_var=variance, weight=weight, bias=bias)
     if not training:
         return batch_norm_inference(x, weight, bias, mean, variance, eps)
     out, batch_mean, batch_variance = batch_norm_training(x, weight, bias, eps)
@@ -615,7 +615,7 @@ def _batch_norm_user(
 ) -> Any:
     """Normalises each channel over the batch (and updates running statistics), or by running statistics."""
     shape = type_of(x).shape
-    if training and len(shape) > 1 and shape[0] * math.prod(shape[2:]) == 1:
+    if training and shape[0] * math.prod(shape[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {Size(shape)!r}"
         )
@@ -716,6 +716,10 @@ def rms_norm(x: Any, normalized_shape: Any, weight: Any, eps: Any) -> Any:
     """Divides by the root of the mean square over the last dimensions."""
     kind = type_of(x)
     parameter = None if weight is None else type_of(weight)
+    if kind.ndim < len(tuple(normalized_shape)):
+        raise ValueError(
+            f"Input tensor must have at least {len(tuple(normalized_shape))} dimensions, but got {kind.ndim}"
+        )
     shape = _check_normalized("rms_norm", kind, normalized_shape, weight=parameter)
     if not kind.dtype.is_complex:
         _check_float(kind, "rms_norm")

@@ -99,7 +99,7 @@ def fits(value: Any, kind: dtype) -> Any:
         value = value.real
     if kind.category == dtypes.INTEGER:
         info = np.iinfo(kind.numpy)
-        low = int(info.min) if kind.is_signed else -int(info.max)
+        low = -int(info.max) if not kind.is_signed and isinstance(value, int) else int(info.min)
         if not low <= value <= int(info.max):  # also false for NaN
             raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
         return int(value) if value >= 0 or kind.is_signed else int(value) % (int(info.max) + 1)

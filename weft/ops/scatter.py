@@ -146,6 +146,8 @@ def _cropped(src: Any, places: Array, kind: Any) -> Array:
     """What scatter reads of src: as much as the index covers."""
     if not isinstance(src, ndarray):
         return namespace(places).broadcast_to(cast_operand(src, kind), places.shape)
+    if src.ndim != places.ndim:  # of a zero-dim one and a vector
+        src = src.reshape(places.shape) if not places.ndim or places.size == 1 else src.reshape(1)
     return src[tuple(slice(n) for n in places.shape)] if src.shape != places.shape else src
 
 
@@ -505,6 +507,8 @@ def _index_fill_rule(x: TensorType, dim: int, places: TensorType, value: Any) ->
     kind = value.dtype if isinstance(value, TensorType) else dtypes.scalar_dtype(value)
     if kind.is_complex and not x.dtype.is_complex:
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+    if not isinstance(value, TensorType):
+        fits(value, x.dtype)
     if places.dtype is not dtypes.int64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if places.ndim > 1:
@@ -544,12 +548,6 @@ index_fill: Op = index_family(
 def _put_rule(
     x: TensorType, values: TensorType, indices: Any, dims: tuple[int, ...], accumulate: bool
 ) -> TensorType:
-    if values.dtype is not x.dtype:
-        raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {x.dtype.scalar_name} for the "
-            "destination and "
-            f"{values.dtype.scalar_name} for the source."
-        )
     shape = indexed_shape(x.shape, [p.shape for p in indices], dims) if dims else x.shape
     lead = len(shape) - values.ndim
     if lead < 0 or any(n not in (1, shape[lead + i]) for i, n in enumerate(values.shape)):
@@ -557,6 +555,12 @@ def _put_rule(
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
             "result of shape "
             f"{list(shape)}"
+        )
+    if values.dtype is not x.dtype:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {x.dtype.scalar_name} for the "
+            "destination and "
+            f"{values.dtype.scalar_name} for the source."
         )
     return x
 

@@ -332,6 +332,10 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     sizes = as_sizes((sizes,) if isinstance(sizes, int) else sizes)
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
+    if not shape:
+        raise RuntimeError(
+            f"unflatten got an unexpected error:\nDimension specified as {dim} but tensor has no dimensions"
+        )
     try:
         filled = infer_sizes(sizes, shape[dim])
     except RuntimeError as error:
@@ -436,7 +440,7 @@ def _broadcast_samples(make: Maker) -> Iterator[Sample]:
 @composite("*tensors: Tensors", method=False, samples=_broadcast_samples)
 def broadcast_tensors(tensors: Any) -> Any:
     shape = broadcast_shapes(*[type_of(t).shape for t in tensors])
-    return tuple(expand(t, shape) for t in tensors)
+    return tuple(t if type_of(t).shape == shape else expand(t, shape) for t in tensors)
 
 
 def reducible(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

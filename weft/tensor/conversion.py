@@ -24,6 +24,7 @@ from weft.ops.record import REGISTRY, ops, quiet
 from weft.tensor.base import PLAIN, Tensor, fresh, method, public, wrap
 from weft.tensor.inplace import check_writable, dispatch_inplace
 from weft.tensor.meta import MetaArray
+from weft.tensor.views import check_overlap
 
 ONE_ELEMENT = "only one element tensors can be converted to Python scalars"
 
@@ -285,6 +286,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Any:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     if _plainly_writable(self, src):
         source, target = src.array, self.array
+        check_overlap(target, (source,))
         if source.dtype.kind == "c" and target.dtype.kind not in "cb":
             source = source.real
         try:

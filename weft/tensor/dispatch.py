@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import modes
-from weft.core.dtypes import BY_NUMPY, FLOAT
+from weft.core.dtypes import BY_NUMPY, FLOAT, scalar_dtype
 from weft.core.types import TensorType
 from weft.ops.record import Kind, Op, quiet, run_quietly
 from weft.ops.signature import OPERAND, OPTIONAL, OPTIONAL_OPERAND
@@ -26,10 +26,13 @@ from weft.tensor.meta import MetaArray, meta_array
 from weft.tensor.plan import OUT, Plan, plan_of
 from weft.tensor.saved import pack_saved
 from weft.tensor.tape import INFERENCE, ComplexBackward, next_sequence
-from weft.tensor.views import make_view, refresh, refuse_overlap
+from weft.tensor.views import check_overlap, make_view, refresh, refuse_overlap
 from weft.tensor.wrapper import Wrapper, highest, mapping
 
 ndarray = np.ndarray
+
+
+OF_NUMBERS = frozenset({"add", "sub", "mul", "div"})  # ops that take two numbers, too
 
 
 def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
@@ -47,6 +50,9 @@ def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
             return result
     bound = plain_numbers(op, bound)
     tensors = gather(op, bound)
+    if not tensors and op.name in OF_NUMBERS:
+        tensors = [wrap(np.asarray(bound[0], scalar_dtype(bound[0]).numpy))]
+        bound = (tensors[0], *bound[1:])
     if type(mode) is not bool or any(type(t) not in PLAIN for t in tensors):
         handled, result = overrides.intercept(op, bound, tensors, mode)
         if handled:
@@ -417,6 +423,10 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
         )
     if op.signature.gradient_slot is not None:
         bound = _adopt_options(op, bound, targets[0])
+    if op.kind is Kind.POINTWISE:
+        for target in targets:
+            if type(target.array) is not MetaArray:
+                check_overlap(target.array, tuple(t.array for t in tensors))
     results = dispatch(op, bound, casts=False)
     values = results if isinstance(results, (tuple, list)) else (results,)
     for target, value in zip(targets, values, strict=True):

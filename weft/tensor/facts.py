@@ -94,7 +94,7 @@ def get_device(input: Tensor) -> int:
 def result_type(tensor1: Any, tensor2: Any) -> dtype:
     """The dtype in which an op of these two operands (tensors or numbers) is computed."""
     for position, value in enumerate((tensor1, tensor2)):
-        if not isinstance(value, (Tensor, bool, int, float, complex)):
+        if not isinstance(value, (Tensor, bool, int, float, complex, np.generic)):
             raise TypeError(
                 f"result_type(): argument 'tensor{position + 1}' (position {position + 1}) must be Tensor, "
                 f"not "

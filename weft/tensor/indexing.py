@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.dtypes import BY_NUMPY, bool_, int64, uint8
+from weft.core.dtypes import BY_NUMPY, HALVES, bool_, int64, uint8
 from weft.core.modes import current, grad_enabled
 from weft.ops.indexing import INTEGERS, check_mask, index, index_key
 from weft.ops.indexing import where as where_op
@@ -51,11 +51,11 @@ from weft.tensor.backward import compile_backward
 from weft.tensor.base import PLAIN, Tensor, method, public, wrap
 from weft.tensor.creation import build
 from weft.tensor.dispatch import finish_call, typed
-from weft.tensor.inplace import alias_of, check_writable, dispatch_inplace
+from weft.tensor.inplace import alias_of, check_history, check_writable, dispatch_inplace
 from weft.tensor.meta import MetaArray
 from weft.tensor.plan import plan_of
 from weft.tensor.tape import INFERENCE, next_sequence
-from weft.tensor.views import DEFAULT, NO_GRAD, View, attach_view, refresh
+from weft.tensor.views import DEFAULT, NO_GRAD, View, attach_view, check_overlap, refresh
 from weft.tensor.wrapper import Wrapper
 
 ndarray = np.ndarray
@@ -370,7 +370,12 @@ def integer_indices(view: Tensor, items: list[Any]) -> tuple[list[Tensor], tuple
 def __setitem__(self: Tensor, key: Any, value: Any) -> None:
     if _is_plain(self):
         kind = type(value)
-        tensor = kind is Tensor and _is_plain(value) and value.array.dtype is self.array.dtype
+        tensor = (
+            kind is Tensor
+            and value.array.dtype is self.array.dtype
+            and (value.cell is None or value.cell is not self.cell)
+            and _is_plain(value)
+        )
         if tensor or kind is float or kind is int:
             places = _plain_key(key)
             if places is not None:
@@ -405,12 +410,11 @@ def _is_index(array: Any) -> bool:
 
 
 def _store(array: Any, key: Any, value: Any) -> None:
-    if (
-        type(value) is float
-        and array.dtype.kind != "f"
-        or type(value) is int
-        and array.dtype.kind not in "fi"
-    ):
+    kind = array.dtype.kind
+    if type(value) is float:
+        if kind != "f" or array.dtype.itemsize < 4 or not -3.4e38 < value < 3.4e38:
+            raise ValueError("goes the slow way")
+    elif type(value) is int and kind not in "fi":
         raise ValueError("goes the slow way")
     quiet(array.__setitem__, key, value)
 
@@ -430,20 +434,22 @@ def _set_general(self: Tensor, key: Any, value: Any) -> None:
     if not isinstance(value, (Tensor, numbers.Number, np.generic)):
         label = "numpy.ndarray" if isinstance(value, ndarray) else type(value).__name__
         raise TypeError(f"can't assign a {label} to a weft.{self.dtype.scalar_name}Tensor")
-    if not isinstance(value, Tensor):
-        fits(value, self.dtype)
     view, items = self, list[Any]()
-    if key is ...:
-        pass
-    else:
+    if key is False:
+        return
+    if key is True:
+        view = basic_unsqueeze(self, (None,))
+    elif key is not ...:
         view, items = split_key(self, key)
-        if key == FULL and type(key) is slice:
+        if type(key) is slice and key == FULL:
             view = self
     if not isinstance(value, Tensor):
-        if not items:
-            view.fill_(value)
-            return
-        value = wrap(quiet(np.asarray, value).astype(self.array.dtype))
+        if self.dtype not in HALVES:  # what is too large for those becomes infinite
+            fits(value, self.dtype)
+            if not items:
+                view.fill_(value)
+                return
+        value = wrap(quiet(np.asarray(value).astype, self.array.dtype))
     shape = value.array.shape
     ones = next((i for i, n in enumerate(shape) if n != 1), len(shape))
     if not items:
@@ -458,10 +464,10 @@ def _set_general(self: Tensor, key: Any, value: Any) -> None:
 
 def _put(view: Tensor, items: list[Any], value: Tensor, ones: int) -> None:
     """Writes at index tensors; a lone mask with a single value takes values of any dtype, as in PyTorch."""
-    masks = [item for item in items if item is not None and item.array.dtype.kind == "b"]
+    places = [item for item in items if item is not None]
     if (
-        len(masks) == 1
-        and len(items) == 1
+        len(places) == 1
+        and places[0].array.dtype.kind == "b"
         and value.array.size == 1
         and value.array.dtype is not view.array.dtype
     ):
@@ -477,6 +483,7 @@ def _put(view: Tensor, items: list[Any], value: Tensor, ones: int) -> None:
     check_writable(view, False, False)
     _index_put.on_types(tuple(typed(item) for item in bound))
     rank = view.array.ndim
+    check_overlap(view.array, (value.array,), apart=True)
     try:
         view.array[index_key(rank, [item.array for item in indices], dims)] = value.array
     except IndexError:
@@ -502,9 +509,17 @@ def split(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 # -- transposes and parts as attributes ----------------------------------------------------------------------
+def _warn_of_zero_dim(name: str) -> None:
+    advice = "Consider using x.conj()." if "H" in name else "This function is the identity in these cases."
+    warnings.warn(f"Tensor.{name} is deprecated on 0-D tensors. {advice}", UserWarning, stacklevel=3)
+
+
 def _matrix_transpose(self: Tensor) -> Tensor:
     """The last two dimensions swapped."""
     if self.array.ndim < 2:
+        if not self.array.ndim:
+            _warn_of_zero_dim("mT")
+            return self
         raise RuntimeError(
             f"tensor.mT is only supported on matrices or batches of matrices. Got {self.array.ndim}-D tensor."
         )
@@ -535,12 +550,17 @@ def _hermitian(self: Tensor) -> Tensor:
             f"tensor.H is only supported on matrices (2-D tensors). Got {rank}-D tensor."
             + (" For batches of matrices, consider using tensor.mH" if rank > 2 else "")
         )
-    return adjoint(self) if rank else self
+    if not rank:
+        _warn_of_zero_dim("H")
+    return adjoint(self) if rank else ops.conj(self)  # type: ignore[no-any-return]
 
 
 def _batched_hermitian(self: Tensor) -> Tensor:
     """The conjugate transpose of each matrix."""
     if self.array.ndim < 2:
+        if not self.array.ndim:
+            _warn_of_zero_dim("mH")
+            return ops.conj(self)  # type: ignore[no-any-return]
         raise RuntimeError(
             f"tensor.mH is only supported on matrices or batches of matrices. Got {self.array.ndim}-D tensor."
         )
@@ -569,10 +589,7 @@ for _name, _property in {
 # -- in-place forms that change strides, not elements --------------------------------------------------------
 def _restrided(target: Tensor, op: Op, *args: Any) -> Tensor:
     """Makes the tensor its own view: same memory and identity, other sizes and strides."""
-    grad = grad_enabled()
-    if grad and target.origin is not None:
-        refresh(target)
-    check_restride(target, grad)
+    check_history(target, grad_enabled(), False)
     before = alias_of(target)
     before.origin = target.origin
     after = op(before, *args)
@@ -586,11 +603,6 @@ def _restrided(target: Tensor, op: Op, *args: Any) -> Tensor:
     if target.origin is not None:
         target.origin.seen = target.cell[0] if type(target.cell) is list else 0
     return target
-
-
-def check_restride(target: Tensor, grad: bool) -> None:
-    if grad and target.tracked and target.node is None:
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 
 @method

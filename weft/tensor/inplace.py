@@ -6,7 +6,7 @@ memory, bumps its version, and moves its history (through its base, if it is a v
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,7 +27,15 @@ from weft.tensor.dispatch import (
 from weft.tensor.meta import MetaArray
 from weft.tensor.plan import OUT, plan_of
 from weft.tensor.tape import INFERENCE
-from weft.tensor.views import DEFAULT, forbidden_text, moved, refresh, refuse_overlap
+from weft.tensor.views import (
+    DEFAULT,
+    can_have_gradient,
+    check_overlap,
+    forbidden_text,
+    moved,
+    refresh,
+    refuse_overlap,
+)
 from weft.tensor.wrapper import Entry, highest, mapping
 
 
@@ -52,7 +60,7 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
                 refresh(tensor)
     if type(mode) is not bool and mode.witness is not None:
         mode.witness(op, tensors, target)
-    tracked = grad and any(t.tracked for t in tensors)
+    tracked = grad and any(t.tracked for t in tensors) and can_have_gradient(target)
     check_writable(target, grad, tracked)
     tracked = tracked or (grad and target.tracked)
     if op.composed:
@@ -67,8 +75,9 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
         target.bump()
         return target
     raw = tuple(map(untensored, bound))
-    if op.kind is Kind.POINTWISE:
-        check_overlap(target.array, raw[1:])
+    if op.kind is Kind.POINTWISE or op.name == "copy" or op.name in APART:
+        others = raw[1:2] if op.name == "masked_fill" else raw[1:]  # its value is read first
+        check_overlap(target.array, others, apart=op.name in APART)
     result = op.on_arrays(raw)
     if not tracked:
         write(target, result)
@@ -79,6 +88,10 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
     write(target, result)
     set_history(target, node)
     return target
+
+
+APART: Final = frozenset({"scatter", "scatter_add", "index_add", "index_copy", "_index_put"})
+"""Ops that write here and there while they read: what they read must lie elsewhere altogether."""
 
 
 def types_of_write(op: Op, target: Tensor, types: tuple[Any, ...]) -> Any:
@@ -191,6 +204,11 @@ def check_writable(target: Tensor, grad: bool, tracked: bool) -> None:
         )
     if type(target.array) is not MetaArray:
         refuse_overlap(target.array)
+    check_history(target, grad, tracked)
+
+
+def check_history(target: Tensor, grad: bool, tracked: bool) -> None:
+    """Raises where the tape cannot follow a write to this tensor: leaves, and views made in certain ways."""
     if not grad:
         return
     view = target.origin
@@ -207,29 +225,6 @@ def check_writable(target: Tensor, grad: bool, tracked: bool) -> None:
             )
     elif target.tracked and (target.node is None or type(target.node) is Entry):
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-
-
-def check_overlap(written: Any, others: tuple[Any, ...]) -> None:
-    """Raises where an operand shares some, but not exactly all, of the memory that is written to."""
-    for other in others:
-        if (
-            isinstance(other, np.ndarray)
-            and np.may_share_memory(written, other)
-            and written.size
-            and other.size
-            and not _same_place(written, other)
-            and written.flags.forc
-            and other.flags.forc
-        ):
-            raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
-                "a single memory location. Please clone() the tensor before performing the operation."
-            )
-
-
-def _same_place(a: Any, b: Any) -> bool:
-    same_start = a.__array_interface__["data"] == b.__array_interface__["data"]
-    return bool(same_start and a.shape == b.shape and a.strides == b.strides)
 
 
 def check_result(name: str, target: Tensor, result: Any) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from weft.ops.record import REGISTRY, Op
 from weft.ops.signature import OPERAND, TENSOR
 from weft.tensor import faces, source
-from weft.tensor.base import Tensor
+from weft.tensor.base import Tensor, wrap
 from weft.tensor.overrides import has_override
 from weft.tensor.plan import plan_of
 
@@ -98,6 +98,9 @@ def operator_source(op: Op, name: str) -> str:
         lines += source.fast_block(op, plan, tensors, bound, None)
         if len(tensors) == 2 and numeric:
             lines += source.fast_block(op, plan, tensors, bound, tensors[1])
+    if name in ("__eq__", "__ne__"):  # else NumPy would leave both to the default, identity
+        other = tensors[1].name
+        lines += [f"    if isinstance({other}, ndarray):", f"        {other} = wrap({other})"]
     if len(tensors) == 2:
         lines += _refusal(tensors[1].name, numeric)
     return "\n".join([*lines, f"    return dispatch(OP, {bound})"]) + "\n"
@@ -148,7 +151,7 @@ def _invert(self: Tensor) -> Any:
 
 def install() -> None:
     """Gives Tensor its special methods."""
-    faces.SHARED.update(is_operand=is_operand, is_tensor_operand=is_tensor_operand)
+    faces.SHARED.update(is_operand=is_operand, is_tensor_operand=is_tensor_operand, wrap=wrap)
     for table, write in (
         (BINARY, operator_source),
         (UNARY, operator_source),

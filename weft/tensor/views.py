@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from weft.core.dtypes import BY_NUMPY
 from weft.core.modes import current, enter, leave
 from weft.ops.record import Op
@@ -82,9 +84,13 @@ class Stop(Node):
     graph_backward = raw_backward
 
 
+def can_have_gradient(tensor: Tensor) -> bool:
+    return BY_NUMPY[tensor.array.dtype].category >= 2
+
+
 def cut_off(tensor: Tensor) -> None:
     """Puts a Stop behind a view, if its dtype can have gradients at all."""
-    if BY_NUMPY[tensor.array.dtype].category < 2:
+    if not can_have_gradient(tensor):
         return
     node = Stop.__new__(Stop)
     node._seq = next_sequence()
@@ -114,7 +120,7 @@ def refresh(tensor: Tensor) -> None:
         return
     if base.origin is not None or not base.tracked or base.cell is not tensor.cell:
         return
-    if BY_NUMPY[tensor.array.dtype].category < 2:
+    if not can_have_gradient(tensor):
         view.seen = count
         return
     if view.creation != DEFAULT:
@@ -199,3 +205,30 @@ def refuse_overlap(array: Any) -> None:
             "location. "
             "Please clone() the tensor before performing the operation."
         )
+
+
+def check_overlap(written: Any, others: tuple[Any, ...], apart: bool = False) -> None:
+    """Raises where an operand shares some, but not exactly all, of the memory that is written to; or any of
+    it, where they must be apart. Arrays with gaps are let pass, as PyTorch does: it cannot tell cheaply.
+    """
+    for other in others:
+        if type(other) is list or type(other) is tuple:
+            check_overlap(written, tuple(other), apart)
+        elif (
+            isinstance(other, np.ndarray)
+            and np.may_share_memory(written, other)
+            and written.size
+            and other.size
+            and (apart or not _same_place(written, other))
+            and written.flags.forc
+            and other.flags.forc
+        ):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+                "a single memory location. Please clone() the tensor before performing the operation."
+            )
+
+
+def _same_place(a: Any, b: Any) -> bool:
+    same_start = a.__array_interface__["data"] == b.__array_interface__["data"]
+    return bool(same_start and a.shape == b.shape and a.strides == b.strides)
