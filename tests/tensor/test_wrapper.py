@@ -53,6 +53,12 @@ def test_levels_end_with_their_transform() -> None:
     assert levels.get() == ()
 
 
+def test_views_of_itself() -> None:
+    assert vmap(lambda a: a.clone().unsqueeze_(0))(X).shape == (2, 1, 3)
+    value, move = weft.func.jvp(lambda x: x.clone().t_().mul_(2), (X,), (X,))
+    assert value.shape == (3, 2) and move.tolist() == (2 * X.T).tolist()
+
+
 def test_entries() -> None:
     leaf = weft.ones(2, requires_grad=True)
     assert entry(X, True).is_leaf and type(entry(leaf, True).node) is Entry and entry(leaf, False).is_leaf

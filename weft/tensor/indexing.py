@@ -589,6 +589,8 @@ for _name, _property in {
 # -- in-place forms that change strides, not elements --------------------------------------------------------
 def _restrided(target: Tensor, op: Op, *args: Any) -> Tensor:
     """Makes the tensor its own view: same memory and identity, other sizes and strides."""
+    if isinstance(target, Wrapper):
+        return target.become(op, args)
     check_history(target, grad_enabled(), False)
     before = alias_of(target)
     before.origin = target.origin

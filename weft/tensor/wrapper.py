@@ -89,6 +89,13 @@ class Wrapper(Tensor):
         """Gradients where this is the wrapper of the highest level among outputs and inputs."""
         raise NotImplementedError
 
+    def become(self, op: Any, args: tuple[Any, ...]) -> Tensor:
+        """Makes this object what a view op gives for it."""
+        before = new(type(self))
+        before.__dict__.update(self.__dict__)
+        self.__dict__.update(op(before, *args).__dict__)
+        return self
+
     def refuse_mask(self) -> None:
         """Raises where nobody can know how many elements a mask selects."""
 
