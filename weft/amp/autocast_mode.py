@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.amp import state
+import weft.amp.state as state
 from weft.amp.casting import is_eligible
 from weft.core.dtypes import bfloat16, dtype, float16
 from weft.ops.record import ops

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.autograd import anomaly
+import weft.autograd.anomaly as anomaly
 from weft.core import modes
 from weft.ops.record import REGISTRY, quiet, run_quietly
 from weft.ops.sweep import LEAF_SEQUENCE, sweep

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import weft
+import weft.cli.digits as digits
 from weft import nn, optim
-from weft.cli import digits
 from weft.cli.errors import CommandError
 from weft.nn import functional
 

@@ -14,7 +14,8 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from weft.cli import demo, doctor
+import weft.cli.demo as demo
+import weft.cli.doctor as doctor
 from weft.cli.errors import CommandError
 
 COMMANDS: dict[str, ModuleType] = {"demo": demo, "doctor": doctor}

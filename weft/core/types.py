@@ -7,8 +7,8 @@ from math import prod
 from operator import index
 from typing import Any, SupportsIndex, overload
 
-from weft.core import device as devices
-from weft.core import dtypes
+import weft.core.device as devices
+import weft.core.dtypes as dtypes
 
 
 class Size(tuple[int, ...]):

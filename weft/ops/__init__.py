@@ -16,6 +16,7 @@ from weft.ops import (  # noqa: F401
     einsum,
     elementary,
     foreach,
+    grids,
     indexing,
     linalg,
     linalg_decompositions,

@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import numpy as np
 
+import weft.ops.philox as philox
 from weft.core import dtypes
 from weft.core import generator as generators
 from weft.core.arrays import Array, namespace
 from weft.core.device import creation_device
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import TensorType, preserve_format
-from weft.ops import philox
 from weft.ops.create import LIKE, OPTIONS
 from weft.ops.families import create, random, sampler
 from weft.ops.options import C_NAMES, check_layout, checked_size, chosen, fits

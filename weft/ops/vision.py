@@ -14,7 +14,6 @@ from typing import Any
 from weft.core.arrays import Array
 from weft.core.dtypes import bool_, uint8
 from weft.core.types import TensorType
-from weft.ops import grids  # noqa: F401
 from weft.ops.batching import leading, to_front
 from weft.ops.families import composite, index
 from weft.ops.kernels import folding, padding, resize

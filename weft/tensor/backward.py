@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+import weft.tensor.source as source
 from weft.core.dtypes import BY_NUMPY, HALVES, as_dtype, float32
 from weft.core.types import TensorType
 from weft.ops.record import REGISTRY, Joint, Op, quiet
-from weft.tensor import source
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.plan import OUT, Plan
 from weft.tensor.tape import Node, check_versions, freed

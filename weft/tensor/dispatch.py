@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+import weft.tensor.overrides as overrides
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY, FLOAT, scalar_dtype
 from weft.core.types import TensorType
 from weft.ops.record import Kind, Op, quiet, run_quietly
 from weft.ops.signature import OPERAND, OPTIONAL, OPTIONAL_OPERAND
-from weft.tensor import overrides
 from weft.tensor.backward import compile_backward
 from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.meta import MetaArray, meta_array

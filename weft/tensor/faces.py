@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+import weft.tensor.source as source
 from weft.core import modes
 from weft.core.device import is_plain
 from weft.ops.record import REGISTRY, Op, run_quietly
 from weft.ops.signature import flatten_variadic
-from weft.tensor import source
 from weft.tensor.backward import compile_backward
 from weft.tensor.base import PLAIN, Parameter, Tensor
 from weft.tensor.dispatch import dispatch, dispatch_out

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
+import weft.tensor.overrides as overrides
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
 from weft.ops.record import REGISTRY, Kind, Op, quiet
-from weft.tensor import overrides
 from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.dispatch import (
     build_node,

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+import weft.tensor.faces as faces
+import weft.tensor.source as source
 from weft.ops.record import REGISTRY, Op
 from weft.ops.signature import OPERAND, TENSOR
-from weft.tensor import faces, source
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.overrides import has_override
 from weft.tensor.plan import plan_of

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import weft.nn.functional as F
+import weft.nn.init as init
 from weft.core.dtypes import int64
-from weft.nn import functional as F
-from weft.nn import init
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter
 from weft.ops.record import ops

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.nn import functional as F
+import weft.nn.functional as F
 from weft.nn.modules.module import Module
 from weft.tensor.base import Tensor
 

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.nn import functional as F
-from weft.nn import init
+import weft.nn.functional as F
+import weft.nn.init as init
 from weft.nn.modules.module import Module
 from weft.nn.modules.utils import _ntuple, _reverse_repeat_tuple
 from weft.nn.parameter import Parameter

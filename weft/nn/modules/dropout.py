@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import warnings
 
+import weft.nn.functional as F
 from weft.autograd.grad_mode import no_grad
-from weft.nn import functional as F
 from weft.nn.modules.module import Module
 from weft.ops.record import ops
 from weft.tensor.base import Tensor

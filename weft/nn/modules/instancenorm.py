@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from weft.nn import functional as F
+import weft.nn.functional as F
 from weft.nn.modules.batchnorm import _NormBase
 from weft.tensor.base import Tensor
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.nn import functional as F
-from weft.nn import init
+import weft.nn.functional as F
+import weft.nn.init as init
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter
 from weft.ops.record import ops

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.nn import functional as F
+import weft.nn.functional as F
 from weft.nn.modules.module import Module
 from weft.ops.losses import legacy_reduction
 from weft.tensor.base import Tensor

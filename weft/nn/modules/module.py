@@ -18,9 +18,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Self, TypeVar
 
+import weft.nn.modules.hooks as _hooks
 from weft.autograd.hooks import RemovableHandle
 from weft.core.seams import seams
-from weft.nn.modules import hooks as _hooks
 from weft.nn.modules.hooks import BackwardHook as BackwardHook
 from weft.nn.modules.hooks import (
     Call,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import weft.nn.functional as F
+import weft.nn.init as init
 from weft.autograd.grad_mode import no_grad
-from weft.nn import functional as F
-from weft.nn import init
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter
 from weft.ops.record import ops
