@@ -24,16 +24,16 @@ _faces.install_all()
 globals().update({name: face for name, face in _faces.FUNCTIONS.items() if "." not in name})
 globals().update({name: value for name, value in _PUBLIC.items() if "." not in name})
 
-from weft import linalg as linalg  # noqa: E402
-from weft import nn as nn  # noqa: E402
-from weft import overrides as overrides  # noqa: E402
-from weft import random as random  # noqa: E402
-from weft import special as special  # noqa: E402
+from weft import amp as amp  # noqa: E402
 from weft import autograd as autograd  # noqa: E402
 from weft import func as func  # noqa: E402
 from weft import library as library  # noqa: E402
-from weft import amp as amp  # noqa: E402
+from weft import linalg as linalg  # noqa: E402
+from weft import nn as nn  # noqa: E402
 from weft import optim as optim  # noqa: E402
+from weft import overrides as overrides  # noqa: E402
+from weft import random as random  # noqa: E402
+from weft import special as special  # noqa: E402
 from weft import utils as utils  # noqa: E402
 from weft.amp import autocast as autocast  # noqa: E402
 from weft.amp.state import *  # noqa: E402, F403

@@ -1,8 +1,8 @@
 """Autograd for tensors: the engine, grad modes, hooks, gradient checks."""
 
 from weft.autograd import anomaly as anomaly
-from weft.autograd import function as function
 from weft.autograd import forward_ad as forward_ad
+from weft.autograd import function as function
 from weft.autograd import functional as functional
 from weft.autograd import graph as graph
 from weft.autograd import properties as properties

@@ -1,1 +1,1 @@
-"""Tensors over arrays: storage, views, versions, indexing, printing, interchange, and the faces of the op records."""
+"""Tensors over arrays: storage, views, versions, indexing, printing, interchange, faces of the op records."""

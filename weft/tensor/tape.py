@@ -190,11 +190,13 @@ Grad = Array
 
 
 class ComplexBackward(Node):
-    """Stands for an op on complex values, whose gradients are not there yet: refused when one is asked for."""
+    """Stands for an op on complex values, without gradients yet: refused when one is asked for."""
 
     __slots__ = ()
 
     def raw_backward(self, grad: Any) -> Any:
-        raise NotImplementedError(f"{self.params[0]}: gradients through complex tensors are not supported yet")
+        raise NotImplementedError(
+            f"{self.params[0]}: gradients through complex tensors are not supported yet"
+        )
 
     graph_backward = raw_backward
