@@ -26,11 +26,12 @@ import numpy as np
 from weft.autograd.batched import BatchTensor
 from weft.autograd.shapes import result_of, typed
 from weft.core import modes
+from weft.core.dims import wrap_dim
 from weft.core.dtypes import FLOAT, as_dtype, bool_
 from weft.core.trees import flatten
 from weft.core.types import TensorType
 from weft.ops.record import ops
-from weft.tensor.base import PLAIN, Tensor, check_dim, storage_root, wrap
+from weft.tensor.base import PLAIN, Tensor, storage_root, wrap
 from weft.tensor.meta import MetaArray
 from weft.tensor.tape import INFERENCE, Node, gradient_edge, next_sequence
 from weft.tensor.wrapper import Wrapper, levels
@@ -443,7 +444,7 @@ def _checked_scan(combine_fn: Any, leaves: list[Any], first: list[Any], dim: Any
         for value in values:
             if not isinstance(value, Tensor):
                 raise RuntimeError(f"All {word} leaves must be a Tensor but got {value}")
-    place = check_dim(dim, leaves[0].ndim)
+    place = wrap_dim(dim, leaves[0].ndim)
     if any(x.ndim <= place or x.shape[place] == 0 for x in leaves):
         raise RuntimeError(
             "All xs leaves must at least have 'dim' number of dimensions and scan dimension > 0"

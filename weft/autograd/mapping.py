@@ -12,13 +12,13 @@ from functools import wraps
 from typing import Any
 
 from weft.autograd.batched import Map, batched, front, is_batched
+from weft.core.dims import outside
 from weft.core.trees import flatten
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 from weft.tensor.wrapper import levels
 
 RANDOMNESS = ("error", "different", "same")
-MISMATCH = object()
 
 
 def structure(tree: Any) -> str:
@@ -167,9 +167,7 @@ def _unwrapped(name: str, output: Any, dim: int | None, level: Map) -> Any:
     whole = front(output, level)
     rank = whole.ndim
     if not -rank <= dim < rank:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})"
-        )
+        raise outside(dim, rank)
     return whole if not dim % rank else ops.movedim(whole, 0, dim)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
+from weft.core.dims import outside
 from weft.core.types import TensorType
 from weft.ops.arithmetic import (
     BOOL,
@@ -545,10 +546,7 @@ def glu(input: Any, dim: int) -> Any:
     if kind.ndim == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors")
     if not -kind.ndim <= dim < kind.ndim:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-kind.ndim}, {kind.ndim - 1}], but got "
-            f"{dim})"
-        )
+        raise outside(dim, kind.ndim)
     size = kind.shape[dim]
     if size % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim % kind.ndim} is size {size}")

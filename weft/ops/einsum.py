@@ -15,6 +15,7 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
+from weft.core.dims import outside, wrap_dims
 from weft.core.types import TensorType
 from weft.ops.batching import logical_result, logical_type, to_front
 from weft.ops.contract import HALF_CHARS, _pairs, multiply, reduced, unsupported
@@ -430,20 +431,6 @@ def _contracted_dims(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
     return list(dims[0]), list(dims[1])
 
 
-def _wrapped(dims: list[int], rank: int) -> list[int]:
-    span = max(rank, 1)
-    for dim in dims:
-        if not -span <= dim < span:
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
-            )
-    wrapped = [d % span for d in dims]
-    for position, dim in enumerate(wrapped):
-        if dim in wrapped[:position]:
-            raise RuntimeError(f"dim {dim} appears multiple times in the list of dims")
-    return wrapped
-
-
 def _tensordot_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3), make(3, 4), dims=1)
     yield Sample(make(2, 3), make(2, 3))
@@ -465,7 +452,7 @@ def tensordot(a: Any, b: Any, dims: Any) -> Any:
     if kind is not type_of(b).dtype:
         raise RuntimeError("both inputs should have same dtype")
     given = left, right
-    left, right = _wrapped(left, len(first)), _wrapped(right, len(second))
+    left, right = list(wrap_dims(left, len(first))), list(wrap_dims(right, len(second)))
     for i, j, told, asked in zip(left, right, *given, strict=True):
         if first[i] == second[j]:
             continue
@@ -578,9 +565,7 @@ def _cross_dim(x: TensorType, y: TensorType, dim: int) -> int:
     if not x.ndim:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     if not -x.ndim <= dim < x.ndim:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-x.ndim}, {x.ndim - 1}], but got {dim})"
-        )
+        raise outside(dim, x.ndim)
     if x.shape[dim] != 3 or y.shape[dim] != 3:
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {x.shape[dim]} and {y.shape[dim]}"

@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
+from weft.core.dims import wrap_dim
 from weft.core.dtypes import BY_NUMPY, result_dtype
 from weft.core.types import TensorType
 from weft.ops.batching import batch_pointwise
@@ -32,7 +33,7 @@ from weft.ops.record import Kind, Op, broadcast_shapes, cast_operand, common_dev
 from weft.ops.samples import Maker, Sample
 from weft.ops.shape import flat
 from weft.ops.slicing import unbind
-from weft.ops.view import FULL, check_apart, expand, known_data, like, reshape, sum_to_size, wrap_dim
+from weft.ops.view import FULL, check_apart, expand, known_data, like, reshape, sum_to_size
 
 ndarray = np.ndarray
 INTEGERS = (dtypes.int32, dtypes.int64)

@@ -13,12 +13,13 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
+from weft.core.dims import wrap_dim
 from weft.core.dtypes import as_dtype
 from weft.core.types import TensorType
 from weft.ops.families import composite, reduce
 from weft.ops.linalg import check_floating, check_matrix, inverse_or_infinite, regular
 from weft.ops.record import ops, type_of
-from weft.ops.reduce import dims_of, fold_sum, reduced_shape, restore, wide, wrap_dim
+from weft.ops.reduce import dims_of, fold_sum, reduced_shape, restore, wide
 from weft.ops.samples import Maker, Sample
 
 

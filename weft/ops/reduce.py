@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod as product
-from operator import index as as_index
 from typing import Any, Final
 
 import numpy as np
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
+from weft.core.dims import wrap_dim, wrap_dims
 from weft.core.dtypes import BY_NUMPY, HALVES, as_dtype, dtype, float32
 from weft.core.types import TensorType
 from weft.ops.batching import logical_type, spread_to
@@ -32,18 +32,6 @@ ndarray = np.ndarray
 
 
 # -- dimensions --------------------------------------------------------------------------------------------
-def wrap_dim(dim: Any, rank: int) -> int:
-    """The dimension counted from the front; a zero-dim tensor counts as having one."""
-    if type(dim) is not int:
-        dim = as_index(dim)
-    span = rank or 1
-    if not -span <= dim < span:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
-        )
-    return dim % span  # type: ignore[no-any-return]
-
-
 def dims_of(dim: Any, rank: int) -> tuple[int, ...]:
     """The dimensions to fold, from the front; None and () mean all."""
     if dim is None:
@@ -52,10 +40,7 @@ def dims_of(dim: Any, rank: int) -> tuple[int, ...]:
         return (wrap_dim(dim, rank),) if rank else (wrap_dim(dim, 0),)[:0]
     if not dim:
         return tuple(range(rank))
-    dims = tuple(wrap_dim(d, rank) for d in dim)
-    for position, d in enumerate(dims):
-        if d in dims[:position]:
-            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    dims = wrap_dims(dim, rank)
     return dims if rank else ()
 
 

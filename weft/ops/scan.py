@@ -11,12 +11,13 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
+from weft.core.dims import wrap_dim
 from weft.core.dtypes import HALVES, float32
 from weft.core.types import TensorType
 from weft.ops.batching import logical_type, spread_to
 from weft.ops.families import composite, index
 from weft.ops.record import Op, ops, type_of
-from weft.ops.reduce import narrowed, summed_dtype, wide, wrap_dim
+from weft.ops.reduce import narrowed, summed_dtype, wide
 from weft.ops.samples import Maker, Sample
 
 

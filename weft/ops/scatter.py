@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
+from weft.core.dims import wrap_dim
 from weft.core.types import TensorType
 from weft.ops.families import composite
 from weft.ops.families import index as index_family
@@ -42,7 +43,7 @@ from weft.ops.replay import view_scatter
 from weft.ops.samples import Maker, Sample
 from weft.ops.shape import cat
 from weft.ops.slicing import basic_slice, diagonal, select, slice_
-from weft.ops.view import embed, expand, like, reshape, sum_to_size, wrap_dim
+from weft.ops.view import embed, expand, like, reshape, sum_to_size
 
 ndarray = np.ndarray
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
+from weft.core.dims import wrap_dim, wrap_dims
 from weft.core.dtypes import promote_types
 from weft.core.types import TensorType, contiguous_format
 from weft.ops.batching import joined, leading
@@ -39,8 +40,6 @@ from weft.ops.view import (
     transpose,
     unsqueeze,
     view,
-    wrap_dim,
-    wrap_dims,
 )
 
 ndarray = np.ndarray

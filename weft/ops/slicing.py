@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 
 from weft.core.arrays import Array, namespace
+from weft.core.dims import wrap_dim
 from weft.core.dtypes import complex128, float64
 from weft.core.types import TensorType
 from weft.ops.batching import to_front
@@ -25,7 +26,7 @@ from weft.ops.index_batching import batch_as_strided, batch_basic, batch_gather_
 from weft.ops.record import Op, ops, type_of
 from weft.ops.replay import READERS
 from weft.ops.samples import Maker, Sample
-from weft.ops.view import along, as_sizes, embed, like, restride, wrap_dim
+from weft.ops.view import along, as_sizes, embed, like, restride
 
 ndarray = np.ndarray
 

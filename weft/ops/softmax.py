@@ -12,6 +12,7 @@ from typing import Any
 
 from weft.core import modes
 from weft.core.arrays import Array, namespace
+from weft.core.dims import wrap_dim
 from weft.core.dtypes import HALVES, as_dtype, dtype, float32
 from weft.core.types import TensorType
 from weft.ops.batching import aligned, spread_to
@@ -85,21 +86,11 @@ def _along(core: Any, x: Array, dim: int, dtype: Any) -> Array:
     return out if kind.numpy is carrier else out.astype(kind.numpy)
 
 
-def check_dim(dim: Any, rank: int) -> int:
-    """The dimension counted from the front, or PyTorch's IndexError."""
-    span = max(rank, 1)
-    if not -span <= dim < span:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
-        )
-    return int(dim) % span
-
-
 def _softmax_rule(name: str) -> Any:
     def rule(x: TensorType, dim: Any, dtype: Any) -> TensorType:
         if not isinstance(dim, int):
             raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
-        place = check_dim(dim, x.ndim)
+        place = wrap_dim(dim, x.ndim)
         kind = x.dtype if dtype is None else as_dtype(dtype)
         if not kind.is_floating_point:
             last = "lastdim_" if place == max(x.ndim, 1) - 1 else ""

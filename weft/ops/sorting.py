@@ -12,9 +12,10 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
+from weft.core.dims import wrap_dim
 from weft.core.types import TensorType
 from weft.ops.families import composite, index
-from weft.ops.reduce import narrowed, only_place, values_op, wide, wrap_dim
+from weft.ops.reduce import narrowed, only_place, values_op, wide
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 

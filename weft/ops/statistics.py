@@ -14,6 +14,7 @@ from typing import Any
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
+from weft.core.dims import wrap_dim
 from weft.core.dtypes import HALVES, dtype_of, float32
 from weft.core.types import TensorType
 from weft.ops.families import composite, reduce
@@ -31,7 +32,6 @@ from weft.ops.reduce import (
     shared_gradient,
     values_op,
     wide,
-    wrap_dim,
 )
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample

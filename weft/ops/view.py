@@ -17,6 +17,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 
 from weft.core.arrays import Array, namespace
+from weft.core.dims import wrap_dim, wrap_dims
 from weft.core.dtypes import dtype
 from weft.core.types import TensorType, contiguous_format
 from weft.ops.batching import expanded, permuted
@@ -37,25 +38,6 @@ NOT_VIEWABLE = (
 
 
 # -- dimensions and sizes ------------------------------------------------------------------------------------
-def wrap_dim(dim: int, rank: int) -> int:
-    """A dimension counted from the front, or PyTorch's IndexError. A zero-dim tensor counts as having one."""
-    span = rank or 1
-    if not -span <= dim < span:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
-        )
-    return dim + span if dim < 0 else dim
-
-
-def wrap_dims(dims: Any, rank: int) -> tuple[int, ...]:
-    """Several distinct dimensions, counted from the front."""
-    wrapped = tuple(wrap_dim(d, rank) for d in dims)
-    for position, dim in enumerate(wrapped):
-        if dim in wrapped[:position]:
-            raise RuntimeError(f"dim {dim} appears multiple times in the list of dims")
-    return wrapped
-
-
 def as_sizes(size: Any) -> tuple[int, ...]:
     """Sizes as plain ints, whether they came as ints, NumPy ints or a Size."""
     return tuple(map(as_index, size))

@@ -24,6 +24,7 @@ import numpy as np
 
 from weft.core import modes
 from weft.core.device import cpu, device, meta
+from weft.core.dims import wrap_dim
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import Size
 from weft.ops.sweep import LEAF_SEQUENCE
@@ -93,7 +94,7 @@ class Tensor(Methods):
         """The shape, or the size of one dimension."""
         if dim is None:
             return tuple.__new__(Size, self.array.shape)
-        return self.array.shape[check_dim(dim, self.array.ndim)]
+        return self.array.shape[wrap_dim(dim, self.array.ndim)]
 
     def numel(self) -> int:
         return int(self.array.size)
@@ -119,7 +120,7 @@ class Tensor(Methods):
         else:
             item = array.dtype.itemsize
             strides = tuple(step // item for step in array.strides)
-        return strides if dim is None else strides[check_dim(dim, array.ndim)]
+        return strides if dim is None else strides[wrap_dim(dim, array.ndim)]
 
     def storage_offset(self) -> int:
         """How many elements after the start of its storage the first element lies."""
@@ -183,16 +184,6 @@ def storage_root(array: Any) -> Any:
 
 def address(array: Any) -> int:
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
-
-
-def check_dim(dim: int, rank: int) -> int:
-    """A dimension counted from the front, or PyTorch's IndexError."""
-    span = max(rank, 1)
-    if not -span <= dim < span:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-span}, {span - 1}], but got {dim})"
-        )
-    return dim + span if dim < 0 else dim
 
 
 class ParameterKind(type):
