@@ -141,3 +141,15 @@ def test_where_refuses_numbers_that_do_not_fit() -> None:
     with pytest.raises(RuntimeError, match="value cannot be converted to type uint8_t without overflow"):
         weft.where(condition, weft.ones(2, dtype=weft.uint8), 300)
     assert weft.where(condition, weft.ones(2, dtype=weft.float16), -1e9).tolist() == [1, float("-inf")]
+
+
+def test_what_an_index_picks_lies_in_order() -> None:
+    x = weft.arange(60.0).reshape(3, 4, 5)
+    places = weft.tensor([0, 2])
+    assert x[:, places].stride() == (10, 5, 1) and x[:, :, places].view(-1).shape == (24,)
+    assert x[:, places, places].stride() == (2, 1)
+    assert x.transpose(0, 2)[:, places].stride() == (1, 5, 10)
+    assert x[:, places].tolist() == x.numpy()[:, [0, 2]].tolist()
+    assert x.transpose(0, 2)[:, places].tolist() == x.numpy().T[:, [0, 2]].tolist()
+    with pytest.raises(IndexError, match="index 4 is out of bounds for dimension 1 with size 4"):
+        x[:, weft.tensor([4])]

@@ -271,3 +271,10 @@ def test_large_sums_keep_what_is_not_finite(value: float) -> None:
     x = weft.ones(300, 300)
     x[7, 5] = value
     assert np.array_equal(x.sum().item(), value, equal_nan=True)
+
+
+def test_gradient_of_a_mean_can_be_written_to() -> None:
+    x = weft.ones(2, 3, requires_grad=True)
+    for graph in (False, True):
+        (g,) = weft.autograd.grad(x.mean(), x, create_graph=graph)
+        assert g.stride() == (3, 1) and g.mul_(6).tolist() == [[1, 1, 1]] * 2

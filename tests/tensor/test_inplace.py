@@ -496,3 +496,12 @@ def test_restriding_in_place_obeys_the_rules_for_writes() -> None:
 def test_in_place_forms_of_meta_tensors() -> None:
     x = weft.ones(2, device="meta")
     assert x.add_(1) is x and x.mul_(2.0) is x and x.sub_(weft.ones(2, device="meta")) is x
+
+
+def test_dense_memory_in_any_order_overlaps() -> None:
+    x = weft.arange(12.0).reshape(3, 2, 2)
+    with pytest.raises(RuntimeError, match=OVERLAP):
+        x.mT.mul_(x)
+    one = weft.ones(1)
+    one[weft.tensor([True])] = one
+    assert one.item() == 1

@@ -157,3 +157,8 @@ def test_comparison_with_arrays_is_by_element() -> None:
     x, array = weft.tensor([1.0, 3.0]), np.array([1.0, 2.0])
     assert (x == array).tolist() == [True, False] and (array == x).tolist() == [True, False]
     assert (x != array).tolist() == [False, True]
+
+
+def test_arrays_divided_by_tensors() -> None:
+    out = np.array([1.0, 6.0]) / weft.tensor([2.0, 3.0])
+    assert isinstance(out, weft.Tensor) and out.dtype is weft.float64 and out[0].item() == 0.5

@@ -376,7 +376,7 @@ def scaled_dot_product_attention(
         )
     if enable_gqa and kind.ndim >= 3:
         key, value = _repeat_heads(key, kind.shape[-3]), _repeat_heads(value, kind.shape[-3])
-    factor = 1.0 / math.sqrt(kind.shape[-1]) if scale is None else scale
+    factor = 1.0 / math.sqrt(kind.shape[-1] or 1) if scale is None else scale
     if kind.dtype in HALVES:  # rounded once, at the end
         query, key, value = (ops._to_copy(x, float32) for x in (query, key, value))
     scores = ops.matmul(ops.mul(query, factor), ops.transpose(key, -2, -1))

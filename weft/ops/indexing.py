@@ -271,10 +271,51 @@ def _index(x: Array, indices: Any, dims: tuple[int, ...]) -> Array:
     if not dims:
         return x.copy()
     try:
-        return x[index_key(x.ndim, indices, dims)]
+        if dims[0] == 0 or dims[-1] - dims[0] + 1 != len(dims):  # NumPy's order in memory is PyTorch's
+            return x[index_key(x.ndim, indices, dims)]
+        if len(dims) == 1 and x.flags.c_contiguous:
+            return x.take(indices[0], dims[0])
+        return _in_order(x[index_key(x.ndim, indices, dims)], x, indices, dims)
     except IndexError:
         check_indices(x.shape, indices, dims)
         raise
+
+
+def _in_order(out: Array, x: Array, indices: Any, dims: tuple[int, ...]) -> Array:
+    """The result with its dimensions in PyTorch's order in memory: that of x's strides, with the dimensions
+    of the indices, for which x has none, where they stand.
+    """
+    common = len(broadcast_shapes(*[p.shape for p in indices]))
+    place, lead = dims[0], x.strides[: dims[0]]
+    rows = [(*lead, *(0,) * common, *x.strides[dims[-1] + 1 :])]
+    for positions in indices:
+        own = [0 if n == 1 else s for n, s in zip(positions.shape, positions.strides, strict=True)]
+        padded = (0,) * (place + common - len(own)), (0,) * (out.ndim - place - common)
+        rows.append((*padded[0], *own, *padded[1]))
+
+    def before(a: int, b: int) -> int:
+        """Whether a lies outside b (1), inside (-1), or no operand can tell (0)."""
+        for row in rows:
+            if row[a] and row[b] and row[a] != row[b]:
+                return 1 if row[a] > row[b] else -1
+        return 0
+
+    order = list(range(out.ndim))  # outermost first
+    for start in range(out.ndim - 2, -1, -1):
+        moving = start
+        for other in range(start + 1, out.ndim):
+            told = before(order[moving], order[other])
+            if told < 0:
+                order[moving], order[other] = order[other], order[moving]
+                moving = other
+            elif told > 0:
+                break
+    if tuple(order) == tuple(range(out.ndim)):
+        return namespace(x).ascontiguousarray(out)
+    made = namespace(x).empty([out.shape[d] for d in order], out.dtype)
+    made = made.transpose([order.index(d) for d in range(out.ndim)])
+    made[...] = out
+    return made
 
 
 def _index_rule(x: TensorType, indices: Any, dims: tuple[int, ...]) -> TensorType:

@@ -562,10 +562,12 @@ def _run_batch_norm(
         for word, statistic in (("running_mean", mean), ("running_var", variance)):
             if statistic is None:
                 raise RuntimeError(f"{word} must be defined in evaluation mode")
-    if kind.ndim < 2:
+    if kind.ndim < 2 and kind.numel():
         raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got 1)")
-    channels = kind.shape[1]
+    channels = kind.shape[1] if kind.ndim > 1 else 0
     _check_channels(channels, running_mean=mean, running_var=variance, weight=weight, bias=bias)
+    if kind.ndim < 2:
+        return ops.clone(x)
     if not training:
         return batch_norm_inference(x, weight, bias, mean, variance, eps)
     out, batch_mean, batch_variance = batch_norm_training(x, weight, bias, eps)

@@ -257,7 +257,7 @@ def _mean(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
 
 def _mean_gradient(g: Any, _out: Any, _x: TensorType, dim: Any, keepdim: bool) -> Any:
     count = count_of(_x.shape, dims_of(dim, _x.ndim))
-    return spread(ops.div(g, max(count, 1)), _x, dim, keepdim)
+    return ops.div(spread(g, _x, dim, keepdim), max(count, 1))  # this order: a tensor that can be written to
 
 
 mean = reduce("mean", _mean, _mean_rule, FOLD, trusted=True, samples=_folds_with_dtype, vjp=_mean_gradient)

@@ -469,9 +469,9 @@ def _put(view: Tensor, items: list[Any], value: Tensor, ones: int) -> None:
         len(places) == 1
         and places[0].array.dtype.kind == "b"
         and value.array.size == 1
-        and value.array.dtype is not view.array.dtype
+        and (value.array.dtype is not view.array.dtype or value.cell is view.cell is not None)
     ):
-        value = ops._to_copy(ops.reshape(value, ()), view.dtype)
+        value = ops._to_copy(ops.reshape(value, ()), view.dtype)  # read before anything is written
         ones = 0
     indices, dims = integer_indices(view, items)
     if ones:

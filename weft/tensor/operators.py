@@ -138,6 +138,8 @@ def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 def _divide_into(self: Tensor, other: Any) -> Any:
     """`other / self`, as PyTorch computes it."""
+    if isinstance(other, np.ndarray):
+        other = wrap(other)
     if not is_operand(other):
         return NotImplemented
     return REGISTRY["mul"].face(REGISTRY["reciprocal"].face(self), other)

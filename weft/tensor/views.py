@@ -220,13 +220,27 @@ def check_overlap(written: Any, others: tuple[Any, ...], apart: bool = False) ->
             and written.size
             and other.size
             and (apart or not _same_place(written, other))
-            and written.flags.forc
-            and other.flags.forc
+            and _is_dense(written)
+            and _is_dense(other)
         ):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
                 "a single memory location. Please clone() the tensor before performing the operation."
             )
+
+
+def _is_dense(array: Any) -> bool:
+    """Whether the elements fill their span of memory, in whatever order."""
+    if array.flags.forc:
+        return True
+    step = array.itemsize
+    for stride, size in sorted(
+        (stride, size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1
+    ):
+        if stride != step:
+            return False
+        step *= size
+    return True
 
 
 def _same_place(a: Any, b: Any) -> bool:
