@@ -1,8 +1,12 @@
-"""Errors of our own. Whatever PyTorch raises as a built-in class (RuntimeError, TypeError, …) stays that
-class.
+"""Errors of our own, and what errors call a class. Whatever PyTorch raises as a built-in class (RuntimeError,
+TypeError, …) stays that class.
 """
 
 from __future__ import annotations
+
+from typing import Final
+
+HEAP_TYPE: Final = 1 << 9  # in type.__flags__: the class was made while running, by a class statement
 
 
 class LinAlgError(RuntimeError):
@@ -11,3 +15,14 @@ class LinAlgError(RuntimeError):
 
 class OutOfMemoryError(RuntimeError):
     """An allocation was refused."""
+
+
+def qualified_name(kind: type) -> str:
+    """The class with its module: `int`, `collections.deque`, `weft.nn.modules.linear.Linear`."""
+    name = kind.__qualname__
+    return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
+
+
+def argument_name(kind: type) -> str:
+    """What PyTorch's parser of arguments calls it: `int`, `numpy.ndarray`, a Python class by name alone."""
+    return kind.__name__ if kind.__flags__ & HEAP_TYPE else qualified_name(kind)

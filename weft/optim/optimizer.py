@@ -19,6 +19,7 @@ from weft.autograd.grad_mode import enable_grad, put_grad
 from weft.autograd.hooks import RemovableHandle
 from weft.core.dtypes import dtype, float32, float64, get_default_dtype
 from weft.tensor.base import Tensor
+from weft.tensor.legacy import typename
 
 StateDict = dict[str, Any]
 Step = Callable[..., Any]
@@ -32,14 +33,6 @@ class _RequiredParameter:
 
 
 required: Final = _RequiredParameter()
-
-
-def typename(value: Any) -> str:
-    """What error messages call the value's type."""
-    if isinstance(value, Tensor):
-        return f"weft.{value.dtype.scalar_name}Tensor"
-    kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 # -- hooks of all optimizers ---------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import numpy as np
 import weft.tensor.overrides as overrides
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY, FLOAT, scalar_dtype
+from weft.core.errors import argument_name
 from weft.core.types import TensorType
 from weft.ops.record import Kind, Op, quiet, run_quietly
 from weft.ops.signature import OPERAND, OPTIONAL, OPTIONAL_OPERAND
@@ -232,8 +233,7 @@ def _check_single(op: Op, position: int, annotation: str, value: Any) -> bool:
     if overrides.has_override(value):
         return True
     name = op.signature.parameters[position].name
-    kind = type(value)
-    label = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    label = argument_name(type(value))
     raise TypeError(f"{op.name}(): argument '{name}' (position {position + 1}) must be Tensor, not {label}")
 
 

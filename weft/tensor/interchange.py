@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.core.device import creation_device
 from weft.core.dtypes import BY_NUMPY, bfloat16
+from weft.core.errors import argument_name
 from weft.tensor.base import PUBLIC, Tensor, fresh, method, public
 
 _SUPPORTED = "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool"
@@ -99,9 +100,7 @@ def alias_array(array: Any) -> Tensor:
 def from_numpy(ndarray: Any) -> Tensor:
     """A tensor that shares the array's memory."""
     if not isinstance(ndarray, np.ndarray):
-        kind = type(ndarray)
-        name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-        raise TypeError(f"expected np.ndarray (got {name})")
+        raise TypeError(f"expected np.ndarray (got {argument_name(type(ndarray))})")
     return alias_array(ndarray)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.device import cpu, device
 from weft.core.dtypes import dtype
+from weft.core.errors import qualified_name
 from weft.core.types import Size
 from weft.ops.options import dtype_argument
 from weft.ops.record import ops
@@ -119,3 +120,8 @@ method(_type)
 def type_name(kind: dtype, where: device = cpu, namespace: str = "weft") -> str:
     """What `Tensor.type()` says."""
     return f"{namespace}.{'' if where.type == 'cpu' else where.type + '.'}{kind.scalar_name}Tensor"
+
+
+def typename(value: Any) -> str:
+    """What errors call a value: `weft.FloatTensor`, `int`, `weft.nn.modules.linear.Linear`."""
+    return type_name(value.dtype) if isinstance(value, Tensor) else qualified_name(type(value))

@@ -14,9 +14,10 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Si
 from itertools import chain
 from typing import Any, Self
 
-from weft.nn.modules.module import Module, _addindent, _typename
+from weft.nn.modules.module import Module, _addindent
 from weft.nn.parameter import Parameter
 from weft.tensor.base import Tensor
+from weft.tensor.legacy import typename
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
@@ -433,7 +434,7 @@ class ParameterDict(Module):
             self[key] = value
 
     def extra_repr(self) -> str:
-        return "\n".join(described(key, value, _typename(value)) for key, value in self.items())
+        return "\n".join(described(key, value, typename(value)) for key, value in self.items())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")

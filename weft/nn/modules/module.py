@@ -57,6 +57,7 @@ from weft.nn.modules.state import Stateful
 from weft.nn.modules.state import _IncompatibleKeys as _IncompatibleKeys
 from weft.nn.parameter import Buffer, Parameter
 from weft.tensor.base import Tensor
+from weft.tensor.legacy import typename
 
 __all__ = [
     "Module",
@@ -87,14 +88,6 @@ BOTH_KINDS = (
 def _addindent(text: str, width: int) -> str:
     """The text with all lines but the first moved to the right."""
     return text.replace("\n", "\n" + " " * width)
-
-
-def _typename(value: Any) -> str:
-    """What errors call a value: `weft.FloatTensor`, `int`, `weft.nn.modules.linear.Linear`."""
-    if isinstance(value, Tensor):
-        return f"weft.{value.dtype.scalar_name}Tensor"
-    kind = type(value)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _forward_unimplemented(self: Module, *input: Any) -> None:
@@ -204,7 +197,7 @@ class Module(Stateful, Movable):
         elif parameters is not None and name in parameters:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{_typename(value)}' as parameter '{name}' (weft.nn.Parameter or None "
+                    f"cannot assign '{typename(value)}' as parameter '{name}' (weft.nn.Parameter or None "
                     f"expected)"
                 )
             self.register_parameter(name, value)
@@ -216,7 +209,7 @@ class Module(Stateful, Movable):
         elif modules is not None and name in modules:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{_typename(value)}' as child module '{name}' (weft.nn.Module or None "
+                    f"cannot assign '{typename(value)}' as child module '{name}' (weft.nn.Module or None "
                     f"expected)"
                 )
             modules[name] = registered(_global_module_registration_hooks, self, name, value)
@@ -228,7 +221,7 @@ class Module(Stateful, Movable):
     def _assign_buffer(self, name: str, value: Any) -> None:
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(
-                f"cannot assign '{_typename(value)}' as buffer '{name}' (weft.nn.Buffer, weft.Tensor or None "
+                f"cannot assign '{typename(value)}' as buffer '{name}' (weft.nn.Buffer, weft.Tensor or None "
                 f"expected)"
             )
         fields = self.__dict__
@@ -273,7 +266,7 @@ class Module(Stateful, Movable):
     def _check_name(self, name: Any, kind: str, table: dict[str, Any]) -> None:
         """Raises where a parameter, buffer or module cannot go by this name."""
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string. Got {_typename(name)}")
+            raise TypeError(f"{kind} name should be a string. Got {typename(name)}")
         if kind == "module" and hasattr(self, name) and name not in table:
             raise KeyError(f"attribute '{name}' already exists")
         if "." in name:
@@ -291,7 +284,7 @@ class Module(Stateful, Movable):
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(
-                    f"cannot assign '{_typename(param)}' object to parameter '{name}' (weft.nn.Parameter or "
+                    f"cannot assign '{typename(param)}' object to parameter '{name}' (weft.nn.Parameter or "
                     f"None required)"
                 )
             if param.grad_fn:
@@ -311,8 +304,7 @@ class Module(Stateful, Movable):
         self._check_name(name, "buffer", self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
-                f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (weft Tensor or None "
-                f"required)"
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (weft Tensor or None required)"
             )
         self._buffers[name] = registered(_global_buffer_registration_hooks, self, name, tensor)
         if persistent:
@@ -323,7 +315,7 @@ class Module(Stateful, Movable):
     def add_module(self, name: str, module: Module | None) -> None:
         """Adds a child under this name."""
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{_typename(module)} is not a Module subclass")
+            raise TypeError(f"{typename(module)} is not a Module subclass")
         self._check_name(name, "module", self._modules)
         self._modules[name] = registered(_global_module_registration_hooks, self, name, module)
 
