@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -576,8 +576,3 @@ class InplaceFunction(Function):
 
 class NestedIOFunction(Function):
     """Kept for its name: Functions take and give nested containers as plain objects."""
-
-
-def tensors_in(values: Any) -> Iterator[Tensor]:
-    """The tensors among arguments or outputs."""
-    return (value for value in values if isinstance(value, Tensor))

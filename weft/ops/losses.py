@@ -500,14 +500,6 @@ def _per_example(values: Any, reduction: str, totals: Callable[[], Any]) -> Any:
     return summed if reduction == "sum" else ops.div(summed, ops.sum(totals(), axes))
 
 
-def _flat(value: Any, dim: int | None, size: int, rank: int) -> Any:
-    """`(B, N, …)` as `(B * N, …)`; one example without N already has B in its place."""
-    value = spread_to(value, dim, size)
-    if len(value.shape) == rank:
-        return value
-    return ops.reshape(value, (size * value.shape[1], *value.shape[2:]))
-
-
 def _nll_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
     x, target, weight, reduction, ignore = args
     if dims[2] is not None:

@@ -18,7 +18,7 @@ from weft.core import dtypes, modes
 from weft.core.device import cpu, creation_device, device, meta
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import memory_format, preserve_format
-from weft.ops.create import cast, copy_format
+from weft.ops.create import copy_format
 from weft.ops.options import C_NAMES, check_format, dtype_argument, fits, has_format
 from weft.ops.record import REGISTRY, ops, quiet
 from weft.tensor.base import PLAIN, Tensor, fresh, method, public, wrap
@@ -353,10 +353,6 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
         self.array[place] = callable(self.array[place].item(), other[place].item())
     self.bump()
     return self
-
-
-def cast_array(array: Any, kind: dtype) -> Any:
-    return quiet(cast, array, kind)
 
 
 for _function in (fill_, zero_):

@@ -20,7 +20,6 @@ from itertools import count
 from typing import Any, ClassVar
 
 from weft.core import modes
-from weft.core.arrays import Array
 from weft.core.dtypes import BY_NUMPY
 from weft.ops.sweep import LEAF_SEQUENCE
 
@@ -186,7 +185,6 @@ class InferenceCell:
 
 
 INFERENCE = InferenceCell()
-Grad = Array
 
 
 class ComplexBackward(Node):
