@@ -46,3 +46,4 @@ from weft.autograd.control_flow import while_loop as while_loop  # noqa: E402
 from weft.autograd.grad_mode import *  # noqa: E402, F403
 from weft.func import vmap as vmap  # noqa: E402
 from weft.nn import functional as _functional  # noqa: E402, F401
+from weft.ops import return_types as return_types  # noqa: E402

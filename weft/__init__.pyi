@@ -86,6 +86,7 @@ from weft.core.types import Size as Size
 from weft.core.types import layout as layout
 from weft.core.types import memory_format as memory_format
 from weft.nn.parameter import Parameter as Parameter
+from weft.ops import return_types as return_types
 from weft.tensor.base import Tensor as Tensor
 from weft.tensor.conversion import fill_ as fill_
 from weft.tensor.conversion import zero_ as zero_
@@ -95,6 +96,7 @@ from weft.tensor.creation import tensor as tensor
 from weft.tensor.facts import broadcast_shapes as broadcast_shapes
 from weft.tensor.facts import can_cast as can_cast
 from weft.tensor.facts import get_device as get_device
+from weft.tensor.facts import get_num_threads as get_num_threads
 from weft.tensor.facts import is_complex as is_complex
 from weft.tensor.facts import is_conj as is_conj
 from weft.tensor.facts import is_floating_point as is_floating_point
@@ -110,6 +112,7 @@ from weft.tensor.facts import resolve_conj as resolve_conj
 from weft.tensor.facts import resolve_neg as resolve_neg
 from weft.tensor.facts import result_type as result_type
 from weft.tensor.facts import set_default_tensor_type as set_default_tensor_type
+from weft.tensor.facts import set_num_threads as set_num_threads
 from weft.tensor.indexing import as_strided_ as as_strided_
 from weft.tensor.interchange import from_dlpack as from_dlpack
 from weft.tensor.interchange import from_numpy as from_numpy
@@ -748,6 +751,7 @@ uint8: _dtype
 def unbind(input: Tensor, dim: _int = ..., *, axis: _int | None = ...) -> _tuple[Tensor, ...]: ...
 def unflatten(input: Tensor, dim: _int, sizes: _Sequence[_int], *, axis: _int | None = ...) -> Tensor: ...
 def unique(input: Tensor, sorted: _bool = ..., return_inverse: _bool = ..., return_counts: _bool = ..., dim: _int | None = ..., *, axis: _int | None = ...) -> _Any: ...
+def unique_consecutive(input: Tensor, return_inverse: _bool = ..., return_counts: _bool = ..., dim: _int | None = ..., *, axis: _int | None = ...) -> _Any: ...
 def unsqueeze(input: Tensor, dim: _Any, *, axis: _Any | None = ...) -> Tensor: ...
 def var(input: Tensor, dim: _Any = ..., unbiased: _Any = ..., keepdim: _bool = ..., *, correction: _Number | None = ..., axis: _Any | None = ..., keepdims: _bool | None = ..., out: Tensor | None = ...) -> Tensor: ...
 def var_mean(input: Tensor, dim: _Any = ..., unbiased: _Any = ..., keepdim: _bool = ..., *, correction: _Number | None = ..., axis: _Any | None = ..., keepdims: _bool | None = ...) -> _tuple[Tensor, Tensor]: ...

@@ -278,3 +278,14 @@ def test_gradient_of_a_mean_can_be_written_to() -> None:
     for graph in (False, True):
         (g,) = weft.autograd.grad(x.mean(), x, create_graph=graph)
         assert g.stride() == (3, 1) and g.mul_(6).tolist() == [[1, 1, 1]] * 2
+
+
+def test_dtypes_of_out() -> None:
+    x = weft.ones(2, 3)
+    for name in ("all", "any"):
+        with pytest.raises(RuntimeError, match=f"{name} only supports bool tensor for result, got: Long"):
+            getattr(weft, name)(x, 0, out=weft.zeros(3, dtype=weft.int64))
+    places = weft.zeros(3, dtype=weft.int64)
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float, but got double instead"):
+        weft.max(x, 0, out=(weft.zeros(3, dtype=weft.float64), places))
+    assert weft.max(x, out=weft.zeros((), dtype=weft.float64)).item() == 1

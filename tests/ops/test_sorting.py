@@ -97,3 +97,9 @@ def test_unique_errors() -> None:
     with pytest.raises(IndexError, match="Dimension specified as 0 but tensor has no dimensions"):
         weft.unique(tensor(1.0), dim=0)
     assert weft.unique(tensor(np.zeros((0, 3))), dim=0).shape == (0, 3)
+
+
+def test_unique_consecutive() -> None:
+    values, inverse, counts = weft.unique_consecutive(weft.tensor([1, 1, 2, 1]), True, True)
+    assert values.tolist() == [1, 2, 1] and inverse.tolist() == [0, 0, 1, 2] and counts.tolist() == [2, 1, 1]
+    assert weft.tensor([[1, 1], [1, 1], [2, 1]]).unique_consecutive(dim=0).tolist() == [[1, 1], [2, 1]]

@@ -110,3 +110,19 @@ def test_size() -> None:
 
 def test_result_type_of_numpy_numbers() -> None:
     assert weft.result_type(weft.ones(2, dtype=weft.int8), np.int64(2)) is weft.int8
+
+
+def test_number_of_threads() -> None:
+    before = weft.get_num_threads()
+    weft.set_num_threads(1)
+    assert weft.get_num_threads() == 1
+    weft.set_num_threads(before)
+    with pytest.raises(RuntimeError, match="set_num_threads expects a positive integer"):
+        weft.set_num_threads(0)
+    with pytest.raises(RuntimeError, match="set_num_threads expects an int, but got float"):
+        weft.set_num_threads(2.0)
+    assert weft.get_num_threads() == before
+
+
+def test_return_types_are_public() -> None:
+    assert isinstance(weft.ones(2).max(0), weft.return_types.max)

@@ -470,3 +470,14 @@ def test_transposes_of_zero_dim_tensors() -> None:
             assert getattr(x, name).item() == 1.0
     with pytest.warns(UserWarning, match="Consider using x.conj"):
         assert z.H.item() == -1j
+
+
+def test_fill_diagonal() -> None:
+    tall = weft.zeros(7, 3).fill_diagonal_(5, wrap=True)
+    assert tall.argmax(1).tolist() == [0, 1, 2, 0, 0, 1, 2] and tall.sum().item() == 30
+    assert weft.zeros(7, 3).fill_diagonal_(5).sum().item() == 15
+    assert weft.zeros(3, 3, 3).fill_diagonal_(1).nonzero().tolist() == [[i, i, i] for i in range(3)]
+    with pytest.raises(RuntimeError, match="all dimensions of input must be of equal length"):
+        weft.zeros(2, 3, 3).fill_diagonal_(1)
+    with pytest.raises(RuntimeError, match="dimensions must larger than 1"):
+        weft.zeros(2).fill_diagonal_(1)

@@ -555,6 +555,16 @@ def values_op(name: str, node: str) -> Op:
 _values: Op = values_op("_values", "GatherBackward0")
 
 
+def _check_extremes(op: Op, target: Any, value: Any, tensors: Any) -> None:
+    """Along a dimension `out=` must have the very dtype; else it may be cast to."""
+    along = len(tensors) == 1 and (value.ndim or tensors[0].ndim < 2)
+    if along and target.dtype is not value.dtype:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {value.dtype.cpp_name}, but got {target.dtype.cpp_name} "
+            "instead"
+        )
+
+
 def _overloads(name: str, finder: str) -> Op:
     """`max(x)`, `max(x, dim)`, `max(x, other)`: the three forms of one name."""
     returned = result(name, "values", "indices")
@@ -586,7 +596,7 @@ def _overloads(name: str, finder: str) -> Op:
         yield Sample(make.distinct(2, 3), make(3, low=5, high=6))
         yield Sample(make.distinct(2, 3), other=make(2, 1, low=-9, high=-8))
 
-    facts = {"name": name, "returns": returned, "out": True, "samples": samples}
+    facts = {"name": name, "returns": returned, "out": _check_extremes, "samples": samples}
     signature = "input: Tensor, dim: MaybeOperand = None, keepdim: bool = False, *, other: MaybeTensor = None"
     return composite(signature, **facts)(body)
 
@@ -632,10 +642,15 @@ def _truth_samples(make: Maker) -> Iterator[Sample]:
 TRUTH: Final = "input: Tensor, dim: Dims = None, keepdim: bool = False"
 
 
+def _check_truth(op: Op, target: Any, _value: Any, _tensors: Any) -> None:
+    if target.dtype not in (dtypes.bool_, dtypes.uint8):
+        raise RuntimeError(f"{op.name} only supports bool tensor for result, got: {target.dtype.scalar_name}")
+
+
 def _truth_op(name: str, ufunc: str) -> Op:
     return reduce(
         name, _truth_kernel(ufunc), _truth_rule, TRUTH, samples=_truth_samples, batch=_batch_truth,
-        trusted=True,
+        trusted=True, out=_check_truth,
     )  # fmt: skip
 
 

@@ -206,3 +206,46 @@ def unique(input: Any, sorted: bool, return_inverse: bool, return_counts: bool, 
     values, inverse, counts = _unique(input, dim)
     extras = ((inverse,) if return_inverse else ()) + ((counts,) if return_counts else ())
     return (values, *extras) if extras else values
+
+
+def _consecutive_kernel(x: Array, dim: Any) -> tuple[Array, Array, Array]:
+    """The first of each run of equal neighbours, the run each element (slice) is in, and runs' lengths."""
+    xp = namespace(x)
+    if dim is None:
+        rows = x.reshape(-1, 1)
+    else:
+        rows = xp.moveaxis(x, wrap_dim(dim, x.ndim), 0)
+        rows = rows.reshape(rows.shape[0], -1)
+    starts = xp.ones(len(rows), bool)
+    starts[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    firsts = xp.flatnonzero(starts)
+    inverse = (xp.cumsum(starts) - 1).astype(dtypes.int64.numpy, copy=False)
+    counts = xp.diff(firsts, append=len(rows)).astype(dtypes.int64.numpy, copy=False)
+    if dim is None:
+        return rows[firsts, 0], inverse.reshape(x.shape), counts
+    return xp.take(x, firsts, axis=dim), inverse, counts
+
+
+_unique_consecutive = index(
+    "_unique_consecutive", _consecutive_kernel, _unique_rule, "input: Tensor, dim: Any", method=False,
+    function=False, node="UniqueConsecutiveBackward0",
+)  # fmt: skip
+
+
+def _consecutive_samples(make: Maker) -> Iterator[Sample]:
+    for shape in ((6,), (2, 3), (0,)):
+        x = make(*shape, low=-2, high=3).round()
+        yield Sample(x, grad=False)
+        yield Sample(x, True, True, grad=False)
+    yield Sample(make(3, 2, low=0, high=1).round(), return_inverse=True, dim=0, grad=False)
+
+
+@composite(
+    "input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: MaybeDim = None",
+    samples=_consecutive_samples,
+)  # fmt: skip
+def unique_consecutive(input: Any, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
+    """One of each run of equal neighbours; with dim, of equal neighbouring slices."""
+    values, inverse, counts = _unique_consecutive(input, dim)
+    extras = ((inverse,) if return_inverse else ()) + ((counts,) if return_counts else ())
+    return (values, *extras) if extras else values

@@ -6,8 +6,11 @@ shows.
 
 from __future__ import annotations
 
+import ctypes
 import math
+import os
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -234,3 +237,37 @@ for _name in ("resolve_conj", "resolve_neg"):
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
     """The tensor itself: every tensor is dense."""
     return self if dtype is None else self.to(dtype)
+
+
+AFFINITY = hasattr(os, "sched_getaffinity")  # not on every system
+
+
+# -- threads -------------------------------------------------------------------------------------------------
+_threads: list[int] = []  # what was asked for, if anything was
+BLAS_SETTERS = (
+    "scipy_openblas_set_num_threads64_",
+    "openblas_set_num_threads64_",
+    "openblas_set_num_threads",
+)
+
+
+@public
+def get_num_threads() -> int:
+    """How many threads one op may use."""
+    return _threads[0] if _threads else len(os.sched_getaffinity(0)) if AFFINITY else os.cpu_count() or 1
+
+
+@public
+def set_num_threads(num: int) -> None:
+    """How many threads one op may use. Today those are NumPy's matrix products: its own BLAS is told."""
+    if not isinstance(num, int) or isinstance(num, bool):
+        raise RuntimeError(f"set_num_threads expects an int, but got {type(num).__name__}")
+    if num <= 0:
+        raise RuntimeError("set_num_threads expects a positive integer")
+    _threads[:] = [num]
+    for path in (Path(np.__file__).parent.parent / "numpy.libs").glob("*openblas*"):
+        library = ctypes.CDLL(str(path))
+        for name in BLAS_SETTERS:
+            if hasattr(library, name):
+                getattr(library, name)(num)
+                break

@@ -641,3 +641,22 @@ def unsqueeze_(self: Tensor, dim: int) -> Tensor:
 @method
 def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     return _restrided(input, ops.as_strided, size, stride, storage_offset)
+
+
+@method
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Sets the elements whose indices are all equal; with `wrap`, a tall matrix starts anew below each
+    block."""
+    shape, rank = self.array.shape, self.array.ndim
+    if rank < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if rank > 2 and len(set(shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    rows = np.arange(min(shape))
+    places = (rows,) * rank
+    if wrap and rank == 2 and shape[0] > shape[1]:
+        rows = np.arange(shape[0])
+        columns = rows % (shape[1] + 1)
+        places = (rows[columns < shape[1]], columns[columns < shape[1]])
+    self[places] = fill_value
+    return self
