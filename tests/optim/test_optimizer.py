@@ -128,6 +128,11 @@ def test_repr():
     )
 
 
+def test_repr_sets_groups_apart():
+    optimizer = SGD([{"params": [parameter()]}, {"params": [parameter()]}], lr=0.5)
+    assert "weight_decay: 0\n\nParameter Group 1\n    dampening: 0\n" in repr(optimizer)
+
+
 def test_base_has_no_step():
     with pytest.raises(NotImplementedError):
         Optimizer([parameter()], {}).step()
