@@ -238,6 +238,15 @@ def test_parameter_lists_refuse():
 
 
 # -- ParameterDict -------------------------------------------------------------------------------------------
+def test_parameter_dict_sorts_the_keys_of_plain_mappings():
+    x, a = parameter(1), parameter(2)
+    assert list(nn.ParameterDict({"x": x, "a": a})) == ["a", "x"]
+    assert [name for name, _ in nn.ParameterDict({"x": x, "a": a}).named_parameters()] == ["a", "x"]
+    for ordered in (OrderedDict(x=x, a=a), [("x", x), ("a", a)], nn.ParameterDict([("x", x), ("a", a)])):
+        assert list(nn.ParameterDict(ordered)) == ["x", "a"]
+    assert list(nn.ModuleDict({"x": nn.ReLU(), "a": nn.ReLU()})) == ["x", "a"]
+
+
 def test_parameter_dict():
     d = nn.ParameterDict({"a": parameter(1), "b": weft.zeros(2), "c": 3})
     assert repr(d) == (

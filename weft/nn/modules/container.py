@@ -343,8 +343,8 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """Parameters in a dict, in order of insertion; tensors become parameters, other values are kept as they
-    are."""
+    """Parameters in a dict, in order of insertion, except that a plain mapping is inserted by sorted keys;
+    tensors become parameters, other values are kept as they are."""
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
@@ -430,7 +430,10 @@ class ParameterDict(Module):
     def update(self, parameters: Any) -> None:
         """Adds or replaces values from a mapping or from pairs."""
         mappings = (OrderedDict, ParameterDict, Mapping)
-        for key, value in pairs(parameters, "ParameterDict", "ParametersDict", mappings):
+        found = pairs(parameters, "ParameterDict", "ParametersDict", mappings)
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            found.sort(key=lambda pair: pair[0])  # optimizers number parameters in this order
+        for key, value in found:
             self[key] = value
 
     def extra_repr(self) -> str:
