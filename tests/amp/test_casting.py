@@ -310,3 +310,11 @@ def test_inference_mode():
     with weft.inference_mode(), weft.autocast("cpu"):
         x = weft.nn.Linear(2, 2)(weft.ones(1, 2))
     assert x.dtype is weft.bfloat16 and x.is_inference()
+
+
+def test_bilinear_keeps_the_widest():
+    x, weight = weft.randn(2, 3), weft.randn(4, 3, 3)
+    with weft.autocast("cpu"):
+        assert weft.nn.functional.bilinear(x, x, weight).dtype is weft.float32
+        low = weft.nn.functional.bilinear(x.bfloat16(), x.bfloat16(), weight.bfloat16())
+    assert low.dtype is weft.bfloat16

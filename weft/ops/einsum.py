@@ -674,7 +674,7 @@ def _bilinear_samples(make: Maker) -> Iterator[Sample]:
 
 @composite(
     "input1: Tensor, input2: Tensor, weight: Tensor, bias: MaybeTensor = None", namespace="nn.functional",
-    amp="lower",
+    amp="widest",
     samples=_bilinear_samples,
 )  # fmt: skip
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any) -> Any:

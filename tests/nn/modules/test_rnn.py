@@ -245,3 +245,25 @@ def test_printed():
         "LSTM(3, 4, proj_size=2, num_layers=2, bias=False, batch_first=True, dropout=0.5, bidirectional=True)"
     )
     assert repr(nn.RNNCell(3, 4, False, "relu")) == "RNNCell(3, 4, bias=False, nonlinearity=relu)"
+
+
+# -- autocast ------------------------------------------------------------------------------------------------
+def dtypes_under_autocast(layer, x, lower):
+    with weft.autocast("cpu", dtype=lower):
+        out, state = layer(x)
+    state = state if isinstance(state, tuple) else (state,)
+    return [part.dtype for part in (out, *state)], out
+
+
+def test_lstm_is_lowered_as_a_whole_by_autocast():
+    low, full = weft.bfloat16, weft.float32
+    x = weft.randn(5, 2, 3)
+    for layer in (nn.LSTM(3, 4), nn.LSTM(3, 4, num_layers=2, bidirectional=True)):
+        kinds, out = dtypes_under_autocast(layer, x, low)
+        assert kinds == [low] * 3
+        np.testing.assert_allclose(out.detach().float().numpy(), layer(x)[0].detach().numpy(), atol=0.03)
+        out.float().sum().backward()
+        assert all(p.grad is not None and p.grad.dtype is full for p in layer.parameters())
+    assert dtypes_under_autocast(nn.LSTM(3, 4, proj_size=2), x, low)[0] == [low, low, full]
+    assert dtypes_under_autocast(nn.LSTM(3, 4).double(), x.double(), low)[0] == [weft.float64] * 3
+    assert dtypes_under_autocast(nn.GRU(3, 4), x, low)[0] == [full] * 2

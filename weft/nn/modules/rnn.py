@@ -14,6 +14,8 @@ from typing import Any
 
 import weft.nn.functional as F
 import weft.nn.init as init
+from weft.core import modes
+from weft.core.dtypes import bfloat16, float32
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter
 from weft.ops.record import ops
@@ -349,6 +351,14 @@ class GRU(RNNBase):
         return self._forward_one_state(input, hx, "GRU: Expected input to be 2D or 3D, got {}D instead")
 
 
+def _autocast_dtype() -> Any:
+    """What an active autocast casts to."""
+    mode = modes.current()
+    if type(mode) is bool:
+        return None
+    return next((value.dtype for name, value in mode.extra if name == "autocast"), None)
+
+
 class LSTM(RNNBase):
     """Long short-term memory: a hidden state, by choice projected, and a cell state."""
 
@@ -390,6 +400,9 @@ class LSTM(RNNBase):
             hx = hidden, ops.new_zeros(input, self.get_expected_cell_size(input))
         self.check_forward_args(input, hx)
         out, (last, cell) = self._run(input, tuple(hx))
+        if self.proj_size == 0 and out.dtype is float32 and _autocast_dtype() is bfloat16:
+            # PyTorch's CPU kernel is lowered as a whole, unlike the loops of GRU, cells and projections.
+            out, last, cell = (part.to(bfloat16) for part in (out, last, cell))
         if batched:
             return out, (last, cell)
         return out.squeeze(batch_dim), (last.squeeze(1), cell.squeeze(1))
