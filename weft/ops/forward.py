@@ -17,7 +17,7 @@ LINEAR = frozenset(
     {
         "sum", "mean", "cumsum", "neg", "clone", "_to_copy", "flip", "roll", "repeat", "tril", "triu",
         "trace", "gather_flat", "scatter_flat", "embed", "diag_embed", "index_select", "gather", "index",
-        "take", "_unsafe_view",
+        "take", "_unsafe_view", "embedding",
     }
 )  # fmt: skip
 """Ops that are linear in their first argument, the only one a direction can have."""
@@ -25,6 +25,9 @@ MULTILINEAR = frozenset({"mul", "matmul", "mm", "bmm", "mv", "dot"})
 """Ops that are linear in each tensor argument while the others stay."""
 JOINING = frozenset({"cat", "stack"})
 """Ops that are linear in their list of tensors as a whole."""
+WRITING = {"_index_put": 1, "index_copy": 3, "scatter": 3}
+"""Ops that write what is in this slot into a copy of their first argument. Their gradient rules hand a place
+that is written twice to both sources, so the direction, which the last one gives, is not their transpose."""
 SYMMETRIC = frozenset({"softmax"})
 """Ops of one tensor whose Jacobian is its own transpose."""
 
@@ -38,6 +41,8 @@ def forward(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ...])
     if op.name in MULTILINEAR:
         parts = [op(*_with(bound, slot, tangents[slot])) for slot in moving(op, tangents)]
         return total(parts)
+    if op.name in WRITING:
+        return _written(op, tangents, bound)
     if op.name in JOINING:
         joined = [ops.zeros_like(x) if t is None else t for x, t in zip(bound[0], tangents[0], strict=True)]
         return op(joined, *bound[1:])
@@ -64,6 +69,22 @@ def total(parts: list[Any]) -> Any:
         if part is not None:
             result = part if result is None else ops.add(result, part)
     return result
+
+
+def _written(op: Op, tangents: tuple[Any, ...], bound: tuple[Any, ...]) -> Any:
+    """The source's direction, written into the target's at the same places."""
+    if op.name == "scatter" and bound[5] is not None:  # with reduce= it adds or multiplies
+        return NotImplemented
+    moved = [0 if type(value) in (int, float, bool) else value for value in bound]  # numbers do not move
+    moved[1 : WRITING[op.name]] = bound[1 : WRITING[op.name]]
+    for slot in (0, WRITING[op.name]):
+        if tangents[slot] is not None:
+            moved[slot] = tangents[slot]
+        elif hasattr(bound[slot], "shape"):
+            moved[slot] = ops.zeros_like(bound[slot])
+    if op.name == "_index_put":
+        moved[4] = bound[4]  # accumulate
+    return op(*moved)
 
 
 def _affine(op: Op, tangents: tuple[Any, ...], bound: tuple[Any, ...]) -> Any:

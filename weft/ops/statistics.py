@@ -84,22 +84,34 @@ def _std_gradient(g: Any, out: Any, x: Any, dim: Any, correction: float, keepdim
     return _var_gradient(through, None, x, dim, correction, keepdim)
 
 
+def _std_forward(
+    tangents: tuple[Any, ...], out: Any, x: Any, dim: Any, correction: float, keepdim: bool
+) -> Any:
+    """The mean of deviation times direction over the result, and 0 where the gradient is."""
+    own = type_of(x)
+    dims = dims_of(dim, own.ndim)
+    freedom = count_of(own.shape, dims) - correction
+    deviation = ops.mul(ops.sub(x, ops.mean(x, dim, True)), 1 / freedom if freedom else inf)
+    total = ops.sum(ops.mul(deviation, tangents[0]), dim, keepdim)
+    return ops.masked_fill(ops.div(total, out), ops.eq(out, 0), 0)
+
+
 def _corrected(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3), None, 1, False)
     yield Sample(make(2, 3), 0, 0, True)
     yield Sample(make(2, 3, 2), (0, 2), 0.5, False)
 
 
-def _spread_op(name: str, kernel: Any, gradient: Any) -> Op:
+def _spread_op(name: str, kernel: Any, gradient: Any, forward: Any = None) -> Op:
     return reduce(
         f"_{name}", kernel, _var_rule, "input: Tensor, dim: Dims, correction: float, keepdim: bool",
         vjp=gradient, node=f"{name.capitalize()}Backward0", method=False, function=False, out=False,
-        samples=_corrected, trusted=True,
+        jvp=forward, samples=_corrected, trusted=True,
     )  # fmt: skip
 
 
 _var = _spread_op("var", _var_kernel, _var_gradient)
-_std = _spread_op("std", _std_kernel, _std_gradient)
+_std = _spread_op("std", _std_kernel, _std_gradient, _std_forward)
 
 
 def _overloads(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
