@@ -93,7 +93,7 @@ def _std_forward(
     freedom = count_of(own.shape, dims) - correction
     deviation = ops.mul(ops.sub(x, ops.mean(x, dim, True)), 1 / freedom if freedom else inf)
     total = ops.sum(ops.mul(deviation, tangents[0]), dim, keepdim)
-    return ops.masked_fill(ops.div(total, out), ops.eq(out, 0), 0)
+    return ops.div(total, ops.masked_fill(out, ops.eq(out, 0), inf))  # masked first: gradients stay finite
 
 
 def _corrected(make: Maker) -> Iterator[Sample]:
