@@ -197,31 +197,32 @@ def named(op: Op, results: Any) -> Any:
 
 def gather(op: Op, bound: tuple[Any, ...]) -> list[Tensor]:
     """The tensors among the arguments, in order; raises TypeError for what cannot be an argument there."""
+    signature = op.signature
     found: list[Tensor] = []
-    for position, parameter in enumerate(op.signature.parameters):
+    for position in signature.input_slots:
         value = bound[position]
-        if isinstance(value, Tensor) and parameter.annotation != "Tensors":
-            if parameter.is_tensor:
-                found.append(value)
-            continue
-        if parameter.is_tensor:
-            if _check_single(op, position, parameter.annotation, value):
-                found.append(value)
-        elif parameter.annotation == "Tensors":
-            if not isinstance(value, (tuple, list)):
-                raise TypeError(
-                    f"{op.name}(): argument '{parameter.name}' (position {position + 1}) must be "
-                    "tuple of Tensors, "
-                    f"not {type(value).__name__}"
-                )
-            for i, item in enumerate(value):
-                if not isinstance(item, Tensor) and not overrides.has_override(item):
-                    raise TypeError(
-                        f"expected Tensor as element {i} in argument {position}, but got "
-                        f"{type(item).__name__}"
-                    )
-                found.append(item)
+        if position in signature.list_slots:
+            found += _gather_list(op, position, value)
+        elif isinstance(value, Tensor) or _check_single(
+            op, position, signature.parameters[position].annotation, value
+        ):
+            found.append(value)
     return found
+
+
+def _gather_list(op: Op, position: int, values: Any) -> list[Tensor]:
+    if not isinstance(values, (tuple, list)):
+        name = op.signature.names[position]
+        raise TypeError(
+            f"{op.name}(): argument '{name}' (position {position + 1}) must be tuple of Tensors, "
+            f"not {type(values).__name__}"
+        )
+    for i, item in enumerate(values):
+        if not isinstance(item, Tensor) and not overrides.has_override(item):
+            raise TypeError(
+                f"expected Tensor as element {i} in argument {position}, but got {type(item).__name__}"
+            )
+    return list(values)
 
 
 def _check_single(op: Op, position: int, annotation: str, value: Any) -> bool:
@@ -259,7 +260,7 @@ def untensored(value: Any) -> Any:
 def unwrap_indices(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...]:
     """Parameters annotated `Index` carry tensors that no gradient reaches: they travel as arrays."""
     parameters = op.signature.parameters
-    if not any(p.annotation == "Index" for p in parameters):
+    if "Index" not in op.signature.words:
         return bound
     return tuple(
         untensored(v) if p.annotation == "Index" else v for p, v in zip(parameters, bound, strict=True)
