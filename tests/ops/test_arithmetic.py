@@ -203,3 +203,17 @@ def test_numbers_alone() -> None:
     assert weft.mul(2, 1.5).item() == 3
     with pytest.raises(TypeError):
         weft.maximum(1, 2)
+
+
+def test_second_derivatives_of_powers_at_zero_are_finite():
+    """Polynomial features: the column of ones moves nowhere, at 0 too."""
+    for exponents in (weft.arange(4), weft.arange(4, dtype=weft.float64)):
+
+        def features(x, exponents=exponents):
+            return (x[:, None] ** exponents).sum()
+
+        x = weft.tensor([0.0, -1.0, 2.0], dtype=weft.float64)
+        expected = np.diag([2.0, -4.0, 14.0])
+        assert np.array_equal(weft.func.hessian(features)(x).numpy(), expected)
+        assert np.array_equal(weft.func.jacrev(weft.func.jacrev(features))(x).numpy(), expected)
+        assert np.array_equal(weft.func.jacfwd(weft.func.jacfwd(features))(x).numpy(), expected)

@@ -626,8 +626,9 @@ def _pow_rule(x: Any, y: Any) -> TensorType:
 def _base_gradient(op: Any, g: Any, x: Any, exponent: Any) -> Any:
     if is_number(exponent):
         return zeros(g) if exponent == 0 else mul(g, mul(op(x, exponent - 1), exponent))
-    slope = mul(g, mul(op(x, sub(exponent, 1)), exponent))
-    return keep(slope, ops.ne(exponent, 0))
+    defined = ops.ne(exponent, 0)
+    below = keep(sub(exponent, 1), defined)  # 0 to the -1 would be infinite, and NaN one derivative later
+    return keep(mul(g, mul(op(x, below), exponent)), defined)
 
 
 def _exponent_gradient(g: Any, out: Any, base: Any, exponent: Any) -> Any:
