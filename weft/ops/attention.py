@@ -88,7 +88,8 @@ def _shares_kernel(indices: Array, padding: int, by_frequency: bool, like: Any) 
 
 
 embedding_shares = index(
-    "embedding_shares", _shares_kernel, lambda i, padding, by, like: TensorType(i.shape, like, i.device),
+    "embedding_shares", _shares_kernel,
+    lambda i, padding, by, like: TensorType(i.shape, like, i.device),
     "indices: Tensor, padding_idx: int, scale_grad_by_freq: bool, dtype: DType",
     samples=lambda make: iter([Sample(make.ints(4, high=3), 1, True, make.kind)]),
     batch=lambda op, size, args, dims: (
@@ -233,8 +234,8 @@ def _one_hot_kernel(x: Array, count: int) -> Array:
 
 
 one_hot_elements = index(
-    "one_hot_elements", _one_hot_kernel, lambda x, count: TensorType((*x.shape, max(count, 0)), int64,
-    x.device),
+    "one_hot_elements", _one_hot_kernel,
+    lambda x, count: TensorType((*x.shape, max(count, 0)), int64, x.device),
     "input: Tensor, num_classes: int",
     batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0]), args[1]), 0),
     samples=lambda make: iter([Sample(make.ints(2, 3, high=4), 5), Sample(make.ints(high=4), 4)]), **HIDDEN,
@@ -525,8 +526,7 @@ def _multi_head_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(x, x, x, 4, 2, packed, make(12), None, None, False, 0.0, out, make(4))
     yield Sample(
         x, make(5, 2, 4), make(5, 2, 4), 4, 2, packed, None, make(1, 1, 4), make(1, 1, 4), True, 0.0, out,
-        None,
-        attn_mask=make(3, 5), average_attn_weights=False,
+        None, attn_mask=make(3, 5), average_attn_weights=False,
     )  # fmt: skip
 
 

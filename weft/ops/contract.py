@@ -563,9 +563,7 @@ def _linear_samples(make: Maker) -> Iterator[Sample]:
 # -- records -------------------------------------------------------------------------------------------------
 matmul = contract(
     "matmul", product, matmul_type, "input: Tensor, other: Tensor", trusted=True, amp="lower",
-    node="MmBackward0",
-    aliases=("linalg.matmul",), batch=_batch_two,
-    out="exact",
+    node="MmBackward0", aliases=("linalg.matmul",), batch=_batch_two, out="exact",
     vjp=(lambda g, _out, _x, y: _left_gradient(g, _x, y), lambda g, _out, x, _y: _right_gradient(g, x, _y)),
     samples=_pairs(
         ((2, 3), (3, 4)), ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 2, 3), (3,)), ((3,), (2, 3, 4)),
@@ -586,22 +584,19 @@ bmm = contract(
     samples=_pairs(((2, 2, 3), (2, 3, 2)), ((0, 2, 3), (0, 3, 2)), ((2, 2, 0), (2, 0, 3))),
 )  # fmt: skip
 mv = contract(
-    "mv", _mv, mv_type, "input: Tensor, vec: Tensor", trusted=True, batch=_batch_two,
-    out="exact",
+    "mv", _mv, mv_type, "input: Tensor, vec: Tensor", trusted=True, batch=_batch_two, out="exact",
     vjp=(lambda g, _out, _x, y: _left_gradient(g, _x, y), lambda g, _out, x: multiply(adjoint(x), g)),
     samples=_pairs(((2, 3), (3,)), ((0, 3), (3,)), ((2, 0), (0,))),
 )  # fmt: skip
 dot = contract(
-    "dot", _dot, dot_type, "input: Tensor, tensor: Tensor", trusted=True, batch=_batch_two,
-    out="exact",
+    "dot", _dot, dot_type, "input: Tensor, tensor: Tensor", trusted=True, batch=_batch_two, out="exact",
     vjp=(lambda g, _out, _x, y: ops.mul(g, y), lambda g, _out, x: ops.mul(g, x)),
     samples=_pairs(((3,), (3,)), ((0,), (0,))),
 )  # fmt: skip
 ADD = ", *, beta: Number = 1, alpha: Number = 1"
 addmm = contract(
     "addmm", _addmm, _addmm_type, "input: Tensor, mat1: Tensor, mat2: Tensor" + ADD, trusted=True,
-    inplace=True, amp="lower",
-    out="exact",
+    inplace=True, amp="lower", out="exact",
     vjp=(
         lambda g, _out, _t, _x, _y, beta: scaled(reduced(g, _t.shape), beta),
         lambda g, _out, _t, _x, y, beta, alpha: scaled(multiply(g, adjoint(y)), alpha),
@@ -630,9 +625,7 @@ addr = contract(
 )  # fmt: skip
 baddbmm = contract(
     "baddbmm", _baddbmm, _baddbmm_type, "input: Tensor, batch1: Tensor, batch2: Tensor" + ADD, inplace=True,
-    amp="lower",
-    trusted=True,
-    out="exact",
+    amp="lower", trusted=True, out="exact",
     vjp=(
         lambda g, _out, _t, _x, _y, beta: scaled(reduced(g, _t.shape), beta),
         lambda g, _out, _t, _x, y, beta, alpha: scaled(multiply(g, adjoint(y)), alpha),
@@ -642,8 +635,7 @@ baddbmm = contract(
 )  # fmt: skip
 addbmm = contract(
     "addbmm", _addbmm, _addbmm_type, "input: Tensor, batch1: Tensor, batch2: Tensor" + ADD, inplace=True,
-    amp="lower",
-    out="exact",
+    amp="lower", out="exact",
     vjp=(
         lambda g, _out, _t, _x, _y, beta: scaled(reduced(g, _t.shape), beta),
         lambda g, _out, _t, _x, y, beta, alpha: scaled(multiply(_addbmm_spread(g, _x, y), adjoint(y)), alpha),
@@ -653,8 +645,6 @@ addbmm = contract(
 )  # fmt: skip
 linear = contract(
     "linear", _linear, _linear_type, "input: Tensor, weight: Tensor, bias: MaybeTensor = None",
-    namespace="nn.functional",
-    trusted=True, amp="lower", node="AddmmBackward0", out="exact",
-    vjp=(_linear_input, _linear_weight, _linear_bias),
-    samples=_linear_samples, batch=_batch_linear,
+    namespace="nn.functional", trusted=True, amp="lower", node="AddmmBackward0", out="exact",
+    vjp=(_linear_input, _linear_weight, _linear_bias), samples=_linear_samples, batch=_batch_linear,
 )  # fmt: skip

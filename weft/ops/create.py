@@ -68,8 +68,7 @@ def _sized(name: str, make: Any, doc: str) -> Any:
 
     return create(
         name, kernel, rule, f"*size: Shape, {OPTIONS}", out=True, method=False, doc=doc,
-        samples=_size_samples,
-        trusted=True,
+        samples=_size_samples, trusted=True,
     )  # fmt: skip
 
 
@@ -214,8 +213,8 @@ def _eye(n: Any, m: Any, dtype: Any, *_ignored: Any) -> Array:
 
 eye = create(
     "eye", _eye, _eye_rule, f"n: int, m: int = None, *, {OPTIONS}", out=True, method=False,
-    doc="A matrix with ones on its diagonal.", trusted=True, samples=lambda make: iter([Sample(3), Sample(2,
-    4)]),
+    doc="A matrix with ones on its diagonal.", trusted=True,
+    samples=lambda make: iter([Sample(3), Sample(2, 4)]),
 )  # fmt: skip
 
 
@@ -299,9 +298,8 @@ def _arange(start: Any, end: Any, step: Any, dtype: Any, *_ignored: Any) -> Arra
 
 arange = create(
     "arange", _arange, _arange_rule,
-    f"start: Number = None, end: Number = None, step: Number = 1, *, {OPTIONS}",
-    out=keep_shape, method=False, doc="Numbers from start (0) up to but not including end, by step.",
-    trusted=True,
+    f"start: Number = None, end: Number = None, step: Number = 1, *, {OPTIONS}", out=keep_shape, method=False,
+    doc="Numbers from start (0) up to but not including end, by step.", trusted=True,
     samples=lambda make: iter([Sample(5), Sample(1, 6, 2), Sample(0, 1, 0.25)]),
 )  # fmt: skip
 
@@ -385,8 +383,7 @@ def _logspace(start: Any, end: Any, steps: int, base: float, dtype: Any, *_ignor
 logspace = create(
     "logspace", _logspace, _steps_rule("logspace"),
     f"start: Number, end: Number, steps: int, base: Number = 10.0, *, {OPTIONS}", out=keep_shape,
-    method=False,
-    doc="Powers of base with evenly spaced exponents.",
+    method=False, doc="Powers of base with evenly spaced exponents.",
     samples=lambda make: iter([Sample(0, 2, 3), Sample(0, 3, 4, 2.0)]),
 )  # fmt: skip
 
@@ -608,9 +605,8 @@ def _clone_samples(make: Maker) -> Iterator[Sample]:
 
 clone = index(
     "clone", lambda x, form: copy_format(x, BY_NUMPY[x.dtype], form),
-    lambda x, form: _copy_rule(x, x.dtype, form),
-    "input: Tensor, *, memory_format: MemoryFormat = None", vjp=lambda g: g, samples=_clone_samples,
-    batch=unchanged, trusted=True,
+    lambda x, form: _copy_rule(x, x.dtype, form), "input: Tensor, *, memory_format: MemoryFormat = None",
+    vjp=lambda g: g, samples=_clone_samples, batch=unchanged, trusted=True,
     doc="A copy that gradients flow through.",
 )  # fmt: skip
 

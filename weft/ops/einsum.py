@@ -542,8 +542,8 @@ def _diagonal_matrix(x: Array, shape: tuple[int, int]) -> Array:
 
 
 trace_backward = contract(
-    "trace_backward", _diagonal_matrix, lambda g, shape: TensorType(shape, g.dtype, g.device), "input: "
-    "Tensor, shape: Any",
+    "trace_backward", _diagonal_matrix,
+    lambda g, shape: TensorType(shape, g.dtype, g.device), "input: Tensor, shape: Any",
     vjp=lambda g: ops.trace(g), method=False, function=False, out=False,
     samples=lambda make: iter([Sample(make(), (2, 3)), Sample(make(), (3, 3))]),
     batch=lambda op, size, args, dims: (
@@ -551,8 +551,8 @@ trace_backward = contract(
     ) if args[1][0] == args[1][1] else NotImplemented,
 )  # fmt: skip
 trace = reduce(
-    "trace", _trace, _trace_type, "input: Tensor", vjp=lambda g, _out, _x: trace_backward(g, _x.shape),
-    amp="float32", out=False,
+    "trace", _trace, _trace_type, "input: Tensor",
+    vjp=lambda g, _out, _x: trace_backward(g, _x.shape), amp="float32", out=False,
     samples=lambda make: iter([Sample(make(*shape)) for shape in ((3, 3), (2, 3), (3, 2), (0, 2))]),
     batch=lambda op, _size, args, dims: (ops.sum(ops.diagonal(to_front(args[0], dims[0]), 0, 1, 2), -1), 0),
 )  # fmt: skip
@@ -674,8 +674,7 @@ def _bilinear_samples(make: Maker) -> Iterator[Sample]:
 
 @composite(
     "input1: Tensor, input2: Tensor, weight: Tensor, bias: MaybeTensor = None", namespace="nn.functional",
-    amp="widest",
-    samples=_bilinear_samples,
+    amp="widest", samples=_bilinear_samples,
 )  # fmt: skip
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any) -> Any:
     """`input1 @ weight[o] @ input2` for each output o, plus the bias."""

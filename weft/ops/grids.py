@@ -77,8 +77,7 @@ affine_grid_generator: Op = contract(
     method=False, out=False,
 )  # fmt: skip
 affine_grid_backward: Op = contract(
-    "affine_grid_backward", _affine_backward_kernel,
-    _affine_backward_rule,
+    "affine_grid_backward", _affine_backward_kernel, _affine_backward_rule,
     "grad: Tensor, size: Any, align_corners: bool",
     vjp=lambda g, _out, _g, size, align: affine_grid_generator(g, size, align), batch=_affine_batch,
     samples=lambda make: iter([Sample(make(2, 3, 4, 2), (2, 1, 3, 4), True)]), out=False, **HIDDEN,

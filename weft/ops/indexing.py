@@ -186,8 +186,7 @@ def _index_select_vjp(g: Any, _out: Any, _x: TensorType, dim: int, positions: An
 
 index_select: Op = index_family(
     "index_select", _index_select, _index_select_rule, "input: Tensor, dim: Dim, index: Tensor",
-    out=exact_and_apart,
-    vjp=(_index_select_vjp, None), batch=batch_index_select,
+    out=exact_and_apart, vjp=(_index_select_vjp, None), batch=batch_index_select,
     samples=lambda make: iter(
         [Sample(make(3, 4), 0, make.ints(5, high=3)), Sample(make(3, 4), -1, make.ints(2, high=4)),
             Sample(make(3, 4), 0, make.ints(high=3)),

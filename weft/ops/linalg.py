@@ -168,13 +168,11 @@ def _inv_gradient(g: Any, out: Any) -> Any:
 
 inv = contract(
     "inv", _inv, square_rule("inv"), MATRIX, namespace="linalg", node="LinalgInvExBackward0", amp="float32",
-    out="exact",
-    vjp=lambda g, out: _inv_gradient(g, out), samples=square_samples, batch=batch_leading,
+    out="exact", vjp=lambda g, out: _inv_gradient(g, out), samples=square_samples, batch=batch_leading,
 )  # fmt: skip
 inverse_or_infinite = contract(
     "inverse_or_infinite", _inv_or_infinite, square_rule("inv"), MATRIX, method=False, function=False,
-    out=False,
-    vjp=lambda g, out: _inv_gradient(g, out), samples=square_samples, batch=batch_leading,
+    out=False, vjp=lambda g, out: _inv_gradient(g, out), samples=square_samples, batch=batch_leading,
 )  # fmt: skip
 
 
@@ -267,8 +265,7 @@ def _batch_pair(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...])
 
 cofactor_derivative: Op = contract(
     "cofactor_derivative", _cofactor_derivative, lambda g, x: square_rule("det", "lu_cpu")(x),
-    "input: Tensor, A: Tensor", method=False, function=False,
-    out=False, batch=_batch_pair,
+    "input: Tensor, A: Tensor", method=False, function=False, out=False, batch=_batch_pair,
     vjp=(lambda h, _out, _g, x: cofactor_derivative(h, x), lambda h, _out, g, x: _third_derivative(h, g, x)),
     samples=lambda make: iter([Sample(make(*s), regular(make, *s)) for s in ((3, 3), (2, 2, 2), (1, 1))]),
 )  # fmt: skip
@@ -288,8 +285,7 @@ det = contract(
     "det", lambda x: namespace(x).linalg.det(x), _det_type, MATRIX, namespace="linalg",
     node="LinalgDetBackward0", out="exact",
     vjp=lambda g, _out, x: ops.mul(ops.unsqueeze(ops.unsqueeze(g, -1), -1), cofactor(x)),
-    samples=square_samples,
-    batch=batch_leading,
+    samples=square_samples, batch=batch_leading,
 )  # fmt: skip
 
 
@@ -307,10 +303,8 @@ def _slogdet_gradient(g: tuple[Any, Any], _out: Any, x: Any) -> Any:
 
 slogdet = contract(
     "slogdet", lambda x: tuple(map(np.asarray, namespace(x).linalg.slogdet(x))), _slogdet_type, MATRIX,
-    namespace="linalg",
-    node="LinalgSlogdetBackward0", returns=SLOGDET, out="exact", vjp=_slogdet_gradient,
-    samples=square_samples,
-    batch=batch_leading,
+    namespace="linalg", node="LinalgSlogdetBackward0", returns=SLOGDET, out="exact", vjp=_slogdet_gradient,
+    samples=square_samples, batch=batch_leading,
 )  # fmt: skip
 
 
@@ -406,8 +400,7 @@ def _solve_samples(make: Maker) -> Iterator[Sample]:
 solve = contract(
     "solve", _solve, _solve_type, "A: Tensor, B: Tensor, *, left: bool = True", namespace="linalg",
     node="LinalgSolveExBackward0", amp="float32", out="exact", vjp=(_solve_left, _solve_right),
-    samples=_solve_samples,
-    batch=_batch_solve,
+    samples=_solve_samples, batch=_batch_solve,
 )  # fmt: skip
 
 
@@ -489,9 +482,8 @@ def _triangular_samples(make: Maker) -> Iterator[Sample]:
 solve_triangular = contract(
     "solve_triangular", _solve_triangular, _triangular_type,
     "A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False",
-    namespace="linalg",
-    node="LinalgSolveTriangularBackward0", out="exact", vjp=(_triangular_left, _triangular_right),
-    samples=_triangular_samples, batch=_batch_solve,
+    namespace="linalg", node="LinalgSolveTriangularBackward0", out="exact",
+    vjp=(_triangular_left, _triangular_right), samples=_triangular_samples, batch=_batch_solve,
 )  # fmt: skip
 
 

@@ -99,8 +99,7 @@ def _positive_samples(make: Maker) -> Iterator[Sample]:
 cholesky = contract(
     "cholesky", _cholesky, _cholesky_type, "A: Tensor, *, upper: bool = False", namespace="linalg",
     node="LinalgCholeskyExBackward0", amp="float32", out="exact", vjp=_cholesky_gradient,
-    samples=_positive_samples,
-    batch=batch_leading,
+    samples=_positive_samples, batch=batch_leading,
 )  # fmt: skip
 
 
@@ -165,10 +164,8 @@ def _spectral(left: Any, values: Any, right: Any) -> Any:
 
 eigh = contract(
     "eigh", lambda x, uplo: tuple(_eigen("eigh", x, uplo)), _eigh_type, "A: Tensor, UPLO: str = 'L'",
-    namespace="linalg",
-    node="LinalgEighBackward0", amp="float32", returns=EIGH, out="exact", vjp=_eigh_gradient,
-    samples=_positive_samples,
-    batch=batch_leading,
+    namespace="linalg", node="LinalgEighBackward0", amp="float32", returns=EIGH, out="exact",
+    vjp=_eigh_gradient, samples=_positive_samples, batch=batch_leading,
 )  # fmt: skip
 
 
@@ -179,9 +176,8 @@ def _eigvalsh_gradient(g: Any, _out: Any, x: Any, uplo: Any) -> Any:
 
 eigvalsh = contract(
     "eigvalsh", lambda x, uplo: _eigen("eigvalsh", x, uplo), _eigvalsh_type, "A: Tensor, UPLO: str = 'L'",
-    namespace="linalg",
-    node="LinalgEighBackward0", amp="float32", out="exact", vjp=_eigvalsh_gradient, samples=_positive_samples,
-    batch=batch_leading,
+    namespace="linalg", node="LinalgEighBackward0", amp="float32", out="exact", vjp=_eigvalsh_gradient,
+    samples=_positive_samples, batch=batch_leading,
 )  # fmt: skip
 
 
@@ -264,10 +260,10 @@ def _qr_samples(make: Maker) -> Iterator[Sample]:
 
 qr = contract(
     "qr", _qr, _qr_type, "A: Tensor, mode: str = 'reduced'", namespace="linalg", node="LinalgQrBackward0",
-    amp="float32",
-    returns=QR, out="exact", vjp=_qr_gradient, samples=_qr_samples,
-    batch=lambda op, size, args,
-    dims: NotImplemented if args[1] == "r" else batch_leading(op, size, args, dims),
+    amp="float32", returns=QR, out="exact", vjp=_qr_gradient, samples=_qr_samples,
+    batch=lambda op, size, args, dims: (
+        NotImplemented if args[1] == "r" else batch_leading(op, size, args, dims)
+    ),
 )  # fmt: skip
 
 
@@ -348,8 +344,8 @@ def _svd_samples(make: Maker) -> Iterator[Sample]:
 svd = contract(
     "svd", lambda x, full_matrices, driver: decompose(x, full_matrices), _svd_type,
     "A: Tensor, full_matrices: bool = True, *, driver: Any = None", namespace="linalg",
-    node="LinalgSvdBackward0", amp="float32",
-    returns=SVD, out="exact", vjp=_svd_gradient, samples=_svd_samples, batch=batch_leading,
+    node="LinalgSvdBackward0", amp="float32", returns=SVD, out="exact", vjp=_svd_gradient,
+    samples=_svd_samples, batch=batch_leading,
 )  # fmt: skip
 
 
@@ -360,10 +356,8 @@ def _svdvals_gradient(g: Any, _out: Any, x: Any) -> Any:
 
 svdvals = contract(
     "svdvals", lambda x, driver: decompose(x, vectors=False), _svdvals_type,
-    "A: Tensor, *, driver: Any = None",
-    namespace="linalg", node="LinalgSvdBackward0", amp="float32", out="exact", vjp=_svdvals_gradient,
-    samples=_matrix_samples,
-    batch=batch_leading,
+    "A: Tensor, *, driver: Any = None", namespace="linalg", node="LinalgSvdBackward0", amp="float32",
+    out="exact", vjp=_svdvals_gradient, samples=_matrix_samples, batch=batch_leading,
 )  # fmt: skip
 
 
@@ -428,8 +422,8 @@ def _pinv_samples(make: Maker) -> Iterator[Sample]:
 pinv = contract(
     "pinv", _pinv, _pinv_type,
     "A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None",
-    namespace="linalg", node="LinalgPinvBackward0", out=True, vjp=lambda g, out, x: _pinv_gradient(g, x, out),
-    samples=_pinv_samples, batch=batch_leading,
+    namespace="linalg", node="LinalgPinvBackward0", out=True,
+    vjp=lambda g, out, x: _pinv_gradient(g, x, out), samples=_pinv_samples, batch=batch_leading,
 )  # fmt: skip
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
@@ -553,10 +547,8 @@ def _batch_lstsq(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...
 
 lstsq = contract(
     "lstsq", _lstsq, _lstsq_type, "A: Tensor, B: Tensor, rcond: Any = None, *, driver: Any = None",
-    namespace="linalg",
-    node="LinalgLstsqBackward0", amp="float32", returns=LSTSQ, out=True, vjp=joint(_lstsq_gradient),
-    samples=_lstsq_samples,
-    batch=_batch_lstsq,
+    namespace="linalg", node="LinalgLstsqBackward0", amp="float32", returns=LSTSQ, out=True,
+    vjp=joint(_lstsq_gradient), samples=_lstsq_samples, batch=_batch_lstsq,
 )  # fmt: skip
 
 

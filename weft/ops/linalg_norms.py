@@ -155,9 +155,8 @@ def _vector_samples(make: Maker) -> Iterator[Sample]:
 vector_norm = reduce(
     "vector_norm", _vector_norm, _vector_norm_type,
     "x: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None",
-    namespace="linalg",
-    node="LinalgVectorNormBackward0", out="exact", trusted=True, vjp=_vector_norm_gradient,
-    samples=_vector_samples,
+    namespace="linalg", node="LinalgVectorNormBackward0", out="exact", trusted=True,
+    vjp=_vector_norm_gradient, samples=_vector_samples,
 )  # fmt: skip
 
 
@@ -216,8 +215,7 @@ def _matrix_samples(make: Maker) -> Iterator[Sample]:
 
 @composite(
     "A: Tensor, ord: Any = 'fro', dim: Any = (-2, -1), keepdim: bool = False, *, dtype: DType = None",
-    namespace="linalg",
-    out="exact", samples=_matrix_samples,
+    namespace="linalg", out="exact", samples=_matrix_samples,
 )  # fmt: skip
 def matrix_norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     """A norm of matrices: "fro", "nuc", 1, 2, inf and the negative orders (smallest instead of largest)."""
@@ -248,8 +246,7 @@ def _norm_samples(make: Maker) -> Iterator[Sample]:
 
 @composite(
     "input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: DType = None",
-    namespace="linalg",
-    out="exact", samples=_norm_samples,
+    namespace="linalg", out="exact", samples=_norm_samples,
 )  # fmt: skip
 def norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     """A vector norm or, for two dimensions or an order with a name, a matrix norm."""

@@ -149,8 +149,7 @@ def _pair_samples(make: Maker) -> Iterator[Sample]:
 
 @composite(
     f"input: Operand, target: Operand, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None",
-    namespace="nn.functional",
-    amp="float32", samples=_pair_samples,
+    namespace="nn.functional", amp="float32", samples=_pair_samples,
 )  # fmt: skip
 def mse_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, weight: Any) -> Any:
     """The squared difference."""
@@ -165,8 +164,7 @@ def mse_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction:
 
 @composite(
     f"input: Operand, target: Operand, {LEGACY}, {REDUCTION}, weight: MaybeTensor = None",
-    namespace="nn.functional",
-    amp="float32", samples=_pair_samples,
+    namespace="nn.functional", amp="float32", samples=_pair_samples,
 )  # fmt: skip
 def l1_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, weight: Any) -> Any:
     """The absolute difference."""
@@ -243,8 +241,7 @@ def _divergence_samples(make: Maker) -> Iterator[Sample]:
 
 @composite(
     f"input: Tensor, target: Tensor, {LEGACY}, {REDUCTION}, log_target: bool = False",
-    namespace="nn.functional",
-    amp="float32", samples=_divergence_samples,
+    namespace="nn.functional", amp="float32", samples=_divergence_samples,
 )  # fmt: skip
 def kl_div(input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, log_target: bool) -> Any:
     """The Kullback-Leibler divergence of `input` (logarithms) from `target`."""
@@ -316,8 +313,7 @@ def _expanded_weight(weight: Any, shape: tuple[int, ...]) -> Any:
 
 @composite(
     f"input: Tensor, target: Tensor, weight: MaybeTensor = None, {LEGACY}, {REDUCTION}",
-    namespace="nn.functional",
-    amp="float32", samples=_bce_samples,
+    namespace="nn.functional", amp="float32", samples=_bce_samples,
 )  # fmt: skip
 def binary_cross_entropy(
     input: Any, target: Any, weight: Any, size_average: Any, reduce: Any, reduction: str

@@ -470,8 +470,7 @@ def _training_samples(make: Maker) -> Iterator[Sample]:
 batch_norm_training = reduce(
     "batch_norm_training", _training_kernel, _training_rule,
     "input: Tensor, weight: MaybeTensor, bias: MaybeTensor, eps: float", vjp=joint(_training_vjp),
-    batch=_training_batch,
-    samples=_training_samples, node="NativeBatchNormBackward0", **HIDDEN,
+    batch=_training_batch, samples=_training_samples, node="NativeBatchNormBackward0", **HIDDEN,
 )  # fmt: skip
 
 

@@ -370,10 +370,10 @@ def _adaptive(axes: int) -> None:
         place = {"aliases": (f"nn.functional.{name}",), "method": False, "out": False}
     ADAPTIVE[axes] = reduce(
         name, lambda x, size: kernels.adaptive_avg_pool(x, adaptive_size(name, axes, size, x.shape)), rule,
-        "input: Tensor, output_size: Any", vjp=lambda g, _out, _x: adaptive_avg_pool_backward(g, _x.shape,
-        axes),
-        batch=lead_batch(axes), samples=samples, node=f"AdaptiveAvgPool{axes}DBackward0",
-        amp="float32" if axes == 3 else None, **place,
+        "input: Tensor, output_size: Any",
+        vjp=lambda g, _out, _x: adaptive_avg_pool_backward(g, _x.shape, axes), batch=lead_batch(axes),
+        samples=samples, node=f"AdaptiveAvgPool{axes}DBackward0", amp="float32" if axes == 3 else None,
+        **place,
     )  # fmt: skip
 
 
@@ -393,11 +393,12 @@ pool_scatter: Op = index(
     lambda g, places, spatial, unique: TensorType((*g.shape[: g.ndim - len(spatial)], *spatial), g.dtype,
     g.device),
     "grad: Tensor, indices: Tensor, spatial: Any, unique: bool",
-    vjp=(lambda g, _out, _g, places, spatial: pool_gather(g, places, len(spatial)), None),
-    batch=leading, samples=_scatter_samples, method=False, function=False,
+    vjp=(lambda g, _out, _g, places, spatial: pool_gather(g, places, len(spatial)), None), batch=leading,
+    samples=_scatter_samples, method=False, function=False,
 )  # fmt: skip
 pool_gather: Op = index(
-    "pool_gather", kernels.gather, lambda x, places, axes: TensorType(places.shape, x.dtype, x.device),
+    "pool_gather", kernels.gather,
+    lambda x, places, axes: TensorType(places.shape, x.dtype, x.device),
     "input: Tensor, indices: Tensor, axes: int",
     vjp=(lambda g, _out, _x, places, axes: pool_scatter(g, places, tuple(_x.shape[len(_x.shape) - axes :]),
     False), None),
@@ -447,8 +448,7 @@ def _maximum(axes: int) -> None:
     facts: dict[str, Any] = {"function": axes == 1, "method": False}
     MAXIMUM[axes] = index(
         f"{name}_with_indices", kernel, rule, f"input: Tensor, {MAX_GEOMETRY}", vjp=vjp,
-        batch=lead_batch(axes),
-        samples=samples, node=f"MaxPool{axes}DWithIndicesBackward0", **facts,
+        batch=lead_batch(axes), samples=samples, node=f"MaxPool{axes}DWithIndicesBackward0", **facts,
     )  # fmt: skip
 
     def body(

@@ -109,7 +109,8 @@ philox_permutation = create(
     lambda n, key, offset, dtype, device, _grad: philox.permutation(key, offset, n, dtype.numpy),
     lambda n, key, offset, dtype, device, _grad: TensorType((n,), dtype, creation_device(device)),
     "n: int, key: int, offset: int, dtype: DType, device: Device = None, requires_grad: bool = False",
-    method=False, function=False, samples=lambda make: iter([Sample(5, 7, 5, dtypes.int64)]),
+    method=False, function=False,
+    samples=lambda make: iter([Sample(5, 7, 5, dtypes.int64)]),
 )  # fmt: skip
 
 
@@ -121,10 +122,11 @@ def _bernoulli_by(p: Array, key: int, offset: int, kind: dtype, size: Any) -> Ar
 
 
 philox_bernoulli_by = random(
-    "philox_bernoulli_by", _bernoulli_by, lambda p, key, offset, kind, size: TensorType(size, kind, p.device),
-    "p: Tensor, key: int, offset: int, dtype: DType, size: Any", vjp=lambda g, _out, _p: ops.new_zeros(g,
-    _p.shape),
-    node="BernoulliBackward0", method=False, function=False,
+    "philox_bernoulli_by", _bernoulli_by,
+    lambda p, key, offset, kind, size: TensorType(size, kind, p.device),
+    "p: Tensor, key: int, offset: int, dtype: DType, size: Any",
+    vjp=lambda g, _out, _p: ops.new_zeros(g, _p.shape), node="BernoulliBackward0", method=False,
+    function=False,
     samples=lambda make: iter([Sample(make(2, 3, low=0, high=1), 7, 5, dtypes.float64, (2, 3), grad=False)]),
 )  # fmt: skip
 
@@ -485,8 +487,7 @@ def _multinomial_samples(make: Maker) -> Iterator[Sample]:
 
 @sampler(
     "input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator = None",
-    out=_become_indices,
-    samples=_multinomial_samples,
+    out=_become_indices, samples=_multinomial_samples,
 )  # fmt: skip
 def multinomial(x: Any, num_samples: int, replacement: bool, generator: Any) -> Any:
     """Indices along the last dimension, drawn with the probabilities that the tensor's elements are

@@ -317,8 +317,8 @@ def _prod_samples(make: Maker) -> Iterator[Sample]:
 
 prod = reduce(
     "prod", _prod, _prod_rule,
-    "input: Tensor, dim: MaybeDim = None, keepdim: bool = False, *, dtype: DType = None",
-    vjp=_prod_gradient, samples=_prod_samples, batch=batch_prod, amp="float32", trusted=True,
+    "input: Tensor, dim: MaybeDim = None, keepdim: bool = False, *, dtype: DType = None", vjp=_prod_gradient,
+    samples=_prod_samples, batch=batch_prod, amp="float32", trusted=True,
 )  # fmt: skip
 
 

@@ -345,8 +345,8 @@ def _scatter_reduce_samples(make: Maker) -> Iterator[Sample]:
 scatter_reduce: Op = index_family(
     "scatter_reduce", _scatter_reduce, _scatter_reduce_rule,
     "input: Tensor, dim: Dim, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True",
-    inplace=True, out=exact_and_apart,
-    vjp=joint(_scatter_reduce_vjp), samples=_scatter_reduce_samples, batch=batch_along,
+    inplace=True, out=exact_and_apart, vjp=joint(_scatter_reduce_vjp), samples=_scatter_reduce_samples,
+    batch=batch_along,
 )  # fmt: skip
 
 
@@ -425,8 +425,8 @@ def _index_add_samples(make: Maker) -> Iterator[Sample]:
 
 index_add: Op = index_family(
     "index_add", _index_add, _index_add_rule,
-    "input: Tensor, dim: Dim, index: Tensor, source: Tensor, *, alpha: Number = 1",
-    inplace=True, out=exact_and_apart, vjp=(lambda g: g, None, _index_add_vjp), samples=_index_add_samples,
+    "input: Tensor, dim: Dim, index: Tensor, source: Tensor, *, alpha: Number = 1", inplace=True,
+    out=exact_and_apart, vjp=(lambda g: g, None, _index_add_vjp), samples=_index_add_samples,
     batch=batch_rows,
 )  # fmt: skip
 
@@ -482,8 +482,7 @@ def _index_copy(x: Array, dim: int, places: Array, source: Array) -> Array:
 
 index_copy: Op = index_family(
     "index_copy", _index_copy, _index_copy_rule, "input: Tensor, dim: Dim, index: Tensor, source: Tensor",
-    inplace=True, out=exact_and_apart,
-    amp="widest",
+    inplace=True, out=exact_and_apart, amp="widest",
     vjp=(
         lambda g, _out, _x, dim, places: index_fill(g, dim, places, 0), None,
         lambda g, _out, _x, dim, places, _source: _rows_gradient(g, dim, places, _source),
@@ -534,8 +533,9 @@ index_fill: Op = index_family(
     inplace=True,
     vjp=(
         lambda g, _out, _x, dim, places: index_fill(g, dim, places, 0), None,
-        lambda g, _out, _x, dim,
-        places: ops.sum(select_where(ops.eq(index_fill(ops.zeros_like(g), dim, places, 1), 1), g, 0)),
+        lambda g, _out, _x, dim, places: (
+            ops.sum(select_where(ops.eq(index_fill(ops.zeros_like(g), dim, places, 1), 1), g, 0))
+        ),
     ),
     batch=batch_rows,
     samples=lambda make: iter(
@@ -600,8 +600,7 @@ _index_put: Op = index_family(
     "_index_put", _put, _put_rule,
     "input: Tensor, values: Tensor, indices: Tensors, dims: Any, accumulate: bool = False",
     vjp=(_put_vjp_input, _put_vjp_values, None), method=False, function=False, inplace=True,
-    node="IndexPutBackward0",
-    samples=_put_samples, batch=batch_index_put,
+    node="IndexPutBackward0", samples=_put_samples, batch=batch_index_put,
 )  # fmt: skip
 index_embed: Op = index_family(
     "index_embed",

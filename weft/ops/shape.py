@@ -127,8 +127,7 @@ def _cat_samples(make: Maker) -> Iterator[Sample]:
 
 cat: Op = index(
     "cat", _cat, _cat_rule, "tensors: Tensors, dim: Dim = 0", vjp=_cat_vjp, aliases=("concat", "concatenate"),
-    method=False,
-    out=check_joined, amp="widest", samples=_cat_samples, batch=batch_cat, trusted=True,
+    method=False, out=check_joined, amp="widest", samples=_cat_samples, batch=batch_cat, trusted=True,
 )  # fmt: skip
 
 
@@ -157,10 +156,9 @@ def _stack(tensors: Any, dim: int) -> Array:
 
 
 stack: Op = index(
-    "stack", _stack, _stack_rule, "tensors: Tensors, dim: NewDim = 0", batch=joined, vjp=lambda g, _out,
-    _tensors,
-    dim: list(unbind(g, dim)),
-    method=False, out=check_joined, amp="widest", trusted=True,
+    "stack", _stack, _stack_rule, "tensors: Tensors, dim: NewDim = 0", batch=joined,
+    vjp=lambda g, _out, _tensors, dim: list(unbind(g, dim)), method=False, out=check_joined, amp="widest",
+    trusted=True,
     samples=lambda make: iter([Sample([make(2, 3), make(2, 3)]), Sample([make(2), make(2)], -1),
         Sample([make(), make()])]),
 )  # fmt: skip
@@ -258,8 +256,7 @@ def _repeat_samples(make: Maker) -> Iterator[Sample]:
 
 repeat: Op = index(
     "repeat", lambda x, repeats: namespace(x).tile(x, as_sizes(repeats)), _repeat_rule,
-    "input: Tensor, *repeats: Shape", function=False,
-    vjp=_repeat_vjp, samples=_repeat_samples,
+    "input: Tensor, *repeats: Shape", function=False, vjp=_repeat_vjp, samples=_repeat_samples,
     batch=batch_repeat,
 )  # fmt: skip
 
@@ -514,13 +511,13 @@ def _triangle_samples(make: Maker) -> Iterator[Sample]:
 
 tril: Op = index(
     "tril", lambda x, k: namespace(x).tril(x, k), _triangle_rule("tril"), "input: Tensor, diagonal: int = 0",
-    inplace=True, out="exact",
-    vjp=lambda g, _out, _x, k: tril(g, k), samples=_triangle_samples, batch=leading,
+    inplace=True, out="exact", vjp=lambda g, _out, _x, k: tril(g, k), samples=_triangle_samples,
+    batch=leading,
 )  # fmt: skip
 triu: Op = index(
     "triu", lambda x, k: namespace(x).triu(x, k), _triangle_rule("triu"), "input: Tensor, diagonal: int = 0",
-    inplace=True, out="exact",
-    vjp=lambda g, _out, _x, k: triu(g, k), samples=_triangle_samples, batch=leading,
+    inplace=True, out="exact", vjp=lambda g, _out, _x, k: triu(g, k), samples=_triangle_samples,
+    batch=leading,
 )  # fmt: skip
 
 
@@ -560,10 +557,10 @@ diag_embed: Op = index(
 
 
 _diagonal_copy: Op = index(
-    "_diagonal_copy", lambda x, offset: diagonal(x, offset, 0, 1).copy(), lambda x,
-    offset: diagonal(x, offset, 0, 1),
-    "input: Tensor, offset: int = 0", vjp=lambda g, _out, _x, offset: _diagonal_back(g, _x.shape, offset),
-    method=False, function=False, node="DiagonalBackward0_copy",
+    "_diagonal_copy", lambda x, offset: diagonal(x, offset, 0, 1).copy(),
+    lambda x, offset: diagonal(x, offset, 0, 1), "input: Tensor, offset: int = 0",
+    vjp=lambda g, _out, _x, offset: _diagonal_back(g, _x.shape, offset), method=False, function=False,
+    node="DiagonalBackward0_copy",
     samples=lambda make: iter([Sample(make(3, 4)), Sample(make(3, 4), -1)]), batch=batch_diagonal_copy,
 )  # fmt: skip
 

@@ -85,8 +85,9 @@ def _slice_samples(make: Maker) -> Iterator[Sample]:
 slice_: Op = view_family(
     "slice", _slice, _slice_rule,
     "input: Tensor, dim: Dim = 0, start: Any = None, end: Any = None, step: int = 1", trusted=True,
-    vjp=lambda g, _out, _x, dim, start, end,
-    step: embed(g, _x.shape, ((slice_, (dim, start, end, step), None),)),
+    vjp=lambda g, _out, _x, dim, start, end, step: (
+        embed(g, _x.shape, ((slice_, (dim, start, end, step), None),))
+    ),
     method=False, function=False, samples=_slice_samples,
 )  # fmt: skip
 
@@ -184,11 +185,8 @@ def _basic_samples(make: Maker) -> Iterator[Sample]:
 def _basic_op(name: str, node: str) -> Op:
     op: Op = view_family(
         name, _basic, lambda x, key: like(x, basic_shape(x.shape, key)), "input: Tensor, key: Any",
-        trusted=True,
-        vjp=lambda g, _out, _x, key: embed(g, _x.shape, ((op, (key,), None),)), method=False, function=False,
-        node=node,
-        samples=_basic_samples,
-        batch=batch_basic,
+        trusted=True, vjp=lambda g, _out, _x, key: embed(g, _x.shape, ((op, (key,), None),)), method=False,
+        function=False, node=node, samples=_basic_samples, batch=batch_basic,
     )  # fmt: skip
     return op
 
@@ -297,8 +295,7 @@ def _parts_rule(x: TensorType, sizes: Any, dim: int) -> tuple[TensorType, ...]:
 
 split_with_sizes: Op = view_family(
     "split_with_sizes", _parts, _parts_rule, "input: Tensor, split_sizes: Any, dim: Dim = 0", several=True,
-    trusted=True,
-    vjp=lambda g, _out, _x, sizes, dim: ops.cat(filled(g, _out), dim),
+    trusted=True, vjp=lambda g, _out, _x, sizes, dim: ops.cat(filled(g, _out), dim),
     samples=lambda make: iter([Sample(make(5, 3), (2, 3)), Sample(make(5, 3), (1, 0, 2), -1)]),
 )  # fmt: skip
 
@@ -314,9 +311,9 @@ def equal_parts(size: int, each: int) -> list[int]:
 _split_even: Op = view_family(
     "_split_even", lambda x, each, dim: _parts(x, equal_parts(x.shape[wrap_dim(dim, x.ndim)], each), dim),
     lambda x, each, dim: _parts_rule(x, equal_parts(x.shape[wrap_dim(dim, x.ndim)], each), dim),
-    "input: Tensor, split_size: int, dim: Dim = 0", vjp=lambda g, _out, _x, each,
-    dim: ops.cat(filled(g, _out), dim),
-    method=False, function=False, node="SplitBackward0", several=True, trusted=True,
+    "input: Tensor, split_size: int, dim: Dim = 0",
+    vjp=lambda g, _out, _x, each, dim: ops.cat(filled(g, _out), dim), method=False, function=False,
+    node="SplitBackward0", several=True, trusted=True,
     samples=lambda make: iter([Sample(make(5, 3), 2), Sample(make(5, 3), 2, 1)]),
 )  # fmt: skip
 
@@ -477,8 +474,7 @@ scatter_flat: Op = index(
     "scatter_flat", _scatter_flat, lambda g, positions, shape: like(g, shape),
     "input: Tensor, positions: Any, shape: Any",
     vjp=lambda g, _out, _x, positions: gather_flat(g, positions), method=False, function=False,
-    samples=lambda make: iter([Sample(make(4), np.array([0, 5, 5, -1]), (2, 3))]),
-    batch=batch_scatter_flat,
+    samples=lambda make: iter([Sample(make(4), np.array([0, 5, 5, -1]), (2, 3))]), batch=batch_scatter_flat,
 )  # fmt: skip
 
 
@@ -591,8 +587,7 @@ def _free_vjp(g: Any, _out: Any, _x: TensorType, size: Any, stride: Any, shift: 
 _as_strided: Op = view_family(
     "_as_strided", _free_strides, lambda x, size, *_rest: like(x, size),
     "input: Tensor, size: Any, stride: Any, shift: int, input_stride: Any", vjp=_free_vjp, method=False,
-    function=False,
-    node="AsStridedBackward0",
+    function=False, node="AsStridedBackward0",
 )  # fmt: skip
 
 

@@ -188,9 +188,8 @@ softmax = reduce(
 )  # fmt: skip
 log_softmax = reduce(
     "log_softmax", lambda x, dim, dtype: _along(_log_softmax_core, x, dim, dtype),
-    _softmax_rule("log_softmax"),
-    SOFTMAX, vjp=lambda g, out, _x, dim: log_softmax_backward(g, out, dim), samples=_softmax_samples,
-    trusted=True,
+    _softmax_rule("log_softmax"), SOFTMAX,
+    vjp=lambda g, out, _x, dim: log_softmax_backward(g, out, dim), samples=_softmax_samples, trusted=True,
     out="exact",
 )  # fmt: skip
 

@@ -61,8 +61,8 @@ def _sort_samples(make: Maker) -> Iterator[Sample]:
 
 argsort = index(
     "argsort", _argsort_kernel, _sort_rule,
-    "input: Tensor, dim: Dim = -1, descending: bool = False, *, stable: bool = False",
-    samples=_sort_samples, out=True, trusted=True,
+    "input: Tensor, dim: Dim = -1, descending: bool = False, *, stable: bool = False", samples=_sort_samples,
+    out=True, trusted=True,
 )  # fmt: skip
 
 _sort_values = values_op("_sort_values", "SortBackward0")

@@ -208,9 +208,9 @@ view: Op = view_family(
     samples=_view_samples,
 )
 _unsafe_view: Op = index(
-    "_unsafe_view", lambda x, size: x.reshape(size), lambda x, size: like(x, infer_sizes(size, x.numel())),
-    "input: Tensor, size: Shape", vjp=lambda g, _out, _x: ops.reshape(g, _x.shape), method=False,
-    function=False,
+    "_unsafe_view", lambda x, size: x.reshape(size),
+    lambda x, size: like(x, infer_sizes(size, x.numel())), "input: Tensor, size: Shape",
+    vjp=lambda g, _out, _x: ops.reshape(g, _x.shape), method=False, function=False,
     node="UnsafeViewBackward0", samples=lambda make: iter([Sample(make(2, 6), (3, 4))]),
 )  # fmt: skip
 
@@ -394,8 +394,8 @@ def _expand_samples(make: Maker) -> Iterator[Sample]:
 
 expand: Op = view_family(
     "expand", _expand, _expand_rule, "input: Tensor, *size: Shape, implicit: bool = False", function=False,
-    trusted=True,
-    vjp=lambda g, _out, _x: ops.sum_to_size(g, _x.shape), samples=_expand_samples, batch=expanded,
+    trusted=True, vjp=lambda g, _out, _x: ops.sum_to_size(g, _x.shape), samples=_expand_samples,
+    batch=expanded,
 )  # fmt: skip
 
 
@@ -495,9 +495,8 @@ def _transpose_rule(x: TensorType, dim0: int, dim1: int) -> TensorType:
 
 transpose: Op = view_family(
     "transpose", lambda x, dim0, dim1: x.swapaxes(dim0, dim1) if x.ndim or dim0 not in (0, -1) else x[...],
-    _transpose_rule,
-    "input: Tensor, dim0: Dim, dim1: Dim", vjp=lambda g, _out, _x, dim0, dim1: transpose(g, dim0, dim1),
-    trusted=True,
+    _transpose_rule, "input: Tensor, dim0: Dim, dim1: Dim",
+    vjp=lambda g, _out, _x, dim0, dim1: transpose(g, dim0, dim1), trusted=True,
     samples=lambda make: iter(
         [Sample(make(2, 3, 4), 0, 2), Sample(make(2, 3), -1, 0), Sample(make(2, 3), 1, 1),
             Sample(make(), 0, -1)]
@@ -624,8 +623,8 @@ def _unsqueeze_rule(x: TensorType, dim: int) -> TensorType:
 
 
 unsqueeze: Op = view_family(
-    "unsqueeze", _unsqueeze, _unsqueeze_rule, "input: Tensor, dim: NewDim", vjp=lambda g, _out, _x,
-    dim: squeeze(g, dim), trusted=True,
+    "unsqueeze", _unsqueeze, _unsqueeze_rule, "input: Tensor, dim: NewDim",
+    vjp=lambda g, _out, _x, dim: squeeze(g, dim), trusted=True,
     samples=lambda make: iter([Sample(make(2, 3), 0), Sample(make(2, 3), -1), Sample(make(2, 3), 1),
         Sample(make(), 0)]),
 )  # fmt: skip

@@ -54,11 +54,11 @@ def _constant_samples(make: Maker) -> Iterator[Sample]:
 
 
 constant_pad_nd: Op = index(
-    "constant_pad_nd", lambda x, pad, value: padding.pad(x, padding.pairs_from_flat(tuple(pad)), "constant",
-    value),
+    "constant_pad_nd",
+    lambda x, pad, value: padding.pad(x, padding.pairs_from_flat(tuple(pad)), "constant", value),
     _constant_rule, "input: Tensor, pad: Any, value: Number = 0",
-    vjp=lambda g, _out, _x, pad: constant_pad_nd(g, tuple(-width for width in pad)),
-    batch=leading, samples=_constant_samples, method=False,
+    vjp=lambda g, _out, _x, pad: constant_pad_nd(g, tuple(-width for width in pad)), batch=leading,
+    samples=_constant_samples, method=False,
 )  # fmt: skip
 BORDERS: dict[tuple[str, int], Op] = {}
 
@@ -128,8 +128,8 @@ def _border(mode: str, axes: int, name: str) -> None:
         yield Sample(make(2, *space), (-1, 2, 1, 1, 0, 1)[: 2 * axes])
 
     BORDERS[mode, axes] = index(
-        name, lambda x, pad: padding.pad(x, padding.pairs_from_flat(tuple(pad)), mode), rule, "input: "
-        "Tensor, padding: Any",
+        name, lambda x, pad: padding.pad(x, padding.pairs_from_flat(tuple(pad)), mode), rule,
+        "input: Tensor, padding: Any",
         vjp=lambda g, _out, _x, pad: border_backward(g, _x.shape, pad, mode), batch=leading, samples=samples,
         node="".join(part.capitalize() for part in name.split("_"))[:-1] + "DBackward0",
         amp=None if mode == "circular" else "float32", **HIDDEN,
@@ -199,8 +199,7 @@ upsample_backward = index(
     vjp=lambda g, _out, _g, size, mode, align, scales, antialias: UPSAMPLE[mode, len(size), antialias](
         g, tuple(_g.shape[2:]), align, scales
     ),
-    batch=fold_lead, samples=_resize_backward_samples,
-    **HIDDEN,
+    batch=fold_lead, samples=_resize_backward_samples, **HIDDEN,
 )  # fmt: skip
 
 
@@ -600,8 +599,8 @@ pixel_unshuffle: Op = index(
 channel_shuffle: Op = index(
     "channel_shuffle",
     lambda x, groups: x.reshape(x.shape[0], groups, -1, *x.shape[2:]).swapaxes(1, 2).copy().reshape(x.shape),
-    _channel_rule,
-    "input: Tensor, groups: int", vjp=lambda g, _out, _x, groups: channel_shuffle(g, _x.shape[1] // groups),
-    batch=fold_lead, samples=lambda make: iter([Sample(make(2, 6, 2), 2), Sample(make(1, 4, 2, 3), 4)]),
+    _channel_rule, "input: Tensor, groups: int",
+    vjp=lambda g, _out, _x, groups: channel_shuffle(g, _x.shape[1] // groups), batch=fold_lead,
+    samples=lambda make: iter([Sample(make(2, 6, 2), 2), Sample(make(1, 4, 2, 3), 4)]),
     aliases=("nn.functional.channel_shuffle",), method=False,
 )  # fmt: skip
