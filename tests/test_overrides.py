@@ -7,12 +7,12 @@ import threading
 import pytest
 
 import weft
+from tests.subclasses import Disabled, Duck, Logged, Plain, Recorder, Shy, seen
 from weft import Parameter, Tensor
 from weft.overrides import (
     BaseTorchFunctionMode,
     DisableTorchFunctionSubclass,
     TorchFunctionMode,
-    _disabled_torch_function_impl,
     _get_current_function_mode,
     _get_current_function_mode_stack,
     _pop_mode_temporarily,
@@ -28,64 +28,6 @@ from weft.overrides import (
 )
 
 
-class Plain(Tensor):
-    pass
-
-
-class Derived(Plain):
-    pass
-
-
-class Other(Tensor):
-    pass
-
-
-class Disabled(Tensor):
-    __torch_function__ = _disabled_torch_function_impl
-
-
-class Logged(Tensor):
-    log: list[tuple] = []
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        cls.log.append((resolve_name(func), types, args, kwargs))
-        return super().__torch_function__(func, types, args, kwargs)
-
-
-class Duck:
-    """No tensor, but takes calls over."""
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return "duck", func, types, args, kwargs
-
-
-class Shy:
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return NotImplemented
-
-
-class ShyTensor(Tensor):
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return NotImplemented
-
-
-class Recorder(TorchFunctionMode):
-    def __init__(self, name="mode", sink=None):
-        self.name, self.calls = name, [] if sink is None else sink
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        self.calls.append((self.name, resolve_name(func)))
-        return func(*args, **(kwargs or {}))
-
-    @property
-    def names(self):
-        return [name for _, name in self.calls]
-
-
 @pytest.fixture
 def x():
     return weft.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
@@ -96,10 +38,6 @@ def logged(x):
     made = x.as_subclass(Logged)
     Logged.log.clear()
     return made
-
-
-def seen():
-    return [entry[0] for entry in Logged.log]
 
 
 # -- modes ---------------------------------------------------------------------------------------------------

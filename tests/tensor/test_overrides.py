@@ -5,72 +5,12 @@ from __future__ import annotations
 import pytest
 
 import weft
+from tests.subclasses import Derived, Disabled, Duck, Logged, Other, Plain, Recorder, Shy, ShyTensor, seen
 from weft import Parameter, Tensor
 from weft.overrides import (
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
-    TorchFunctionMode,
-    _disabled_torch_function_impl,
-    resolve_name,
 )
-
-
-class Plain(Tensor):
-    pass
-
-
-class Derived(Plain):
-    pass
-
-
-class Other(Tensor):
-    pass
-
-
-class Disabled(Tensor):
-    __torch_function__ = _disabled_torch_function_impl
-
-
-class Logged(Tensor):
-    log: list[tuple] = []
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        cls.log.append((resolve_name(func), types, args, kwargs))
-        return super().__torch_function__(func, types, args, kwargs)
-
-
-class Duck:
-    """No tensor, but takes calls over."""
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return "duck", func, types, args, kwargs
-
-
-class Shy:
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return NotImplemented
-
-
-class ShyTensor(Tensor):
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        return NotImplemented
-
-
-class Recorder(TorchFunctionMode):
-    def __init__(self, name="mode", sink=None):
-        self.name, self.calls = name, [] if sink is None else sink
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        self.calls.append((self.name, resolve_name(func)))
-        return func(*args, **(kwargs or {}))
-
-    @property
-    def names(self):
-        return [name for _, name in self.calls]
 
 
 @pytest.fixture
@@ -83,10 +23,6 @@ def logged(x):
     made = x.as_subclass(Logged)
     Logged.log.clear()
     return made
-
-
-def seen():
-    return [entry[0] for entry in Logged.log]
 
 
 # -- subclasses keep their type ------------------------------------------------------------------------------
