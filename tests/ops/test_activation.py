@@ -211,3 +211,13 @@ def test_gradient_of_threshold_at_nan() -> None:
     x = weft.tensor([NAN, 1.0, -1.0], requires_grad=True)
     F.threshold(x, 0.1, 2.0).sum().backward()
     assert x.grad is not None and x.grad.tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("name", ["elu", "selu", "celu"])
+def test_second_derivatives_at_the_kink_are_zero(name):
+    function = getattr(weft.nn.functional, name)
+    x = weft.tensor([0.0, -1.0, 2.0], dtype=weft.float64, requires_grad=True)
+    (slope,) = weft.autograd.grad(function(x).sum(), x, create_graph=True)
+    (second,) = weft.autograd.grad(slope.sum(), x)
+    assert second[0] == 0 and second[2] == 0
+    assert abs(second[1] - slope[1]) < 1e-15  # an exponential below

@@ -251,8 +251,9 @@ def _elu_kernel(x: Array, alpha: float, scale: float, rate: float) -> Array:
 
 
 def _elu_gradient(g: Any, x: Any, alpha: float, scale: float, rate: float) -> Any:
-    """The argument is bounded before exp, so that what is masked away is finite in second order too."""
-    below = mul(exp(mul(ops.clamp_max(x, 0), rate)), alpha * scale * rate)
+    """The argument is bounded before exp, so that what is masked away is finite in second order too; at 0 the
+    slope counts as constant, as in PyTorch."""
+    below = mul(exp(mul(keep(x, ops.lt(x, 0)), rate)), alpha * scale * rate)
     return mul(g, ops.where(ops.le(x, 0), below, scale))  # NaN counts as above
 
 
