@@ -221,3 +221,13 @@ def test_second_derivatives_at_the_kink_are_zero(name):
     (second,) = weft.autograd.grad(slope.sum(), x)
     assert second[0] == 0 and second[2] == 0
     assert abs(second[1] - slope[1]) < 1e-15  # an exponential below
+
+
+@pytest.mark.parametrize(
+    "name", ["relu", "relu6", "leaky_relu", "hardtanh", "hardsigmoid", "hardshrink", "softshrink"]
+)
+def test_second_derivatives_of_piecewise_linear_functions_are_zeros(name: str) -> None:
+    x = weft.tensor([-0.75, 0.25, 0.75], requires_grad=True)
+    (first,) = weft.autograd.grad(getattr(F, name)(x).sum(), x, create_graph=True)
+    (second,) = weft.autograd.grad(first.sum(), x)
+    assert second.tolist() == [0, 0, 0]

@@ -505,3 +505,41 @@ def test_dense_memory_in_any_order_overlaps() -> None:
     one = weft.ones(1)
     one[weft.tensor([True])] = one
     assert one.item() == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x / 2,
+        lambda x: x / (x + 1),
+        lambda x: x**3,
+        lambda x: (x / 4).erfinv(),
+        lambda x: weft.nn.functional.max_pool1d(x[None], 2),
+        lambda x: weft.nn.functional.adaptive_max_pool1d(x[None], 2),
+        lambda x: weft.nn.functional.softsign(x),
+    ],
+)
+def test_results_that_no_gradient_reads_can_be_written_to(call) -> None:
+    x = leaf(1.0, 2.0, 3.0)
+    y = leaf(1.0, 2.0, 3.0)
+    call(x).mul_(2).sum().backward()
+    (call(y) * 2).sum().backward()
+    assert x.grad.tolist() == y.grad.tolist()
+
+
+def test_a_tensor_copied_onto_itself_with_another_shape() -> None:
+    x = weft.arange(3.0)
+    x[None] = x
+    assert x.tolist() == [0, 1, 2]
+
+
+def test_no_grad_views_of_a_view_that_requires_grad_alone() -> None:
+    x = weft.arange(4.0).reshape(2, 2).requires_grad_()
+    with weft.no_grad():
+        assert not x.t().requires_grad and not x[0].requires_grad
+        assert weft.ones(2, 2, requires_grad=True).t().requires_grad
+
+
+def test_division_of_nothing_by_zero() -> None:
+    empty = weft.zeros(0, dtype=weft.int64)
+    assert (empty // 0).shape == (0,) and empty.fmod(0).shape == (0,)

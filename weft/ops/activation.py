@@ -73,7 +73,7 @@ relu = pointwise(
     _relu,
     rectified,
     signature=FLAG,
-    vjp=lambda g, out: keep(g, ops.ne(out, 0)),  # NaN passes
+    vjp=lambda g, out: keep(g, ops.ne(out, 0), out),  # NaN passes
     samples=with_options(),
     aliases=("nn.functional.relu",),
     out=False,
@@ -87,9 +87,10 @@ def _leaky_relu(x: Array, negative_slope: float, inplace: bool) -> Array:
     return namespace(x).where(np.greater(x, 0), x, scaled)
 
 
-def _two_slopes(g: Any, mask: Any, slope: Any) -> Any:
-    """g where the mask is true, g times the slope elsewhere."""
-    return ops.where(mask, g, mul(g, slope))
+def _two_slopes(g: Any, x: Any, slope: Any) -> Any:
+    """g where x is above zero, g times the slope elsewhere."""
+    above = ops.gt(x, 0)
+    return ops.where(above, keep(g, above, x), mul(g, slope))
 
 
 leaky_relu = activation(
@@ -99,7 +100,7 @@ leaky_relu = activation(
     "input: Tensor, negative_slope: float = 0.01, inplace: bool = False",
     samples=with_options({"negative_slope": 0.3}, {"negative_slope": 1.5}),
     inplace=True,
-    vjp=lambda g, _out, x, negative_slope: _two_slopes(g, ops.gt(x, 0), negative_slope),
+    vjp=lambda g, _out, x, negative_slope: _two_slopes(g, x, negative_slope),
 )
 prelu_kernel = pointwise(
     "prelu_kernel",
@@ -113,7 +114,7 @@ prelu_kernel = pointwise(
     samples=binary_samples((-2, 2), (0.1, 0.5), None),
     node="PreluKernelBackward0",
     vjp=(
-        lambda g, _out, x, weight: _two_slopes(g, ops.gt(x, 0), weight),
+        lambda g, _out, x, weight: _two_slopes(g, x, weight),
         lambda g, _out, x: keep(mul(g, x), ops.le(x, 0)),
     ),
 )
@@ -172,7 +173,7 @@ threshold = pointwise(
     samples=lambda make: iter(
         (Sample(make(2, 3), 0.1, 2.0), Sample(make(), 0.5, -1.0), Sample(make(0, 3), 0.1, 1.0))
     ),
-    vjp=lambda g, _out, x, threshold: keep(g, ops.logical_not(ops.le(x, threshold))),
+    vjp=lambda g, _out, x, threshold: keep(g, ops.logical_not(ops.le(x, threshold)), x),
 )
 
 
@@ -183,12 +184,12 @@ def _hardtanh(x: Array, min_val: float, max_val: float, inplace: bool) -> Array:
 
 
 def _within(g: Any, x: Any, low: float, high: float) -> Any:
-    return keep(g, ops.logical_and(ops.gt(x, low), ops.lt(x, high)))
+    return keep(g, ops.logical_and(ops.gt(x, low), ops.lt(x, high)), x)
 
 
 def _not_outside(g: Any, x: Any, low: float, high: float) -> Any:
     """As `_within`, but NaN passes."""
-    return keep(g, ops.logical_not(ops.logical_or(ops.le(x, low), ops.ge(x, high))))
+    return keep(g, ops.logical_not(ops.logical_or(ops.le(x, low), ops.ge(x, high))), x)
 
 
 def _hardtanh_rule(x: TensorType, min_val: float, max_val: float, inplace: bool) -> TensorType:
@@ -497,7 +498,7 @@ def _softshrink_rule(x: TensorType, lambd: float) -> TensorType:
 
 
 def _outside(g: Any, x: Any, lambd: float) -> Any:
-    return keep(g, ops.logical_not(ops.logical_and(ops.ge(x, -lambd), ops.le(x, lambd))))
+    return keep(g, ops.logical_not(ops.logical_and(ops.ge(x, -lambd), ops.le(x, lambd))), x)
 
 
 softshrink = activation(

@@ -448,7 +448,8 @@ def _maximum(axes: int) -> None:
     facts: dict[str, Any] = {"function": axes == 1, "method": False}
     MAXIMUM[axes] = index(
         f"{name}_with_indices", kernel, rule, f"input: Tensor, {MAX_GEOMETRY}", vjp=vjp,
-        batch=lead_batch(axes), samples=samples, node=f"MaxPool{axes}DWithIndicesBackward0", **facts,
+        batch=lead_batch(axes),
+        samples=samples, node=f"MaxPool{axes}DWithIndicesBackward0", outputs_read=(1,), **facts,
     )  # fmt: skip
 
     def body(
@@ -540,7 +541,7 @@ def _adaptive_maximum(axes: int) -> None:
         name if axes == 1 else f"{name}_with_indices",
         lambda x, size: kernels.adaptive_max_pool(x, adaptive_size(name, axes, size, x.shape)), rule,
         "input: Tensor, output_size: Any", vjp=vjp, batch=lead_batch(axes), samples=samples, method=False,
-        function=axes == 1, node=f"AdaptiveMaxPool{axes}DBackward0",
+        function=axes == 1, node=f"AdaptiveMaxPool{axes}DBackward0", outputs_read=(1,),
     )  # fmt: skip
 
     def body(x: Any, output_size: Any, return_indices: bool) -> Any:

@@ -117,6 +117,7 @@ class Op:
         "returns",
         "several",
         "operands",
+        "outputs_read",
     )
 
     def __init__(self, name: str, kind: Kind, signature: str, **facts: Any) -> None:
@@ -146,6 +147,7 @@ class Op:
         self.doc: str = facts.pop("doc", "")
         self.several: bool = facts.pop("several", False)  # a view op with a tuple of results
         self.returns: Any = facts.pop("returns", None)  # a named tuple class, where PyTorch gives one
+        self.outputs_read: tuple[int, ...] | None = facts.pop("outputs_read", None)  # by the vjp; None: all
         self.known: set[Any] = set()  # dtypes (or tuples of them) for which the kernel alone is right
         self.known_scalar: dict[type, set[np.dtype[Any]]] = {float: set(), int: set()}
         self.operands = _ufunc_operands(self)

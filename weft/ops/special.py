@@ -209,7 +209,7 @@ erfinv = pointwise(
     signature="input: Tensor",
     domain=(-0.9, 0.9),
     aliases=("special.erfinv",),
-    vjp=lambda g, out: mul(g, mul(_bell(out, -1.0), ROOT_PI / 2)),
+    vjp=lambda g, _out, x: mul(g, mul(_bell(ops.erfinv(x), -1.0), ROOT_PI / 2)),
 )
 erfcx = _special(
     "erfcx",

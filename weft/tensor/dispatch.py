@@ -359,8 +359,9 @@ def _save(
             continue
         if source == OUT:
             saved.append(out if out is not None else tuple(o.array for o in outputs))
-            for output in outputs:
-                versions += version_pair(output)
+            for index, output in enumerate(outputs):
+                if plan.op.outputs_read is None or index in plan.op.outputs_read:
+                    versions += version_pair(output)
             continue
         value = bound[source]
         if source == 0 and keep_self is not None:

@@ -367,9 +367,21 @@ def _save_lines(plan: Plan, tensors: list[Parameter], scalar: Parameter | None, 
     versions: list[str] = []
     for source in plan.saved:
         if source == OUT:
-            lines.append(f"{pad}t.cell = [0]")
-            values.append("r")
-            versions.append("t.cell, 0")
+            condition = _save_condition(plan, tensors, scalar, OUT)
+            if condition is None:
+                lines.append(f"{pad}t.cell = [0]")
+                values.append("r")
+                versions.append("t.cell, 0")
+            else:
+                lines += [
+                    f"{pad}s_out = c_out = v_out = None",
+                    f"{pad}if {condition}:",
+                    f"{pad}    s_out = r",
+                    f"{pad}    c_out = t.cell = [0]",
+                    f"{pad}    v_out = 0",
+                ]
+                values.append("s_out")
+                versions.append("c_out, v_out")
             continue
         position = plan.tensor_slots.index(source)
         name = tensors[position].name

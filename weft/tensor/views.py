@@ -66,7 +66,7 @@ def attach_view(parent: Tensor, array: Any, step: tuple[Any, ...], creation: int
         tensor.origin = View(parent, (step,), creation, cell[0])
     else:
         tensor.origin = View(above.base, (*above.steps, step), creation or above.creation, cell[0])
-    if creation >= NO_GRAD and parent.tracked:
+    if creation >= NO_GRAD and tensor.origin.base.tracked:
         cut_off(tensor)
     return tensor
 
@@ -245,4 +245,8 @@ def _is_dense(array: Any) -> bool:
 
 def _same_place(a: Any, b: Any) -> bool:
     same_start = a.__array_interface__["data"] == b.__array_interface__["data"]
-    return bool(same_start and a.shape == b.shape and a.strides == b.strides)
+    return bool(
+        same_start
+        and a.shape == b.shape
+        and all(n == 1 or s == t for n, s, t in zip(a.shape, a.strides, b.strides, strict=True))
+    )
