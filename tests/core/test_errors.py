@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 
 import numpy as np
 import pytest
@@ -21,7 +22,12 @@ def test_our_errors_are_runtime_errors():
 
 @pytest.mark.parametrize(
     ("kind", "text"),
-    [(int, "int"), (np.ndarray, "numpy.ndarray"), (collections.deque, "collections.deque")],
+    [
+        (int, "int"),
+        (np.ndarray, "numpy.ndarray"),
+        (collections.deque, "collections.deque"),
+        (functools.partial, "functools.partial"),
+    ],
 )
 def test_classes_written_in_c_carry_their_module(kind, text):
     assert (qualified_name(kind), argument_name(kind)) == (text, text)

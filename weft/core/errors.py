@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-HEAP_TYPE: Final = 1 << 9  # in type.__flags__: the class was made while running, by a class statement
+IMMUTABLE_TYPE: Final = 1 << 8  # in type.__flags__: a class written in C; a class statement never makes one
 
 
 class LinAlgError(RuntimeError):
@@ -25,4 +25,4 @@ def qualified_name(kind: type) -> str:
 
 def argument_name(kind: type) -> str:
     """What PyTorch's parser of arguments calls it: `int`, `numpy.ndarray`, a Python class by name alone."""
-    return kind.__name__ if kind.__flags__ & HEAP_TYPE else qualified_name(kind)
+    return qualified_name(kind) if kind.__flags__ & IMMUTABLE_TYPE else kind.__name__
