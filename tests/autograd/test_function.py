@@ -593,3 +593,41 @@ def test_old_names():
         FunctionCtx().mark_shared_storage()
     with pytest.raises(AssertionError, match="save_for_forward expects all arguments to be tensors"):
         FunctionCtx().save_for_forward(3)
+
+
+# -- overwritten inputs that get no history ------------------------------------------------------------------
+class Tripled(Function):
+    """In place; `flat` says that no gradient passes."""
+
+    @staticmethod
+    def forward(ctx, x, flat=False):
+        ctx.mark_dirty(x)
+        if flat:
+            ctx.mark_non_differentiable(x)
+        return x.mul_(3)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 3, None
+
+
+def test_overwritten_in_no_grad_mode_comes_back_detached():
+    leaf = weft.ones(2, requires_grad=True)
+    with weft.no_grad():
+        out = Tripled.apply(leaf)
+    assert out is not leaf and not out.requires_grad and out.is_leaf
+    out.add_(1)  # shares memory and versions with the leaf
+    assert leaf.tolist() == [4, 4] and leaf.requires_grad and out._version == leaf._version == 3
+    inner = leaf * 2
+    with weft.no_grad():
+        out = Tripled.apply(inner)
+    assert not out.requires_grad and inner.grad_fn.name() == "MulBackward0"
+    plain = weft.ones(2)
+    assert Tripled.apply(plain) is plain
+
+
+def test_overwritten_without_gradient_comes_back_detached():
+    inner = weft.ones(2, requires_grad=True) * 2
+    out = Tripled.apply(inner, True)
+    assert out is not inner and not out.requires_grad and out.data_ptr() == inner.data_ptr()
+    assert inner.requires_grad and inner.tolist() == [6, 6]

@@ -402,7 +402,7 @@ def without_gradient(value: Tensor, given: bool, dirty: bool) -> Tensor:
     """An output that no gradient reaches."""
     if dirty:
         value.bump()
-        return value
+        return value.detach() if value.tracked else value
     if given:
         return attach_alias(value)
     if value.tracked and value.origin is None:
@@ -433,6 +433,7 @@ def unrecorded_outputs(ctx: Any, args: tuple[Any, ...], result: Any) -> Any:
         if isinstance(value, Tensor):
             if holds(dirty, value):
                 value.bump()
+                value = value.detach() if value.tracked else value
             elif holds(args, value):
                 value = plain_view(value, creation)
             elif value.origin is not None:
