@@ -481,3 +481,10 @@ def test_fill_diagonal() -> None:
         weft.zeros(2, 3, 3).fill_diagonal_(1)
     with pytest.raises(RuntimeError, match="dimensions must larger than 1"):
         weft.zeros(2).fill_diagonal_(1)
+
+
+def test_numbers_are_looked_at_before_keys() -> None:
+    with pytest.raises(RuntimeError, match="value cannot be converted to type uint8_t without overflow"):
+        weft.tensor(1, dtype=weft.uint8)[0:1] = 1j
+    with pytest.raises(RuntimeError, match="without overflow"):
+        weft.zeros(2, dtype=weft.float16)[0:1] = 1j

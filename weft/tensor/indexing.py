@@ -434,6 +434,10 @@ def _set_general(self: Tensor, key: Any, value: Any) -> None:
     if not isinstance(value, (Tensor, numbers.Number, np.generic)):
         label = "numpy.ndarray" if isinstance(value, ndarray) else type(value).__name__
         raise TypeError(f"can't assign a {label} to a weft.{self.dtype.scalar_name}Tensor")
+    number = not isinstance(value, Tensor)
+    infinite = self.dtype in HALVES and not isinstance(value, complex)  # what is too large for those
+    if number and not infinite:
+        fits(value, self.dtype)
     view, items = self, list[Any]()
     if key is False:
         return
@@ -443,12 +447,10 @@ def _set_general(self: Tensor, key: Any, value: Any) -> None:
         view, items = split_key(self, key)
         if type(key) is slice and key == FULL:
             view = self
-    if not isinstance(value, Tensor):
-        if self.dtype not in HALVES:  # what is too large for those becomes infinite
-            fits(value, self.dtype)
-            if not items:
-                view.fill_(value)
-                return
+    if number:
+        if not items and not infinite:
+            view.fill_(value)
+            return
         value = wrap(quiet(np.asarray(value).astype, self.array.dtype))
     shape = value.array.shape
     ones = next((i for i, n in enumerate(shape) if n != 1), len(shape))
