@@ -217,3 +217,22 @@ def test_second_derivatives_of_powers_at_zero_are_finite():
         assert np.array_equal(weft.func.hessian(features)(x).numpy(), expected)
         assert np.array_equal(weft.func.jacrev(weft.func.jacrev(features))(x).numpy(), expected)
         assert np.array_equal(weft.func.jacfwd(weft.func.jacfwd(features))(x).numpy(), expected)
+
+
+def test_quotients_rounded_down_are_exact_in_float32() -> None:
+    from weft.ops.arithmetic import _float_floor_divide, _python_floor_divide
+
+    rng = np.random.default_rng(0)
+    whole = rng.integers(-(2**17), 2**17, 20_000).astype(np.float32)
+    for y in (np.float32(0.1), np.float32(-0.3), np.float32(7), np.float32(1e-4)):
+        for x in (whole * y, np.nextafter(whole * y, np.float32(np.inf)), whole, whole * 0):
+            divisor = np.full_like(x, y)
+            expected = np.floor(np.divide(x.astype(np.longdouble), divisor.astype(np.longdouble)))
+            got = _float_floor_divide(x, divisor)
+            small = np.abs(expected) < 2**22
+            assert np.array_equal(got[small], expected[small].astype(np.float32))
+            assert np.array_equal(got, _python_floor_divide(x, divisor))
+    odd = np.array([np.nan, np.inf, 1, -0.0], np.float32)
+    assert np.array_equal(
+        _float_floor_divide(odd, np.array([1, 2, 0, 1], np.float32)), [np.nan, np.nan, np.inf, -0.0], True
+    )

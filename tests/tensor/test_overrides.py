@@ -499,3 +499,21 @@ def test_disabling_ends_when_an_error_leaves(logged):
         raise ZeroDivisionError
     logged.add(1)
     assert seen() == ["weft.add"]
+
+
+def test_keys_and_values_of_plain_tensors_take_indexing_over() -> None:
+    calls: list[str] = []
+
+    class Seen(weft.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            calls.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    key = weft.tensor([0, 1]).as_subclass(Seen)
+    calls.clear()
+    x = weft.ones(3)
+    assert type(x[key]) is Seen and type(weft.ones(3, 2)[:, key]) is Seen
+    x[key] = 2.0
+    x[0:2] = weft.ones(2).as_subclass(Seen)
+    assert calls == ["__getitem__", "__getitem__", "__setitem__", "__setitem__"] and x.tolist() == [1, 1, 1]

@@ -53,6 +53,7 @@ from weft.tensor.creation import build
 from weft.tensor.dispatch import finish_call, typed
 from weft.tensor.inplace import alias_of, check_history, check_writable, dispatch_inplace
 from weft.tensor.meta import MetaArray
+from weft.tensor.overrides import has_override, intercept_call
 from weft.tensor.plan import plan_of
 from weft.tensor.tape import INFERENCE, next_sequence
 from weft.tensor.views import DEFAULT, NO_GRAD, View, attach_view, check_overlap, refresh
@@ -197,6 +198,10 @@ def _picked(self: Tensor, key: Tensor, mode: bool) -> Tensor:
 
 
 def _general(self: Tensor, key: Any) -> Tensor:
+    if type(self) in PLAIN and has_override_inside(key):
+        handled, result = intercept_call(Tensor.__getitem__, (self, key), {})
+        if handled:
+            return result  # type: ignore[no-any-return]
     view, items = split_key(self, key)
     if not items:
         return view if view is not self else basic_alias(self, ())
@@ -430,7 +435,20 @@ def _is_plain(tensor: Tensor) -> bool:
     return type(tensor.array) is ndarray and tensor.cell is not INFERENCE and type(tensor) in PLAIN
 
 
+def has_override_inside(*values: Any) -> bool:
+    """Whether a key (or value) holds a tensor whose class takes calls over."""
+    for value in values:
+        for item in value if type(value) is tuple else (value,):
+            if isinstance(item, Tensor) and type(item) not in PLAIN and has_override(item):
+                return True
+    return False
+
+
 def _set_general(self: Tensor, key: Any, value: Any) -> None:
+    if type(self) in PLAIN and has_override_inside(key, value):
+        handled, _ = intercept_call(Tensor.__setitem__, (self, key, value), {})
+        if handled:
+            return
     if not isinstance(value, (Tensor, numbers.Number, np.generic)):
         label = "numpy.ndarray" if isinstance(value, ndarray) else type(value).__name__
         raise TypeError(f"can't assign a {label} to a weft.{self.dtype.scalar_name}Tensor")
