@@ -417,9 +417,9 @@ def _float_floor_divide(x: Array, y: Array) -> Array:
     whole number that is not huge; beyond, Python's rule says what to do, rounding errors included.
     """
     if x.dtype == np.float32:
-        whole = np.divide(x, y, dtype=np.float64)
-        whole = np.floor(whole, out=...)
-        if whole.size and -EXACT_QUOTIENT < whole.min() and whole.max() < EXACT_QUOTIENT:  # nor NaN
+        whole = np.divide(x, np.asarray(y, np.float32), dtype=np.float64, out=...)  # numbers are rounded, too
+        whole = np.floor(whole, out=whole)
+        if whole.size and whole.min() > -EXACT_QUOTIENT and whole.max() < EXACT_QUOTIENT:  # nor NaN
             return whole.astype(np.float32)
     return _python_floor_divide(x, y)
 
