@@ -239,3 +239,19 @@ def test_quotients_rounded_down_are_exact_in_float32() -> None:
     x = weft.from_numpy(whole * np.float32(0.3))
     assert ((x // 0.3) == (x // weft.tensor(0.3))).all() and ((x // 0.3) == (x // 0.3)).all()
     assert (x[:0] // 0.3).shape == (0,) and (weft.tensor(1.0) // 0.3).item() == 3
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64", "uint8"])
+@pytest.mark.parametrize("name", ["add_", "sub_"])
+def test_inplace_with_alpha_on_large_tensors(name: str, kind: str) -> None:
+    """Written piece by piece, the same bits as in one go; also with itself and with overlapping operands."""
+    values = np.random.default_rng(1).integers(0, 9, 40_000).astype(kind)
+    sign = 1 if name == "add_" else -1
+    wide = values.astype(np.float64 if kind.startswith("f") else np.int64)
+    for times in (1, 2):  # the second call takes the straight-line path
+        x = weft.from_numpy(values.copy())
+        y = weft.from_numpy(values[::-1].copy())
+        getattr(x, name)(y, alpha=3)
+        assert np.array_equal(x.numpy(), (wide + sign * 3 * wide[::-1]).astype(kind)), times
+        getattr(y, name)(y, alpha=2)
+        assert np.array_equal(y.numpy(), (wide[::-1] * (1 + sign * 2)).astype(kind)), times

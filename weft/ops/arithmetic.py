@@ -159,6 +159,30 @@ def _rsub(x: Array, y: Array, alpha: Any) -> Array:
     return np.subtract(y, _scaled(x, alpha, x.dtype), out=...)
 
 
+def _add_into(x: Array, y: Array, alpha: Any) -> None:
+    _accumulate(np.add, x, y, alpha)
+
+
+def _sub_into(x: Array, y: Array, alpha: Any) -> None:
+    _accumulate(np.subtract, x, y, alpha)
+
+
+def _accumulate(ufunc: np.ufunc, x: Array, y: Array, alpha: Any) -> None:
+    """Writes x ± alpha * y into row-major x, piece by piece: a temporary as large as x would cost more in
+    fresh pages than the sum itself.
+    """
+    if x.size <= PIECE or y.shape != x.shape or not y.flags.c_contiguous or np.may_share_memory(x, y):
+        ufunc(x, _scaled(y, alpha, x.dtype), out=x)
+        return
+    target, source = x.reshape(-1), y.reshape(-1)
+    for start in range(0, x.size, PIECE):
+        piece = target[start : start + PIECE]
+        ufunc(piece, _scaled(source[start : start + PIECE], alpha, x.dtype), out=piece)
+
+
+PIECE = 1 << 14  # elements of a temporary that stays in cache
+_add.into = _add_into  # type: ignore[attr-defined]
+_sub.into = _sub_into  # type: ignore[attr-defined]
 _add.ufunc = np.add  # type: ignore[attr-defined]
 _sub.ufunc = np.subtract  # type: ignore[attr-defined]
 

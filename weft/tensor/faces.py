@@ -65,6 +65,7 @@ def stub(op: Op, name: str, write: Callable[[Op, str], str]) -> FunctionType:
             N=plan.node_class,
             FACE=function,
             UFUNC=getattr(op.kernel, "ufunc", None),
+            INTO=getattr(op.kernel, "into", None),
             **{f"D_{p.name}": p.default for p in op.signature.parameters},
         )
         python_name = name if name.isidentifier() else "face"

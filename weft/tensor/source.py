@@ -181,6 +181,8 @@ def _inplace_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Paramet
         write = f"run(KERNEL, {operands}, out=x0)"
     elif hasattr(op.kernel, "ufunc"):
         general = f"copyto(x0, {_kernel_call(op, plan)})"
+        if hasattr(op.kernel, "into"):  # a kernel that writes over its first operand itself
+            general = f"run(INTO, {', '.join([operands, *_plain_names(op, plan)])})"
         write = f"run(UFUNC, {operands}, out=x0) if {_at_defaults(op, plan)} else {general}"
     else:
         write = f"copyto(x0, {_kernel_call(op, plan)})"
@@ -324,8 +326,11 @@ def _kernel_call(op: Op, plan: Plan) -> str:
 
 def _at_defaults(op: Op, plan: Plan) -> str:
     """Whether the parameters that are no tensors are the very defaults (so True is not 1)."""
-    names = [op.signature.parameters[i].name for i in plan.plain_slots]
-    return " and ".join(f"{name} is D_{name}" for name in names) or "True"
+    return " and ".join(f"{name} is D_{name}" for name in _plain_names(op, plan)) or "True"
+
+
+def _plain_names(op: Op, plan: Plan) -> list[str]:
+    return [op.signature.parameters[i].name for i in plan.plain_slots]
 
 
 def _record_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Parameter | None) -> list[str]:
