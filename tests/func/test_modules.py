@@ -115,3 +115,36 @@ def test_gradients_of_each_example() -> None:
 def test_models_that_cannot_be_stacked(models: Any, text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
         stack_module_state(models)
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "text"),
+    [
+        ("0", TypeError, "attribute `0`: Linear.* is not an instance of weft.Tensor"),
+        ("0.weight.x", TypeError, "submodule `0.weight`: "),
+        ("", KeyError, "be empty string"),
+        ("0.in_features", TypeError, "attribute `in_features`: 2 is not an instance of weft.Tensor"),
+        ("1.weight", AttributeError, "Sequential has no attribute `1`"),
+    ],
+)
+def test_keys_that_name_no_tensor_are_refused(key, error, text):
+    model = weft.nn.Sequential(weft.nn.Linear(2, 2))
+    with pytest.raises(error, match=text):
+        weft.func.functional_call(model, {key: weft.ones(2, 2)}, (weft.ones(1, 2),))
+    assert set(model[0].__dict__) == set(weft.nn.Linear(2, 2).__dict__)
+
+
+def test_plain_and_new_attributes_are_lent_for_the_call():
+    class Scaled(weft.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = weft.tensor(2.0)
+
+        def forward(self, x):
+            return x * self.factor + getattr(self, "shift", 0)
+
+    model = Scaled()
+    given = {"factor": weft.tensor(3.0), "shift": weft.tensor(1.0)}
+    assert weft.func.functional_call(model, given, (weft.ones(2),)).tolist() == [4.0, 4.0]
+    assert model.factor.item() == 2.0
+    assert not hasattr(model, "shift")

@@ -76,32 +76,58 @@ def _tied(module: Any, given: dict[str, Any]) -> dict[str, Any]:
 @contextmanager
 def exchanged(module: Any, given: dict[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
     """The module with other tensors as its parameters and buffers, until the block ends."""
-    named = {
-        **dict(module.named_parameters(remove_duplicate=False)),
-        **dict(module.named_buffers(remove_duplicate=False)),
-    }
     wanted = _tied(module, given) if tie_weights else given
     if strict:
-        _check_keys(module, named, wanted)
+        _check_keys(module, wanted)
     before: list[tuple[dict[str, Any], str, Any, str]] = []
     try:
         for name, tensor in wanted.items():
-            if name not in named:
-                continue
-            path, _, last = name.rpartition(".")
-            owner = module.get_submodule(path) if path else module
-            table = owner._parameters if last in owner._parameters else owner._buffers
-            before.append((table, last, table[last], name))
+            table, last = _place(module, name)
+            before.append((table, last, table.get(last, ABSENT), name))
             table[last] = tensor
         yield
     finally:
         for table, last, tensor, name in reversed(before):
             if name in given and isinstance(table.get(last), Tensor):
                 given[name] = table[last]  # what the call stored there
-            table[last] = tensor
+            if tensor is ABSENT:
+                table.pop(last, None)
+            else:
+                table[last] = tensor
 
 
-def _check_keys(module: Any, named: dict[str, Any], wanted: dict[str, Any]) -> None:
+ABSENT = object()
+
+
+def _place(module: Any, name: str) -> tuple[dict[str, Any], str]:
+    """The dict and the key under which the module keeps the tensor of this name; a name that nothing has yet
+    is an attribute for the time of the call.
+    """
+    if not name:
+        raise KeyError('tensor name can\'t be empty string ""')
+    path, _, last = name.rpartition(".")
+    owner = module
+    walked: list[str] = []
+    for part in path.split(".") if path else ():
+        if not hasattr(owner, part):
+            raise AttributeError(f"{type(owner).__name__} has no attribute `{part}`")
+        owner = getattr(owner, part)
+        walked.append(part)
+        if not hasattr(owner, "_parameters"):
+            raise TypeError(f"submodule `{'.'.join(walked)}`: {owner} is not an instance of weft.nn.Module")
+    for table in (owner._parameters, owner._buffers):
+        if last in table:
+            return table, last
+    if hasattr(owner, last) and not isinstance(getattr(owner, last), Tensor):
+        raise TypeError(f"attribute `{last}`: {getattr(owner, last)} is not an instance of weft.Tensor")
+    return owner.__dict__, last
+
+
+def _check_keys(module: Any, wanted: dict[str, Any]) -> None:
+    named = {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
     lines = []
     unexpected = sorted(wanted.keys() - named.keys())
     missing = sorted(named.keys() - wanted.keys())
