@@ -94,3 +94,13 @@ def test_hard_gumbel_softmax_has_the_gradient_of_the_soft_one() -> None:
     weft.manual_seed(1)
     (F.gumbel_softmax(logits) * weft.arange(3)).sum().backward()
     np.testing.assert_allclose(hard.numpy(), logits.grad.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(300, 500), (7, 40, 600), (3, 70_000)])
+def test_large_log_softmax_equals_its_formula(shape: tuple[int, ...]) -> None:
+    """Rows in pieces, whatever the rank, and rows longer than a piece."""
+    values = np.random.default_rng(2).normal(size=shape) * 3
+    shifted = values - values.max(-1, keepdims=True)
+    wanted = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    got = weft.log_softmax(weft.from_numpy(values), -1).numpy()
+    np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)

@@ -23,6 +23,7 @@ from weft.ops.samples import Maker, Sample
 HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
 SHORT_ROWS = 16  # rows so short are summed faster with the rows' axis last
 MANY = 1 << 14  # elements from which on the choice of algorithm pays
+PIECE = 1 << 16  # elements that stay in cache
 EXACT_ROWS = 4096  # up to here a plain running sum in vector lanes is as good as a pairwise one
 
 
@@ -60,10 +61,23 @@ def _softmax_core(xp: Any, x: Array, axis: int) -> Array:
     return xp.divide(out, _row_sums(xp, out, axis), out)
 
 
-def _log_softmax_core(xp: Any, x: Array, axis: int) -> Array:
-    out = xp.subtract(x, xp.maximum.reduce(x, axis, keepdims=True))
+def _log_softmax_core(xp: Any, x: Array, axis: int, out: Array | None = None) -> Array:
+    if out is None and x.size >= 2 * PIECE and axis in (-1, x.ndim - 1) and x.flags.c_contiguous:
+        return _log_softmax_by_rows(xp, x.reshape(-1, x.shape[-1])).reshape(x.shape)
+    out = xp.subtract(x, xp.maximum.reduce(x, axis, keepdims=True), out)
     total = _row_sums(xp, xp.exp(out), axis)
     return xp.subtract(out, xp.log(total, total), out)
+
+
+def _log_softmax_by_rows(xp: Any, rows: Array) -> Array:
+    """A few rows at a time: the exponentials then fit in cache, where all at once they would take fresh
+    pages.
+    """
+    out = xp.empty_like(rows)
+    step = max(PIECE // rows.shape[1], 1)
+    for start in range(0, len(rows), step):
+        _log_softmax_core(xp, rows[start : start + step], 1, out[start : start + step])
+    return out
 
 
 def _along(core: Any, x: Array, dim: int, dtype: Any) -> Array:
