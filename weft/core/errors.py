@@ -13,10 +13,6 @@ class LinAlgError(RuntimeError):
     """A matrix has no such factorisation (singular, not positive definite, …)."""
 
 
-class OutOfMemoryError(RuntimeError):
-    """An allocation was refused."""
-
-
 def qualified_name(kind: type) -> str:
     """The class with its module: `int`, `collections.deque`, `weft.nn.modules.linear.Linear`."""
     name = kind.__qualname__

@@ -18,9 +18,8 @@ def _unfilled(name: str) -> Callable[..., Any]:
 
 
 class Seams:
-    """The slots. `compiler.py` and `autograd` fill them; nothing else writes here."""
+    """The slots. The compiler fills them; nothing else writes here."""
 
-    backward: Callable[..., Any] = staticmethod(_unfilled("backward"))
     compile: Callable[..., Any] = staticmethod(_unfilled("compile"))
     callee: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
     """Where compiled code runs: gives the compiled form of a function that library code is about to call

@@ -11,8 +11,6 @@ class Settings:
 
     strict: bool = False
     """Turn every silent fallback (a looped batch rule, later a graph break) into an error."""
-    backward_threads: int = 1
-    """How many worker threads may run one backward pass."""
 
 
 settings = Settings()

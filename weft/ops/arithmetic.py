@@ -75,7 +75,8 @@ def kind_of(operand: Any) -> dtype:
     return kind if type(kind) is dtype else dtypes.as_dtype(kind)
 
 
-def is_number(value: Any) -> bool:
+def is_bare(value: Any) -> bool:
+    """Whether an operand is a bare number, not a tensor, an array or a type."""
     return not hasattr(value, "shape")
 
 
@@ -413,7 +414,7 @@ lerp = pointwise(
     samples=_lerp_samples,
     rule=_lerp_rule,
     vjp=(
-        lambda g, _out, _x, _end, weight: mul(g, 1 - weight if is_number(weight) else rsub(weight, 1)),
+        lambda g, _out, _x, _end, weight: mul(g, 1 - weight if is_bare(weight) else rsub(weight, 1)),
         lambda g, _out, _x, _end, weight: mul(g, weight),
         lambda g, _out, x, end, _weight: mul(g, sub(end, x)),
     ),
@@ -658,7 +659,7 @@ def _pow(x: Array, y: Any) -> Array:
     if kind == "b":
         return np.logical_or(x, np.logical_not(y), out=...)
     if kind in "iu":
-        if is_number(y) and y < 0:
+        if is_bare(y) and y < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         return _whole_power(x, y)
     return np.power(x, y, out=...)
@@ -666,15 +667,15 @@ def _pow(x: Array, y: Any) -> Array:
 
 def _pow_rule(x: Any, y: Any) -> TensorType:
     result = power.rule(pow_, (x, y))
-    if result.dtype in INTEGERS and is_number(y) and y < 0:
+    if result.dtype in INTEGERS and is_bare(y) and y < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
-    if result.dtype in INTEGERS | NARROW and is_number(y) and not isinstance(y, complex):
+    if result.dtype in INTEGERS | NARROW and is_bare(y) and not isinstance(y, complex):
         fits(y, result.dtype)
     return result
 
 
 def _base_gradient(op: Any, g: Any, x: Any, exponent: Any) -> Any:
-    if is_number(exponent):
+    if is_bare(exponent):
         return zeros(g) if exponent == 0 else mul(g, mul(op(x, exponent - 1), exponent))
     defined = ops.ne(exponent, 0)
     below = keep(sub(exponent, 1), defined)  # 0 to the -1 would be infinite, and NaN one derivative later
@@ -682,7 +683,7 @@ def _base_gradient(op: Any, g: Any, x: Any, exponent: Any) -> Any:
 
 
 def _exponent_gradient(g: Any, out: Any, base: Any, exponent: Any) -> Any:
-    if is_number(base):
+    if is_bare(base):
         if base == 0:
             return keep(mul(g, out), ops.lt(exponent, 0))
         return mul(mul(g, out), math.log(base) if not isinstance(base, complex) and base > 0 else math.nan)
@@ -698,7 +699,7 @@ def _power_samples(make: Maker) -> Iterator[Sample]:
 
 def _power_dtypes(operands: list[Any]) -> tuple[dtype, dtype]:
     compute, result = promote.dtypes(operands)
-    if compute is dtypes.bool_ and not is_number(operands[1]):
+    if compute is dtypes.bool_ and not is_bare(operands[1]):
         raise NotImplementedError("\"pow\" not implemented for 'Bool'")
     return compute, result
 

@@ -21,7 +21,7 @@ from weft.ops.arithmetic import (
     NARROW,
     PAIR,
     Refusing,
-    is_number,
+    is_bare,
     keep,
     kind_of,
     kinked,
@@ -115,10 +115,10 @@ NUMBERS = (True, 1, 1.0, 1j)  # one of each category
 def _bounded_dtypes(operands: list[Any]) -> tuple[dtype, dtype]:
     """Beside a number, a zero-dim bound is a number too."""
     bounds = operands[1:]
-    if len(bounds) == 2 and any(map(is_number, bounds)) and not all(map(is_number, bounds)):
+    if len(bounds) == 2 and any(map(is_bare, bounds)) and not all(map(is_bare, bounds)):
         operands = [
             operands[0],
-            *(b if is_number(b) or b.ndim else NUMBERS[kind_of(b).category] for b in bounds),
+            *(b if is_bare(b) or b.ndim else NUMBERS[kind_of(b).category] for b in bounds),
         ]
     return promote.dtypes(operands)
 
@@ -152,7 +152,7 @@ def _clamp_rule(x: TensorType, low: Any, high: Any) -> TensorType:
         raise RuntimeError("value cannot be converted to type double without overflow")
     result = bounded.rule(clamp, (x, low, high))
     for bound in (low, high):
-        if bound is not None and is_number(bound):
+        if bound is not None and is_bare(bound):
             fits(bound, result.dtype)
     return result
 
@@ -174,7 +174,7 @@ def _high_gradient(g: Any, x: Any, low: Any, high: Any) -> Any:
     above = ops.gt(x, high)
     if low is None:
         return keep(g, above)
-    crossed = ops.gt(low, high) if not is_number(low) else ops.lt(high, low)
+    crossed = ops.gt(low, high) if not is_bare(low) else ops.lt(high, low)
     return keep(g, ops.logical_or(above, crossed))
 
 

@@ -22,7 +22,7 @@ from weft.ops.arithmetic import (
     NARROW,
     add,
     div,
-    is_number,
+    is_bare,
     keep,
     mul,
     neg,
@@ -45,7 +45,7 @@ def _from_scipy(name: str) -> Any:
     """A kernel that finds its loop in scipy.special at the first call."""
 
     def kernel(*operands: Any) -> Array:
-        if len(operands) == 2 and is_number(
+        if len(operands) == 2 and is_bare(
             operands[1]
         ):  # to scipy a bare int is an int64, and the result a double
             operands = (operands[0], operands[0].dtype.type(operands[1]))
@@ -164,7 +164,7 @@ def mvlgamma(input: Any, p: int) -> Any:
 
 
 def _zeta_gradient(g: Any, x: Any, q: Any) -> Any:
-    return mul(g, mul(neg(zeta(add(x, 1), q)) if not is_number(x) else neg(zeta(x + 1, q)), x))
+    return mul(g, mul(neg(zeta(add(x, 1), q)) if not is_bare(x) else neg(zeta(x + 1, q)), x))
 
 
 zeta = _special(
@@ -316,12 +316,12 @@ logit = pointwise(
 
 
 def _ratio(g: Any, x: Any, y: Any) -> Any:
-    return mul(g, div(x, y)) if not is_number(x) else div(mul(g, x), y)
+    return mul(g, div(x, y)) if not is_bare(x) else div(mul(g, x), y)
 
 
 def _unless_pole(value: Any, x: Any, y: Any, pole: float) -> Any:
     """No gradient where 0 meets the logarithm's pole."""
-    if is_number(y):
+    if is_bare(y):
         return ops.where(ops.eq(x, 0), 0, value) if y <= pole else value
     return ops.where(ops.logical_and(ops.eq(x, 0), ops.le(y, pole)), 0, value)
 

@@ -24,7 +24,7 @@ from weft.optim.optimizer import (
     to_scalar,
     without_recording,
 )
-from weft.optim.verbs import Row, advance, update, way
+from weft.optim.verbs import Row, advance, check_steps, update, way
 from weft.tensor.base import Tensor
 
 __all__ = ["Adam", "adam"]
@@ -181,8 +181,7 @@ def adam(
     maximize: bool,
 ) -> None:
     """One step on lists of parameters, gradients, running means and step counters."""
-    if not all(isinstance(step, Tensor) for step in state_steps):
-        raise RuntimeError("API has changed, `state_steps` argument must contain a list of singleton tensors")
+    check_steps(state_steps)
     if overflowed(grads, grad_scale, found_inf):
         return
     lr, beta1, beta2 = to_scalar(lr), to_scalar(beta1), to_scalar(beta2)

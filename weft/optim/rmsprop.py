@@ -21,7 +21,7 @@ from weft.optim.optimizer import (
     to_scalar,
     without_recording,
 )
-from weft.optim.verbs import Row, Rule, advance, update, way
+from weft.optim.verbs import Row, Rule, advance, check_steps, update, way
 from weft.tensor.base import Tensor
 
 __all__ = ["RMSprop", "rmsprop"]
@@ -150,8 +150,7 @@ def rmsprop(
     centered: bool,
 ) -> None:
     """One step on lists of parameters, gradients, running means and step counters."""
-    if not all(isinstance(step, Tensor) for step in state_steps):
-        raise RuntimeError("API has changed, `state_steps` argument must contain a list of singleton tensors")
+    check_steps(state_steps)
     for step in state_steps:
         advance(step)
     lr = to_scalar(lr)

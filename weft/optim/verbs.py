@@ -224,6 +224,12 @@ def _run(rule: Rule, rows: list[Row]) -> None:
             rule(Arrays, *[array[start : start + PIECE] for array in flat], *numbers)
 
 
+def check_steps(steps: list[Any]) -> None:
+    """Step counters are tensors of one element, in the functional forms too."""
+    if not all(isinstance(step, Tensor) for step in steps):
+        raise RuntimeError("API has changed, `state_steps` argument must contain a list of singleton tensors")
+
+
 def advance(step: Any) -> float:
     """Counts one more step in a step tensor and tells the count."""
     if type(step) is Tensor and type(step.array) is ndarray and is_direct():
