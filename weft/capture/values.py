@@ -1,0 +1,72 @@
+"""Values that stand for running Python code: callbacks that C code may call, and suspended generators.
+
+One idea: whatever C code calls or iterates re-enters the interpreter, so that nothing of the user's runs
+unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.capture.frame import Frame
+
+
+class Raised(BaseException):  # noqa: N818 - it carries an exception, it is not the error itself
+    """Carries an exception of the captured program through the interpreter's own code."""
+
+    def __init__(self, exception: BaseException) -> None:
+        super().__init__(exception)
+        self.exception = exception
+
+
+class Callback:
+    """A Python callable in a form that C code may call: the interpreter runs it."""
+
+    __slots__ = ("call", "function")
+
+    def __init__(self, function: Any, call: Callable[..., Any]) -> None:
+        self.function, self.call = function, call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            result = self.call(self.function, args, kwargs)
+        except Raised as raised:
+            error = raised.exception
+        else:
+            return result
+        raise error
+
+
+class CapturedGenerator:
+    """A generator whose frame the interpreter runs. `frame` is None once it has finished."""
+
+    __slots__ = ("advance", "arguments", "code", "frame", "function", "running", "started", "__weakref__")
+
+    def __init__(self, frame: Frame, arguments: dict[str, Any], advance: Callable[..., Any]) -> None:
+        self.frame: Frame | None = frame
+        self.function = frame.function
+        self.code = frame.code
+        self.arguments = arguments
+        """The bound arguments, by which one that has not started can be made again."""
+        self.advance = advance
+        """`advance(generator, value, error)` runs to the next yield; raises Raised(StopIteration) at the end."""
+        self.started = self.running = False
+
+    def __iter__(self) -> CapturedGenerator:
+        return self
+
+    def __next__(self) -> Any:
+        return self._from_c(None, None)
+
+    def send(self, value: Any) -> Any:
+        return self._from_c(value, None)
+
+    def _from_c(self, value: Any, error: BaseException | None) -> Any:
+        try:
+            result = self.advance(self, value, error)
+        except Raised as raised:
+            exception = raised.exception
+        else:
+            return result
+        raise exception

@@ -1,0 +1,125 @@
+"""World: what capture knows of the objects that existed before the call, and what it means to do to them.
+
+Takes objects as they are read, each with its source, and gives the values that the interpreter works on. One
+idea: the real objects are never written; what the captured code changed stands here until it is emitted.
+
+# Note [Values of the interpreter]
+The interpreter's values are ordinary Python objects. One that existed before the call has a `Known` record:
+
+- a tensor: `value` is a fake of the same class, `original` the real one;
+- a list, dict, set, tuple, deque, ...: `value` is a *mirror*, a real container of the same class whose items
+  are values in turn. Captured code writes to the mirror; `snapshot` is what it held at first, and the
+  difference is emitted as stores;
+- anything else (user objects, functions, classes, modules, cells): `value` is the original itself. Writes
+  go to an `Overlay` beside it.
+
+An object without a record was made by the captured code ("fresh"), or is a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.capture.guards import Guard, GuardSet
+from weft.capture.sources import Source
+
+ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>", "__slots__": ()})()
+"""Stands for an attribute, item or cell content that is not there."""
+
+
+@dataclass(slots=True)
+class Known:
+    """An object that existed before the call."""
+
+    value: Any
+    original: Any
+    source: Source
+    snapshot: Any = None
+    """A mirror's first items: a list for sequences and sets, a list of (key, value) pairs for mappings."""
+
+
+@dataclass(slots=True)
+class Overlay:
+    """Writes to an object that existed before: attributes, dict items (`globals()`), or a cell's content."""
+
+    target: Any
+    kind: str  # "attribute", "item" or "cell"
+    source: Source
+    writes: dict[Any, Any] = field(default_factory=dict)
+    """New values in order of first write; ABSENT where deleted. A cell's content stands under None."""
+
+
+class World:
+    """The objects of one capture."""
+
+    def __init__(self) -> None:
+        self.guards = GuardSet()
+        self.known: dict[int, Known] = {}
+        self.by_original: dict[int, Known] = {}
+        self.overlays: dict[int, Overlay] = {}
+        self.raised: dict[int, tuple[BaseException, int]] = {}
+        """Exceptions raised by captured code, with the root frame's step at that time."""
+        self._keep: list[Any] = []
+
+    def guard(self, kind: str, source: Source, payload: Any = None) -> None:
+        self.guards.add(Guard(kind, source, payload))
+
+    # -- identity --------------------------------------------------------------------------------------------
+    def learn(self, value: Any, original: Any, source: Source, snapshot: Any = None) -> Any:
+        """Files an object that existed before; returns the value to work with."""
+        known = Known(value, original, source, snapshot)
+        self.known[id(value)] = self.by_original[id(original)] = known
+        return value
+
+    def keep(self, value: Any) -> Any:
+        """Keeps a value alive as long as the capture, so that its `id` stays its own."""
+        self._keep.append(value)
+        return value
+
+    def source_of(self, value: Any) -> Source | None:
+        known = self.known.get(id(value))
+        return None if known is None else known.source
+
+    def is_fresh(self, value: Any) -> bool:
+        return id(value) not in self.known
+
+    # -- overlays --------------------------------------------------------------------------------------------
+    def overlay(self, target: Any, kind: str, source: Source) -> Overlay:
+        found = self.overlays.get(id(target))
+        if found is None:
+            found = self.overlays[id(target)] = Overlay(target, kind, source)
+        return found
+
+    def written(self, target: Any, name: Any) -> tuple[bool, Any]:
+        """Whether captured code wrote this attribute, item or content, and what (ABSENT: it deleted it)."""
+        found = self.overlays.get(id(target))
+        if found is None or name not in found.writes:
+            return False, None
+        return True, found.writes[name]
+
+    # -- mirrors ---------------------------------------------------------------------------------------------
+    def changed_mirrors(self) -> list[Known]:
+        """The mirrors that no longer hold what the originals hold, in order of first reading."""
+        return [known for known in self.known.values() if known.snapshot is not None and _changed(known)]
+
+
+def _changed(known: Known) -> bool:
+    now = items_of(known.value)
+    before = known.snapshot
+    if len(now) != len(before):
+        return True
+    if isinstance(known.value, dict):
+        return any(k is not k0 or v is not v0 for (k, v), (k0, v0) in zip(now, before, strict=True))
+    return any(a is not b for a, b in zip(now, before, strict=True))
+
+
+def items_of(container: Any) -> list[Any]:
+    """What a mirror holds, in the form of `Known.snapshot`."""
+    if isinstance(container, dict):
+        return list(dict.items(container))
+    return list(container)
+
+
+Where = Callable[[], tuple[str, int, str] | None]
