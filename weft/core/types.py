@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
-from operator import index
 from typing import Any, SupportsIndex, overload
 
 import weft.core.device as devices
 import weft.core.dtypes as dtypes
+from weft.core.symbolic import describe, size_of
 
 
 class Size(tuple[int, ...]):
@@ -26,7 +26,7 @@ class Size(tuple[int, ...]):
                     raise TypeError(
                         f"weft.Size() takes an iterable of 'int' (item {position} is '{type(item).__name__}')"
                     )
-                items = tuple(map(index, items))
+                items = tuple(map(size_of, items))
         return tuple.__new__(cls, items)
 
     def numel(self) -> int:
@@ -142,4 +142,4 @@ class TensorType:
         return hash((self.shape, self.dtype))
 
     def __repr__(self) -> str:
-        return f"{self.dtype.short}[{','.join(map(str, self.shape))}]"
+        return f"{self.dtype.short}[{','.join(map(describe, self.shape))}]"

@@ -1,0 +1,1 @@
+"""Tracing: graphs as modules, and the machinery that records operations into graphs."""

@@ -1,0 +1,274 @@
+"""Polynomials: the normal form of integer expressions, by which equal sizes are known to be equal.
+
+Takes int expressions, gives `{monomial: coefficient}`, a monomial being a sorted tuple of atoms: symbols, or
+ops that a polynomial cannot hold. One idea: `(12 * s0) // 12 == s0` must leave no guard behind, so sums,
+products and exact quotients are decided here, over Python's unbounded ints; floats never come here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+from weft.trace.expressions import Expression, Symbol, constant
+
+Monomial = tuple[Expression, ...]
+Polynomial = dict[Monomial, int]
+Bounds = tuple[int | None, int | None]
+MOST_TERMS = 24
+
+
+class Algebra:
+    """Normal forms under what is known of symbols: their value, the symbol they equal, their range."""
+
+    def __init__(self) -> None:
+        self.known: dict[Symbol, Expression] = {}
+        self.ranges: dict[Symbol, Bounds] = {}
+        self.cache: dict[Expression, Polynomial] = {}
+
+    def learn(self, symbol: Symbol, expression: Expression) -> None:
+        """From now on, the symbol is that expression (which does not hold it)."""
+        self.known[symbol] = expression
+        self.cache.clear()
+
+    def polynomial(self, expression: Expression) -> Polynomial:
+        found = self.cache.get(expression)
+        if found is None:
+            found = self.cache[expression] = self._polynomial(expression)
+        return found
+
+    def _polynomial(self, expression: Expression) -> Polynomial:
+        op, args = expression.op, expression.args
+        if op == "constant":
+            return {(): args[0]} if args[0] else {}
+        if op == "symbol":
+            known = self.known.get(args[0])
+            return {(expression,): 1} if known is None else self.polynomial(known)
+        if expression.kind is int and all(a.kind is int for a in args):
+            rule = RULES.get(op)
+            if rule is not None:
+                result: Polynomial | None = rule(*[self.polynomial(a) for a in args])
+                if result is not None and len(result) <= MOST_TERMS:
+                    return result
+        return {(Expression(op, tuple(map(self.simplify, args)), expression.kind),): 1}
+
+    def simplify(self, expression: Expression) -> Expression:
+        """An equal expression: the normal form of an int if that is shorter, else with simpler arguments."""
+        if expression.kind is int:
+            normal = tree(self.polynomial(expression))
+            return normal if normal.size < expression.size else expression
+        if expression.op == "symbol":
+            return self.known.get(expression.args[0], expression)
+        if expression.op == "constant":
+            return expression
+        return Expression(expression.op, tuple(map(self.simplify, expression.args)), expression.kind)
+
+    def bounds(self, polynomial: Polynomial) -> Bounds:
+        """The least and the greatest value, None where unknown."""
+        result: Bounds = (0, 0)
+        for monomial, coefficient in polynomial.items():
+            product: Bounds = (1, 1)
+            for atom in monomial:
+                product = multiply_bounds(product, self.atom_bounds(atom))
+            result = add_bounds(result, multiply_bounds(product, (coefficient, coefficient)))
+        return result
+
+    def atom_bounds(self, atom: Expression) -> Bounds:
+        if atom.op == "symbol":
+            return self.ranges.get(atom.args[0], (None, None))
+        if atom.op in ("floordiv", "mod") and all(a.kind is int for a in atom.args):
+            left, right = (self.bounds(self.polynomial(a)) for a in atom.args)
+            if right[0] is None or right[0] < 1:
+                return None, None
+            if atom.op == "mod":
+                return 0, None if right[1] is None else right[1] - 1
+            if left[0] is not None and left[0] >= 0:
+                return 0 if right[1] is None else left[0] // right[1], left[1]
+        if atom.op == "abs" and atom.args[0].kind is int:
+            return 0, None
+        return None, None
+
+    def compare(self, op: str, left: Expression, right: Expression) -> bool | None:
+        """The truth of a comparison of ints for all values of the symbols, or None if it depends on them."""
+        low, high = self.bounds(subtract(self.polynomial(left), self.polynomial(right)))
+        return COMPARE[op](low, high)
+
+
+def tree(polynomial: Polynomial) -> Expression:
+    """The polynomial as an expression, highest degree first."""
+    total: Expression | None = None
+    for monomial, coefficient in sorted(polynomial.items(), key=lambda item: (-len(item[0]), repr(item[0]))):
+        size = abs(coefficient) if total is not None else coefficient
+        factors = [*monomial] if monomial and size == 1 else [*monomial, constant(size)]
+        term = reduce(lambda a, b: Expression("mul", (a, b), int), factors)
+        if total is None:
+            total = term
+        else:
+            total = Expression("add" if coefficient > 0 else "sub", (total, term), int)
+    return constant(0) if total is None else total
+
+
+def add(left: Polynomial, right: Polynomial, times: int = 1) -> Polynomial:
+    result = dict(left)
+    for monomial, coefficient in right.items():
+        value = result.get(monomial, 0) + times * coefficient
+        if value:
+            result[monomial] = value
+        else:
+            result.pop(monomial, None)
+    return result
+
+
+def subtract(left: Polynomial, right: Polynomial) -> Polynomial:
+    return add(left, right, -1)
+
+
+def negate(polynomial: Polynomial) -> Polynomial:
+    return add({}, polynomial, -1)
+
+
+def multiply(left: Polynomial, right: Polynomial) -> Polynomial | None:
+    if len(left) * len(right) > 4 * MOST_TERMS:
+        return None
+    result: Polynomial = {}
+    for one, a in left.items():
+        for two, b in right.items():
+            result = add(result, {tuple(sorted(one + two, key=repr)): a * b})
+    return result
+
+
+def power(base: Polynomial, exponent: Polynomial) -> Polynomial | None:
+    count = as_constant(exponent)
+    if count is None or not 0 <= count <= 8:
+        return None
+    result: Polynomial | None = {(): 1}
+    for _ in range(count):
+        result = None if result is None else multiply(result, base)
+    return result
+
+
+def as_constant(polynomial: Polynomial) -> int | None:
+    if not polynomial:
+        return 0
+    return polynomial[()] if len(polynomial) == 1 and () in polynomial else None
+
+
+def quotient(left: Polynomial, right: Polynomial) -> Polynomial | None:
+    """`left // right` where it is a polynomial (and `right` is not 0, which its op has checked)."""
+    divisor = as_constant(right)
+    if divisor:
+        rest = {m: c for m, c in left.items() if c % divisor}
+        remainder = as_constant(rest)  # (d * q + r) // d == q + r // d
+        if remainder is None:
+            return None
+        whole = {m: c // divisor for m, c in left.items() if not c % divisor}
+        return add(whole, {(): remainder // divisor} if remainder // divisor else {})
+    return exact(left, right)
+
+
+def remainder(left: Polynomial, right: Polynomial) -> Polynomial | None:
+    divisor = as_constant(right)
+    if divisor:
+        rest = as_constant({m: c for m, c in left.items() if c % divisor})
+        return None if rest is None else ({(): rest % divisor} if rest % divisor else {})
+    return None if exact(left, right) is None else {}
+
+
+def exact(left: Polynomial, right: Polynomial) -> Polynomial | None:
+    """The polynomial q with `left == q * right`, if long division finds one."""
+    if not right:
+        return None
+    lead, factor = max(right.items(), key=_order)
+    result: Polynomial = {}
+    for _ in range(MOST_TERMS):
+        if not left:
+            return result
+        monomial, coefficient = max(left.items(), key=_order)
+        rest = _without(monomial, lead)
+        if rest is None or coefficient % factor:
+            return None
+        term = {rest: coefficient // factor}
+        product = multiply(term, right)
+        if product is None:
+            return None
+        result, left = add(result, term), subtract(left, product)
+    return None
+
+
+def _order(item: tuple[Monomial, int]) -> Any:
+    return len(item[0]), repr(item[0])
+
+
+def _without(monomial: Monomial, factors: Monomial) -> Monomial | None:
+    left = list(monomial)
+    for factor in factors:
+        if factor not in left:
+            return None
+        left.remove(factor)
+    return tuple(left)
+
+
+def add_bounds(left: Bounds, right: Bounds) -> Bounds:
+    low = None if left[0] is None or right[0] is None else left[0] + right[0]
+    high = None if left[1] is None or right[1] is None else left[1] + right[1]
+    return low, high
+
+
+def multiply_bounds(left: Bounds, right: Bounds) -> Bounds:
+    if None not in (*left, *right):
+        ends: list[int] = [a * b for a in left for b in right]  # type: ignore[operator]
+        return min(ends), max(ends)
+    if left[0] is not None and left[0] == left[1]:
+        left, right = right, left
+    if right[0] is not None and right[0] == right[1]:  # by a constant
+        low, high = (None if end is None else end * right[0] for end in left)
+        return (low, high) if right[0] >= 0 else (high, low)
+    if left[0] is not None and right[0] is not None and left[0] >= 0 and right[0] >= 0:
+        return left[0] * right[0], None
+    return None, None
+
+
+def _equal(low: int | None, high: int | None) -> bool | None:
+    if low == 0 == high:
+        return True
+    return False if (low is not None and low > 0) or (high is not None and high < 0) else None
+
+
+def _less(low: int | None, high: int | None) -> bool | None:
+    if high is not None and high < 0:
+        return True
+    return False if low is not None and low >= 0 else None
+
+
+def _less_equal(low: int | None, high: int | None) -> bool | None:
+    if high is not None and high <= 0:
+        return True
+    return False if low is not None and low > 0 else None
+
+
+def _not(decide: Callable[[int | None, int | None], bool | None]) -> Callable[..., bool | None]:
+    def opposite(low: int | None, high: int | None) -> bool | None:
+        known = decide(low, high)
+        return None if known is None else not known
+
+    return opposite
+
+
+COMPARE: Mapping[str, Callable[[int | None, int | None], bool | None]] = {
+    "eq": _equal,
+    "ne": _not(_equal),
+    "lt": _less,
+    "le": _less_equal,
+    "gt": _not(_less_equal),
+    "ge": _not(_less),
+}
+RULES: Mapping[str, Callable[..., Polynomial | None]] = {
+    "add": add,
+    "sub": subtract,
+    "mul": multiply,
+    "neg": negate,
+    "pow": power,
+    "floordiv": quotient,
+    "mod": remainder,
+}
