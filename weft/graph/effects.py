@@ -1,0 +1,164 @@
+"""Effects: what a node does besides computing its value.
+
+Takes a node; says whether it draws random numbers, which inputs it writes, whether its result may share
+memory with an input, and whether it may do anything else. One idea: the answers follow from the kind of the
+op record behind the target and from the form of the call (in place, `out=`); a target without a record can
+do anything.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+from weft.graph.node import Node, nodes_in
+from weft.ops.record import REGISTRY, Kind, Op
+
+IN_PLACE_OPERATORS: Final = frozenset(
+    {
+        operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod,
+        operator.ipow, operator.imatmul, operator.iand, operator.ior, operator.ixor, operator.ilshift,
+        operator.irshift, operator.setitem, operator.delitem, operator.iconcat,
+    }
+)  # fmt: skip
+PURE_FUNCTIONS: Final = frozenset(
+    {
+        operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod,
+        operator.pow, operator.matmul, operator.and_, operator.or_, operator.xor, operator.lshift,
+        operator.rshift, operator.neg, operator.pos, operator.invert, operator.abs, operator.eq, operator.ne,
+        operator.lt, operator.le, operator.gt, operator.ge, operator.getitem, operator.not_, operator.truth,
+        operator.is_, operator.is_not, operator.index, operator.concat, operator.contains, abs, bool, complex,
+        divmod, float, getattr, int, len, max, min, pow, round, sum, slice, tuple,
+        *(value for name, value in vars(math).items() if callable(value) and not name.startswith("_")),
+    }
+)  # fmt: skip
+"""Functions of Python whose value is all they give, on tensors and on numbers."""
+ALIASING_FUNCTIONS: Final = frozenset({operator.getitem, getattr, operator.pos, tuple, max, min, sum})
+"""Those whose result may be, or share memory with, an argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a node does: nothing else than compute, when all are false or empty."""
+
+    random: bool = False
+    writes: tuple[Node, ...] = ()
+    aliases: bool = True
+    unknown: bool = False
+
+    @property
+    def pure(self) -> bool:
+        return not (self.random or self.writes or self.unknown)
+
+
+PURE: Final = Effect(aliases=False)
+PURE_ALIASING: Final = Effect()
+UNKNOWN: Final = Effect(unknown=True)
+_IDENTITIES: Final = frozenset({"to", "type", "float", "double", "half", "detach", "alias"})
+"""Ops that may give their argument itself, or share its memory, though their kind does not say so."""
+
+
+def op_of(node: Node) -> tuple[Op, str] | None:
+    """The record behind a call, with the name of the form that was called (`add`, `add_`)."""
+    target = node.target
+    if isinstance(target, Op):
+        return target, target.name
+    if node.op == "call_method":
+        return _op_of_method(target)
+    op = getattr(target, "op", None)
+    return (op, target.__name__) if isinstance(op, Op) else None
+
+
+@lru_cache(maxsize=1024)
+def _op_of_method(name: str) -> tuple[Op, str] | None:
+    for spelled in (name, name.removesuffix("_")):
+        op = REGISTRY.get(spelled) or next((o for o in REGISTRY.values() if spelled in o.aliases), None)
+        if op is not None and op.method:
+            return op, op.name + ("_" if spelled != name else "")
+    return None
+
+
+def effect(node: Node) -> Effect:
+    """What this node does besides computing its value."""
+    if node.op in ("placeholder", "get_attr", "output"):
+        return PURE_ALIASING
+    if node.op == "call_module":
+        return UNKNOWN
+    found = op_of(node)
+    if found is not None:
+        return _effect_of_op(node, *found)
+    if node.op == "call_method":
+        return UNKNOWN
+    if node.target in IN_PLACE_OPERATORS:
+        return Effect(writes=tuple(nodes_in(node.args[0])))
+    if node.target in PURE_FUNCTIONS:
+        return PURE_ALIASING if node.target in ALIASING_FUNCTIONS else PURE
+    return UNKNOWN
+
+
+def _effect_of_op(node: Node, op: Op, called: str) -> Effect:
+    given = {**dict(zip(op.signature.names, node.args)), **node.kwargs}
+    written = nodes_in(node.kwargs.get("out"))
+    if called == f"{op.name}_" or op.name.endswith("_") or given.get("inplace"):
+        written += nodes_in(node.args[0] if node.args else next(iter(node.kwargs.values()), None))
+    reached = body_effects(op)
+    if given.get("training") is False or given.get("train") is False:
+        reached = frozenset()  # what dropout and batch norm do besides, they do in training
+    if "writes" in reached:
+        written = node.all_input_nodes
+    shares = op.kind in (Kind.VIEW, Kind.COMPOSITE, Kind.INDEX) or bool(written) or op.name in _IDENTITIES
+    return Effect(random="draws" in reached, writes=tuple(written), aliases=shares)
+
+
+@cache
+def body_effects(op: Op) -> frozenset[str]:
+    """What an op may do according to its record: "draws" random numbers, "writes" into its arguments.
+
+    A composite's body is read, not run: every op it names, in any helper it names, counts. `philox` ops take
+    their key and offset as arguments, and compute.
+    """
+    if op.kind is Kind.RANDOM:
+        return frozenset() if op.name.startswith("philox_") else frozenset({"draws"})
+    found: set[str] = set()
+    if op.kind is Kind.COMPOSITE and op.body is not None:
+        _read_body(op.body, found, {id(op)})
+    return frozenset(found)
+
+
+def _read_body(function: Any, found: set[str], seen: set[int]) -> None:
+    if not isinstance(function, FunctionType) or id(function) in seen:
+        return
+    seen.add(id(function))
+    for name in _names_in(function.__code__):
+        value = function.__globals__.get(name, REGISTRY.get(name))
+        op = value if isinstance(value, Op) else getattr(value, "op", None)
+        if isinstance(op, Op):
+            if op.kind is Kind.RANDOM:
+                found.update(body_effects(op))
+            elif op.kind is Kind.COMPOSITE and id(op) not in seen:
+                seen.add(id(op))
+                _read_body(op.body, found, seen)
+        elif name.endswith("_") and not name.startswith("_"):
+            base = REGISTRY.get(name[:-1])
+            if name == "copy_" or (base is not None and base.inplace):
+                found.add("writes")
+        elif getattr(value, "__module__", "").startswith("weft.ops"):
+            _read_body(value, found, seen)
+
+
+def _names_in(code: CodeType) -> list[str]:
+    """Every name that the code, or a function written in it, reads."""
+    names = list(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names += _names_in(constant)
+    return names
+
+
+def impure(node: Node) -> bool:
+    """Whether a node must stay though nobody reads it."""
+    return node.op in ("placeholder", "output") or not effect(node).pure

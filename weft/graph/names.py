@@ -1,0 +1,145 @@
+"""Names: what a node is called, and how a function or a class is spelled in printed code.
+
+Takes targets; gives unique Python identifiers (`Names`) and dotted paths under a namespace (`Paths`). One
+idea: names follow FX: the target in snake case, with `_1`, `_2` when it is taken or Python's own.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from weft.ops.record import Op
+
+RESERVED: Final = frozenset(
+    {*keyword.kwlist, *dir(builtins), "inf", "nan", "NoneType", "device", "torch", "weft", "self", "operator"}
+)
+_ILLEGAL: Final = re.compile(r"[^0-9a-zA-Z_]+")
+_NUMBERED: Final = re.compile(r"(.*)_(\d+)$", re.DOTALL)
+_WORD_START: Final = re.compile(r"(?<=[a-z])([A-Z])")
+_PREFIXED: Final = ("linalg", "special", "fft")
+"""Namespaces whose ops carry them in their names, as in PyTorch: `weft.linalg.inv` makes `linalg_inv`."""
+
+
+def snake_case(text: str) -> str:
+    """`FunctionCtx` becomes `function_ctx`, `L_x_` becomes `l_x_`."""
+    return _WORD_START.sub(r"_\1", text).lower()
+
+
+@lru_cache(maxsize=4096)
+def clean(candidate: str) -> tuple[str, int | None]:
+    """A candidate as an identifier, parted into base and number: `add_1` is ("add", 1)."""
+    text = _ILLEGAL.sub("_", candidate) or "_unnamed"
+    if text[0].isdigit():
+        text = f"_{text}"
+    numbered = _NUMBERED.match(text)
+    return (numbered[1], int(numbered[2])) if numbered else (text, None)
+
+
+class Names:
+    """The names taken in one graph; `create` gives a fresh one near to the wish."""
+
+    __slots__ = ("used", "counts")
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()
+        self.counts: dict[str, int] = {}
+
+    def create(self, candidate: str) -> str:
+        base, number = clean(candidate)
+        name = base if number is None else f"{base}_{number}"
+        count = number or self.counts.get(base, 0)
+        while name in self.used or name in RESERVED:
+            count += 1
+            name = f"{base}_{count}"
+        self.used.add(name)
+        self.counts[base] = count
+        return name
+
+    def copy(self) -> Names:
+        other = Names()
+        other.used, other.counts = set(self.used), dict(self.counts)
+        return other
+
+
+def wished_name(target: Any) -> str:
+    """What a node with this target would like to be called."""
+    if isinstance(target, str):
+        magic = target.startswith("__") and target.endswith("__") and len(target) > 4
+        return snake_case(target[2:-2] if magic else target)
+    op = target if isinstance(target, Op) else getattr(target, "op", None)
+    name = target.name if isinstance(target, Op) else getattr(target, "__name__", type(target).__name__)
+    if isinstance(op, Op) and op.namespace in _PREFIXED:
+        name = f"{op.namespace}_{name}"
+    return snake_case(name)
+
+
+TORCH_PATHS: Final[Mapping[str, str]] = {
+    "weft.autograd.function_context.FunctionCtx": "torch.autograd.function.FunctionCtx",
+    "weft._set_grad_enabled": "torch._C._set_grad_enabled",
+    "weft.autograd.grad_mode._set_grad_enabled": "torch._C._set_grad_enabled",
+    "weft.linalg": "torch._C._linalg.linalg",
+}
+"""Where a path differs in more than its first word; a module stands for all that it holds."""
+_PUBLIC_HOMES: Final = (
+    "weft",
+    "weft.nn.functional",
+    "weft.linalg",
+    "weft.special",
+    "weft.autograd",
+    "weft.nn",
+)
+
+
+class Paths:
+    """Spells functions, classes and modules as users write them, with `weft` or another name in front."""
+
+    __slots__ = ("namespace", "renamed")
+
+    def __init__(self, namespace: str = "weft", renamed: Mapping[str, str] | None = None) -> None:
+        self.namespace = namespace
+        if renamed is None:
+            renamed = TORCH_PATHS if namespace == "torch" else {}
+        self.renamed = renamed
+
+    def of(self, target: Callable[..., Any] | type) -> str:
+        return self.translate(public_path(target))
+
+    def translate(self, path: str) -> str:
+        """A Weft path as this namespace writes it; any other path unchanged."""
+        if path in self.renamed:
+            return self.renamed[path]
+        module, _, name = path.rpartition(".")
+        if module in self.renamed and module != "weft":
+            return (
+                f"{self.renamed[module]}_{name}"
+                if module == "weft.linalg"
+                else f"{self.renamed[module]}.{name}"
+            )
+        if path == "weft" or path.startswith("weft."):
+            return self.namespace + path[4:]
+        return path
+
+
+def public_path(target: Any) -> str:
+    """Where users find a function or a class: `weft.add`, `math.sqrt`, `weft.nn.functional.relu`."""
+    if isinstance(target, Op):
+        return f"weft.{target.qualified_name}"
+    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or type(target).__name__
+    module = getattr(target, "__module__", None) or type(target).__module__
+    if module == "builtins":
+        return str(name)
+    if module == "_operator":
+        return f"operator.{name}"
+    if module == "weft" or module.startswith("weft."):
+        for home in _PUBLIC_HOMES:
+            if getattr(sys.modules.get(home), "__dict__", {}).get(name) is target:
+                return f"{home}.{name}"
+    if module == "__main__":
+        return str(name)
+    return f"{module}.{name}"

@@ -1,0 +1,175 @@
+"""The graph as Python: FX's text for people, and the function that runs.
+
+Takes a graph; `python_code` gives the text of `forward`, `compile_graph` the function. One idea: both are the
+same statements under two spellings, and each line frees what nobody reads below it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.graph.describe import describe_readable
+from weft.graph.names import Paths
+from weft.graph.node import Node
+from weft.graph.spelling import Executable, Readable
+
+if TYPE_CHECKING:
+    from weft.graph.graph import Graph
+
+Describe = Callable[[Any], str | None]
+_numbers: Final = itertools.count()
+
+
+@dataclass
+class PythonCode:
+    """The text of `forward`, and the globals that it needs to run."""
+
+    src: str
+    globals: dict[str, Any] = field(default_factory=dict)
+
+
+def last_uses(graph: Graph) -> dict[Node, list[Node]]:
+    """For each node, the inputs that nobody reads after it; a node that nobody reads at all frees itself."""
+    last: dict[Node, Node] = {}
+    freed: dict[Node, list[Node]] = {}
+    for node in reversed(graph.nodes):
+        for used in node._inputs:
+            if used not in last:
+                last[used] = node
+                freed.setdefault(node, []).append(used)
+    return freed
+
+
+def _parameter(node: Node, spelling: Readable, annotation: str) -> str:
+    default = f" = {spelling.value(node.args[0])}" if node.args else ""
+    return f"{node.target}{annotation}{default}"
+
+
+class _Annotations:
+    """What stands between a name and its `=`: the value's type when verbose, else the type expression."""
+
+    def __init__(self, spelling: Readable, verbose: bool, describe: Describe) -> None:
+        self.spelling, self.verbose, self.describe = spelling, verbose, describe
+
+    def of(self, node: Node) -> str:
+        text = self.describe(node.meta.get("val")) if self.verbose and "val" in node.meta else None
+        if text is not None:
+            return f': "{text}"'
+        return f" : {self.type_text(node.type)}" if node.type is not None else ""
+
+    def type_text(self, kind: Any) -> str:
+        return self.spelling.target(kind) if isinstance(kind, type) else str(kind)
+
+
+def _source_line(node: Node) -> str | None:
+    """`# File: model.py:12 in forward, code: y = x + 1`, from `meta["source"]`."""
+    source = node.meta.get("source")
+    if source is None:
+        return None
+    file, line, function = source[:3]
+    code = source[3] if len(source) > 3 else linecache.getline(file, line).strip()
+    return f"# File: {file}:{line} in {function}" + (f", code: {code}" if code else "")
+
+
+def python_code(
+    graph: Graph,
+    root_module: str = "self",
+    *,
+    verbose: bool = False,
+    namespace: str = "weft",
+    describe: Describe = describe_readable,
+) -> PythonCode:
+    """FX's text. `verbose` adds types from `meta["val"]` and the user's lines."""
+    spelling = Readable(Paths(namespace))
+    annotations = _Annotations(spelling, verbose, describe)
+    freed = last_uses(graph)
+    parameters, body = [], []
+    returns = ""
+    previous: str | None = None
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            parameters.append(_parameter(node, spelling, annotations.of(node)))
+            raw = node.target.replace("*", "")
+            if raw != node.name:
+                body.append(f"{node.name} = {raw}")
+            continue
+        if node.op == "output":
+            if node.type is not None:
+                returns = f" -> {annotations.type_text(node.type)}"
+            body.append(f"return {spelling.value(node.args[0])}")
+            continue
+        if verbose:
+            where = _source_line(node)
+            if where != previous or previous is None:
+                if where is not None:
+                    body += ["", where] if body else [where]
+                elif previous != "":
+                    unknown = "# No stacktrace found for following nodes"
+                    body += ["", unknown] if body else [unknown]
+                previous = where if where is not None else ""
+        gone = freed.get(node, []) + ([] if node.users else [node])
+        tail = f";  {' = '.join([*map(spelling.node, gone), 'None'])}" if gone else ""
+        body.append(spelling.statement(node, annotations.of(node)) + tail)
+    head = ", ".join([root_module, *parameters]) if root_module else ", ".join(parameters)
+    lines = [f"    {line}" if line else "" for line in body or ["pass"]]
+    return PythonCode(f"\n\n\ndef {graph.name}({head}){returns}:\n" + "\n".join(lines) + "\n    ")
+
+
+# -- running -------------------------------------------------------------------------------------------------
+class _Text:
+    """Hands the generated text to tracebacks, when one is printed."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def get_source(self, name: str) -> str:
+        return self.text
+
+
+def executable_code(graph: Graph) -> PythonCode:
+    """The text that runs, and its globals. Parameters are used under their own names."""
+    spelling = Executable()
+    names = {node.name for node in graph.nodes}
+    parameters, body = [], []
+    freed = last_uses(graph)
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            raw = node.target.replace("*", "")
+            if raw == node.name or raw not in names:
+                spelling.renamed[node] = raw
+            else:
+                body.append(f"{node.name} = {raw}")
+            parameters.append(_parameter(node, spelling, ""))
+        elif node.op == "output":
+            body.append(f"return {spelling.value(node.args[0])}")
+        else:
+            gone = freed.get(node, ())
+            tail = f";  {' = '.join([*map(spelling.node, gone), 'None'])}" if gone else ""
+            body.append(spelling.statement(node) + tail)
+    head = ", ".join(["self", *parameters])
+    lines = [f"    {line}" for line in body or ["pass"]]
+    for name, inner in spelling.graphs.values():
+        spelling.bound[name] = partial(compile_graph(inner), None)
+    return PythonCode(f"def forward({head}):\n" + "\n".join(lines) + "\n", spelling.bound)
+
+
+def compile_graph(graph: Graph) -> FunctionType:
+    """The graph as one Python function `forward(self, …)`; a graph without attributes takes any `self`."""
+    code = executable_code(graph)
+    number = next(_numbers)
+    namespace: dict[str, Any] = {
+        **code.globals,
+        "__name__": f"weft.generated.graph_{number}",
+        "__loader__": _Text(code.src),  # linecache asks it, so that tracebacks show the line
+    }
+    # No angle brackets around the file's name: linecache would not ask for it.
+    exec(compile(code.src, f"weft-graph-{number}", "exec"), namespace)
+    function: FunctionType = namespace.pop("forward")
+    function.__name__ = graph.name if graph.name.isidentifier() else "forward"
+    return function

@@ -1,0 +1,167 @@
+"""`GraphModule`: a graph as a module that can be called.
+
+Takes a graph and the module or dict in which its attributes live; gives an `nn.Module` whose `forward` is
+Python generated from the graph. One idea: each GraphModule has a class of its own, so that the generated
+function is an ordinary method and a call costs no more than that of a module written by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from textwrap import indent
+from typing import Any, Self
+
+from weft.graph.graph import Graph
+from weft.graph.text import compile_graph, python_code
+from weft.nn.modules.module import Module
+from weft.tensor.base import Parameter, Tensor
+
+
+def _copy_attribute(source: Any, target: Module, path: str) -> None:
+    """Puts what stands at `path` in one module at the same place in another, with plain modules between."""
+    *parents, last = path.split(".")
+    for part in parents:
+        source = getattr(source, part)
+        if part not in target._modules:
+            target.add_module(part, Module())
+        inner = target._modules[part]
+        assert inner is not None
+        if inner is source:
+            return
+        target = inner
+    _assign(target, last, getattr(source, last))
+
+
+def _assign(target: Module, name: str, value: Any) -> None:
+    if isinstance(value, Tensor) and not isinstance(value, Parameter):
+        target.register_buffer(name, value)
+    elif isinstance(value, Module):
+        target.add_module(name, value)
+    else:
+        setattr(target, name, value)
+
+
+class GraphModule(Module):
+    """A module generated from a graph. Change `graph`, then call `recompile()`."""
+
+    _graph: Graph
+    _class_name: str
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        own = next(base for base in cls.__mro__ if not base.__dict__.get("_generated"))
+        made: type[Self] = type(own.__name__, (own,), {"_generated": True, "__module__": own.__module__})
+        return super().__new__(made)
+
+    def __init__(
+        self, root: Module | Mapping[str, Any] | None, graph: Graph, class_name: str = "GraphModule"
+    ) -> None:
+        super().__init__()
+        type(self).__name__ = type(self).__qualname__ = class_name
+        self._class_name = class_name
+        if isinstance(root, Module):
+            self.training = root.training
+        for name, inner in graph.subgraphs.items():
+            self.add_module(name, GraphModule(root, inner, name))
+        self._take_attributes(root, graph)
+        self._graph = graph
+        graph.owning_module = None
+        self.recompile()
+
+    def _take_attributes(self, root: Module | Mapping[str, Any] | None, graph: Graph) -> None:
+        wanted = {
+            node.target: None
+            for node in graph.nodes
+            if node.op in ("get_attr", "call_module") and node.target not in graph.subgraphs
+        }
+        for path in sorted(wanted, key=lambda path: path.count(".")):
+            if isinstance(root, Module):
+                _copy_attribute(root, self, path)
+            elif root is None or path not in root:
+                raise RuntimeError(
+                    f"the graph reads {path!r}, but the root of the GraphModule has no such attribute"
+                )
+            else:
+                *parents, last = path.split(".")
+                target: Module = self
+                for part in parents:
+                    if part not in target._modules:
+                        target.add_module(part, Module())
+                    inner = target._modules[part]
+                    assert inner is not None
+                    target = inner
+                _assign(target, last, root[path])
+
+    @property
+    def graph(self) -> Graph:
+        return self._graph
+
+    @graph.setter
+    def graph(self, graph: Graph) -> None:
+        self._graph = graph
+        self.recompile()
+
+    @property
+    def code(self) -> str:
+        """The text of `forward`, as FX writes it."""
+        return python_code(self._graph).src
+
+    def recompile(self) -> None:
+        """Generates `forward` anew from the graph."""
+        type(self).forward = compile_graph(self._graph)
+
+    # -- printing --------------------------------------------------------------------------------------------
+    def print_readable(
+        self,
+        print_output: bool = True,
+        *,
+        namespace: str = "weft",
+        nested_names: bool = True,
+        **options: Any,
+    ) -> str:
+        """The graph as a class, with types and the user's lines; sub-graphs as nested classes.
+
+        `nested_names`: whether these are called by their attribute (`wrap_body_0`) or by their class
+        (`GraphModule`), as older versions of PyTorch print them.
+        """
+        text = self._readable(self._class_name, namespace, nested_names, options)
+        if print_output:
+            print(text)
+        return text
+
+    def _readable(self, name: str, namespace: str, nested_names: bool, options: dict[str, Any]) -> str:
+        code = python_code(self._graph, verbose=True, namespace=namespace, **options).src
+        texts = [code.strip() + "\n"]
+        texts += [
+            child._readable(key if nested_names else "GraphModule", namespace, nested_names, options)
+            for key, child in self._modules.items()
+            if isinstance(child, GraphModule)
+        ]
+        return f"class {name}({namespace}.nn.Module):\n" + indent("\n".join(texts), "    ")
+
+    def __str__(self) -> str:
+        return f"{super().__repr__()}\n{self.code}"
+
+    # -- copying ---------------------------------------------------------------------------------------------
+    def __reduce__(self) -> Any:
+        state = {key: value for key, value in self.__dict__.items() if key != "_graph"}
+        return _restore, (self._graph, self._class_name, state)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
+        state = {key: deepcopy(value, memo) for key, value in self.__dict__.items() if key != "_graph"}
+        copied = _restore(deepcopy(self._graph, memo), self._class_name, state)
+        memo[id(self)] = copied
+        return copied
+
+    def __copy__(self) -> GraphModule:
+        state = {key: value for key, value in self.__dict__.items() if key != "_graph"}
+        return _restore(self._graph.copy(), self._class_name, state)
+
+
+def _restore(graph: Graph, class_name: str, state: dict[str, Any]) -> GraphModule:
+    module = GraphModule.__new__(GraphModule)
+    type(module).__name__ = type(module).__qualname__ = class_name
+    module.__dict__.update(state)
+    module.__dict__["_graph"] = graph
+    module.recompile()
+    return module
