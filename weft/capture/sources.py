@@ -1,0 +1,458 @@
+"""Where a value came from: a root and steps, as data that prints and can be read again on the next call.
+
+Takes nothing; gives `Source` (an immutable chain), `Ref` (how a guard or a source holds an object without
+keeping users' objects alive) and `fetch`, the reference way to read a source. One idea: whatever capture reads
+from the outside world it reads along a Source, so that the same path can be guarded, printed and emitted.
+
+# Note [Reading without running user code]
+A source is read while nothing is known yet about the objects on its way, so no step may run code that a user
+wrote. Attributes are read by the descriptors of classes written in C (`safe_member`), instance dicts by the
+getset descriptor that made them (`instance_dict`), items of containers by the methods of the builtin class.
+Looking up a string in a dict may still call `__eq__` of a key with the same hash: Python's own lookup of that
+name would call it too.
+"""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import re
+import sys
+import types
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from weft.core.errors import IMMUTABLE_TYPE
+from weft.tensor.base import PLAIN
+
+class_dict: Final[Callable[[type], Mapping[str, Any]]] = type.__dict__["__dict__"].__get__
+class_mro: Final[Callable[[type], tuple[type, ...]]] = type.__dict__["__mro__"].__get__
+class_flags: Final[Callable[[type], int]] = type.__dict__["__flags__"].__get__
+cell_value: Final[Callable[[Any], Any]] = types.CellType.__dict__["cell_contents"].__get__
+
+DICT_MAKERS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
+# -- holding -------------------------------------------------------------------------------------------------
+class Unholdable(TypeError):
+    """The object can be held neither by name nor weakly: guard its type and contents instead."""
+
+
+# Objects of these very classes hold nothing of a user's, so a strong reference keeps nothing alive.
+INERT: Final = frozenset(
+    {
+        object,
+        type(None),
+        type(Ellipsis),
+        type(NotImplemented),
+        bool,
+        types.CodeType,
+        types.WrapperDescriptorType,
+        types.MethodDescriptorType,
+        types.ClassMethodDescriptorType,
+    }
+)
+
+
+def written_in_c(kind: type) -> bool:
+    """Whether the class cannot be changed: no attribute of it can be set, nor its bases."""
+    return bool(class_flags(kind) & IMMUTABLE_TYPE)
+
+
+def importable_name(value: Any) -> str | None:
+    """`module:qualified.name` where importing finds this very object, else None."""
+    if isinstance(value, types.ModuleType):
+        name = types.ModuleType.__getattribute__(value, "__dict__").get("__name__")
+        return f"{name}:" if type(name) is str and sys.modules.get(name) is value else None
+    if type(type(value)) is enum.EnumMeta:
+        owner = importable_name(type(value))
+        name = instance_dict(value).get("_name_")
+        return f"{owner}.{name}" if owner is not None and by_name(f"{owner}.{name}") is value else None
+    if not isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+        return None
+    if isinstance(value, type):
+        module, name = (
+            class_dict(value).get("__module__", "builtins"),
+            type.__dict__["__qualname__"].__get__(value),
+        )
+    else:
+        module, name = value.__module__, value.__qualname__
+    if type(module) is not str or type(name) is not str or "<" in name:
+        return None
+    path = f"{module}:{name}"
+    return path if by_name(path) is value else None
+
+
+def by_name(path: str) -> Any:
+    """What an importable name stands for in the modules loaded now; None where it stands for nothing."""
+    module, _, name = path.partition(":")
+    value: Any = sys.modules.get(module)
+    for part in name.split(".") if name else ():
+        if isinstance(value, type):
+            members = class_dict(value)
+        elif isinstance(value, types.ModuleType):
+            members = value.__dict__
+        else:
+            return None
+        value = members.get(part)
+    return value
+
+
+class Ref:
+    """One object, by importable name if it has one, strongly if it is inert, else weakly.
+
+    Two Refs are equal if they were made for the same object. `Unholdable` for what can be held in no such way.
+    """
+
+    __slots__ = ("identity", "name", "strong", "weak", "label")
+
+    def __init__(self, value: Any, label: str = "") -> None:
+        self.identity = id(value)
+        self.name = importable_name(value)
+        self.label = label or self.name or type(value).__name__
+        self.strong: Any = None
+        self.weak: weakref.ref[Any] | None = None
+        if self.name is not None or type(value) in INERT or is_inert_builtin(value):
+            self.strong = value
+            return
+        try:
+            self.weak = weakref.ref(value)
+        except TypeError:
+            raise Unholdable(f"objects of class {type(value).__name__} have no weak references") from None
+
+    def __call__(self) -> Any:
+        """The object, or None once it is gone."""
+        return self.strong if self.weak is None else self.weak()
+
+    @property
+    def is_none(self) -> bool:
+        return self.weak is None and self.strong is None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Ref) or self.identity != other.identity:
+            return False
+        # An id may be used again after its object died; weak references of one object are one object.
+        return self.weak is other.weak and self.strong is other.strong
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __repr__(self) -> str:
+        return f"<{self.label}>"
+
+
+def is_inert_builtin(value: Any) -> bool:
+    return type(value) is types.BuiltinFunctionType and (
+        value.__self__ is None or isinstance(value.__self__, types.ModuleType)
+    )
+
+
+# -- sources -------------------------------------------------------------------------------------------------
+ROOTS: Final = ("local", "function", "module", "builtin", "constant")
+STEPS: Final = (
+    "field",  # obj.__dict__[name]
+    "slot",  # the value of a member descriptor; key (Ref of the class that has it, name)
+    "member",  # an attribute that C code answers: __func__, __code__, start, maxlen, ...
+    "item",  # of a sequence by index, of a dict by a constant key
+    "key",  # the i-th key of a dict, in its order
+    "value",  # the i-th value of a dict, in its order
+    "element",  # the i-th element of a set, deque or any builtin container, in its order
+    "cell",  # .cell_contents
+    "type",  # type(obj)
+    "entry",  # cls.__dict__[name]
+    "base",  # the i-th class of the method resolution order
+    "size",  # of a tensor, dimension i
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A root, or a step from a parent. Equal sources read the same place."""
+
+    parent: Source | None
+    kind: str
+    detail: Any = None
+    _hash: int = field(init=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.parent, self.kind, self.detail)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Source)
+            and self._hash == other._hash
+            and self.kind == other.kind
+            and self.detail == other.detail
+            and self.parent == other.parent
+        )
+
+    # -- steps
+    # ------------------------------------------------------------------------------------------------------
+    def field(self, name: str) -> Source:
+        return Source(self, "field", name)
+
+    def slot(self, owner: type, name: str) -> Source:
+        return Source(self, "slot", (Ref(owner), name))
+
+    def member(self, name: str) -> Source:
+        return Source(self, "member", name)
+
+    def item(self, key: Any) -> Source:
+        return Source(self, "item", key)
+
+    def key(self, position: int) -> Source:
+        return Source(self, "key", position)
+
+    def value(self, position: int) -> Source:
+        return Source(self, "value", position)
+
+    def element(self, position: int) -> Source:
+        return Source(self, "element", position)
+
+    def cell(self) -> Source:
+        return Source(self, "cell")
+
+    def type(self) -> Source:
+        return Source(self, "type")
+
+    def entry(self, name: str) -> Source:
+        return Source(self, "entry", name)
+
+    def base(self, position: int) -> Source:
+        return Source(self, "base", position)
+
+    def size(self, dim: int) -> Source:
+        return Source(self, "size", dim)
+
+    # -- facts
+    # ------------------------------------------------------------------------------------------------------
+    def root(self) -> Source:
+        source = self
+        while source.parent is not None:
+            source = source.parent
+        return source
+
+    def __str__(self) -> str:
+        return _text(self)
+
+    def placeholder_name(self) -> str:
+        """A name for the graph's input that comes from here: `L_x_`, `L_self_modules_fc_parameters_weight_`."""
+        return re.sub(r"[^a-zA-Z0-9]+", "_", str(self))
+
+
+def local(name: str) -> Source:
+    """A parameter of the entry, or a local of the frame it resumes."""
+    return Source(None, "local", name)
+
+
+def function() -> Source:
+    """The entry's own function object."""
+    return Source(None, "function")
+
+
+def module(name: str) -> Source:
+    """The dict of the module of this name: its globals are items of it."""
+    return Source(None, "module", name)
+
+
+def builtin(name: str) -> Source:
+    """What the builtins module holds under this name."""
+    return Source(None, "builtin", name)
+
+
+def constant(label: str, holder: Any) -> Source:
+    """An object known when capturing (a class, a function): held as `Ref` holds it."""
+    return Source(None, "constant", holder if isinstance(holder, Ref) else Ref(holder, label))
+
+
+def _text(source: Source) -> str:
+    key = source.detail
+    if source.parent is None:
+        match source.kind:
+            case "local":
+                return f"L[{key!r}]"
+            case "function":
+                return "F"
+            case "module":
+                return f"M[{key!r}]"
+            case "builtin":
+                return f"B[{key!r}]"
+            case _:
+                return str(key.label).replace(":", ".")
+    if source.parent.kind == "function" and source.kind == "member" and key == "__globals__":
+        return "G"
+    above = _text(source.parent)
+    match source.kind:
+        case "field" | "member":
+            return f"{above}.{key}" if key.isidentifier() else f"{above}.__dict__[{key!r}]"
+        case "slot":
+            return f"{above}.{key[1]}"
+        case "item":
+            return f"{above}[{key!r}]"
+        case "key":
+            return f"list({above})[{key}]"
+        case "value":
+            return f"list({above}.values())[{key}]"
+        case "element":
+            return f"list({above})[{key}]"
+        case "cell":
+            return f"{above}.cell_contents"
+        case "type":
+            return f"type({above})"
+        case "entry":
+            return f"{above}.__dict__[{key!r}]"
+        case "base":
+            return f"{above}.__mro__[{key}]"
+        case _:
+            return f"{above}.size()[{key}]"
+
+
+# -- reading: the reference ----------------------------------------------------------------------------------
+def instance_dict(value: Any) -> dict[str, Any]:
+    """The object's own dict, whatever its class says `__dict__` is. AttributeError where it has none."""
+    for kind in class_mro(type(value)):
+        maker = class_dict(kind).get("__dict__")
+        if type(maker) in DICT_MAKERS:
+            return maker.__get__(value)  # type: ignore[no-any-return]
+    raise AttributeError(f"{type(value).__name__} has no __dict__")
+
+
+def safe_member(value: Any, name: str) -> Any:
+    """The attribute as the first class written in C that knows it answers; else from the object's own dict."""
+    if name == "__dict__":
+        return class_dict(value) if isinstance(value, type) else instance_dict(value)
+    if type(value) in PLAIN:
+        return getattr(value, name)
+    for kind in class_mro(type(value)):
+        if written_in_c(kind):
+            found = class_dict(kind).get(name)
+            if found is not None:
+                return found.__get__(value)
+    return instance_dict(value)[name]
+
+
+def builtin_base(kind: type) -> type | None:
+    """The builtin container class that this class is or derives from."""
+    for base in class_mro(kind):
+        if base in CONTAINERS:
+            return base
+    return None
+
+
+CONTAINERS: Final = frozenset(
+    {
+        list,
+        tuple,
+        dict,
+        OrderedDict,
+        set,
+        frozenset,
+        deque,
+        str,
+        bytes,
+        bytearray,
+        range,
+        types.MappingProxyType,
+    }
+)
+MAPPINGS: Final = frozenset({dict, OrderedDict})
+ABSENT: Final = object()
+
+
+def safe_length(value: Any) -> int:
+    base = builtin_base(type(value))
+    if base is None:
+        raise TypeError(f"no builtin length: {type(value).__name__}")
+    return base.__len__(value)  # type: ignore[attr-defined, no-any-return]
+
+
+def safe_iter(value: Any) -> Any:
+    base = builtin_base(type(value))
+    if base is None:
+        raise TypeError(f"no builtin iteration: {type(value).__name__}")
+    return base.__iter__(value)  # type: ignore[attr-defined]
+
+
+def safe_item(value: Any, key: Any) -> Any:
+    """`value[key]` of the builtin container, with neither `__missing__` nor a default factory."""
+    base = builtin_base(type(value))
+    if base is None:
+        raise TypeError(f"no builtin items: {type(value).__name__}")
+    if base in MAPPINGS:
+        found = dict.get(value, key, ABSENT)
+        if found is ABSENT:
+            raise KeyError(key)
+        return found
+    return base.__getitem__(value, key)  # type: ignore[attr-defined]
+
+
+def safe_contains(value: Any, key: Any) -> bool:
+    """Whether a dict (or a subclass's dict part, or a class's dict) has the key."""
+    if type(value) is types.MappingProxyType:
+        return key in value
+    return dict.__contains__(value, key)
+
+
+def nth(iterator: Any, position: int) -> Any:
+    for _ in range(position):
+        next(iterator)
+    return next(iterator)
+
+
+def slot_value(value: Any, owner: Any, name: str) -> Any:
+    """The slot `name` that class `owner` made; AttributeError while it is unset."""
+    if owner is None:
+        raise ReferenceError("the class is gone")
+    return class_dict(owner)[name].__get__(value)
+
+
+def fetch(source: Source, function: Any, local_values: Mapping[str, Any]) -> Any:
+    """The value at a source now. Any exception means that there is none."""
+    parent, key = source.parent, source.detail
+    if parent is None:
+        match source.kind:
+            case "local":
+                return local_values[key]
+            case "function":
+                return function
+            case "module":
+                return safe_member(sys.modules[key], "__dict__")
+            case "builtin":
+                return builtins.__dict__[key]
+            case _:
+                value = key()
+                if value is None and not key.is_none:
+                    raise ReferenceError(f"{key} is gone")
+                return value
+    above = fetch(parent, function, local_values)
+    match source.kind:
+        case "field":
+            return instance_dict(above)[key]
+        case "slot":
+            return slot_value(above, key[0](), key[1])
+        case "member":
+            return safe_member(above, key)
+        case "item":
+            return safe_item(above, key)
+        case "key" | "element":
+            return nth(safe_iter(above), key)
+        case "value":
+            return safe_item(above, nth(safe_iter(above), key))
+        case "cell":
+            return cell_value(above)
+        case "type":
+            return type(above)
+        case "entry":
+            return class_dict(above)[key]
+        case "base":
+            return class_mro(above)[key]
+        case _:
+            return above.array.shape[key]
