@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft.core import modes
-from weft.core.device import cpu, device, meta
+from weft.core.device import cpu, device
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import Size
@@ -79,7 +79,8 @@ class Tensor(Methods):
 
     @property
     def device(self) -> device:
-        return meta if type(self.array) is MetaArray else cpu
+        array = self.array
+        return array.device if type(array) is MetaArray else cpu
 
     @property
     def ndim(self) -> int:
@@ -145,7 +146,7 @@ class Tensor(Methods):
 
     @property
     def is_meta(self) -> bool:
-        return type(self.array) is MetaArray
+        return type(self.array) is MetaArray and self.array.device.type == "meta"
 
     def is_inference(self) -> bool:
         return self.cell is INFERENCE

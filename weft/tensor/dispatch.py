@@ -16,6 +16,7 @@ import numpy as np
 
 import weft.tensor.overrides as overrides
 from weft.core import modes
+from weft.core.device import cpu, meta
 from weft.core.dtypes import BY_NUMPY, FLOAT, scalar_dtype
 from weft.core.errors import argument_name
 from weft.core.types import TensorType
@@ -23,7 +24,7 @@ from weft.ops.record import Kind, Op, quiet, run_quietly
 from weft.ops.signature import OPERAND, OPTIONAL, OPTIONAL_OPERAND
 from weft.tensor.backward import compile_backward
 from weft.tensor.base import PLAIN, Tensor, wrap
-from weft.tensor.meta import MetaArray, meta_array
+from weft.tensor.meta import MetaArray, faking, is_fake_array, meta_array, meta_view, refuse_read
 from weft.tensor.plan import OUT, Plan, plan_of
 from weft.tensor.saved import pack_saved
 from weft.tensor.tape import INFERENCE, ComplexBackward, next_sequence
@@ -78,8 +79,8 @@ def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
                 refresh(tensor)
     original, bound = bound, unwrap_indices(op, bound)
     types = op.on_types(tuple(map(typed, bound)))
-    if _asks_meta(types) or (op.kind is not Kind.CREATE and any(type(t.array) is MetaArray for t in tensors)):
-        arrays = _meta_result(types)
+    if _asks_meta(types) or _is_hollow(op, bound, tensors, mode):
+        arrays = _meta_results(op, bound, tensors, types)
     else:
         arrays = op.on_arrays(tuple(map(untensored, bound)))
         if op.trusted and op.promotion is None and tensors and tensors[0].array.dtype.kind != "c":
@@ -242,7 +243,8 @@ def typed(value: Any) -> Any:
     """Tensors become their types, in the way type rules want their arguments."""
     if isinstance(value, Tensor):
         array = value.array
-        return TensorType(array.shape, BY_NUMPY[array.dtype], value.device)
+        where = cpu if type(array) is ndarray else array.device if type(value) in PLAIN else value.device
+        return TensorType(array.shape, BY_NUMPY[array.dtype], where)
     if type(value) is list or type(value) is tuple:
         return type(value)(typed(item) for item in value)
     return value
@@ -273,10 +275,47 @@ def _asks_meta(types: Any) -> bool:
     return isinstance(types, TensorType) and types.device.type == "meta"
 
 
-def _meta_result(types: Any) -> Any:
+def _is_hollow(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], mode: Any) -> bool:
+    """Whether a call gives types only: some argument has no elements, or a recorder is active and the op
+    makes a tensor. (A creation op makes real tensors like those of the meta device, where told to.)
+    """
+    if op.kind is Kind.CREATE:
+        return faking(mode) or any(is_fake_array(t.array) for t in tensors)
+    if any(type(t.array) is MetaArray for t in tensors):
+        return True
+    return "Index" in op.signature.words and any(
+        type(item) is MetaArray
+        for p, v in zip(op.signature.parameters, bound, strict=True)
+        if p.annotation == "Index"
+        for item in (v if isinstance(v, (list, tuple)) else (v,))
+    )
+
+
+def _meta_results(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], types: Any) -> Any:
+    if types is None:
+        refuse_read(op.name)
+        raise NotImplementedError(f"{op.name}: the result's shape depends on values, and there are none")
+    first = tensors[0].array if tensors else None
+    if op.kind is Kind.VIEW and type(first) is MetaArray:
+        return meta_view(op.kernel, first, tuple(map(untensored, bound[1:])))  # type: ignore[arg-type]
+    exact = op.kind in ROW_MAJOR and all(_is_row_major(t.array) for t in tensors)
+    hollow = [t.array.device for t in tensors if type(t.array) is MetaArray]
+    where = meta if _asks_meta(types) or meta in hollow else hollow[0] if hollow else cpu
+    return _meta_result(types, where, exact)
+
+
+ROW_MAJOR = (Kind.POINTWISE, Kind.CREATE)
+"""Ops whose kernels give row-major results for row-major arguments."""
+
+
+def _is_row_major(array: Any) -> bool:
+    return (array.exact and array.is_contiguous) if type(array) is MetaArray else array.flags.c_contiguous
+
+
+def _meta_result(types: Any, where: Any, exact: bool) -> Any:
     if isinstance(types, (tuple, list)):
-        return type(types)(_meta_result(t) for t in types)
-    return meta_array(types)
+        return type(types)(_meta_result(t, where, exact) for t in types)
+    return meta_array(types, where, exact)
 
 
 def record(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], results: Any, mode: Any) -> None:
@@ -496,5 +535,7 @@ def resize_out(target: Tensor, shape: tuple[int, ...], silent: bool = False) -> 
             stacklevel=4,
         )
     target.array = (
-        meta_array(TensorType(shape, target.dtype)) if target.is_meta else np.empty(shape, target.array.dtype)
+        meta_array(TensorType(shape, target.dtype), target.array.device)
+        if type(target.array) is MetaArray
+        else np.empty(shape, target.array.dtype)
     )

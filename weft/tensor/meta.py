@@ -1,14 +1,32 @@
-"""Arrays without elements, as tensors on the `meta` device hold: shape, dtype and strides, nothing else."""
+"""Arrays without elements, as tensors on the `meta` device hold: shape, dtype and strides, nothing else.
+
+# Note [Fakes]
+A MetaArray may name another device than `meta`: the tensor that holds it is then a *fake*, which stands for a
+tensor of that device while a program is recorded (`weft.trace`). Ops treat both alike, by their type rules.
+Whatever asks a fake for elements while a recorder is active ends in `Reading.refuse`, which the recorder
+fills. `exact` says whether the strides are what eager's would be: views compute theirs, but most kernels are
+free to choose the layout of their results.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from weft.core import modes
+from weft.core.device import device, meta
 from weft.core.types import TensorType
+
+FAKE = "fake"
+"""The name of the entry in `Modes.extra` while a recorder is active: new tensors are fakes too."""
+
+
+def faking(mode: Any) -> bool:
+    """Whether a recorder is active, given the present modes."""
+    return type(mode) is not bool and any(name == FAKE for name, _ in mode.extra)
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -26,22 +44,35 @@ class NoFlags:
     c_contiguous = f_contiguous = forc = writeable = False
 
 
+class Reading:
+    """What happens to a read of elements that are not there; `weft.trace` fills it."""
+
+    refuse: Callable[[str], NoReturn] | None = None
+
+
 class MetaArray:
     """Stands where a NumPy array would: kernels refuse it, so every op goes by its type rule."""
 
-    __slots__ = ("shape", "dtype", "strides")
+    __slots__ = ("shape", "dtype", "strides", "device", "exact")
     __array_ufunc__ = None
     base = None
     flags = NoFlags
 
     def __init__(
-        self, shape: Iterable[int], dtype: np.dtype[Any], strides: Iterable[int] | None = None
+        self,
+        shape: Iterable[int],
+        dtype: np.dtype[Any],
+        strides: Iterable[int] | None = None,
+        device: device = meta,
+        exact: bool = False,
     ) -> None:
         self.shape = tuple(shape)
         self.dtype = dtype
         if strides is None:
             strides = (s * dtype.itemsize for s in contiguous_strides(self.shape))
         self.strides = tuple(strides)  # in bytes, as NumPy's
+        self.device = device
+        self.exact = exact
 
     @property
     def ndim(self) -> int:
@@ -59,9 +90,69 @@ class MetaArray:
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements would lie row by row."""
+        return self.strides == tuple(s * self.dtype.itemsize for s in contiguous_strides(self.shape))
+
     def copy(self) -> MetaArray:
-        return MetaArray(self.shape, self.dtype)
+        return MetaArray(self.shape, self.dtype, None, self.device)
+
+    def __bool__(self) -> NoReturn:
+        refuse_read("bool")
+        raise RuntimeError("Boolean value of a tensor without elements")
+
+    def __getattr__(self, name: str) -> Any:
+        refuse_read(name)
+        raise AttributeError(f"an array without elements has no attribute {name!r}")
 
 
-def meta_array(type_: TensorType) -> MetaArray:
-    return MetaArray(type_.shape, type_.dtype.numpy)
+def refuse_read(name: str) -> None:
+    """Tells the recorder, if one is active, that elements are asked for."""
+    if Reading.refuse is not None and faking(modes.current()):
+        Reading.refuse(name)
+
+
+def is_fake_array(array: Any) -> bool:
+    """Whether the array stands for one of a real device."""
+    return type(array) is MetaArray and array.device.type != "meta"
+
+
+def meta_array(type_: TensorType, where: device = meta, exact: bool = False) -> MetaArray:
+    """An array without elements, of this type whatever device the type names."""
+    return MetaArray(type_.shape, type_.dtype.numpy, None, where, exact)
+
+
+class _Holder:
+    """Describes memory to NumPy that nobody will touch."""
+
+    __slots__ = ("__array_interface__",)
+    __array_interface__: dict[str, Any]
+
+
+_NOWHERE = np.zeros(2)  # an address for arrays whose elements are never read
+
+
+def _hollow(array: MetaArray) -> Any:
+    """A NumPy array of the same shape and strides over no memory of its own: for kernels that only view."""
+    kind = array.dtype
+    if kind.kind == "V" or not kind.isbuiltin:  # bfloat16: the interface cannot name it
+        return np.lib.stride_tricks.as_strided(np.zeros(1, kind), array.shape, array.strides)
+    holder = _Holder()
+    holder.__array_interface__ = {
+        "shape": array.shape, "strides": array.strides, "typestr": kind.str, "version": 3,
+        "data": (_NOWHERE.__array_interface__["data"][0], False),
+    }  # fmt: skip
+    return np.asarray(holder)
+
+
+def meta_view(kernel: Callable[..., Any], array: MetaArray, args: tuple[Any, ...]) -> Any:
+    """What a view kernel gives for an array without elements: shapes and strides as eager's."""
+
+    def described(view: Any) -> MetaArray:
+        return MetaArray(view.shape, view.dtype, view.strides, array.device, array.exact)
+
+    out = kernel(_hollow(array), *args)
+    if type(out) is tuple or type(out) is list:
+        return type(out)(map(described, out))
+    return described(out)

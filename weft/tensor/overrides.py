@@ -162,7 +162,7 @@ def intercept_function(
 ) -> tuple[bool, Any]:
     """As `intercept`, for any form of the op. Ops that no user can name are never offered."""
     shielded, functions = (False, ()) if type(mode) is bool else (mode.shielded, mode.functions)
-    public = op.function or op.method
+    public = op.function or op.method or (functions and getattr(functions[-1], "sees_private", False))
     values = tensors if out is None else [*tensors, *(out if isinstance(out, (tuple, list)) else (out,))]
     candidates = [] if shielded or not public else overloaded(values)
     if not candidates and not (functions and public):

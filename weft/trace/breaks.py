@@ -1,0 +1,25 @@
+"""Breaks: how recording and capture say that they cannot go on here.
+
+Takes a kind (a key of the one table of kinds, which holds the reason and the advice) and what was seen; is
+raised. One idea: a Break is no `Exception`, so that no code that runs on behalf of the captured program can
+swallow it by accident.
+"""
+
+from __future__ import annotations
+
+
+class Break(BaseException):
+    """The captured program does something here that only running it can do."""
+
+    def __init__(self, kind: str, seen: str = "", why: str | None = None, try_: str | None = None) -> None:
+        super().__init__(kind, seen)
+        self.kind = kind
+        self.seen = seen
+        self.why = why
+        self.try_ = try_
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.seen}" if self.seen else self.kind
+
+
+__all__ = ["Break"]

@@ -1,0 +1,110 @@
+"""Fakes: tensors without elements that stand for real ones while a program is recorded.
+
+Takes a tensor (or a type), gives a plain `Tensor` or `Parameter` with the same shape, dtype, strides, device
+and autograd facts over a `MetaArray`. One idea: ops need to know nothing of fakes: they go by their type
+rules, as for the meta device; see Note [Fakes] in `weft.tensor.meta`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from weft.core.device import device
+from weft.core.types import TensorType
+from weft.tensor.base import PLAIN, Parameter, Tensor, wrap
+from weft.tensor.meta import MetaArray, Reading, is_fake_array
+from weft.tensor.tape import INFERENCE, Node, next_sequence
+from weft.tensor.views import View
+from weft.trace.breaks import Break
+
+SHAPES = frozenset(
+    {"nonzero", "_nonzero", "masked_select", "_repeat_positions", "_unique", "_unique_consecutive"}
+)
+"""Reads that only want to know how many elements there will be."""
+
+
+class Outside(Node):
+    """Behind a fake whose original was made by recorded ops before the capture began."""
+
+    __slots__ = ()
+    runs_without_gradient = False
+
+    def raw_backward(self, grad: Any) -> Any:
+        raise Break("autograd-inside", "a gradient that flows into a tape from outside")
+
+    graph_backward = raw_backward
+
+
+class Originals:
+    """Keeps the fakes of tensors that share storage sharing it: one version cell, bases before views."""
+
+    def __init__(self) -> None:
+        self.cells: dict[int, tuple[Any, Any]] = {}
+        self.fakes: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def cell(self, tensor: Tensor) -> Any:
+        cell = tensor.cell
+        if cell is None or cell is INFERENCE:
+            return cell
+        return self.cells.setdefault(id(cell), (cell, [cell[0]]))[1]
+
+
+def fake_of(tensor: Tensor, originals: Originals | None = None) -> Tensor:
+    """The fake that stands for this tensor: same class (Tensor or Parameter), facts and history."""
+    originals = Originals() if originals is None else originals
+    known = originals.fakes.get(id(tensor))
+    if known is not None:
+        return known[1]
+    array = tensor.array
+    hollow = MetaArray(array.shape, array.dtype, array.strides, tensor.device, True)
+    kind = Parameter if type(tensor) is Parameter else Tensor
+    fake = wrap(hollow, tensor.requires_grad, kind)
+    originals.fakes[id(tensor)] = (tensor, fake)
+    fake.cell = originals.cell(tensor)
+    if tensor.__dict__.get("_is_param"):
+        fake.__dict__["_is_param"] = True
+    view = tensor.origin
+    if view is not None:
+        base = fake_of(view.base, originals)
+        fake.cell = base.shared_cell()
+        fake.origin = View(base, view.steps, view.creation, fake.cell[0])
+    if tensor.tracked and tensor.node is not None:
+        fake.node = _outside(tensor)
+    return fake
+
+
+def _outside(tensor: Tensor) -> Node:
+    node = Outside.__new__(Outside)
+    node._seq = next_sequence()
+    node.next = node.params = node.saved = ()
+    node.types = (tensor.array.shape, tensor.array.dtype)
+    node.slots = node.versions = node.hooks = None
+    return node
+
+
+def fake_from_type(
+    type_: TensorType,
+    requires_grad: bool = False,
+    strides: Iterable[int] | None = None,
+    where: device | None = None,
+) -> Tensor:
+    """A fake leaf of this type; strides count elements, row-major if not given."""
+    kind = type_.dtype.numpy
+    steps = None if strides is None else [step * kind.itemsize for step in strides]
+    hollow = MetaArray(type_.shape, kind, steps, type_.device if where is None else where, True)
+    return wrap(hollow, requires_grad)
+
+
+def is_fake(value: Any) -> bool:
+    """Whether this is a tensor without elements that stands for one of a real device."""
+    return type(value) in PLAIN and is_fake_array(value.array)
+
+
+def _refuse(name: str) -> NoReturn:
+    if name in SHAPES:
+        raise Break("data-dependent-shape", f"how many elements {name.strip('_')} gives")
+    raise Break("data-dependent-value", f"the elements of a tensor ({name})")
+
+
+Reading.refuse = _refuse

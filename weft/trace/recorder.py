@@ -1,0 +1,426 @@
+"""The recorder: a function mode that runs calls on fakes and writes them down as graph nodes.
+
+Takes every public call made while it is active (`with Recorder(graph, on_input)`), answers it from types
+alone, and appends a node for what gives or writes a tensor. One idea: the call itself is made, on fakes, by
+the same code that eager runs; the recorder only looks at what came out and at which version counters moved.
+
+# Note [What becomes a node]
+    x.shape, x.dim()          nothing: the answer follows from the fake, whose type is guarded
+    x.stride(), x.is_leaf     nothing, and an entry in `facts`, for the guards
+    y = x.to(float32)         nothing if that is x itself; else a node
+    y = x + 1                 one node, whatever happens inside (composites and nn.functional too)
+    x.add_(1), x[0] = 1       a node; from here on it stands for x
+    a, b = x.split(2)         a node, and an `operator.getitem` for a when a is first used
+    rand(3)                   a node; the random state is put back
+    x.item(), if x: ...       Break
+    with no_grad(): x + 1     `_set_grad_enabled(False)`, the node, and later `_set_grad_enabled(True)`
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Final
+
+import numpy as np
+
+from weft.autograd.grad_mode import put_grad
+from weft.core import modes
+from weft.core.generator import Generator, default_generator
+from weft.core.symbolic import Symbolic
+from weft.graph.graph import Graph
+from weft.graph.node import Node
+from weft.tensor import shims
+from weft.tensor.base import PLAIN, Tensor
+from weft.tensor.meta import FAKE, is_fake_array
+from weft.tensor.wrapper import highest
+from weft.trace.breaks import Break
+from weft.trace.expressions import Expression
+from weft.trace.fake import Originals, fake_of
+from weft.trace.recorder_rules import Rules, Treatment, refusal
+from weft.trace.scalars import to_node
+
+Where = Callable[[], Any]
+REFUSED: Final = ("meta tensor", "there are none", "without elements")
+"""Words of errors that only a lack of elements can cause."""
+
+
+def _set_grad_enabled(enabled: bool) -> None:
+    """Switches gradient recording within a graph."""
+    put_grad(enabled)
+
+
+class Call:
+    """One call: its tensors, the versions they had, and its generators."""
+
+    __slots__ = ("tensors", "versions", "generators", "real")
+
+    def __init__(self) -> None:
+        self.tensors: list[Tensor] = []
+        self.versions: list[int] = []
+        self.generators: list[Generator] = []
+        self.real = False
+
+    def scan(self, value: Any) -> None:
+        kind = type(value)
+        if kind in PLAIN:
+            self.tensors.append(value)
+            cell = value.cell
+            self.versions.append(cell[0] if type(cell) is list else 0)
+            if not is_fake_array(value.array):
+                self.real = True
+        elif kind is tuple or kind is list:
+            for item in value:
+                self.scan(item)
+        elif kind is dict:
+            for item in value.values():
+                self.scan(item)
+        elif isinstance(value, Generator):
+            self.generators.append(value)
+        elif isinstance(value, (tuple, Tensor, slice)):
+            self._scan_rarer(value)
+
+    def _scan_rarer(self, value: Any) -> None:
+        if isinstance(value, slice):
+            for item in (value.start, value.stop, value.step):
+                self.scan(item)
+        elif isinstance(value, tuple):
+            for item in value:
+                self.scan(item)
+        else:
+            raise Break("tensor-subclass", type(value).__name__)
+
+    def written(self) -> list[Tensor]:
+        """The tensors that the call has written to."""
+        return [
+            tensor
+            for tensor, before in zip(self.tensors, self.versions, strict=True)
+            if type(tensor.cell) is list and tensor.cell[0] != before
+        ]
+
+
+class Recorder:
+    """Records into `graph`. `on_input(value)` gives the node of a tensor, array, generator or symbol that was
+    not made by a recorded call; `where()` the user's (file, line, function).
+    """
+
+    sees_private = True  # ops that no user can name are offered, too
+
+    def __init__(self, graph: Graph, on_input: Callable[[Any], Node], where: Where | None = None) -> None:
+        self.graph = graph
+        self.on_input = on_input
+        self.where = where
+        self.facts: list[tuple[Tensor, str]] = []
+        self.originals = Originals()
+        self.rules = rules()
+        self.symbols: dict[Any, Any] = {}
+        self._nodes: dict[int, Node] = {}
+        self._pending: dict[int, tuple[Node, tuple[int, ...]]] = {}
+        self._kept: dict[int, Any] = {}  # ids stay taken while the recorder lives
+        self._before: list[Any] = []
+        self._state: tuple[bool, bool, Any] | None = None
+
+    # -- as a mode -------------------------------------------------------------------------------------------
+    def __enter__(self) -> Recorder:
+        state = modes.modes()
+        self._before.append(modes.current())
+        shims.activate()
+        modes.enter(functions=(*state.functions, self), extra=(*state.extra, (FAKE, self)))
+        if self._state is None:
+            self._state = self._entry = self._modes_now()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        shims.deactivate()
+        modes.state.set(self._before.pop())
+
+    def __torch_function__(
+        self, func: Any, _types: tuple[type, ...], args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Takes a call over: `offer` has switched this mode off until it returns."""
+        key = func if type(func) is FunctionType else (func.__self__, func.__name__)
+        treatment = self.rules.treatments.get(key)
+        if treatment is not None:
+            return self.treat(treatment, func, args, kwargs or {})
+        return self.record(func, args, kwargs or {}, self.rules.form(key))
+
+    # -- calls that the interpreter makes itself -------------------------------------------------------------
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any = None) -> Any:
+        """Runs and records `function(*args)` as a node with this very target: `operator.add` for `x + y`."""
+        token = modes.enter(functions=self._outer())
+        try:
+            return self.record(function, args, kwargs or {}, ("call_function", function, False))
+        finally:
+            modes.leave(token)
+
+    def call_method(self, name: str, args: tuple[Any, ...], kwargs: Any = None) -> Any:
+        """Runs and records `args[0].name(*args[1:])` as a `call_method` node."""
+        function = getattr(Tensor, name)
+        token = modes.enter(functions=self._outer())
+        try:
+            treatment = self.rules.treatments.get(function)
+            if treatment is not None:
+                return self.treat(treatment, function, args, kwargs or {})
+            return self.record(function, args, kwargs or {}, ("call_method", name, False))
+        finally:
+            modes.leave(token)
+
+    def _outer(self) -> tuple[Any, ...]:
+        return tuple(mode for mode in modes.modes().functions if mode is not self)
+
+    # -- treatments ------------------------------------------------------------------------------------------
+    def treat(self, treatment: Treatment, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        first = args[0] if args else None
+        if treatment is Treatment.ANSWER:
+            return func(*args, **kwargs)
+        name = self._name(func)
+        if treatment is Treatment.FACT:
+            return self.note(func, name, first, args, kwargs)
+        if treatment is Treatment.GRAD and isinstance(first, Tensor) and self.knows(first):
+            return func(*args, **kwargs)
+        raise refusal(treatment, name, first)
+
+    def _name(self, func: Any) -> str:
+        if type(func) is FunctionType:
+            return func.__name__
+        return str(self.rules.forms.get((func.__self__, "__get__"), (None, func.__name__))[1])
+
+    def note(self, func: Any, name: str, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Answers from the fake and notes what was relied upon."""
+        if is_fake_array(first.array):
+            if name != "is_leaf" and not first.array.exact:
+                raise Break("tensor-strides", f"the strides of a tensor of shape {list(first.array.shape)}")
+            self.facts.append((first, name))
+        return func(*args, **kwargs)
+
+    # -- recording -------------------------------------------------------------------------------------------
+    def record(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], form: tuple[str, Any, bool]
+    ) -> Any:
+        """Runs the call on fakes; what it gives or writes makes it a node."""
+        call = Call()
+        try:
+            call.scan(args)
+            if kwargs:
+                call.scan(kwargs)
+        except Break:
+            top = highest((args, kwargs))
+            if top is None:
+                raise
+            return self.wrapped(func, args, kwargs, top)
+        given, given_kwargs = (self.faked(args), self.faked(kwargs)) if call.real else (args, kwargs)
+        if call.real:
+            call = Call()
+            call.scan(given)
+            call.scan(given_kwargs)
+        result = self.run(func, given, given_kwargs, call)
+        written = call.written()
+        made = self.tensors_in(result)
+        if not written and all(any(item is known for known in call.tensors) for item in made):
+            return self._originals_of(result, call)
+        if any(not is_fake_array(item.array) for item in made):
+            result = self.faked_result(result)
+        node = self.append(form, given, given_kwargs, result)
+        if written:
+            node.meta["writes"] = tuple(self.node(tensor) for tensor in written)
+        self.bind_result(result, node, call, written)
+        return self._originals_of(result, call)
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Any:
+        """The call on fakes. Random state is put back; errors that only fakes have become breaks."""
+        offset = default_generator._offset
+        offsets = [generator.get_offset() for generator in call.generators]
+        try:
+            return func(*args, **kwargs)
+        except (RuntimeError, NotImplementedError) as error:
+            if any(words in str(error) for words in REFUSED):
+                raise Break("data-dependent-value", str(error)) from None
+            raise
+        finally:
+            if default_generator._offset != offset:
+                default_generator.set_offset(offset)
+            for generator, before in zip(call.generators, offsets, strict=True):
+                generator.set_offset(before)
+
+    def append(
+        self, form: tuple[str, Any, bool], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+    ) -> Node:
+        """The node of a call, behind the switches of modes that it needs."""
+        self.follow_modes()
+        op, target, reflected = form
+        inputs = self.argument(args)
+        keywords = {name: self.argument(value) for name, value in kwargs.items()} if kwargs else {}
+        name = None
+        if type(target) is str and op == "call_function":  # a property
+            name, inputs = target, (inputs[0], target, *inputs[1:])
+            target = getattr if len(inputs) == 2 else setattr
+        elif reflected:
+            inputs = (inputs[1], inputs[0])
+        node = self.graph.create_node(op, target, inputs, keywords, name)
+        node.meta["val"] = result
+        if self.where is not None:
+            node.meta["source"] = self.where()
+        return node
+
+    def follow_modes(self) -> None:
+        """Switches the graph to the modes that are active now."""
+        state = self._modes_now()
+        if state == self._state:
+            return
+        assert self._state is not None
+        grad, *others = state
+        if others != list(self._state[1:]):
+            raise Break("mode-change", "inference mode or autocast entered or left inside")
+        self.graph.call_function(_set_grad_enabled, (grad,)).meta["val"] = None
+        self._state = state
+
+    def finish(self) -> None:
+        """Puts the modes of the graph back to what they were when recording began."""
+        if self._state is not None and self._state != self._entry:
+            self.graph.call_function(_set_grad_enabled, (self._entry[0],)).meta["val"] = None
+            self._state = self._entry
+
+    def _modes_now(self) -> tuple[bool, bool, Any]:
+        mode = modes.modes()
+        autocast = next(((v.dtype, v.caching) for n, v in mode.extra if n == "autocast"), None)
+        return mode.grad, mode.inference, autocast
+
+    # -- wrappers of transforms ------------------------------------------------------------------------------
+    def wrapped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], top: Any) -> Any:
+        """A call on tensors of a running transform (vmap, jvp): what it does to plain tensors is recorded."""
+        raise Break("transform-inside", type(top).__name__)
+
+    # -- nodes of values -------------------------------------------------------------------------------------
+    def argument(self, value: Any) -> Any:
+        """The argument of a node for an argument of a call."""
+        kind = type(value)
+        if kind in PLAIN:
+            return self.node(value)
+        if kind is tuple:
+            return tuple([self.argument(item) for item in value])
+        if kind is list:
+            return [self.argument(item) for item in value]
+        if kind is dict:
+            return {key: self.argument(item) for key, item in value.items()}
+        if kind is slice:
+            parts = (value.start, value.stop, value.step)
+            return slice(*[self.argument(part) for part in parts])
+        if isinstance(value, Symbolic):
+            return self.node(value)
+        if isinstance(value, tuple):
+            items = [self.argument(item) for item in value]
+            return kind(*items) if hasattr(kind, "_fields") else tuple(items)
+        if isinstance(value, (np.ndarray, Generator)):
+            return self.node(value)
+        return value
+
+    def node(self, value: Any) -> Any:
+        """The node whose value this is; a symbolic number that is settled gives its value."""
+        if isinstance(value, Symbolic):
+            return self.symbol(value)
+        key = id(value)
+        node = self._nodes.get(key)
+        if node is not None:
+            return node
+        pending = self._pending.pop(key, None)
+        if pending is not None:
+            node, path = pending
+            for index in path:
+                result = node.meta["val"][index]
+                node = self.graph.call_function(operator.getitem, (node, index))
+                node.meta["val"] = result
+                if self.where is not None:
+                    node.meta["source"] = self.where()
+        else:
+            node = self.on_input(value)
+        self.bind(value, node)
+        return node
+
+    def symbol(self, value: Any) -> Any:
+        """The node (or the number) that computes a symbolic scalar."""
+        for symbol in value.expression.symbols:
+            leaf = Expression("symbol", (symbol,), symbol.kind)
+            if leaf not in self.symbols:
+                self.symbols[leaf] = self.on_input(value.owner.number(leaf, value.owner.hints[symbol]))
+        return to_node(self.graph, value, self.symbols)
+
+    def bind(self, value: Any, node: Node) -> None:
+        """From here on, this node stands for the value."""
+        if isinstance(value, Symbolic):
+            self.symbols[value.expression] = node  # type: ignore[attr-defined]
+            return
+        self._nodes[id(value)] = node
+        self._kept[id(value)] = value
+
+    def knows(self, value: Any) -> bool:
+        """Whether a recorded call made this value."""
+        node = self._nodes.get(id(value))
+        return id(value) in self._pending or (node is not None and node.op != "placeholder")
+
+    def bind_result(self, result: Any, node: Node, call: Call, written: list[Tensor]) -> None:
+        if isinstance(result, Tensor):
+            self.bind(result, node)
+            return
+        for path, item in self._paths(result):
+            if any(item is known for known in call.tensors) and not any(item is one for one in written):
+                continue
+            self._nodes.pop(id(item), None)
+            self._pending[id(item)] = (node, path)
+            self._kept[id(item)] = item
+
+    def _paths(self, result: Any, path: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], Tensor]]:
+        if isinstance(result, Tensor):
+            return [(path, result)]
+        if not isinstance(result, (tuple, list)):
+            return []
+        return [found for i, item in enumerate(result) for found in self._paths(item, (*path, i))]
+
+    def tensors_in(self, result: Any) -> list[Tensor]:
+        if isinstance(result, Tensor):
+            return [result]
+        if isinstance(result, (tuple, list)):
+            return [found for item in result for found in self.tensors_in(item)]
+        return []
+
+    # -- real tensors among the arguments --------------------------------------------------------------------
+    def faked(self, value: Any) -> Any:
+        """The value with fakes in place of real tensors."""
+        kind = type(value)
+        if kind in PLAIN:
+            return value if is_fake_array(value.array) else self.stand_in(value)
+        if kind is tuple or kind is list:
+            return kind([self.faked(item) for item in value])
+        if kind is dict:
+            return {key: self.faked(item) for key, item in value.items()}
+        return value
+
+    def stand_in(self, real: Tensor) -> Tensor:
+        known = self.originals.fakes.get(id(real))
+        if known is not None and id(known[1]) in self._kept:
+            return known[1]
+        fake = fake_of(real, self.originals)
+        self.bind(fake, self.node(real))
+        return fake
+
+    def faked_result(self, result: Any) -> Any:
+        """New tensors with elements (made from numbers) as fakes."""
+        if isinstance(result, Tensor):
+            return result if is_fake_array(result.array) else fake_of(result)
+        if isinstance(result, (tuple, list)):
+            items = [self.faked_result(item) for item in result]
+            named: Any = type(result)
+            return named(*items) if hasattr(result, "_fields") else named(items)
+        return result
+
+    def _originals_of(self, result: Any, call: Call) -> Any:
+        return result
+
+
+_rules: list[Rules] = []
+
+
+def rules() -> Rules:
+    if not _rules:
+        _rules.append(Rules())
+    return _rules[0]
