@@ -1,8 +1,8 @@
 """Describing values: `f32[2,3]` from what `meta["val"]` holds.
 
 Takes anything with a shape and a dtype, or a symbolic scalar; gives its type as text, or None where there is
-nothing to say. One idea: symbolic sizes say their own expression through `symbol_text`, and are never asked
-for their value, because asking would make them constant.
+nothing to say. One idea: symbolic scalars describe themselves, and are never asked for their value, because
+asking would make them constant.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weft.core.dtypes import bool_, dtype
+from weft.core.symbolic import Symbolic
 
 _READABLE: Final = {bool_: "b8"}
 """Where FX's abbreviation of a dtype differs from ours."""
 
 
 def symbol_text(value: Any) -> str | None:
-    """The expression of a symbolic scalar (`s0`, `2*s0 + 1`), found by its `expression`; else None."""
-    expression = getattr(type(value), "expression", None) and value.expression
-    return None if expression is None else str(expression)
+    """The expression of a symbolic scalar (`s0`, `2*s0 + 1`); None for any other value."""
+    return value.describe() if isinstance(value, Symbolic) else None
 
 
 def _size_text(size: Any) -> str:
@@ -34,16 +34,13 @@ def _tensor_text(value: Any, separator: str, short: dict[dtype, str]) -> str | N
 
 def describe(value: Any) -> str | None:
     """The compact form: `f32[2,3]`, `s0`, `(f32[2], i64[2])`."""
-    if type(value) in (tuple, list):
+    if isinstance(value, (tuple, list)):
         items = [describe(item) or "?" for item in value]
         return f"({', '.join(items)})" if isinstance(value, tuple) else f"[{', '.join(items)}]"
-    return _tensor_text(value, ",", {}) or symbol_text(value)
+    return symbol_text(value) or _tensor_text(value, ",", {})
 
 
 def describe_readable(value: Any) -> str | None:
     """FX's form: `f32[2, 3]`, `Sym(s0)`; several values have none."""
-    text = _tensor_text(value, ", ", _READABLE)
-    if text is None:
-        symbol = symbol_text(value)
-        text = f"Sym({symbol})" if symbol is not None else None
-    return text
+    symbol = symbol_text(value)
+    return f"Sym({symbol})" if symbol is not None else _tensor_text(value, ", ", _READABLE)

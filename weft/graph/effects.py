@@ -60,6 +60,8 @@ PURE_ALIASING: Final = Effect()
 UNKNOWN: Final = Effect(unknown=True)
 _IDENTITIES: Final = frozenset({"to", "type", "float", "double", "half", "detach", "alias"})
 """Ops that may give their argument itself, or share its memory, though their kind does not say so."""
+_SWITCHES: Final = ("training", "train", "use_input_stats", "max_norm", "dropout_p")
+"""Parameters of composites without which these neither draw nor write."""
 
 
 def op_of(node: Node) -> tuple[Op, str] | None:
@@ -101,13 +103,14 @@ def effect(node: Node) -> Effect:
 
 
 def _effect_of_op(node: Node, op: Op, called: str) -> Effect:
-    given = {**dict(zip(op.signature.names, node.args)), **node.kwargs}
+    defaults = dict(zip(op.signature.names, op.signature.defaults))
+    given = {**defaults, **dict(zip(op.signature.names, node.args)), **node.kwargs}
     written = nodes_in(node.kwargs.get("out"))
     if called == f"{op.name}_" or op.name.endswith("_") or given.get("inplace"):
         written += nodes_in(node.args[0] if node.args else next(iter(node.kwargs.values()), None))
     reached = body_effects(op)
-    if given.get("training") is False or given.get("train") is False:
-        reached = frozenset()  # what dropout and batch norm do besides, they do in training
+    if any(name in given and given[name] in (False, None) for name in _SWITCHES):
+        reached = frozenset()
     if "writes" in reached:
         written = node.all_input_nodes
     shares = op.kind in (Kind.VIEW, Kind.COMPOSITE, Kind.INDEX) or bool(written) or op.name in _IDENTITIES
@@ -146,7 +149,7 @@ def _read_body(function: Any, found: set[str], seen: set[int]) -> None:
             base = REGISTRY.get(name[:-1])
             if name == "copy_" or (base is not None and base.inplace):
                 found.add("writes")
-        elif getattr(value, "__module__", "").startswith("weft.ops"):
+        elif (getattr(value, "__module__", None) or "").startswith("weft.ops"):
             _read_body(value, found, seen)
 
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from weft.graph.check import check
+from weft.graph.compact import compact, tabular
 from weft.graph.effects import impure
 from weft.graph.interpreter import run
 from weft.graph.names import Names, wished_name
@@ -207,6 +208,12 @@ class Graph(AnyGraph):
         """FX's text of `forward`; options as `weft.graph.text.python_code`."""
         return python_code(self, root_module, verbose=verbose, **options)
 
+    def print_tabular(self) -> None:
+        print(tabular(self))
+
+    def __str__(self) -> str:
+        return compact(self)
+
     def __call__(self, *args: Any) -> Any:
         """Runs the graph node by node: how a graph among arguments behaves where it is called."""
         return run(self, args)
@@ -242,6 +249,13 @@ class Graph(AnyGraph):
         if node.graph is not self:
             raise RuntimeError(f"{node.name} belongs to another graph")
         return node
+
+    def rename(self) -> None:
+        """Names all nodes anew, in order, by their targets."""
+        self._names = Names()
+        for node in self.nodes:
+            wished = node.name if node.op == "placeholder" else wished_name(node.target)
+            node.name = self._names.create(wished)
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
         """Erases what nobody reads and nobody would miss; says whether anything was erased."""
