@@ -21,6 +21,7 @@ import numpy as np
 
 from weft.core.arrays import Array
 from weft.core.device import as_device, device
+from weft.core.symbolic import Symbolic
 
 DEFAULT_SEED: Final = 67280421310721  # PyTorch's seed of a Generator that nobody has seeded
 OFFSET_LIMIT: Final = (
@@ -58,6 +59,8 @@ class Generator:
         """
         with self._lock:
             key, offset = self._seed, self._offset
+            if isinstance(blocks, Symbolic):
+                return key, offset  # a draw in types only
             after = offset + blocks
             if not offset <= after < OFFSET_LIMIT:
                 raise RuntimeError(f"cannot advance a generator at offset {offset} by {blocks} blocks")

@@ -18,6 +18,7 @@ from weft.core import dtypes
 from weft.core.arrays import Array
 from weft.core.device import creation_device
 from weft.core.dtypes import BY_NUMPY, dtype, scalar_dtype
+from weft.core.symbolic import Symbolic, any_symbolic, size_of
 from weft.core.types import (
     TensorType,
     channels_last,
@@ -199,7 +200,7 @@ def _eye_sizes(n: Any, m: Any) -> tuple[int, int]:
             )
         if value < 0:
             raise RuntimeError(f"{label} must be greater or equal to 0, got {value}")
-    return int(n), int(n if m is None else m)
+    return size_of(n), size_of(n if m is None else m)
 
 
 def _eye_rule(n: Any, m: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
@@ -238,7 +239,9 @@ class Steps:
         start = 0 if start is None else start
         numbers = (start, end, step)
         whole = type(start) is int and type(end) is int and type(step) is int
-        if not whole:
+        if not whole and any_symbolic(numbers) and all(isinstance(v, int) for v in numbers):
+            whole = True
+        elif not whole:
             for value, label in zip(numbers, ("start", "end", "step"), strict=True):
                 check_number(value, "arange", label, 1)
                 fits(value, dtypes.float64)
@@ -251,24 +254,30 @@ class Steps:
             raise NotImplementedError(f"\"arange_cpu\" not implemented for '{self.kind.scalar_name}'")
         self._check(start, end, step)
         if self.kind is dtypes.int64:
-            start, end, step = int(start), int(end), int(step)
+            if type(start) is not int or type(end) is not int or type(step) is not int:
+                start, end, step = map(_whole, (start, end, step))
             if step == 0:
                 raise ValueError("step must be nonzero")
             self.count = max(0, -((start - end) // step))
         else:
             self.count = math.ceil((end - start) / step)
         if self.kind.category == dtypes.INTEGER:
-            start, step = int(start), int(step)
+            start, step = _whole(start), _whole(step)
         self.start, self.step = start, step
 
     @staticmethod
     def _check(start: Any, end: Any, step: Any) -> None:
         if step == 0:
             raise RuntimeError("step must be nonzero")
-        if not (math.isfinite(start) and math.isfinite(end)):
+        if not all(isinstance(v, Symbolic) and isinstance(v, int) or math.isfinite(v) for v in (start, end)):
             raise RuntimeError(f"unsupported range: {_short(start)} -> {_short(end)}")
         if (step > 0 and end < start) or (step < 0 and end > start):
             raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+
+
+def _whole(value: Any) -> Any:
+    """The number cut to an int; symbolic ints stay."""
+    return value if isinstance(value, Symbolic) and isinstance(value, int) else int(value)
 
 
 def _short(value: Any) -> str:

@@ -289,6 +289,7 @@ def _next_pair(values: list[tuple[Any, Labels]], output: frozenset[int]) -> tupl
     return best[1]
 
 
+INTS = frozenset({int})
 Move = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
 
 
@@ -372,7 +373,10 @@ def einsum(equation: Any, operands: Sequence[Any]) -> Any:
     """
     text, given = _arguments(equation, operands)
     if len(given) == 2:
-        plan = _pair_plan(text, _shape(given[0]), _shape(given[1]))
+        first, second = _shape(given[0]), _shape(given[1])
+        plain = INTS.issuperset(map(type, first + second))  # symbolic sizes are no key for a cache
+        find = _pair_plan if plain else _pair_plan.__wrapped__
+        plan = find(text, first, second)
         if plan is not None:
             return _run_plan(plan, *given)
     parsed, output = _parse(text)

@@ -7,7 +7,6 @@ see. Also how to allocate in a memory format, and how to tell which one strides 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.arrays import Array
 from weft.core.dtypes import dtype
+from weft.core.symbolic import Symbolic, size_of
 from weft.core.types import TensorType, contiguous_format, memory_format, preserve_format, strided
 
 C_NAMES: Final = {
@@ -66,7 +66,7 @@ def checked_size(size: Any, name: str) -> tuple[int, ...]:
                 f'"type must be tuple '
                 f'of ints,but got {kind_name(value)}"'
             )
-        sizes.append(operator.index(value))
+        sizes.append(value if type(value) is int else size_of(value))
     if any(n < 0 for n in sizes):
         wrong = next(n for n in sizes if n < 0)
         if name in ("zeros", "ones", "full"):
@@ -102,6 +102,8 @@ def fits(value: Any, kind: dtype) -> Any:
         low = -int(info.max) if not kind.is_signed and isinstance(value, int) else int(info.min)
         if not low <= value <= int(info.max):  # also false for NaN
             raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
+        if isinstance(value, Symbolic):
+            return value
         return int(value) if value >= 0 or kind.is_signed else int(value) % (int(info.max) + 1)
     if abs(value) > LARGEST[kind] and abs(value) != math.inf:
         raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")

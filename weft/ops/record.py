@@ -379,7 +379,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The common shape, or PyTorch's error naming the sizes and the dimension."""
     result = shapes[0]
     for shape in shapes[1:]:
-        if shape == result:
+        if len(shape) == len(result) and shape == result:
             continue
         rank = max(len(result), len(shape))
         left = (1,) * (rank - len(result)) + tuple(result)

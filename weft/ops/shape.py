@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from operator import index as as_index
 from typing import Any
 
 import numpy as np
@@ -255,7 +256,7 @@ def _repeat_samples(make: Maker) -> Iterator[Sample]:
 
 
 repeat: Op = index(
-    "repeat", lambda x, repeats: namespace(x).tile(x, as_sizes(repeats)), _repeat_rule,
+    "repeat", lambda x, repeats: namespace(x).tile(x, tuple(map(as_index, repeats))), _repeat_rule,
     "input: Tensor, *repeats: Shape", function=False, vjp=_repeat_vjp, samples=_repeat_samples,
     batch=batch_repeat,
 )  # fmt: skip

@@ -18,6 +18,7 @@ from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 from weft.core.arrays import Array, namespace
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import complex128, float64
+from weft.core.symbolic import any_symbolic, size_of
 from weft.core.types import TensorType
 from weft.ops.batching import to_front
 from weft.ops.families import composite, index
@@ -61,12 +62,32 @@ def slice_bounds(size: int, start: int | None, end: int | None, step: int) -> sl
     return slice(*slice(start, end, step).indices(size))
 
 
+def slice_length(size: int, key: slice) -> int:
+    """How many items of a dimension a slice takes."""
+    start, stop, step = key.start, key.stop, key.step
+    if not any_symbolic((size, start, stop, step)):
+        return len(range(*key.indices(size)))
+    start = _clamped(0 if start is None else start, size)
+    stop = _clamped(size if stop is None else stop, size)
+    step = 1 if step is None else step
+    return (stop - start + step - 1) // step if start < stop else 0
+
+
+def _clamped(bound: Any, size: Any) -> Any:
+    """An end of a slice, counted from the front and within the dimension."""
+    if bound < 0:
+        bound = bound + size
+        return 0 if bound < 0 else bound
+    return size if bound > size else bound
+
+
 def _slice_rule(x: TensorType, dim: int, start: int | None, end: int | None, step: int) -> TensorType:
     if not x.shape:
         raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
     dim = wrap_dim(dim, x.ndim)
-    bounds = slice_bounds(x.shape[dim], start, end, step)
-    count = len(range(bounds.start, bounds.stop, bounds.step))
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    count = slice_length(x.shape[dim], slice(start, end, step))
     return like(x, (*x.shape[:dim], count, *x.shape[dim + 1 :]))
 
 
@@ -138,7 +159,7 @@ def basic_shape(shape: tuple[int, ...], key: tuple[Any, ...]) -> tuple[int, ...]
             dim += count
             wanted += count  # a second Ellipsis spans nothing
         elif isinstance(item, slice):
-            result.append(len(range(*item.indices(shape[dim]))))
+            result.append(slice_length(shape[dim], item))
             dim += 1
         else:
             if not -shape[dim] <= item < shape[dim]:
@@ -327,7 +348,7 @@ def split(input: Any, split_size_or_sections: Any, dim: int) -> Any:
     kind = type_of(input)
     if not isinstance(split_size_or_sections, (int, np.integer)):
         return split_with_sizes(input, tuple(split_size_or_sections), dim)
-    each = int(split_size_or_sections)
+    each = size_of(split_size_or_sections)
     if not kind.shape:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     if each < 0:

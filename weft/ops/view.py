@@ -19,6 +19,7 @@ from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 from weft.core.arrays import Array, namespace
 from weft.core.dims import wrap_dim, wrap_dims
 from weft.core.dtypes import dtype
+from weft.core.symbolic import size_of
 from weft.core.types import TensorType, contiguous_format
 from weft.ops.batching import expanded, permuted
 from weft.ops.families import composite, index
@@ -39,8 +40,8 @@ NOT_VIEWABLE = (
 
 # -- dimensions and sizes ------------------------------------------------------------------------------------
 def as_sizes(size: Any) -> tuple[int, ...]:
-    """Sizes as plain ints, whether they came as ints, NumPy ints or a Size."""
-    return tuple(map(as_index, size))
+    """Sizes as plain ints, whether they came as ints, NumPy ints or a Size; symbolic ones stay."""
+    return tuple(map(size_of, size))
 
 
 def infer_sizes(size: tuple[int, ...], numel: int) -> tuple[int, ...]:
@@ -229,7 +230,7 @@ def reshape(input: Any, shape: Any) -> Any:
 
 def reshaped(input: Any, shape: Any) -> Any:
     if type(input) is ndarray:
-        return input.reshape(as_sizes(shape))
+        return input.reshape(tuple(map(as_index, shape)))
     try:
         return view(input, tuple(shape))
     except RuntimeError as error:
@@ -364,7 +365,7 @@ def _expand_rule(x: TensorType, size: Any, implicit: bool = False) -> TensorType
 
 def _expand(x: Array, size: Any, implicit: bool = False) -> Array:
     old, steps, lead = x.shape, x.strides, len(size) - x.ndim
-    shape, strides = list(as_sizes(size)), [0] * len(size)
+    shape, strides = list(map(as_index, size)), [0] * len(size)
     for position in reversed(range(len(shape))):
         target = shape[position]
         if position >= lead:

@@ -39,7 +39,7 @@ class Table:
 
 def output_size(spatial: Sizes, scales: Sequence[float]) -> tuple[int, ...]:
     """The sizes that a scale factor per axis leads to."""
-    return tuple(int(math.floor(float(size) * scale)) for size, scale in zip(spatial, scales, strict=True))
+    return tuple(math.floor(size * scale) for size, scale in zip(spatial, scales, strict=True))
 
 
 def interpolate(
