@@ -22,15 +22,14 @@ from weft.capture.guards import (
     Condition,
     Guard,
     ModeFacts,
-    TensorFacts,
     cell_is_unset,
-    identical,
+    is_object,
     same_classes,
     same_keys,
     slot_is_unset,
     strides_of,
 )
-from weft.capture.plain import MAPPINGS, SEQUENCES, SINGLETONS, Tree, float_bits
+from weft.capture.plain import MAPPINGS, SEQUENCES, SINGLETONS, Tree, float_bits, identical
 from weft.capture.reading import MISS, Reader
 from weft.capture.sources import Ref, Source, class_dict, class_mro, safe_contains, safe_length, written_in_c
 from weft.core import modes
@@ -44,28 +43,39 @@ INLINE_LIMIT: Final = 24  # leaves of a container that are compared in the text,
 
 def render_guards(guards: Iterable[Guard], reader: Reader) -> None:
     """Appends the guards to the reader's lines: modes first, then what is asked of classes (so that no read
-    that relies on a class comes before its check), then the rest in order.
+    that relies on a class comes before its check), then the rest in order, types before parts.
     """
     ordered = list(guards)
-    facts: dict[Source, TensorFacts] = {}
-    for guard in ordered:
-        if guard.kind in ("MODE", "AMBIENT"):
-            RENDERERS[guard.kind](guard, reader)
+    around = [guard for guard in ordered if guard.kind in ("MODE", "AMBIENT")]
     classes = [g for g in ordered if g.source is not None and g.source.root().kind == "constant"]
+    for guard in around:
+        RENDERERS[guard.kind](guard, reader)
     _render_absent([guard for guard in classes if guard.kind == "ABSENT"], reader)
-    for guard in classes:
-        if guard.kind != "ABSENT":
-            RENDERERS[guard.kind](guard, reader)
-    done = set(map(id, classes))
+    done = {guard for guard in ordered if guard.kind == "ABSENT"}.union(around)
+    typing: dict[Source, list[Guard]] = {}
     for guard in ordered:
-        if guard.kind in ("MODE", "AMBIENT") or id(guard) in done:
+        if guard.source is not None and guard.kind in ("TYPE", "TENSOR", "CODE"):
+            typing.setdefault(guard.source, []).append(guard)
+    for guard in [*classes, *ordered]:
+        if guard in done:
             continue
-        if guard.kind == "TENSOR":
-            facts[guard.source] = guard.payload  # type: ignore[index]
-        if guard.kind == "STRIDE":
-            _stride(guard, reader, facts.get(guard.source))  # type: ignore[arg-type]
-        else:
-            RENDERERS[guard.kind](guard, reader)
+        places = [place for source in _sources(guard) for place in source.path()]
+        for needed in [*(first for place in places for first in typing.get(place, ())), guard]:
+            if needed not in done:
+                done.add(needed)
+                RENDERERS[needed.kind](needed, reader)
+
+
+def _sources(guard: Guard) -> list[Source]:
+    """Every source that the guard reads."""
+    found = [] if guard.source is None else [guard.source]
+    if guard.kind == "SAME":
+        found.append(guard.payload)
+    elif guard.kind == "DISTINCT":
+        found += guard.payload
+    elif guard.kind == "CONDITION":
+        found += [source for _symbol, source in guard.payload.sources]
+    return found
 
 
 def guarded(reader: Reader) -> list[str]:
@@ -79,7 +89,7 @@ def guarded(reader: Reader) -> list[str]:
 
 # -- identity and constants ----------------------------------------------------------------------------------
 def is_not(reader: Reader, text: str, ref: Ref) -> str:
-    """The condition that `text` is not the object of a Ref. A type is never None, so a dead class is a miss."""
+    """The condition that `text` is not the object of a Ref (which gives None once it is gone)."""
     if ref.weak is None:
         return f"{text} is not {reader.constant(ref.strong, getattr(ref.strong, '__name__', ''))}"
     return f"{text} is not {reader.constant(ref.weak)}()"
@@ -101,6 +111,9 @@ def type_of(reader: Reader, text: str) -> str:
 
 def _is(guard: Guard, reader: Reader) -> None:
     name = reader.read(_source(guard))
+    if guard.payload.parts is not None:
+        reader.miss_if(f"not {reader.constant(is_object, 'is_object')}({name}, {reader.bind(guard.payload)})")
+        return
     text = is_not(reader, name, guard.payload)
     reader.miss_if(text if guard.payload.weak is None else f"{text} or {name} is None")
 
@@ -171,7 +184,7 @@ def _length(guard: Guard, reader: Reader) -> None:
 def _keys(guard: Guard, reader: Reader) -> None:
     source, keys = _source(guard), guard.payload.items
     name, kind = reader.read(source), reader.known(source)
-    if kind is not dict and kind is not OrderedDict:
+    if kind is None or not written_in_c(kind):
         reader.miss_if(f"not {reader.constant(same_keys)}({name}, {reader.bind(keys, 'keys')})")
     elif not keys:
         reader.miss_if(name)
@@ -289,6 +302,7 @@ def _tensor(guard: Guard, reader: Reader) -> None:
         exact = ""
     reader.miss_if(f"{exact}{name}.tracked is not {facts.requires_grad}")
     reader.types[source] = facts.cls
+    reader.facts[source] = facts
     array = reader.read_array(source)
     holder = MetaArray if facts.device.type == "meta" else np.ndarray
     conditions = [
@@ -305,17 +319,21 @@ def _tensor(guard: Guard, reader: Reader) -> None:
     reader.miss_if(" or ".join(conditions))
 
 
-def _stride(guard: Guard, reader: Reader, facts: TensorFacts | None) -> None:
+def _stride(guard: Guard, reader: Reader) -> None:
     source = _source(guard)
+    facts = reader.facts.get(source)
     if facts is not None and None not in facts.shape and 0 not in facts.shape:
         steps = tuple(step * facts.dtype.itemsize for step in guard.payload)
         reader.miss_if(f"{reader.read_array(source)}.strides != {steps!r}")
     else:
-        kind = reader.known(source)
-        strides = reader.constant(strides_of, "strides")
-        if kind not in PLAIN:
-            raise ValueError(f"{guard}: no TENSOR guard comes before it")
-        reader.miss_if(f"{strides}({reader.read(source)}) != {guard.payload!r}")
+        name, strides = reader.read(source), reader.constant(strides_of, "strides")
+        reader.miss_if(f"{_not_plain(reader, source)}{strides}({name}) != {guard.payload!r}")
+
+
+def _not_plain(reader: Reader, source: Source) -> str:
+    if reader.known(source) in PLAIN:
+        return ""
+    return f"{type_of(reader, reader.read(source))} not in {reader.constant(PLAIN, 'PLAIN')} or "
 
 
 FACT_TEXTS: Final[dict[str, str]] = {
@@ -328,15 +346,13 @@ FACT_TEXTS: Final[dict[str, str]] = {
 
 def _fact(guard: Guard, reader: Reader) -> None:
     source, (fact, value) = _source(guard), guard.payload
-    name = reader.read(source)
-    if reader.known(source) not in PLAIN:
-        raise ValueError(f"{guard}: no TENSOR guard comes before it")
+    name, exact = reader.read(source), _not_plain(reader, source)
     text = FACT_TEXTS.get(fact)
     if text is None:
-        reader.miss_if(f"{reader.constant(TENSOR_FACTS[fact], fact)}({name}) is not {value!r}")
+        reader.miss_if(f"{exact}{reader.constant(TENSOR_FACTS[fact], fact)}({name}) is not {value!r}")
     else:
         found = text.format(name, INFERENCE=reader.constant(INFERENCE, "INFERENCE"))
-        reader.miss_if(f"not {found}" if value else found)
+        reader.miss_if(f"{exact}{'not ' if value else ''}{found}")
 
 
 # -- what is around ------------------------------------------------------------------------------------------
@@ -388,7 +404,7 @@ RENDERERS: Final[dict[str, Callable[[Guard, Reader], None]]] = {
     "ABSENT": _absent,
     "MRO": _mro,
     "TENSOR": _tensor,
-    "STRIDE": lambda guard, reader: _stride(guard, reader, None),
+    "STRIDE": _stride,
     "FACT": _fact,
     "CODE": _code,
     "SAME": _same,

@@ -1,7 +1,7 @@
 """Guards: what must hold for a captured segment to serve a call, as data.
 
-Takes what capture read (a source and what it saw there), gives `Guard`, `GuardSet` and `explain_miss`. One idea:
-a guard has two renderings that must agree: `holds`, the reference here, and the source text of
+Takes what capture read (a source and what it saw there), gives `Guard`, `GuardSet` and `explain_miss`. One
+idea: a guard has two renderings that must agree: `holds`, the reference here, and the source text of
 `weft.capture.guard_render`; neither runs code of a user's, and an exception in either is a miss.
 
 # Note [Guard kinds]
@@ -37,6 +37,7 @@ import numpy as np
 
 from weft.capture.plain import NotPlain, exact_key, freeze, identical, thaw
 from weft.capture.sources import (
+    WRAPPERS,
     Ref,
     Source,
     cell_value,
@@ -49,19 +50,15 @@ from weft.capture.sources import (
     safe_iter,
     safe_length,
     slot_value,
+    wrapped_parts,
     written_in_c,
 )
 from weft.core import modes
 from weft.core.device import cpu, device
 from weft.core.errors import qualified_name
-from weft.tensor.base import Tensor
+from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.meta import MetaArray, contiguous_strides
 from weft.tensor.tape import INFERENCE
-
-KINDS: Final = (
-    "TYPE IS EQ CONTENTS LEN KEYS HAS LACKS ABSENT MRO TENSOR STRIDE FACT CODE SAME DISTINCT UNSET MODE AMBIENT "
-    "CONDITION"
-).split()
 
 
 # -- payloads ------------------------------------------------------------------------------------------------
@@ -153,7 +150,7 @@ def _mode_objects(mode: Any) -> list[Any]:
 # -- guards --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True, eq=False)
 class Guard:
-    """One predicate. Payloads may be given raw (a class, an object, a value): they are held as they must be."""
+    """One predicate. Payloads may be given raw (a class, an object, a value): they are held as is right."""
 
     kind: str
     source: Source | None
@@ -288,8 +285,10 @@ def slot_is_unset(value: Any, owner: Any, name: str) -> bool:
 
 
 def is_object(value: Any, ref: Ref) -> bool:
-    expected = ref()
-    return value is expected and (value is not None or ref.is_none)
+    """Whether the value is the Ref's object: never once that is gone."""
+    if ref.parts is not None:
+        return type(value) is ref.kind and all(map(is_object, wrapped_parts(value), ref.parts))
+    return value is ref() and (value is not None or ref.is_none)
 
 
 def same_keys(mapping: Any, keys: tuple[Any, ...]) -> bool:
@@ -304,7 +303,8 @@ def same_classes(kind: type, refs: tuple[Ref, ...]) -> bool:
 
 
 def is_tensor(value: Any, facts: TensorFacts) -> bool:
-    if type(value) is not facts.cls:
+    kind: Any = facts.cls
+    if type(value) is not kind:
         return False
     array = value.array
     if type(array) is not (MetaArray if facts.device.type == "meta" else np.ndarray):
@@ -342,8 +342,8 @@ PREDICATES: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "ABSENT": lambda value, name: name not in class_dict(value),
     "MRO": same_classes,
     "TENSOR": is_tensor,
-    "STRIDE": lambda value, strides: isinstance(value, Tensor) and strides_of(value) == strides,
-    "FACT": lambda value, fact: isinstance(value, Tensor) and TENSOR_FACTS[fact[0]](value) is fact[1],
+    "STRIDE": lambda value, strides: type(value) in PLAIN and strides_of(value) == strides,
+    "FACT": lambda value, fact: type(value) in PLAIN and TENSOR_FACTS[fact[0]](value) is fact[1],
     "CODE": has_code,
 }
 
@@ -515,6 +515,8 @@ def _saveable_payload(payload: Any) -> bool:
     if isinstance(payload, Source):
         return _saveable_source(payload)
     if isinstance(payload, Ref):
+        if payload.parts is not None:
+            return all(map(_saveable_payload, payload.parts))
         return payload.name is not None or payload.is_none
     if isinstance(payload, TensorFacts):
         return importable_name(payload.cls) is not None
@@ -559,16 +561,9 @@ def guards_for_lookup(cls: type, name: str, found: tuple[type, Any] | None) -> l
     return guards
 
 
-WRAPPERS: Final[dict[type, tuple[str, ...]]] = {
-    property: ("fget", "fset", "fdel"),
-    classmethod: ("__func__",),
-    staticmethod: ("__func__",),
-}
-
-
 def guards_for_member(source: Source, value: Any) -> list[Guard]:
-    """Guards that the value in a class's dict stays what it is: functions by code, constants by value, wrappers
-    by what they wrap, else by identity where it can be held, else by type alone.
+    """Guards that the value in a class's dict stays what it is: functions by code, constants by value,
+    wrappers by what they wrap, else by identity where it can be held, else by type alone.
     """
     if type(value) is types.FunctionType:
         return [Guard("CODE", source, value.__code__)]

@@ -1,8 +1,8 @@
 """Plain constants: values without identity or behaviour of a user's, compared exactly.
 
-Takes any value; `freeze` gives an immutable picture of it (a leaf as it is, a container as a `Tree`) or raises
-NotPlain, and `identical` says whether a value looks like a picture. One idea: types are compared before anything
-else, so that no `__eq__` of a user's ever runs and True is never 1, nor -0.0 ever 0.0.
+Takes any value; `freeze` gives an immutable picture of it (a leaf as it is, a container as a `Tree`) or
+raises NotPlain, and `identical` says whether a value looks like a picture. One idea: types are compared
+before anything else, so that no `__eq__` of a user's ever runs and True is never 1, nor -0.0 ever 0.0.
 """
 
 from __future__ import annotations

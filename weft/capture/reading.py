@@ -1,13 +1,13 @@
 """Reading sources in generated code: each source once, into a variable that later code may use again.
 
 Takes the lines of a function under construction and its globals; `read` gives the name under which a source's
-value stands, appending the assignments that it needs; `constant` gives a literal or a global. One idea: the first
-reader pays, so guards and the segment after them share variables.
+value stands, appending the assignments that it needs; `constant` gives a literal or a global. One idea: the
+first reader pays, so guards and the segment after them share variables.
 
 # Note [Names]
-Parameters keep the user's names. Everything generated starts with `_v` and a digit or underscore, which the names in
-`reserved` never do; builtins are bound under such names too, since a parameter may be called `len`. The
-lines are to stand in a `try` whose `except Exception` returns MISS: a read that fails is a miss.
+Parameters keep the user's names. Everything generated starts with `_v` and a digit or underscore, and is none
+of the names in `reserved`; builtins are bound under such names too, since a parameter may be called `len`.
+The lines are to stand in a `try` whose `except Exception` returns MISS: a read that fails is a miss.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import builtins
 import re
 import sys
 import types
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -64,6 +64,8 @@ MEMBER_TYPES: Final[dict[str, type]] = {
     "__closure__": tuple,
     "keywords": dict,
     "args": tuple,
+    "shape": tuple,
+    "__mro__": tuple,
 }
 LITERAL_TYPES: Final = frozenset({type(None), bool, int, str, bytes, float, type(Ellipsis)})
 
@@ -79,9 +81,9 @@ def is_literal(value: Any) -> bool:
     if kind is tuple:
         return all(map(is_literal, value))
     if kind is int:
-        return abs(value) < 1 << 256
+        return bool(abs(value) < 1 << 256)
     if kind is float:
-        return value - value == 0.0  # neither infinite nor NaN
+        return bool(value - value == 0.0)  # neither infinite nor NaN
     return kind in LITERAL_TYPES
 
 
@@ -95,6 +97,8 @@ class Reader:
         self.names: dict[Source, str] = {}
         self.types: dict[Source, type] = {}
         """Exact types that the lines so far have checked: reads from these sources may take the short way."""
+        self.facts: dict[Source, Any] = {}
+        """What the lines so far have checked of tensors, as `TensorFacts`."""
         self._constants: dict[int, str] = {}
         self._count = 0
 
@@ -184,6 +188,8 @@ class Reader:
             return self._item(source, parent)
         if source.kind == "size":
             return self.assign(f"{self.read_shape(parent)}[{detail}]")
+        if source.kind == "member" and detail == "array":
+            return self._slot(parent, Ref(Tensor), "array")
         above = self.read(parent)
         match source.kind:
             case "slot":
@@ -207,7 +213,7 @@ class Reader:
         above, kind = self.read(parent), self.known(parent)
         if key is None:
             key = self.constant(source.detail)
-        if kind is dict or kind is OrderedDict or kind in SEQUENCES:
+        if kind is dict or kind is OrderedDict or kind is deque or kind in SEQUENCES:
             return self.assign(f"{above}[{key}]")
         if kind is not None and builtin_base(kind) in (dict, OrderedDict):
             miss = self.constant(MISS, "MISS")
@@ -229,6 +235,8 @@ class Reader:
 
     def _member(self, parent: Source, above: str, name: str) -> str:
         kind = self.known(parent)
+        if name == "shape" and parent.kind == "member" and parent.detail == "array":
+            return f"{above}.shape"  # of our own slot: an array
         if name == "__dict__" and (kind is None or issubclass(kind, type) or not has_plain_dict(kind)):
             if kind is not None and not issubclass(kind, type):
                 return f"{self.constant(instance_dict, 'dict')}({above})"
@@ -253,15 +261,11 @@ class Reader:
 
     def read_array(self, source: Source) -> str:
         """The array of the tensor at the source, whose class has been checked."""
-        return self.read(source.slot(Tensor, "array"))
+        return self.read(source.member("array"))
 
     def read_shape(self, source: Source) -> str:
         """The shape of the tensor at the source, a tuple."""
-        place = source.slot(Tensor, "array").member("shape")
-        name = self.names.get(place)
-        if name is None:
-            name = self.names[place] = self.assign(f"{self.read_array(source)}.shape")
-        return name
+        return self.read(source.member("array").member("shape"))
 
     def iteration(self, source: Source) -> str:
         """An iterator or iterable over the builtin container at the source."""

@@ -1,8 +1,8 @@
 """Where a value came from: a root and steps, as data that prints and can be read again on the next call.
 
 Takes nothing; gives `Source` (an immutable chain), `Ref` (how a guard or a source holds an object without
-keeping users' objects alive) and `fetch`, the reference way to read a source. One idea: whatever capture reads
-from the outside world it reads along a Source, so that the same path can be guarded, printed and emitted.
+keeping users' objects alive) and `fetch`, the reference way to read a source. One idea: whatever capture
+reads from the outside world it reads along a Source, so that the same path can be guarded, printed, emitted.
 
 # Note [Reading without running user code]
 A source is read while nothing is known yet about the objects on its way, so no step may run code that a user
@@ -25,15 +25,33 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+
+from weft.core.device import device
+from weft.core.dtypes import dtype
 from weft.core.errors import IMMUTABLE_TYPE
+from weft.core.types import layout, memory_format
 from weft.tensor.base import PLAIN
+from weft.tensor.meta import MetaArray
 
 class_dict: Final[Callable[[type], Mapping[str, Any]]] = type.__dict__["__dict__"].__get__
 class_mro: Final[Callable[[type], tuple[type, ...]]] = type.__dict__["__mro__"].__get__
 class_flags: Final[Callable[[type], int]] = type.__dict__["__flags__"].__get__
 cell_value: Final[Callable[[Any], Any]] = types.CellType.__dict__["cell_contents"].__get__
 
-DICT_MAKERS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+class_module: Final[Callable[[type], Any]] = type.__dict__["__module__"].__get__
+class_name: Final[Callable[[type], Any]] = type.__dict__["__qualname__"].__get__
+
+DICT_MAKERS: Final = (types.GetSetDescriptorType, types.MemberDescriptorType)
+CLASS_MEMBERS: Final = frozenset(
+    {
+        *DICT_MAKERS,
+        types.WrapperDescriptorType,
+        types.MethodDescriptorType,
+        types.ClassMethodDescriptorType,
+    }
+)
+NAMED: Final = frozenset({dtype, layout, memory_format})
 
 
 # -- holding -------------------------------------------------------------------------------------------------
@@ -53,6 +71,9 @@ INERT: Final = frozenset(
         types.WrapperDescriptorType,
         types.MethodDescriptorType,
         types.ClassMethodDescriptorType,
+        device,
+        *NAMED,
+        np.ufunc,
     }
 )
 
@@ -65,25 +86,33 @@ def written_in_c(kind: type) -> bool:
 def importable_name(value: Any) -> str | None:
     """`module:qualified.name` where importing finds this very object, else None."""
     if isinstance(value, types.ModuleType):
-        name = types.ModuleType.__getattribute__(value, "__dict__").get("__name__")
+        name = safe_member(value, "__dict__").get("__name__")
         return f"{name}:" if type(name) is str and sys.modules.get(name) is value else None
-    if type(type(value)) is enum.EnumMeta:
-        owner = importable_name(type(value))
-        name = instance_dict(value).get("_name_")
-        return f"{owner}.{name}" if owner is not None and by_name(f"{owner}.{name}") is value else None
-    if not isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
-        return None
+    path = _stated_name(value)
+    return path if path is not None and "<" not in path and by_name(path) is value else None
+
+
+def _stated_name(value: Any) -> str | None:
+    """The name that the object itself gives, without asking whether it is there."""
+    kind = type(value)
     if isinstance(value, type):
-        module, name = (
-            class_dict(value).get("__module__", "builtins"),
-            type.__dict__["__qualname__"].__get__(value),
-        )
+        parts = class_module(value), class_name(value)
+    elif kind is types.FunctionType or kind is types.BuiltinFunctionType:
+        parts = value.__module__, value.__qualname__
+    elif kind.__module__ == "numpy" and written_in_c(kind):  # ufuncs and other functions of NumPy
+        parts = getattr(value, "__module__", "numpy"), getattr(value, "__name__", None)
+    elif kind in NAMED:
+        parts = "weft", value.name
+    elif kind in CLASS_MEMBERS:
+        owner = _stated_name(value.__objclass__)
+        return None if owner is None else f"{owner}.{value.__name__}"
+    elif isinstance(value, enum.Enum):
+        owner, name = _stated_name(kind), instance_dict(value).get("_name_")
+        return None if owner is None or type(name) is not str else f"{owner}.{name}"
     else:
-        module, name = value.__module__, value.__qualname__
-    if type(module) is not str or type(name) is not str or "<" in name:
         return None
-    path = f"{module}:{name}"
-    return path if by_name(path) is value else None
+    module, name = parts
+    return f"{module}:{name}" if type(module) is str and type(name) is str else None
 
 
 def by_name(path: str) -> Any:
@@ -101,22 +130,42 @@ def by_name(path: str) -> Any:
     return value
 
 
-class Ref:
-    """One object, by importable name if it has one, strongly if it is inert, else weakly.
+WRAPPERS: Final[dict[type, tuple[str, ...]]] = {
+    property: ("fget", "fset", "fdel"),
+    classmethod: ("__func__",),
+    staticmethod: ("__func__",),
+}
 
-    Two Refs are equal if they were made for the same object. `Unholdable` for what can be held in no such way.
+
+def wrapped_parts(value: Any) -> list[Any]:
+    return [getattr(value, name) for name in WRAPPERS[type(value)]]
+
+
+class Ref:
+    """One object, by importable name if it has one, strongly if it is inert, else weakly; the descriptor of a
+    slot by its class and name; a property or class method by what it wraps, since nothing else can hold it.
+
+    Two Refs are equal if they were made for the same object. `Unholdable` for what can be held in no way.
     """
 
-    __slots__ = ("identity", "name", "strong", "weak", "label")
+    __slots__ = ("identity", "name", "strong", "weak", "label", "kind", "parts")
 
     def __init__(self, value: Any, label: str = "") -> None:
         self.identity = id(value)
         self.name = importable_name(value)
         self.label = label or self.name or type(value).__name__
         self.strong: Any = None
-        self.weak: weakref.ref[Any] | None = None
-        if self.name is not None or type(value) in INERT or is_inert_builtin(value):
+        self.weak: Callable[[], Any] | None = None
+        self.kind = type(value) if type(value) in WRAPPERS else None
+        self.parts: tuple[Ref, ...] | None = None
+        if self.name is not None or is_inert(value):
             self.strong = value
+            return
+        if self.kind is not None:
+            self.parts = tuple(Ref(part) for part in wrapped_parts(value))
+            return
+        if type(value) in DICT_MAKERS:
+            self.weak = WithinClass(value)
             return
         try:
             self.weak = weakref.ref(value)
@@ -124,18 +173,20 @@ class Ref:
             raise Unholdable(f"objects of class {type(value).__name__} have no weak references") from None
 
     def __call__(self) -> Any:
-        """The object, or None once it is gone."""
+        """The object, or None once it is gone (and for what is known by its parts alone)."""
         return self.strong if self.weak is None else self.weak()
 
     @property
     def is_none(self) -> bool:
-        return self.weak is None and self.strong is None
+        return self.weak is None and self.strong is None and self.parts is None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ref) or self.identity != other.identity:
             return False
-        # An id may be used again after its object died; weak references of one object are one object.
-        return self.weak is other.weak and self.strong is other.strong
+        # An id may be used again after its object died.
+        if type(self.weak) is weakref.ref:
+            return self.weak is other.weak  # one object has one plain weak reference
+        return self.weak == other.weak and self.strong is other.strong and self.parts == other.parts
 
     def __hash__(self) -> int:
         return hash(self.identity)
@@ -144,10 +195,36 @@ class Ref:
         return f"<{self.label}>"
 
 
-def is_inert_builtin(value: Any) -> bool:
-    return type(value) is types.BuiltinFunctionType and (
-        value.__self__ is None or isinstance(value.__self__, types.ModuleType)
-    )
+class WithinClass:
+    """A descriptor that a class made, found again by the class (held as a Ref) and its name."""
+
+    __slots__ = ("owner", "name")
+
+    def __init__(self, descriptor: Any) -> None:
+        self.owner, self.name = Ref(descriptor.__objclass__), descriptor.__name__
+        if class_dict(descriptor.__objclass__).get(self.name) is not descriptor:
+            raise Unholdable(f"{descriptor} is no longer in its class")
+
+    def __call__(self) -> Any:
+        owner = self.owner()
+        return None if owner is None else class_dict(owner).get(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WithinClass) and (self.owner, self.name) == (other.owner, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self.owner, self.name))
+
+
+def is_inert(value: Any) -> bool:
+    """Whether a strong reference to the object keeps nothing of a user's alive."""
+    kind = type(value)
+    if kind is types.BuiltinFunctionType:
+        owner = value.__self__
+        return owner is None or isinstance(owner, types.ModuleType) or is_inert(owner)
+    if isinstance(value, type):
+        return written_in_c(value)
+    return kind in INERT or isinstance(value, np.dtype) or kind.__module__.startswith("weft.core.")
 
 
 # -- sources -------------------------------------------------------------------------------------------------
@@ -240,11 +317,18 @@ class Source:
             source = source.parent
         return source
 
+    def path(self) -> list[Source]:
+        """The sources from the root to this one."""
+        steps = [self]
+        while steps[-1].parent is not None:
+            steps.append(steps[-1].parent)
+        return steps[::-1]
+
     def __str__(self) -> str:
         return _text(self)
 
     def placeholder_name(self) -> str:
-        """A name for the graph's input that comes from here: `L_x_`, `L_self_modules_fc_parameters_weight_`."""
+        """A name for the graph input that comes from here: `L_x_`, `L_self_modules_fc_parameters_weight_`."""
         return re.sub(r"[^a-zA-Z0-9]+", "_", str(self))
 
 
@@ -270,7 +354,10 @@ def builtin(name: str) -> Source:
 
 def constant(label: str, holder: Any) -> Source:
     """An object known when capturing (a class, a function): held as `Ref` holds it."""
-    return Source(None, "constant", holder if isinstance(holder, Ref) else Ref(holder, label))
+    ref = holder if isinstance(holder, Ref) else Ref(holder, label)
+    if ref.parts is not None:
+        raise Unholdable(f"{ref} is known by its parts alone")
+    return Source(None, "constant", ref)
 
 
 def _text(source: Source) -> str:
@@ -319,17 +406,21 @@ def _text(source: Source) -> str:
 def instance_dict(value: Any) -> dict[str, Any]:
     """The object's own dict, whatever its class says `__dict__` is. AttributeError where it has none."""
     for kind in class_mro(type(value)):
-        maker = class_dict(kind).get("__dict__")
+        maker: Any = class_dict(kind).get("__dict__")
         if type(maker) in DICT_MAKERS:
             return maker.__get__(value)  # type: ignore[no-any-return]
     raise AttributeError(f"{type(value).__name__} has no __dict__")
 
 
+OURS: Final = PLAIN | {MetaArray}
+"""Our own classes, whose slots are read as they are."""
+
+
 def safe_member(value: Any, name: str) -> Any:
-    """The attribute as the first class written in C that knows it answers; else from the object's own dict."""
+    """The attribute as the first class in C that knows it answers; else from the object's own dict."""
     if name == "__dict__":
         return class_dict(value) if isinstance(value, type) else instance_dict(value)
-    if type(value) in PLAIN:
+    if type(value) in OURS:
         return getattr(value, name)
     for kind in class_mro(type(value)):
         if written_in_c(kind):
@@ -391,7 +482,8 @@ def safe_item(value: Any, key: Any) -> Any:
         if found is ABSENT:
             raise KeyError(key)
         return found
-    return base.__getitem__(value, key)  # type: ignore[attr-defined]
+    getter: Any = base.__dict__["__getitem__"]
+    return getter(value, key)
 
 
 def safe_contains(value: Any, key: Any) -> bool:
