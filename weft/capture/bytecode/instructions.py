@@ -1,0 +1,253 @@
+"""Canonical instructions: takes a code object of CPython 3.11, 3.12 or 3.13, gives one instruction set for
+all.
+
+One idea: versions differ here and nowhere else. `decode(code)` is a `Bytecode`: instructions whose jumps are
+indices, the handler of each, and what lies on the stack before each.
+
+# Note [Canonical set]
+A stack is written bottom first; `a b -> c` pops b and a and pushes c. `?` marks what is there only sometimes.
+Frame variables are slots by name: a local holds a value or is unbound, a cell or free variable holds a cell.
+Before the first instruction arguments are in their slots and all cells exist (an argument that is a cell
+variable is in its cell). Instructions that only the native interpreter needs are left out: RESUME, NOP,
+CACHE, PRECALL, TO_BOOL, COPY_FREE_VARS, RETURN_GENERATOR and its POP_TOP, END_FOR, END_SEND. Whether code is
+a generator, coroutine or async generator is in co_flags.
+
+stack       POP_TOP: a ->          PUSH_NULL: -> NULL          COPY n: pushes the n-th from the top, 1 is the
+            top
+            SWAP n: exchanges the top and the n-th from the top
+names       LOAD_CONST value: -> value
+            LOAD_FAST name: -> value; UnboundLocalError if unbound          STORE_FAST name: a ->
+            DELETE_FAST name; UnboundLocalError if unbound
+            LOAD_CLOSURE name: -> the cell          LOAD_DEREF name: -> its content; NameError (free) or
+            UnboundLocalError (cell) if empty       STORE_DEREF name: a ->        DELETE_DEREF name
+            LOAD_FAST_AND_CLEAR name: -> saved      an inlined comprehension (3.12) takes over the slot:
+            pushes what it
+            holds, be it a value, a cell, or NULL if unbound; the slot is then an unbound local
+            MAKE_CELL name: the slot becomes a new cell with the local's value (empty if unbound); only seen
+            after
+            LOAD_FAST_AND_CLEAR
+            RESTORE_FAST (name, is_cell): saved ->  puts back what LOAD_FAST_AND_CLEAR took: a cell if
+            is_cell, else
+            a value, or NULL, which unbinds; whatever the slot holds then, value or newer cell, is dropped
+            LOAD_GLOBAL, STORE_GLOBAL, DELETE_GLOBAL name: globals, for loads then builtins
+            LOAD_NAME, STORE_NAME, DELETE_NAME name: in module and class bodies
+            LOAD_LOCALS: -> namespace               LOAD_FROM_DICT_OR_GLOBALS, LOAD_FROM_DICT_OR_DEREF name:
+            namespace -> value (class bodies)       LOAD_BUILD_CLASS: -> __build_class__
+            LOAD_ASSERTION_ERROR: -> AssertionError SETUP_ANNOTATIONS
+attributes  LOAD_ATTR name: a -> a.name             STORE_ATTR name: value a ->       DELETE_ATTR name: a ->
+            LOAD_METHOD name: a -> function a | attribute NULL      (the second where no method can be split
+            off)
+            LOAD_SUPER_ATTR (name, is_method, two_arguments): super class self -> attribute, or two values as
+            LOAD_METHOD if is_method; if `super` is not the builtin: getattr(super(class, self) or super(),
+            name)
+items       BINARY_SUBSCR: a key -> a[key]          STORE_SUBSCR: value a key ->      DELETE_SUBSCR: a key ->
+            BUILD_SLICE 2 | 3: start stop step? -> slice            a[x:y] is BUILD_SLICE 2, BINARY_SUBSCR
+operators   UNARY '-' '+' '~' 'not': a -> result    BINARY_OP '+' ... '+=' ...: a b -> result
+            COMPARE_OP '<' '<=' '==' '!=' '>' '>=': a b -> result, not made a bool
+            IS_OP negated: a b -> bool              CONTAINS_OP negated: a b -> bool  (a in b)
+            POP_JUMP_IF_* and UNARY 'not' take the truth of any object themselves
+building    BUILD_TUPLE, BUILD_LIST, BUILD_SET, BUILD_STRING n: a1 .. an -> result
+            BUILD_MAP n: k1 v1 .. kn vn -> dict     BUILD_CONST_KEY_MAP n: v1 .. vn keys -> dict
+            LIST_APPEND, SET_ADD, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE n: a -> ; into the
+            container
+            that is n-th from the top after popping (DICT_MERGE: of a call's keywords, TypeError on
+            duplicates;
+            the callable is [n + 3] from the top after popping, counting from 1)
+            MAP_ADD n: key value -> ; likewise      LIST_TO_TUPLE: list -> tuple
+            UNPACK_SEQUENCE n: a -> an .. a1        UNPACK_EX before | after << 8: a -> .. list .. (first on
+            top)
+            FORMAT (conversion, has_spec): a spec? -> str;  conversion None, 'str', 'repr' or 'ascii'
+            CONVERT_VALUE conversion: a -> str      (3.13, when a format spec is evaluated in between)
+calls       CALL n: callable self|NULL a1 .. an -> result           callable(self?, a1, ..)
+            CALL_KW (n, names): as CALL n; the last len(names) of the n values are keyword arguments
+            CALL_FUNCTION_EX has_keywords: callable NULL args kwargs? -> result
+            MAKE_FUNCTION extras: .. code -> function; extras is a tuple, a subsequence of ('defaults',
+            'kwdefaults',
+            'annotations', 'closure'), whose values lie under the code in that order; annotations are a tuple
+            of
+            name, value, name, value ..             RETURN_VALUE: a ->
+jumps       JUMP target      POP_JUMP_IF_TRUE, POP_JUMP_IF_FALSE, POP_JUMP_IF_NONE, POP_JUMP_IF_NOT_NONE
+            target: a ->
+            GET_ITER: a -> iterator                 FOR_ITER target: iterator -> iterator next, or, when it is
+            exhausted, iterator -> and jump         a or b: a; COPY 1; POP_JUMP_IF_TRUE end; POP_TOP; b; end:
+exceptions  handler entry: the stack is cut to Handler.depth, then lasti (if Handler.lasti) and the exception
+            are pushed;
+            lasti is instruction.offset // 2 of the instruction that raised
+            PUSH_EXC_INFO: e -> previous e          the handled exception becomes e; what it was lies below
+            POP_EXCEPT: previous ->                 the handled exception is what it was again
+            CHECK_EXC_MATCH: e type -> e bool       CHECK_EG_MATCH: e type -> rest match (None if nothing
+            matches)
+            PREP_RERAISE_STAR: original raised_list -> exception or None
+            RAISE_VARARGS n: exception? cause? ->   0 is a bare raise
+            RERAISE n: e -> ; raises e as it is, no new traceback entry; if n, the line is that of the lasti
+            which
+            is n-th from the top after popping
+            BEFORE_WITH: manager -> exit entered    WITH_EXCEPT_START: exit lasti previous e -> (the same)
+            result of
+            exit(type(e), e, e.__traceback__)
+            a with left normally: exit None None None, CALL 2
+match       GET_LEN: a -> a len(a)                  MATCH_MAPPING, MATCH_SEQUENCE: a -> a bool
+            MATCH_KEYS: a keys -> a keys values (a tuple, or None)
+            MATCH_CLASS n: a type names -> attributes (a tuple, or None); n positional patterns
+generators  YIELD_VALUE delegating: a -> sent       delegating for `yield from` and `await`: a comes from
+            SEND's iterator,
+            which is under it, and throw() goes to that iterator first
+            GET_YIELD_FROM_ITER: a -> iterator      SEND target: iterator a -> iterator yielded, or, when it
+            returns, iterator a -> returned and jump
+            CLEANUP_THROW: iterator sent e -> value of e if it is a StopIteration, else raises e; handler of a
+            delegating yield (made up on 3.11)
+            STOPITERATION_ERROR: e -> RuntimeError from e if it is a StopIteration, else e (3.12; on 3.11 the
+            generator object does that)
+async       GET_AWAITABLE where: a -> iterator      GET_AITER: a -> iterator    GET_ANEXT: iterator ->
+            iterator awaitable
+            END_ASYNC_FOR: iterator e -> ; raises e unless it is a StopAsyncIteration
+            BEFORE_ASYNC_WITH: manager -> exit awaitable                        ASYNC_GEN_WRAP: a -> wrapped
+modules     IMPORT_NAME name: level fromlist -> module                          IMPORT_FROM name: module ->
+            module value
+            IMPORT_STAR: module -> None             PRINT: a -> None (the interactive prompt)
+typing      INTRINSIC_1 name: a -> result           INTRINSIC_2 name: a b -> result       (TYPEVAR, TYPEALIAS,
+            ..)
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+from weft.capture.bytecode.drafts import Draft, Step, UnknownInstruction, draft
+from weft.capture.bytecode.effects import EFFECTS, JUMP_OPS, stack_effect
+from weft.capture.bytecode.layout import INTERNAL, InconsistentStack, Layouts, Slot, State, lay_out
+from weft.capture.bytecode.native import Positions
+
+__all__ = [
+    "CANONICAL",
+    "JUMP_OPS",
+    "Bytecode",
+    "Entry",
+    "Handler",
+    "InconsistentStack",
+    "Instruction",
+    "Positions",
+    "Slot",
+    "UnknownInstruction",
+    "decode",
+    "stack_effect",
+]
+
+CANONICAL: frozenset[str] = frozenset(EFFECTS)
+"""Every op that decode can give."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One canonical instruction; Note [Canonical set] tells what `arg` is. `offset` is what f_lasti shows."""
+
+    op: str
+    arg: Any
+    offset: int
+    line: int | None
+    positions: Positions
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.index:4} {self.op}" if self.arg is None else f"{self.index:4} {self.op} {self.arg!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """Where an exception goes: the stack is cut to `depth`, then lasti if wanted and the exception are
+    pushed."""
+
+    target_index: int
+    depth: int
+    lasti: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How native code is entered before an instruction: run the steps of `rest`, then go to `offset`.
+
+    `slots` is the native stack there, None where no path leads; `plain` the cell variables that are locals
+    now.
+    """
+
+    offset: int
+    rest: tuple[Step, ...]
+    slots: tuple[Slot, ...] | None
+    plain: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bytecode:
+    """A decoded code object."""
+
+    code: CodeType
+    instructions: tuple[Instruction, ...]
+    handlers: tuple[Handler | None, ...]
+    entries: tuple[Entry, ...]
+
+    def index_at(self, offset: int) -> int:
+        """The instruction that native code at `offset` belongs to; f_lasti gives such an offset."""
+        offsets = [each.offset for each in self.instructions]
+        # Made-up instructions share the offset of the one they stand beside; the first is the one that runs.
+        index = bisect_right(offsets, offset - 1) if offset in offsets else bisect_right(offsets, offset)
+        return min(index, len(offsets) - 1)
+
+    def kinds(self, index: int) -> tuple[str, ...] | None:
+        """The kind of every value on the canonical stack before an instruction; see layout.Slot."""
+        slots = self.entries[index].slots
+        return None if slots is None else tuple(slot.kind for slot in slots if not slot.native_only)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.instructions))
+
+
+def _canonical(each: Draft, state: State | None, cells: frozenset[str]) -> tuple[str, Any]:
+    """Op and argument of a draft that stays."""
+    if each.op == "FILL":
+        return "PUSH_NULL", None
+    if each.op == "LOAD_FAST" and each.arg in cells and (state is None or each.arg not in state.plain):
+        return "LOAD_CLOSURE", each.arg
+    if each.op == "STORE_FAST" and state is not None and state.slots[-1].kind == "saved":
+        detail = state.slots[-1].detail
+        return "RESTORE_FAST", detail if isinstance(detail, tuple) else (each.arg, False)
+    return each.op, each.arg
+
+
+def _assemble(code: CodeType, layouts: Layouts) -> Bytecode:
+    """Leaves out the internal ops and numbers what is left."""
+    cells = layouts.cells
+    number: list[int] = []  # draft index -> index of the instruction at or after it
+    kept = 0
+    for each in layouts.drafts:
+        number.append(kept)
+        kept += each.op not in INTERNAL
+    instructions: list[Instruction] = []
+    handlers: list[Handler | None] = []
+    entries: list[Entry] = []
+    for each, link, state in zip(layouts.drafts, layouts.links, layouts.states):
+        if each.op in INTERNAL:
+            continue
+        op, arg = _canonical(each, state, cells)
+        if op in JUMP_OPS:
+            arg = number[arg]
+        line = each.positions.line
+        instructions.append(Instruction(op, arg, each.offset, line, each.positions, len(instructions)))
+        handler = None
+        if link is not None and state is not None:
+            depth = sum(not slot.native_only for slot in state.slots[: link.depth])
+            handler = Handler(number[link.target], depth, link.lasti)
+        handlers.append(handler)
+        slots, plain = (None, frozenset()) if state is None else (state.slots, state.plain)
+        entries.append(Entry(each.entry, each.rest, slots, plain))
+    return Bytecode(code, tuple(instructions), tuple(handlers), tuple(entries))
+
+
+@lru_cache(maxsize=4096)
+def decode(code: CodeType) -> Bytecode:
+    """The canonical form of a code object. UnknownInstruction or InconsistentStack for code no compiler
+    writes."""
+    return _assemble(code, lay_out(code, draft(code)))

@@ -1,0 +1,304 @@
+"""Layouts: what lies on the stack before every instruction, canonical and native at once.
+
+Takes drafts and the exception table, gives the drafts in canonical form with their jumps resolved, a `State`
+and a handler for each. One idea: an abstract run along all paths. It moves the NULLs of calls to their
+canonical place, finds which fast loads give a cell, and checks that every path agrees on the stack.
+
+# Note [Holes]
+3.11 and 3.12 push the NULL of a plain call *before* they evaluate the callable:
+
+    PUSH_NULL; <callable>; <arguments>; CALL          canonical:  <callable>; PUSH_NULL; <arguments>; CALL
+
+While the callable is evaluated the native stack has a slot that the canonical one has not: a hole. The end of
+<callable> is the last instruction that touched the slot above the hole, on the way to this CALL, and from
+there the first point at which nothing lies above that slot. There the hole is filled: op FILL, which becomes
+PUSH_NULL. Jumps to that point come from inside <callable> and go to FILL; only where code was entered in the
+middle (resume.py) may one come with its call complete already, and goes past it. The second run checks all
+this: a hole never meets anything but a hole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any, NamedTuple
+
+from weft.capture.bytecode.drafts import HAS_END_SEND, NO_ENTRY, Draft
+from weft.capture.bytecode.effects import FINAL_OPS, JUMP_OPS, stack_effect
+from weft.capture.bytecode.native import Protected, read_exception_table
+
+INTERNAL = frozenset({"HOLE", "END_SEND", "LEFT_OUT"})
+# Protected by handlers that want the stack as it is after it.
+CANNOT_RAISE = frozenset({"PUSH_EXC_INFO"})
+CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
+
+
+class Slot(NamedTuple):
+    """One place on the stack.
+
+    kind: value; null (of a call); self (of a looked-up method: a value or NULL); saved (by
+    LOAD_FAST_AND_CLEAR: a value, a cell or NULL); previous (the exception that was handled before this one);
+    lasti (where an exception was raised, in native code units); and those only the native stack has: hole,
+    filler (any value).
+    """
+
+    kind: str
+    detail: Any = None
+    marks: frozenset[Any] = frozenset()
+    """Of a hole: the drafts that made it. Above a hole: pairs of who touched this slot last, and the hole."""
+
+    @property
+    def native_only(self) -> bool:
+        return self.kind in ("hole", "filler")
+
+
+VALUE = Slot("value")
+NULL = Slot("null")
+
+
+class State(NamedTuple):
+    """The stack before an instruction, and the cell variables whose slot holds a plain value now."""
+
+    slots: tuple[Slot, ...]
+    plain: frozenset[str]
+
+
+class InconsistentStack(ValueError):
+    """Paths that meet with different stacks, or an instruction that finds too little on its own."""
+
+
+class Link(NamedTuple):
+    """A handler of a draft: index of its first draft, native depth, whether the place of raising is
+    pushed."""
+
+    target: int
+    depth: int
+    lasti: bool
+
+
+def _pushed(each: Draft, count: int, state: State) -> list[Slot]:
+    """The slots that an op leaves on top."""
+    if each.op in ("LOAD_METHOD", "LOAD_SUPER_ATTR") and count == 2:
+        return [VALUE, Slot("self")]
+    if each.op == "PUSH_NULL":
+        return [NULL]
+    if each.op == "PUSH_EXC_INFO":
+        return [Slot("previous"), VALUE]
+    if each.op == "LOAD_FAST_AND_CLEAR":
+        return [Slot("saved", each.arg)]
+    return [VALUE] * count
+
+
+def _moved(
+    each: Draft, index: int, slots: tuple[Slot, ...], jump: bool, state: State
+) -> tuple[list[Slot], int]:
+    """The stack after an op, and the lowest place that it touched."""
+    depth = len(slots)
+    if each.op == "HOLE":
+        return [*slots, Slot("hole", None, frozenset({index}))], depth
+    if each.op == "FILL":
+        hole = depth - each.arg - 2
+        return [*slots[:hole], *(slot._replace(marks=frozenset()) for slot in slots[hole + 1 :]), NULL], hole
+    if each.op == "COPY":
+        return [*slots, slots[-each.arg]._replace(marks=frozenset())], depth
+    if each.op == "SWAP":
+        top = [slot._replace(marks=frozenset()) for slot in slots[depth - each.arg :]]
+        top[0], top[-1] = top[-1], top[0]
+        return [*slots[: depth - each.arg], *top], depth - each.arg
+    if each.op == "END_SEND":
+        return [*slots[:-2], slots[-1]], depth - 2
+    if each.op == "LEFT_OUT":
+        return list(slots), depth
+    pops, pushes = stack_effect(each.op, each.arg, jump)
+    if pops > depth:
+        raise InconsistentStack(f"{each.op} at {each.offset} needs {pops} values and finds {depth}")
+    added = _pushed(each, pushes, state)
+    if HAS_END_SEND and (each.op == "CLEANUP_THROW" or each.op == "SEND" and jump):
+        added = [Slot("filler"), VALUE]
+    return [*slots[: depth - pops], *added], depth - pops
+
+
+def _advance(each: Draft, index: int, state: State, cells: frozenset[str], jump: bool = False) -> State:
+    """The state after an instruction, on the edge to the next one or to its jump target."""
+    slots, low = _moved(each, index, state.slots, jump, state)
+    for place in range(max(low, 1), len(slots)):
+        if slots[place - 1].kind == "hole":
+            touched = frozenset((index, hole) for hole in slots[place - 1].marks)
+            slots[place] = slots[place]._replace(marks=touched)
+    plain = state.plain
+    if each.arg in cells if isinstance(each.arg, str) else False:
+        if each.op == "LOAD_FAST_AND_CLEAR":
+            was_plain = each.arg in plain
+            slots[-1] = slots[-1]._replace(detail=(each.arg, not was_plain))
+            plain |= {each.arg}
+        elif each.op == "MAKE_CELL" or each.op == "STORE_FAST" and state.slots[-1].detail == (each.arg, True):
+            plain -= {each.arg}
+    return State(tuple(slots), plain)
+
+
+def _join_slots(one: Slot, other: Slot) -> Slot:
+    if one == other:
+        return one
+    marks = one.marks | other.marks
+    detail = one.detail if one.detail == other.detail else None
+    if one.kind == other.kind:
+        return Slot(one.kind, detail, marks)
+    kinds = {one.kind, other.kind}
+    if kinds & {"hole", "filler", "previous", "lasti"}:
+        raise InconsistentStack(f"a {one.kind} meets a {other.kind}")
+    return Slot("self" if kinds <= {"null", "self", "value"} else "value", detail, marks)
+
+
+def _join(one: State | None, other: State, where: Draft) -> State:
+    if one is None:
+        return other
+    if len(one.slots) != len(other.slots):
+        raise InconsistentStack(
+            f"{where.op} at {where.offset}: {len(one.slots)} values on one path, {len(other.slots)} on one"
+        )
+    slots = tuple(_join_slots(mine, yours) for mine, yours in zip(one.slots, other.slots))
+    return State(slots, one.plain | other.plain)
+
+
+class Layouts:
+    """The abstract run over one list of drafts, whose jumps are indices into it."""
+
+    def __init__(self, drafts: list[Draft], links: list[Link | None], cells: frozenset[str]) -> None:
+        self.drafts, self.links, self.cells = drafts, links, cells
+        self.states: list[State | None] = [None] * len(drafts)
+        if drafts:
+            self._run()
+
+    def _run(self) -> None:
+        self.states[0] = State((), frozenset())
+        pending = [0]
+        while pending:
+            index = pending.pop()
+            for target, state in self.edges(index):
+                if target >= len(self.drafts):
+                    raise InconsistentStack("the code runs past its end")
+                joined = _join(self.states[target], state, self.drafts[target])
+                if joined != self.states[target]:
+                    self.states[target] = joined
+                    pending.append(target)
+
+    def edges(self, index: int) -> Iterator[tuple[int, State]]:
+        each, state = self.drafts[index], self.states[index]
+        assert state is not None
+        if each.op in JUMP_OPS:
+            yield each.arg, _advance(each, index, state, self.cells, jump=True)
+        after = _advance(each, index, state, self.cells)
+        if each.op not in FINAL_OPS:
+            yield index + 1, after
+        link = self.links[index]
+        if link is not None and each.op not in CANNOT_RAISE:
+            if link.depth > len(state.slots):
+                raise InconsistentStack(f"{each.op} at {each.offset}: its handler wants {link.depth} values")
+            raised = [Slot("lasti"), VALUE] if link.lasti else [VALUE]
+            # A handler of the instruction that takes a cell out of its slot sees it taken: it cannot raise.
+            yield link.target, State((*state.slots[: link.depth], *raised), after.plain)
+
+    def after(self, index: int) -> State:
+        state = self.states[index]
+        assert state is not None
+        return _advance(self.drafts[index], index, state, self.cells)
+
+
+def _fill_points(layouts: Layouts) -> dict[int, tuple[int, set[int]]]:
+    """Before which draft which holes are complete: index -> (depth of the hole, the HOLE drafts)."""
+    points: dict[int, tuple[int, set[int]]] = {}
+    for index, (each, state) in enumerate(zip(layouts.drafts, layouts.states)):
+        if state is None or each.op not in CALLS:
+            continue
+        place = len(state.slots) - stack_effect(each.op, each.arg)[0]
+        if place < 0 or state.slots[place].kind != "hole":
+            continue
+        for hole in state.slots[place].marks:
+            touches = [toucher for toucher, below in state.slots[place + 1].marks if below == hole]
+            point = max(touches) + 1
+            while point < index and len(layouts.after(point - 1).slots) != place + 2:
+                point += 1
+            points.setdefault(point, (place, set()))[1].add(hole)
+    return points
+
+
+def _fill(layouts: Layouts, index: int, place: int) -> list[Draft]:
+    """What fills the hole at `place` before the draft at `index`."""
+    following, before = layouts.drafts[index], layouts.drafts[index - 1]
+    above = len(layouts.after(index - 1).slots) - place - 2
+    fill = Draft("FILL", above, before.offset, before.positions, following.entry, following.rest)
+    # The compiler swapped the arguments under the callable (generic functions): the NULL must pass them too.
+    swaps = [
+        Draft("SWAP", depth, before.offset, before.positions, NO_ENTRY) for depth in range(above + 1, 1, -1)
+    ]
+    return [fill, *swaps]
+
+
+def _filled(layouts: Layouts) -> tuple[list[Draft], list[Link | None]]:
+    """The drafts with FILLs put in, jumps and handlers renumbered."""
+    points = _fill_points(layouts)
+    drafts: list[Draft] = []
+    links: list[Link | None] = []
+    place: dict[int, int] = {}  # old index -> new index, past a FILL
+    for index, each in enumerate(layouts.drafts):
+        if index in points:
+            added = _fill(layouts, index, points[index][0])
+            drafts += added
+            links += [layouts.links[index - 1]] * len(added)
+        place[index] = len(drafts)
+        drafts.append(each)
+        links.append(layouts.links[index])
+    for index, each in enumerate(layouts.drafts):
+        state = layouts.states[index]
+        if each.op not in JUMP_OPS:
+            continue
+        target = each.arg
+        each.arg = place[target]
+        if target in points and state is not None:
+            depth, holes = points[target]
+            arriving = _advance(each, index, state, layouts.cells, jump=True).slots
+            if arriving[depth].marks & holes:
+                each.arg -= len(_fill(layouts, target, depth))
+    links = [link and link._replace(target=place[link.target]) for link in links]
+    return drafts, links
+
+
+def _resolve(drafts: list[Draft], table: list[Protected]) -> list[Link | None]:
+    """Turns jumps from offsets to indices, in place; gives the handler of each draft."""
+    index_of = {each.start: index for index, each in enumerate(drafts) if each.start >= 0}
+    number_of = {id(each): index for index, each in enumerate(drafts)}
+    links: list[Link | None] = []
+    for each in drafts:
+        if each.op in JUMP_OPS:
+            each.arg = index_of[each.arg]
+        covering = (line for line in table if line.start <= each.offset < line.end)
+        line = next(covering, None)
+        links.append(line and Link(index_of[line.target], line.depth, line.lasti))
+    for index, each in enumerate(drafts):
+        if each.protects is not None:
+            links[number_of[id(each.protects)]] = Link(index, -1, False)
+    return links
+
+
+def lay_out(code: CodeType, drafts: list[Draft]) -> Layouts:
+    """The layouts of `drafts` with all holes filled; the internal ops are still there."""
+    cells = frozenset({*code.co_cellvars, *code.co_freevars})
+    links = _resolve(drafts, read_exception_table(code))
+    _set_synthetic_depths(drafts, links, cells)
+    layouts = Layouts(drafts, links, cells)
+    if any(each.op == "HOLE" for each in drafts):
+        layouts = Layouts(*_filled(layouts), cells)
+    return layouts
+
+
+def _set_synthetic_depths(drafts: list[Draft], links: list[Link | None], cells: frozenset[str]) -> None:
+    """The depth of handlers that were made up: all that lies there when their instruction suspends."""
+    if not any(link is not None and link.depth < 0 for link in links):
+        return
+    # The made-up handler itself has the handler that its instruction had before.
+    bare = [links[link.target] if link is not None and link.depth < 0 else link for link in links]
+    states = Layouts(drafts, bare, cells).states
+    for index, link in enumerate(links):
+        state = states[index]
+        if link is not None and link.depth < 0:
+            links[index] = link._replace(depth=len(state.slots)) if state is not None else None
