@@ -1,0 +1,324 @@
+"""The kinds of breaks: why capture stops there and what to try, and how a break reads.
+
+Takes a kind, what was seen and the place; gives the text that logs and errors share. One idea: this table is
+the only list of kinds, so that what the user reads, the documentation and the tests agree.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weft.trace.breaks import Break
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Why capture cannot go on there, and what the user may do."""
+
+    why: str
+    try_: str
+
+
+LEAVE = "the code around it is still captured; move it out of the compiled function to save the break."
+
+KINDS: Final[dict[str, Kind]] = {
+    # -- values that only running can tell
+    "data-dependent-branch": Kind(
+        "the branch depends on a tensor's value, which is unknown while capturing.",
+        "weft.where(...) keeps both sides in one graph; weft.cond(...) if they do different work.",
+    ),
+    "data-dependent-value": Kind(
+        "the code needs a tensor's elements as Python numbers, which are unknown while capturing.",
+        "keep it a tensor (0-dim tensors add and multiply like numbers), or read it after the compiled call.",
+    ),
+    "data-dependent-shape": Kind(
+        "how large the result is depends on a tensor's value, which is unknown while capturing.",
+        "a form of fixed size: weft.where(mask, x, 0) for x[mask], a multiplication by the mask for a sum.",
+    ),
+    "data-dependent-print": Kind(
+        "printing a tensor needs its elements, which are unknown while capturing.",
+        "print shapes and dtypes, or print after the compiled call.",
+    ),
+    "address-in-text": Kind(
+        "the text would contain an object's address, which is another one in the next call.",
+        "give the class a __repr__, or format its attributes.",
+    ),
+    # -- calls
+    "builtin-call": Kind(
+        "a builtin that acts on the world outside, or is not known to be free of effects, runs as it is.",
+        LEAVE,
+    ),
+    "builtin-protocol": Kind(
+        "a builtin would call a method of the object from C, where capture cannot follow.",
+        "call the method itself, or write the loop in Python.",
+    ),
+    "numpy-call": Kind(
+        "NumPy would compute on arrays that have no elements while capturing.",
+        "the function of the same name on tensors, or NumPy outside of the compiled function.",
+    ),
+    "skipped-function": Kind(
+        "the function asked not to be captured, or breaks the graph on purpose.",
+        "remove weft.compiler.disable or graph_break() if it is no longer needed.",
+    ),
+    "library-callback": Kind(
+        "a library function would call the given Python function while nothing computes.",
+        "call the function before and pass its result on.",
+    ),
+    "recursion-depth": Kind(
+        "the calls are nested more deeply than capture follows.",
+        "a loop instead of recursion, or fewer levels.",
+    ),
+    "async": Kind(
+        "coroutines and asynchronous generators run by their event loop, not by the caller.",
+        "compile the plain functions that the coroutine calls.",
+    ),
+    "finaliser": Kind(
+        "objects of a class with __del__ must die at the right time, which only running them gives.",
+        "a context manager instead of __del__.",
+    ),
+    "frame-introspection": Kind(
+        "the code looks at frames (locals(), sys._getframe), which do not exist while capturing.",
+        "pass the values as arguments.",
+    ),
+    "nested-capture": Kind(
+        "a compiled function was entered with values of another capture.",
+        "compile the outer function only: what it calls is captured with it.",
+    ),
+    "transform-inside": Kind(
+        "a function transform (grad, vmap, jvp) over the captured values is under way.",
+        "compile the transformed function instead: weft.compile(weft.func.grad(f)).",
+    ),
+    # -- autograd and tensors
+    "autograd-inside": Kind(
+        "gradients are taken inside, which capture does not yet turn into graph nodes.",
+        "call backward() outside of the compiled function: gradients flow through compiled calls.",
+    ),
+    "tensor-metadata-write": Kind(
+        "the code changes what a tensor is (its storage, size or requires_grad), not what it holds.",
+        "make such changes before the compiled call.",
+    ),
+    "tensor-memory": Kind(
+        "the code asks for a tensor's memory (its address, storage or sharing), which a fake has not.",
+        "ask before or after the compiled call.",
+    ),
+    "tensor-strides": Kind(
+        "the code depends on strides that are unknown while capturing.",
+        "call contiguous() before, or ask for the shape instead.",
+    ),
+    "tensor-state": Kind(
+        "the attribute is state of the autograd tape or of the storage, which a fake has not.",
+        "read it before the compiled call and pass it as an argument.",
+    ),
+    "tensor-attribute": Kind(
+        "an attribute is set on a tensor that the captured code made, and which may never exist.",
+        "keep the value beside the tensor, in a tuple or an object of your own.",
+    ),
+    "tensor-subclass": Kind(
+        "the class of the tensor takes calls over with code of its own.",
+        "convert with as_subclass(weft.Tensor) before the compiled call.",
+    ),
+    "tensor-class": Kind(
+        "a tensor is made by calling its class.",
+        "weft.tensor(...), or a factory such as weft.zeros(...).",
+    ),
+    "unknown-tensor": Kind(
+        "a tensor turned up that came by no argument, attribute or global that can be guarded.",
+        "pass it as an argument.",
+    ),
+    "mode-change": Kind(
+        "inference mode or autocast is entered or left inside, which changes how every call is recorded.",
+        "enter it around the compiled call.",
+    ),
+    # -- objects
+    "opaque-object": Kind(
+        "the object's state is kept in C, where it can be neither read nor guarded.",
+        "pass what is needed of it as arguments.",
+    ),
+    "opaque-iterator": Kind(
+        "the iterator existed before the call: its position can be neither read nor put back.",
+        "make the iterator inside, or pass a list.",
+    ),
+    "unusual-object": Kind(
+        "objects of this class carry more than capture can copy or guard.",
+        "a dataclass, or a plain class with attributes.",
+    ),
+    "unusual-class": Kind(
+        "the class makes or treats its objects in a way that capture does not follow (a metaclass, __new__).",
+        "make the object before the compiled call.",
+    ),
+    "unusual-attribute": Kind(
+        "the attribute is computed by C code that capture does not know.",
+        "read it before the compiled call and pass it as an argument.",
+    ),
+    "unusual-descriptor": Kind(
+        "the attribute is a descriptor written in C that capture does not know.",
+        "a property, or a method.",
+    ),
+    "unusual-key": Kind(
+        "the dict or set has keys that cannot be guarded.",
+        "strings, numbers or tuples of them as keys.",
+    ),
+    "unset-slot": Kind(
+        "a slot without a value is read.",
+        "set it in __init__.",
+    ),
+    "set-order": Kind(
+        "the set is walked in an order that a copy of it would not have.",
+        "a list or a dict, or sorted(...) before the compiled call.",
+    ),
+    "class-definition": Kind(
+        "a class statement runs code of its own, and makes a new class in every call.",
+        "define the class outside of the function.",
+    ),
+    "class-write": Kind(
+        "an attribute of a class is set, which all of its objects see at once.",
+        "set it on the object, or outside of the compiled function.",
+    ),
+    "function-state": Kind(
+        "the code reads or changes what a function is made of (code, closure, globals).",
+        "do so outside of the compiled function.",
+    ),
+    "generator-state": Kind(
+        "a generator is used in a way that needs its running frame.",
+        "a list, or the loop written out.",
+    ),
+    "cannot-rebuild": Kind(
+        "an object that the captured code made would have to exist after it, and cannot be made again.",
+        "return plain containers, dataclasses or objects of ordinary classes.",
+    ),
+    "traceback": Kind(
+        "the traceback of an exception is looked at, and does not exist while capturing.",
+        "look at the exception's type and arguments, or handle it outside of the compiled function.",
+    ),
+    # -- the world around
+    "module-getattr": Kind(
+        "the module computes the attribute in a __getattr__ of its own.",
+        "import the name at the top of the file.",
+    ),
+    "unknown-module": Kind(
+        "the module cannot be found under its name, so that what is read from it cannot be guarded.",
+        "import it the ordinary way.",
+    ),
+    "unknown-globals": Kind(
+        "the function's globals belong to no module that could be found again.",
+        "define the function in a module, or pass what it needs as arguments.",
+    ),
+    "unsupported": Kind(
+        "capture does not know this.",
+        LEAVE,
+    ),
+}
+
+
+def kind_of(name: str) -> Kind:
+    """The entry of the table; a kind that is missing reads as unsupported rather than failing."""
+    return KINDS.get(name) or KINDS["unsupported"]
+
+
+def render_break(
+    kind: str,
+    seen: str = "",
+    file: str | None = None,
+    line: int | None = None,
+    function: str | None = None,
+    positions: Any = None,
+    *,
+    why: str | None = None,
+    try_: str | None = None,
+) -> str:
+    """The break as the user reads it. `positions` is (line, last line, column, end column) as code objects
+    give them, columns in UTF-8 bytes.
+    """
+    entry = kind_of(kind)
+    title = f"GraphBreak {kind}"
+    if file is not None:
+        title += f" at {short_path(file)}" + (f":{line}" if line is not None else "")
+    if function is not None:
+        title += f" in {function}"
+    lines = [title]
+    if file is not None and line is not None:
+        lines += source_lines(file, line, positions)
+    lines += [f"Why:  {why or entry.why}", f"Try:  {try_ or entry.try_}"]
+    if seen:
+        lines.append(f"Seen: {seen}")
+    return "\n".join(lines)
+
+
+def short_path(file: str) -> str:
+    """The path, relative where it lies under the current folder."""
+    if file.startswith("<"):
+        return file
+    try:
+        relative = os.path.relpath(file)
+    except (ValueError, OSError):  # another drive, or a folder that is gone
+        return file
+    return file if relative.startswith(os.pardir) else relative
+
+
+def source_lines(file: str, line: int, positions: Any = None) -> list[str]:
+    """The source line, dedented to four blanks, and carets under the columns where they are known."""
+    text = linecache.getline(file, line).rstrip("\n\r")
+    code = text.strip()
+    if not code:
+        return []
+    lines = ["    " + code.expandtabs(4)]
+    span = _columns(text, line, positions)
+    if span is not None:
+        start, end = span
+        indent = len(text) - len(text.lstrip())
+        start, end = max(start, indent), min(end, len(text.rstrip()))
+        if end > start:
+            before = text[indent:start].expandtabs(4)
+            width = len(text[indent:end].expandtabs(4)) - len(before)
+            lines.append("    " + " " * len(before) + "^" * width)
+    return lines
+
+
+def _columns(text: str, line: int, positions: Any) -> tuple[int, int] | None:
+    """First and last column, in characters, of what the positions mark in this line."""
+    if positions is None:
+        return None
+    first, last, start, end = positions
+    if start is None or first is not None and first != line:
+        return None
+    encoded = text.encode()
+    begin = len(encoded[:start].decode(errors="replace"))
+    if end is None or last is not None and last != line:
+        return begin, len(text)
+    return begin, len(encoded[:end].decode(errors="replace"))
+
+
+class Unsupported(RuntimeError):
+    """Raised instead of breaking where one graph was asked for; its text is the break's."""
+
+    def __init__(self, text: str, kind: str = "unsupported") -> None:
+        super().__init__(text)
+        self.kind = kind
+
+    def __reduce__(self) -> Any:
+        return Unsupported, (self.args[0], self.kind)
+
+
+def unsupported(
+    stop: Break,
+    file: str | None = None,
+    line: int | None = None,
+    function: str | None = None,
+    positions: Any = None,
+) -> Unsupported:
+    """The error for a break at this place."""
+    text = render_break(stop.kind, stop.seen, file, line, function, positions, why=stop.why, try_=stop.try_)
+    return Unsupported(text, stop.kind)
+
+
+def documentation(kinds: Sequence[str] | None = None) -> str:
+    """The table as Markdown, for the manual."""
+    rows = ["| kind | why | try |", "| --- | --- | --- |"]
+    for name in KINDS if kinds is None else kinds:
+        entry = kind_of(name)
+        rows.append(f"| `{name}` | {entry.why} | {entry.try_} |")
+    return "\n".join(rows)
