@@ -1,5 +1,4 @@
-"""Canonical instructions: takes a code object of CPython 3.11, 3.12 or 3.13, gives one instruction set for
-all.
+"""Canonical instructions: takes a code object of CPython 3.11 to 3.13, gives one instruction set for all.
 
 One idea: versions differ here and nowhere else. `decode(code)` is a `Bytecode`: instructions whose jumps are
 indices, the handler of each, and what lies on the stack before each.
@@ -12,101 +11,122 @@ variable is in its cell). Instructions that only the native interpreter needs ar
 CACHE, PRECALL, TO_BOOL, COPY_FREE_VARS, RETURN_GENERATOR and its POP_TOP, END_FOR, END_SEND. Whether code is
 a generator, coroutine or async generator is in co_flags.
 
-stack       POP_TOP: a ->          PUSH_NULL: -> NULL          COPY n: pushes the n-th from the top, 1 is the
-            top
-            SWAP n: exchanges the top and the n-th from the top
-names       LOAD_CONST value: -> value
-            LOAD_FAST name: -> value; UnboundLocalError if unbound          STORE_FAST name: a ->
-            DELETE_FAST name; UnboundLocalError if unbound
-            LOAD_CLOSURE name: -> the cell          LOAD_DEREF name: -> its content; NameError (free) or
-            UnboundLocalError (cell) if empty       STORE_DEREF name: a ->        DELETE_DEREF name
-            LOAD_FAST_AND_CLEAR name: -> saved      an inlined comprehension (3.12) takes over the slot:
-            pushes what it
-            holds, be it a value, a cell, or NULL if unbound; the slot is then an unbound local
-            MAKE_CELL name: the slot becomes a new cell with the local's value (empty if unbound); only seen
-            after
-            LOAD_FAST_AND_CLEAR
-            RESTORE_FAST (name, is_cell): saved ->  puts back what LOAD_FAST_AND_CLEAR took: a cell if
-            is_cell, else
-            a value, or NULL, which unbinds; whatever the slot holds then, value or newer cell, is dropped
-            LOAD_GLOBAL, STORE_GLOBAL, DELETE_GLOBAL name: globals, for loads then builtins
-            LOAD_NAME, STORE_NAME, DELETE_NAME name: in module and class bodies
-            LOAD_LOCALS: -> namespace               LOAD_FROM_DICT_OR_GLOBALS, LOAD_FROM_DICT_OR_DEREF name:
-            namespace -> value (class bodies)       LOAD_BUILD_CLASS: -> __build_class__
-            LOAD_ASSERTION_ERROR: -> AssertionError SETUP_ANNOTATIONS
-attributes  LOAD_ATTR name: a -> a.name             STORE_ATTR name: value a ->       DELETE_ATTR name: a ->
-            LOAD_METHOD name: a -> function a | attribute NULL      (the second where no method can be split
-            off)
-            LOAD_SUPER_ATTR (name, is_method, two_arguments): super class self -> attribute, or two values as
-            LOAD_METHOD if is_method; if `super` is not the builtin: getattr(super(class, self) or super(),
-            name)
-items       BINARY_SUBSCR: a key -> a[key]          STORE_SUBSCR: value a key ->      DELETE_SUBSCR: a key ->
-            BUILD_SLICE 2 | 3: start stop step? -> slice            a[x:y] is BUILD_SLICE 2, BINARY_SUBSCR
-operators   UNARY '-' '+' '~' 'not': a -> result    BINARY_OP '+' ... '+=' ...: a b -> result
-            COMPARE_OP '<' '<=' '==' '!=' '>' '>=': a b -> result, not made a bool
-            IS_OP negated: a b -> bool              CONTAINS_OP negated: a b -> bool  (a in b)
-            POP_JUMP_IF_* and UNARY 'not' take the truth of any object themselves
-building    BUILD_TUPLE, BUILD_LIST, BUILD_SET, BUILD_STRING n: a1 .. an -> result
-            BUILD_MAP n: k1 v1 .. kn vn -> dict     BUILD_CONST_KEY_MAP n: v1 .. vn keys -> dict
-            LIST_APPEND, SET_ADD, LIST_EXTEND, SET_UPDATE, DICT_UPDATE, DICT_MERGE n: a -> ; into the
-            container
-            that is n-th from the top after popping (DICT_MERGE: of a call's keywords, TypeError on
-            duplicates;
-            the callable is [n + 3] from the top after popping, counting from 1)
-            MAP_ADD n: key value -> ; likewise      LIST_TO_TUPLE: list -> tuple
-            UNPACK_SEQUENCE n: a -> an .. a1        UNPACK_EX before | after << 8: a -> .. list .. (first on
-            top)
-            FORMAT (conversion, has_spec): a spec? -> str;  conversion None, 'str', 'repr' or 'ascii'
-            CONVERT_VALUE conversion: a -> str      (3.13, when a format spec is evaluated in between)
-calls       CALL n: callable self|NULL a1 .. an -> result           callable(self?, a1, ..)
-            CALL_KW (n, names): as CALL n; the last len(names) of the n values are keyword arguments
-            CALL_FUNCTION_EX has_keywords: callable NULL args kwargs? -> result
-            MAKE_FUNCTION extras: .. code -> function; extras is a tuple, a subsequence of ('defaults',
-            'kwdefaults',
-            'annotations', 'closure'), whose values lie under the code in that order; annotations are a tuple
-            of
-            name, value, name, value ..             RETURN_VALUE: a ->
-jumps       JUMP target      POP_JUMP_IF_TRUE, POP_JUMP_IF_FALSE, POP_JUMP_IF_NONE, POP_JUMP_IF_NOT_NONE
-            target: a ->
-            GET_ITER: a -> iterator                 FOR_ITER target: iterator -> iterator next, or, when it is
-            exhausted, iterator -> and jump         a or b: a; COPY 1; POP_JUMP_IF_TRUE end; POP_TOP; b; end:
-exceptions  handler entry: the stack is cut to Handler.depth, then lasti (if Handler.lasti) and the exception
-            are pushed;
-            lasti is instruction.offset // 2 of the instruction that raised
-            PUSH_EXC_INFO: e -> previous e          the handled exception becomes e; what it was lies below
-            POP_EXCEPT: previous ->                 the handled exception is what it was again
-            CHECK_EXC_MATCH: e type -> e bool       CHECK_EG_MATCH: e type -> rest match (None if nothing
-            matches)
-            PREP_RERAISE_STAR: original raised_list -> exception or None
-            RAISE_VARARGS n: exception? cause? ->   0 is a bare raise
-            RERAISE n: e -> ; raises e as it is, no new traceback entry; if n, the line is that of the lasti
-            which
-            is n-th from the top after popping
-            BEFORE_WITH: manager -> exit entered    WITH_EXCEPT_START: exit lasti previous e -> (the same)
-            result of
-            exit(type(e), e, e.__traceback__)
-            a with left normally: exit None None None, CALL 2
-match       GET_LEN: a -> a len(a)                  MATCH_MAPPING, MATCH_SEQUENCE: a -> a bool
-            MATCH_KEYS: a keys -> a keys values (a tuple, or None)
-            MATCH_CLASS n: a type names -> attributes (a tuple, or None); n positional patterns
-generators  YIELD_VALUE delegating: a -> sent       delegating for `yield from` and `await`: a comes from
-            SEND's iterator,
-            which is under it, and throw() goes to that iterator first
-            GET_YIELD_FROM_ITER: a -> iterator      SEND target: iterator a -> iterator yielded, or, when it
-            returns, iterator a -> returned and jump
-            CLEANUP_THROW: iterator sent e -> value of e if it is a StopIteration, else raises e; handler of a
-            delegating yield (made up on 3.11)
-            STOPITERATION_ERROR: e -> RuntimeError from e if it is a StopIteration, else e (3.12; on 3.11 the
-            generator object does that)
-async       GET_AWAITABLE where: a -> iterator      GET_AITER: a -> iterator    GET_ANEXT: iterator ->
-            iterator awaitable
-            END_ASYNC_FOR: iterator e -> ; raises e unless it is a StopAsyncIteration
-            BEFORE_ASYNC_WITH: manager -> exit awaitable                        ASYNC_GEN_WRAP: a -> wrapped
-modules     IMPORT_NAME name: level fromlist -> module                          IMPORT_FROM name: module ->
-            module value
-            IMPORT_STAR: module -> None             PRINT: a -> None (the interactive prompt)
-typing      INTRINSIC_1 name: a -> result           INTRINSIC_2 name: a b -> result       (TYPEVAR, TYPEALIAS,
-            ..)
+The stack
+    POP_TOP: a ->
+    PUSH_NULL: -> NULL
+    COPY n: pushes the n-th value from the top again; 1 is the top
+    SWAP n: exchanges the top and the n-th from the top
+Names
+    LOAD_CONST value: -> value
+    LOAD_FAST name: -> value; UnboundLocalError if unbound
+    STORE_FAST name: a ->
+    DELETE_FAST name; UnboundLocalError if unbound
+    LOAD_CLOSURE name: -> the cell
+    LOAD_DEREF name: -> its content; if empty NameError for a free variable, UnboundLocalError for a cell
+        variable
+    STORE_DEREF name: a ->
+    DELETE_DEREF name
+    LOAD_FAST_AND_CLEAR name: -> saved; an inlined comprehension (3.12) takes over the slot: pushes what it
+        holds, be it a value, a cell, or NULL if unbound. The slot is then an unbound local
+    MAKE_CELL name: the local becomes a new cell with its value (empty if unbound); only after
+        LOAD_FAST_AND_CLEAR
+    RESTORE_FAST (name, is_cell): saved -> ; puts back what LOAD_FAST_AND_CLEAR took: a cell if is_cell, else
+        a value, or NULL, which unbinds. What the slot holds until then, value or newer cell, is dropped
+    LOAD_GLOBAL name: -> value, from globals, then builtins
+    STORE_GLOBAL name: a ->
+    DELETE_GLOBAL name
+    LOAD_NAME, STORE_NAME, DELETE_NAME name: likewise in module and class bodies
+    LOAD_LOCALS: -> namespace
+    LOAD_FROM_DICT_OR_GLOBALS, LOAD_FROM_DICT_OR_DEREF name: namespace -> value; in class bodies
+    LOAD_BUILD_CLASS: -> __build_class__
+    LOAD_ASSERTION_ERROR: -> AssertionError
+    SETUP_ANNOTATIONS
+Attributes and items
+    LOAD_ATTR name: a -> a.name
+    STORE_ATTR name: value a ->
+    DELETE_ATTR name: a ->
+    LOAD_METHOD name: a -> function a, or, where no method can be split off, a -> attribute NULL
+    LOAD_SUPER_ATTR (name, is_method, two_arguments): super class self -> attribute, or two values as
+        LOAD_METHOD if is_method. Where `super` is not the builtin: super(class, self) or, without
+        two_arguments, super() is called
+    BINARY_SUBSCR: a key -> a[key]
+    STORE_SUBSCR: value a key ->
+    DELETE_SUBSCR: a key ->
+    BUILD_SLICE n: start stop step? -> slice; a[x:y] is BUILD_SLICE 2, BINARY_SUBSCR
+Operators
+    UNARY '-' '+' '~' 'not': a -> result
+    BINARY_OP '+', '+=', ..: a b -> result
+    COMPARE_OP '<' '<=' '==' '!=' '>' '>=': a b -> result, not made a bool
+    IS_OP negated: a b -> bool
+    CONTAINS_OP negated: a b -> bool; a in b
+Building
+    BUILD_TUPLE, BUILD_LIST, BUILD_SET, BUILD_STRING n: a1 .. an -> result
+    BUILD_MAP n: k1 v1 .. kn vn -> dict
+    BUILD_CONST_KEY_MAP n: v1 .. vn keys -> dict
+    LIST_APPEND, LIST_EXTEND, SET_ADD, SET_UPDATE, DICT_UPDATE n: a -> ; into the container that is n-th from
+        the top after popping
+    MAP_ADD n: key value -> ; likewise
+    DICT_MERGE n: likewise, the keywords of a call: TypeError on duplicates, which names the callable, (n +
+        3)-th from the top after popping
+    LIST_TO_TUPLE: list -> tuple
+    UNPACK_SEQUENCE n: a -> an .. a1
+    UNPACK_EX before | after << 8: a -> last .. list .. first
+    FORMAT (conversion, has_spec): a spec? -> str; conversion None, 'str', 'repr' or 'ascii'
+    CONVERT_VALUE conversion: a -> str; 3.13, where a format spec is evaluated after it
+Calls and functions
+    CALL n: callable self|NULL a1 .. an -> result
+    CALL_KW (n, names): as CALL n; the last len(names) of the n values are keyword arguments
+    CALL_FUNCTION_EX has_keywords: callable NULL args kwargs? -> result
+    MAKE_FUNCTION extras: .. code -> function; extras is a subsequence of ('defaults', 'kwdefaults',
+        'annotations', 'closure'), whose values lie under the code in that order; annotations are a tuple
+        (name, value, ..)
+    RETURN_VALUE: a ->
+Jumps and loops
+    JUMP target
+    POP_JUMP_IF_TRUE, POP_JUMP_IF_FALSE target: a -> ; take the truth of any object, as UNARY 'not' does
+    POP_JUMP_IF_NONE, POP_JUMP_IF_NOT_NONE target: a ->
+    GET_ITER: a -> iterator
+    FOR_ITER target: iterator -> iterator next, or, when it is exhausted, iterator -> and jump
+Exceptions and with. A handler is entered with the stack cut to Handler.depth, then lasti, if Handler.lasti,
+and the exception pushed; lasti is instruction.offset // 2 of the instruction that raised
+    PUSH_EXC_INFO: e -> previous e; e is the handled exception now, what was handled before lies below
+    POP_EXCEPT: previous -> ; the handled exception is what it was
+    CHECK_EXC_MATCH: e type -> e bool
+    CHECK_EG_MATCH: e type -> rest match; match is None if nothing matches
+    PREP_RERAISE_STAR: original raised_list -> exception or None
+    RAISE_VARARGS n: exception? cause? -> ; 0 is a bare raise
+    RERAISE n: e -> ; raises e as it is. If n, its line is that of the lasti which is n-th from the top after
+        popping
+    BEFORE_WITH: manager -> exit entered; a with that is left normally ends in exit None None None, CALL 2
+    WITH_EXCEPT_START: exit lasti previous e -> exit lasti previous e result; of exit(type(e), e,
+        e.__traceback__)
+Match
+    GET_LEN: a -> a len(a)
+    MATCH_MAPPING, MATCH_SEQUENCE: a -> a bool
+    MATCH_KEYS: a keys -> a keys values; a tuple, or None
+    MATCH_CLASS n: a type names -> attributes; a tuple, or None; n is the number of positional patterns
+Generators and coroutines
+    YIELD_VALUE delegating: a -> sent; delegating in `yield from` and `await`: a comes from the iterator of
+        SEND, which lies under it, and throw() goes to that iterator first
+    GET_YIELD_FROM_ITER: a -> iterator
+    SEND target: iterator a -> iterator yielded, or, when it returns, iterator a -> returned and jump
+    CLEANUP_THROW: iterator sent e -> value, if e is a StopIteration, else raises e; the handler of a
+        delegating yield, made up on 3.11
+    STOPITERATION_ERROR: e -> RuntimeError from e, if e is a StopIteration, else e; since 3.12, on 3.11
+        generator objects do that
+    GET_AWAITABLE where: a -> iterator
+    GET_AITER: a -> iterator
+    GET_ANEXT: iterator -> iterator awaitable
+    END_ASYNC_FOR: iterator e -> ; raises e unless it is a StopAsyncIteration
+    BEFORE_ASYNC_WITH: manager -> exit awaitable
+    ASYNC_GEN_WRAP: a -> wrapped
+Modules and type parameters
+    IMPORT_NAME name: level fromlist -> module
+    IMPORT_FROM name: module -> module value
+    IMPORT_STAR: module -> None
+    PRINT: a -> None; the interactive prompt
+    INTRINSIC_1 name: a -> result; 'TYPEVAR', 'TYPEALIAS', ..
+    INTRINSIC_2 name: a b -> result; 'TYPEVAR_WITH_BOUND', ..
 """
 
 from __future__ import annotations
