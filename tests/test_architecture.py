@@ -29,7 +29,7 @@ SETTINGS_LIMIT = 15
 # load the rest lazily.
 TENSORS = {"core", "ops", "tensor", "autograd"}
 LIBRARY = TENSORS | {"namespaces", "func", "amp", "nn"}
-BELOW_COMPILER = LIBRARY | {"optim", "data", "utils", "graph", "trace", "capture", "native", "jit"}
+BELOW_COMPILER = LIBRARY | {"optim", "data", "utils", "graph", "trace", "fx", "capture", "native", "jit"}
 BELOW_COMPILER |= {"aot", "aot.runtime", "aot.compiled_autograd"}
 TOP = BELOW_COMPILER | {"compiler", "weft"}
 LAYERS: dict[str, set[str]] = {
@@ -46,6 +46,7 @@ LAYERS: dict[str, set[str]] = {
     "utils": LIBRARY | {"optim", "data"},
     "graph": {"core", "ops"},
     "trace": TENSORS | {"namespaces", "nn", "graph"},
+    "fx": {"graph", "trace"},
     "capture": LIBRARY | {"graph", "trace"},
     "aot": {"core", "ops", "graph", "trace"},
     "aot.runtime": {"core", "ops", "graph", "trace", "aot", "tensor", "autograd"},

@@ -13,24 +13,22 @@ from textwrap import indent
 from typing import Any, Self
 
 from weft.graph.graph import Graph
+from weft.graph.interpreter import attribute
 from weft.graph.text import compile_graph, python_code
 from weft.nn.modules.module import Module
 from weft.tensor.base import Parameter, Tensor
 
 
-def _copy_attribute(source: Any, target: Module, path: str) -> None:
-    """Puts what stands at `path` in one module at the same place in another, with plain modules between."""
+def _put(target: Module, path: str, value: Any) -> None:
+    """Puts a value at `path` in a module, with plain modules between."""
     *parents, last = path.split(".")
     for part in parents:
-        source = getattr(source, part)
         if part not in target._modules:
             target.add_module(part, Module())
         inner = target._modules[part]
         assert inner is not None
-        if inner is source:
-            return
         target = inner
-    _assign(target, last, getattr(source, last))
+    _assign(target, last, value)
 
 
 def _assign(target: Module, name: str, value: Any) -> None:
@@ -75,22 +73,12 @@ class GraphModule(Module):
             if node.op in ("get_attr", "call_module") and node.target not in graph.subgraphs
         }
         for path in sorted(wanted, key=lambda path: path.count(".")):
-            if isinstance(root, Module):
-                _copy_attribute(root, self, path)
-            elif root is None or path not in root:
+            try:
+                _put(self, path, root[path] if isinstance(root, Mapping) else attribute(root, path))
+            except (AttributeError, KeyError):
                 raise RuntimeError(
                     f"the graph reads {path!r}, but the root of the GraphModule has no such attribute"
-                )
-            else:
-                *parents, last = path.split(".")
-                target: Module = self
-                for part in parents:
-                    if part not in target._modules:
-                        target.add_module(part, Module())
-                    inner = target._modules[part]
-                    assert inner is not None
-                    target = inner
-                _assign(target, last, root[path])
+                ) from None
 
     @property
     def graph(self) -> Graph:

@@ -1,0 +1,275 @@
+"""The FX face: run a graph node by node, rewrite it by overriding methods, trace one with proxies.
+
+Takes a GraphModule; `Interpreter` runs it, `Transformer` makes another, `replace_pattern` changes it in
+place; `symbolic_trace` makes one of a function or a module without example inputs. One idea: a transformer is
+an interpreter whose values are proxies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from weft.graph.graph import Graph
+from weft.graph.interpreter import attribute
+from weft.graph.node import Node, map_arg
+from weft.graph.text import last_uses
+from weft.nn.modules.module import Module
+from weft.trace.module import GraphModule
+from weft.trace.proxy import Proxy, Tracer
+
+
+class Interpreter:
+    """Runs a module's graph. Override a method to change what one kind of node does."""
+
+    def __init__(self, module: Any, garbage_collect_values: bool = True, graph: Graph | None = None) -> None:
+        self.module = module
+        self.graph: Graph = module.graph if graph is None else graph
+        self.garbage_collect_values = garbage_collect_values
+        self.env: dict[Node, Any] = {}
+        self.args_iter: Iterator[Any] = iter(())
+
+    def run(
+        self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True
+    ) -> Any:
+        """What the graph gives for these arguments; nodes in `initial_env` are taken from there."""
+        self.env = dict(initial_env or {})
+        self.args_iter = iter(args)
+        freed = last_uses(self.graph) if self.garbage_collect_values else {}
+        for node in self.graph.nodes:
+            if node not in self.env:
+                self.env[node] = self.run_node(node)
+            for unread in freed.get(node, ()):
+                self.env.pop(unread, None)
+            if node.op == "output":
+                return self.env[node]
+        return None
+
+    def run_node(self, n: Node) -> Any:
+        """Runs one node: the method named as its op, with the values of its arguments."""
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        return getattr(self, n.op)(n.target, args, kwargs)
+
+    def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
+
+    def map_nodes_to_values(self, args: Any, n: Node) -> Any:
+        def load(used: Node) -> Any:
+            if used not in self.env:
+                raise RuntimeError(
+                    f"Node {n} referenced nonexistent value {used}! Run Graph.lint() to diagnose such issues"
+                )
+            return self.env[used]
+
+        return map_arg(args, load)
+
+    def fetch_attr(self, target: str) -> Any:
+        return attribute(self.module, target)
+
+    # -- one method for each op ------------------------------------------------------------------------------
+    def placeholder(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if target.startswith("*"):
+            return list(self.args_iter)
+        for value in self.args_iter:
+            return value
+        if args:
+            return args[0]
+        raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!")
+
+    def get_attr(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.fetch_attr(target)
+
+    def call_function(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return target(*args, **kwargs)
+
+    def call_method(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        receiver, *rest = args
+        return getattr(receiver, target)(*rest, **kwargs)
+
+    def call_module(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.fetch_attr(target)(*args, **kwargs)
+
+    def output(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return args[0]
+
+
+class _Copying(Tracer):
+    """A tracer whose nodes remember from which node they were made."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph = graph
+        self.original: Node | None = None
+
+    def create_node(self, *args: Any, **kwargs: Any) -> Node:
+        node = super().create_node(*args, **kwargs)
+        if self.original is not None:
+            same = node.op == self.original.op and node.target == self.original.target
+            node.meta = {k: v for k, v in self.original.meta.items() if same or k != "val"}
+        return node
+
+
+class Transformer(Interpreter):
+    """Makes a new GraphModule from an old one; methods receive and give proxies."""
+
+    def __init__(self, module: GraphModule) -> None:
+        super().__init__(module)
+        self.new_graph = Graph(name=self.graph.name)
+        self.new_graph.source = self.graph.source
+        self.new_graph.subgraphs = dict(self.graph.subgraphs)
+        self.tracer = _Copying(self.new_graph)
+        self.tracer.note_paths(module)
+
+    def run_node(self, n: Node) -> Any:
+        self.tracer.original = n
+        return super().run_node(n)
+
+    def placeholder(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proxy:
+        node = self.new_graph.placeholder(target, default_value=args[0] if args else ...)
+        if self.tracer.original is not None:
+            node.meta, node.type = dict(self.tracer.original.meta), self.tracer.original.type
+        return self.tracer.proxy(node)
+
+    def get_attr(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proxy:
+        return self.tracer.create_proxy("get_attr", target, args, kwargs)
+
+    def call_module(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.tracer.create_proxy("call_module", target, args, kwargs)
+
+    def call_function(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.tracer.create_proxy("call_function", target, args, kwargs)
+
+    def call_method(self, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.tracer.create_proxy("call_method", target, args, kwargs)
+
+    def transform(self) -> GraphModule:
+        """The new module: all methods run once, in order."""
+        result = super().run()
+        self.tracer.original = None
+        self.new_graph.output(self.tracer.create_arg(result))
+        root = _Roots(self.module, self.tracer.constants)
+        return GraphModule(root, self.new_graph, type(self.module).__name__)
+
+
+class _Roots(dict[str, Any]):
+    """Attributes by path: of a module, and constants that tracing added."""
+
+    def __init__(self, module: Any, constants: dict[str, Any]) -> None:
+        super().__init__(constants)
+        self.module = module
+
+    def __missing__(self, path: str) -> Any:
+        return attribute(self.module, path)
+
+
+def symbolic_trace(
+    root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
+) -> GraphModule:
+    """A GraphModule of what `root` does to its arguments, found by calling it once with proxies.
+
+    Branches, loops and lengths that depend on an argument raise TraceError: give it in `concrete_args`, or
+    use `make_fx` or `weft.compile`, which see types.
+    """
+    tracer = Tracer()
+    graph = tracer.trace(root, concrete_args)
+    name = type(root).__name__ if isinstance(root, Module) else getattr(root, "__name__", type(root).__name__)
+    module = GraphModule(_Roots(root, tracer.constants), graph, name)
+    if isinstance(root, Module):
+        module.training = root.training
+    return module
+
+
+# -- patterns ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Match:
+    """One occurrence: its last node, and what stands for each node of the pattern."""
+
+    anchor: Node
+    nodes_map: dict[Node, Any]
+
+
+def replace_pattern(
+    gm: GraphModule,
+    pattern: Callable[..., Any] | GraphModule,
+    replacement: Callable[..., Any] | GraphModule,
+) -> list[Match]:
+    """Puts `replacement` wherever `pattern` occurs, in place; gives the occurrences, which never overlap.
+
+    The inputs of the pattern match anything, the same input always the same node; what it computes on the way
+    must be read by nobody else.
+    """
+    pattern_graph = pattern.graph if isinstance(pattern, GraphModule) else symbolic_trace(pattern).graph
+    new = replacement.graph if isinstance(replacement, GraphModule) else symbolic_trace(replacement).graph
+    found = list(_matches(gm.graph, pattern_graph))
+    replaced: dict[Node, Any] = {}
+    for match in found:
+        _replace_one(gm.graph, pattern_graph, new, match, replaced)
+    gm.recompile()
+    return found
+
+
+def _matches(graph: Graph, pattern: Graph) -> Iterator[Match]:
+    last = pattern.output_node.args[0]
+    if not isinstance(last, Node):
+        raise ValueError("a pattern gives one value")
+    taken: set[Node] = set()
+    for node in graph.nodes:
+        nodes_map: dict[Node, Any] = {}
+        if node.op == "output" or not _equal(last, node, nodes_map):
+            continue
+        inside = {v for p, v in nodes_map.items() if p.op != "placeholder" and isinstance(v, Node)}
+        inner = inside - {node}
+        if inside & taken or any(user not in inside for value in inner for user in value.users):
+            continue
+        taken |= inside
+        yield Match(node, nodes_map)
+
+
+def _equal(pattern: Any, value: Any, nodes_map: dict[Node, Any]) -> bool:
+    """Whether a value has the pattern's structure; fills in what stands for each node of it."""
+    if isinstance(pattern, Node):
+        if pattern in nodes_map:
+            return bool(nodes_map[pattern] is value)
+        nodes_map[pattern] = value
+        if pattern.op == "placeholder":
+            return True
+        if not isinstance(value, Node) or (pattern.op, pattern.target) != (value.op, value.target):
+            return False
+        return _equal(pattern.args, value.args, nodes_map) and _equal(pattern.kwargs, value.kwargs, nodes_map)
+    if type(pattern) is not type(value):
+        return False
+    if isinstance(pattern, (tuple, list)):
+        return len(pattern) == len(value) and all(_equal(p, v, nodes_map) for p, v in zip(pattern, value))
+    if isinstance(pattern, dict):
+        return pattern.keys() == value.keys() and all(
+            _equal(p, value[k], nodes_map) for k, p in pattern.items()
+        )
+    return bool(pattern == value)
+
+
+def _replace_one(graph: Graph, pattern: Graph, new: Graph, match: Match, replaced: dict[Node, Any]) -> None:
+    inputs = [match.nodes_map[node] for node in pattern.placeholders]
+    # An input may itself have been the end of an occurrence that is gone by now.
+    values = [replaced.get(value, value) if isinstance(value, Node) else value for value in inputs]
+    mapping: dict[Node, Any] = dict(zip(new.placeholders, values, strict=True))
+    with graph.inserting_before(match.anchor):
+        result = graph.graph_copy(new, mapping)
+    if isinstance(result, Node):
+        match.anchor.replace_all_uses_with(result)
+        result.meta.setdefault("source", match.anchor.meta.get("source"))
+    elif match.anchor.users:
+        for user in list(match.anchor.users):
+            user.args = map_arg(user.args, lambda node: result if node is match.anchor else node)
+            user.kwargs = map_arg(user.kwargs, lambda node: result if node is match.anchor else node)
+    replaced[match.anchor] = result
+    for node in sorted_backward(graph, match):
+        graph.erase_node(node)
+
+
+def sorted_backward(graph: Graph, match: Match) -> list[Node]:
+    """The nodes of an occurrence, users first."""
+    inside = {
+        value for p, value in match.nodes_map.items() if p.op != "placeholder" and isinstance(value, Node)
+    }
+    return [node for node in reversed(graph.nodes) if node in inside]
