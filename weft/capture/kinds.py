@@ -186,6 +186,18 @@ KINDS: Final[dict[str, Kind]] = {
         "a generator is used in a way that needs its running frame.",
         "a list, or the loop written out.",
     ),
+    "generator-frame": Kind(
+        "the function is itself a generator: it hands values out one by one while its caller runs.",
+        "compile the function that consumes it, or what it calls.",
+    ),
+    "foreign-exception": Kind(
+        "an exception that existed before the call is raised, and would be changed by it.",
+        "raise a new exception, `from` the old one if it matters.",
+    ),
+    "import": Kind(
+        "an import may run a whole module.",
+        "import at the top of the file.",
+    ),
     "cannot-rebuild": Kind(
         "an object that the captured code made would have to exist after it, and cannot be made again.",
         "return plain containers, dataclasses or objects of ordinary classes.",
