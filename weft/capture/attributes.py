@@ -1,0 +1,538 @@
+"""Attributes: CPython's lookup of names on objects, classes, modules and `super()`, with guards.
+
+Takes an object and a name; gives what `getattr` would, without running anything unseen. One idea: the same
+steps as `object.__getattribute__`, each read from the outside world leaving a guard, presence and absence
+alike.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any
+
+from weft.capture.guards import Guard, class_source, guards_for_lookup, guards_for_member, lookup
+from weft.capture.sources import Source, constant, written_in_c
+from weft.capture.sources import module as module_source
+from weft.capture.wrapping import SYMBOLIC, Wrapping
+from weft.capture.world import ABSENT, Known
+from weft.core.seams import Seams
+from weft.tensor.base import Tensor
+from weft.trace.breaks import Break
+
+IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+HEAP = 1 << 9
+BINDS_NATIVELY = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+OWN_TENSOR_STATE = frozenset({"grad_fn", "_base", "_version", "_backward_hooks", "data"})
+
+
+class Attributes(Wrapping):
+    """Reading and writing attributes."""
+
+    def __init__(self, volatile: frozenset[str] = frozenset(), dynamic: bool | None = None) -> None:
+        super().__init__(volatile, dynamic)
+        self.looked_up: dict[tuple[int, str], tuple[type, Any] | None] = {}
+
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    # -- classes ---------------------------------------------------------------------------------------------
+    def lookup(self, cls: type, name: str) -> Any:
+        """What the class attribute `name` is along the MRO, raw; ABSENT if nowhere. Guarded."""
+        key = (id(cls), name)
+        if key in self.looked_up:
+            found = self.looked_up[key]
+        else:
+            found = self.looked_up[key] = lookup(cls, name)
+            self.world.keep(cls)
+            if not written_in_c(cls):
+                self.world.guards.update(guards_for_lookup(cls, name, found))
+        if found is None:
+            return ABSENT
+        owner, value = found
+        written, new = self.world.written(owner, name)
+        if written:
+            return new
+        self._know_entry(owner, name, value)
+        return value
+
+    def _know_entry(self, owner: type, name: str, value: Any) -> None:
+        """Functions of a class get a source, by which their defaults and closures are read."""
+        if isinstance(value, (types.FunctionType, property, staticmethod, classmethod)):
+            if id(value) not in self.world.known:
+                self.world.learn(value, value, class_source(owner).entry(name))
+
+    def python_method(self, value: Any, name: str) -> Any:
+        """The user's own `name` among the class attributes, or None where C code (or nothing) stands there."""
+        cls = type(value)
+        if not cls.__flags__ & HEAP or cls.__flags__ & IMMUTABLE or isinstance(value, (Tensor, *SYMBOLIC)):
+            return None
+        found = self.lookup(cls, name)
+        if found is ABSENT or isinstance(found, NATIVE_SLOTS):
+            return None
+        return found
+
+    def call_method(self, found: Any, receiver: Any, *args: Any) -> Any:
+        """Calls what `lookup` found on the receiver's class, as the interpreter calls special methods."""
+        if isinstance(found, types.FunctionType):
+            return self.call(found, (receiver, *args), {})
+        return self.call(self.bind(found, receiver, type(receiver)), args, {})
+
+    # -- loading ---------------------------------------------------------------------------------------------
+    def load_attribute(self, value: Any, name: str) -> Any:
+        if isinstance(value, type):
+            return self.load_from_class(value, name)
+        if isinstance(value, types.ModuleType):
+            return self.load_from_module(value, name)
+        if isinstance(value, Tensor):
+            return self.load_from_tensor(value, name)
+        if isinstance(value, SYMBOLIC):
+            return self.native(getattr, value, name)
+        cls = type(value)
+        if cls is Seams:
+            return False if name == "callee_active" else SEAMS.get(name)
+        special = SPECIAL.get(cls)
+        if special is not None:
+            return special(self, value, name)
+        if not cls.__flags__ & HEAP or cls.__flags__ & IMMUTABLE:
+            return self.load_from_native(value, name)
+        return self.load_from_instance(value, name)
+
+    def load_from_instance(self, value: Any, name: str) -> Any:
+        cls = type(value)
+        hook = self.lookup(cls, "__getattribute__")
+        if isinstance(hook, types.FunctionType):
+            return self.call(hook, (value, name), {})
+        return self.plain_attribute(value, name)
+
+    def plain_attribute(self, value: Any, name: str, fallback: bool = True) -> Any:
+        """As `object.__getattribute__`, then `__getattr__`."""
+        cls = type(value)
+        found = self.lookup(cls, name)
+        if found is not ABSENT and is_data_descriptor(found):
+            result = self.bind(found, value, cls)
+            if result is not ABSENT:
+                return result
+        else:
+            field = self.field(value, name)
+            if field is not ABSENT:
+                return field
+            if found is not ABSENT:
+                return self.bind(found, value, cls)
+        hook = self.lookup(cls, "__getattr__") if fallback else ABSENT
+        if hook is not ABSENT:
+            return self.call_method(hook, value, name)
+        raise self.fail(
+            AttributeError(f"'{cls.__name__}' object has no attribute '{name}'", name=name, obj=value)
+        )
+
+    def field(self, value: Any, name: str) -> Any:
+        """The entry of the object's own `__dict__`, or ABSENT. Guarded either way."""
+        written, new = self.world.written(value, name)
+        if written:
+            return new
+        known = self.world.known.get(id(value))
+        original = value if known is None else known.original
+        try:
+            fields = object.__getattribute__(original, "__dict__")
+        except AttributeError:
+            return ABSENT
+        if known is None:
+            return fields.get(name, ABSENT)
+        source = known.source.member("__dict__")
+        if name not in fields:
+            self.world.guard("LACKS", source, name)
+            return ABSENT
+        return self.wrap(fields[name], known.source.field(name))
+
+    def bind(self, found: Any, value: Any, cls: type) -> Any:
+        """What a class attribute gives when read through an object of the class."""
+        kind = type(found)
+        if kind is types.FunctionType:
+            return types.MethodType(found, value)
+        if kind is staticmethod:
+            return self.wrapped_function(found)
+        if kind is classmethod:
+            return types.MethodType(self.wrapped_function(found), cls)
+        if kind is property:
+            return self.call_property(found, value)
+        if kind is types.MemberDescriptorType:
+            return self.slot(found, value)
+        if kind is types.GetSetDescriptorType:
+            return self.getset(found, value)
+        if kind in BINDS_NATIVELY:
+            return self.native(found.__get__, value, cls)
+        if isinstance(found, types.BuiltinFunctionType):
+            return found
+        getter = self.lookup(kind, "__get__") if kind.__flags__ & HEAP else ABSENT
+        if isinstance(getter, types.FunctionType):
+            owner = self.descriptor(found, cls)
+            return self.call(getter, (owner, value, cls), {})
+        if getter is not ABSENT or hasattr(kind, "__get__"):
+            raise Break("unusual-descriptor", seen=f"{kind.__name__} on {cls.__name__}")
+        return self.class_value(found, cls)
+
+    def class_value(self, found: Any, cls: type) -> Any:
+        """A plain value that stands in a class: read through the class that owns it."""
+        if id(found) in self.world.known and self.world.known[id(found)].original is found:
+            return found
+        for owner in cls.__mro__:
+            for name, entry in owner.__dict__.items():
+                if entry is found:
+                    return self.wrap(found, class_source(owner).entry(name))
+        return found
+
+    descriptor = class_value
+
+    def wrapped_function(self, wrapper: Any) -> Any:
+        function = wrapper.__func__
+        source = self.world.source_of(wrapper)
+        if isinstance(function, types.FunctionType) and source is not None:
+            return self.wrap(function, source.member("__func__"))
+        return function
+
+    def call_property(self, found: property, value: Any) -> Any:
+        getter = found.fget
+        if getter is None:
+            raise self.fail(AttributeError(f"property of {type(value).__name__!r} object has no getter"))
+        source = self.world.source_of(found)
+        if source is not None:
+            getter = self.wrap(getter, source.member("fget"))
+        return self.call(getter, (value,), {})
+
+    def slot(self, found: Any, value: Any) -> Any:
+        name = found.__name__
+        written, new = self.world.written(value, name)
+        if written:
+            return self.unset(value, name) if new is ABSENT else new
+        known = self.world.known.get(id(value))
+        if known is None:
+            return self.native(found.__get__, value)
+        source = known.source.slot(found.__objclass__, name)
+        try:
+            content = found.__get__(known.original)
+        except AttributeError:
+            raise Break("unset-slot", seen=f"{known.source}.{name}") from None
+        return self.wrap(content, source)
+
+    def unset(self, value: Any, name: str) -> Any:
+        text = f"'{type(value).__name__}' object has no attribute '{name}'"
+        raise self.fail(AttributeError(text, name=name, obj=value))
+
+    def getset(self, found: Any, value: Any) -> Any:
+        name = found.__name__
+        if name == "__dict__":
+            return self.instance_dict(value)
+        if self.world.is_fresh(value) or name == "__class__":
+            if isinstance(value, BaseException) and name == "__traceback__":
+                raise Break("traceback", seen="__traceback__")
+            return self.native(found.__get__, value)
+        known = self.world.known[id(value)]
+        if isinstance(value, BaseException) and name in ("__cause__", "__context__", "args"):
+            return self.wrap(found.__get__(known.original), known.source.member(name))
+        raise Break("unusual-attribute", seen=f"{name} of {type(value).__name__}")
+
+    def instance_dict(self, value: Any) -> Any:
+        known = self.world.known.get(id(value))
+        if known is None:
+            return object.__getattribute__(value, "__dict__")
+        return InstanceDict(self, known)
+
+    # -- from other things -----------------------------------------------------------------------------------
+    def load_from_class(self, cls: type, name: str) -> Any:
+        written, new = self.world.written(cls, name)
+        if written and new is not ABSENT:
+            return new
+        meta = type(cls)
+        above = self.lookup(meta, name)
+        if above is not ABSENT and is_data_descriptor(above):
+            if isinstance(above, types.GetSetDescriptorType) or meta is type:
+                return self.native(getattr, cls, name)
+            return self.bind(above, cls, meta)
+        found = self.lookup(cls, name)
+        if found is not ABSENT:
+            return self.bind_to_class(found, cls, name)
+        if above is not ABSENT:
+            return self.bind(above, cls, meta)
+        hook = self.lookup(meta, "__getattr__")
+        if hook is not ABSENT:
+            return self.call_method(hook, cls, name)
+        text = f"type object '{cls.__name__}' has no attribute '{name}'"
+        raise self.fail(AttributeError(text, name=name, obj=cls))
+
+    def bind_to_class(self, found: Any, cls: type, name: str) -> Any:
+        kind = type(found)
+        if kind is types.FunctionType:
+            return found
+        if kind is staticmethod:
+            return self.wrapped_function(found)
+        if kind is classmethod:
+            return types.MethodType(self.wrapped_function(found), cls)
+        if not cls.__flags__ & HEAP or isinstance(found, NATIVE_SLOTS):
+            return self.native(getattr, cls, name)
+        getter = self.lookup(kind, "__get__") if kind.__flags__ & HEAP else ABSENT
+        if isinstance(getter, types.FunctionType):
+            return self.call(getter, (self.descriptor(found, cls), None, cls), {})
+        if hasattr(kind, "__get__") and kind is not property:
+            return self.native(getattr, cls, name)
+        return self.class_value(found, cls)
+
+    def load_from_module(self, module: types.ModuleType, name: str) -> Any:
+        fields = module.__dict__
+        written, new = self.world.written(fields, name)
+        if written and new is not ABSENT:
+            return new
+        source = self.module_source(module)
+        if name in fields:
+            return self.wrap(fields[name], source.item(name))
+        value = self.native(getattr, module, name)  # a lazy module's __getattr__ files what it loads
+        if name in fields and fields[name] is value:
+            return self.wrap(value, source.item(name))
+        if module.__name__.split(".")[0] == "weft":
+            return self.identical(value, constant(f"{module.__name__}.{name}", value))
+        raise Break("module-getattr", seen=f"{module.__name__}.{name}")
+
+    def module_source(self, module: types.ModuleType) -> Source:
+        from_import = module_by_name(module)
+        if from_import is not None:
+            return from_import
+        known = self.world.source_of(module)
+        if known is None:
+            raise Break("unknown-module", seen=module.__name__)
+        return known.member("__dict__")
+
+    def load_from_tensor(self, value: Tensor, name: str) -> Any:
+        written, new = self.world.written(value, name)
+        if written:
+            return self.unset(value, name) if new is ABSENT else new
+        known = self.world.known.get(id(value))
+        if known is not None and name == "grad":
+            return self.wrap(known.original.grad, known.source.member("grad"))
+        if name in OWN_TENSOR_STATE:
+            if name == "grad_fn" and not value.requires_grad:
+                return None
+            raise Break("tensor-state", seen=f".{name} of a tensor")
+        if known is not None and name not in type(value).__dict__ and lookup(type(value), name) is None:
+            return self.plain_attribute(value, name, fallback=False)
+        return self.native(getattr, value, name)
+
+    def load_from_native(self, value: Any, name: str) -> Any:
+        """Attributes of objects whose class is C code."""
+        known = self.world.known.get(id(value))
+        if known is None or known.value is not known.original or isinstance(value, types.MethodType):
+            return self.native(getattr, value, name)
+        if isinstance(value, (types.FunctionType, property, staticmethod, classmethod)):
+            return self.load_from_function(value, known, name)
+        if callable(getattr(type(value), name, None)):
+            return self.native(getattr, value, name)  # a bound method: what it does is decided when called
+        if isinstance(value, BaseException):
+            return self.plain_attribute(value, name)
+        raise Break("opaque-object", seen=f".{name} of {known.source}, a {type(value).__name__}")
+
+    def load_from_function(self, value: Any, known: Known, name: str) -> Any:
+        written, new = self.world.written(value, name)
+        if written:
+            return self.unset(value, name) if new is ABSENT else new
+        fields = getattr(value, "__dict__", {})
+        if name in fields:
+            return self.wrap(fields[name], known.source.field(name))
+        if name in ("__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__"):
+            return self.wrap(getattr(value, name), known.source.member(name))
+        if name in ("__code__", "__globals__", "__closure__", "__dict__", "__annotations__"):
+            raise Break("function-state", seen=f"{value.__name__}.{name}")
+        if hasattr(type(value), name):
+            return self.native(getattr, value, name)
+        self.world.guard("LACKS", known.source.member("__dict__"), name)
+        return self.native(getattr, value, name)
+
+    def load_super(self, cls: type, receiver: Any, name: str) -> Any:
+        """`super(cls, receiver).name`."""
+        start = receiver if isinstance(receiver, type) and issubclass(receiver, cls) else type(receiver)
+        mro = start.__mro__
+        if cls not in mro:
+            text = "super(type, obj): obj must be an instance or subtype of type"
+            raise self.fail(TypeError(text))
+        for owner in mro[mro.index(cls) + 1 :]:
+            if owner.__flags__ & HEAP and not owner.__flags__ & IMMUTABLE:
+                if name in owner.__dict__:
+                    entry = class_source(owner).entry(name)
+                    self.world.guards.update(guards_for_member(entry, owner.__dict__[name]))
+                else:
+                    self.world.guards.add(Guard("ABSENT", class_source(owner), name))
+            if name in owner.__dict__:
+                found = owner.__dict__[name]
+                self._know_entry(owner, name, found)
+                if start is receiver:
+                    return self.bind_to_class(found, start, name)
+                return self.bind(found, receiver, start)
+        raise self.fail(AttributeError(f"'super' object has no attribute '{name}'"))
+
+    # -- storing ---------------------------------------------------------------------------------------------
+    def store_attribute(self, value: Any, name: str, new: Any) -> None:
+        """`value.name = new`; ABSENT deletes."""
+        if isinstance(value, Tensor):
+            return self.store_on_tensor(value, name, new)
+        if isinstance(value, type):
+            return self.store_on_class(value, name, new)
+        if isinstance(value, types.ModuleType):
+            source = self.module_source(value)
+            return self.write(value.__dict__, "item", source, name, new)
+        if isinstance(value, types.FunctionType) and not self.world.is_fresh(value):
+            if name.startswith("__"):
+                raise Break("function-state", seen=f"{value.__name__}.{name}")
+            return self.write(value, "attribute", self.world.known[id(value)].source, name, new)
+        hook_name = "__setattr__" if new is not ABSENT else "__delattr__"
+        cls = type(value)
+        hook = self.lookup(cls, hook_name) if cls.__flags__ & HEAP else ABSENT
+        if isinstance(hook, types.FunctionType):
+            args = (value, name) if new is ABSENT else (value, name, new)
+            self.call(hook, args, {})
+            return None
+        return self.plain_store(value, name, new)
+
+    def plain_store(self, value: Any, name: str, new: Any) -> None:
+        """As `object.__setattr__` and `object.__delattr__`."""
+        cls = type(value)
+        found = self.lookup(cls, name) if cls.__flags__ & HEAP else ABSENT
+        if found is not ABSENT and is_data_descriptor(found):
+            if isinstance(found, property):
+                return self.store_by_property(found, value, name, new)
+            if not isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+                return self.store_by_descriptor(found, value, new)
+            if isinstance(found, types.GetSetDescriptorType) and not self.world.is_fresh(value):
+                raise Break("unusual-attribute", seen=f"writing {name} of {cls.__name__}")
+        if self.world.is_fresh(value):
+            if new is ABSENT:
+                self.native(object.__delattr__, value, name)
+            else:
+                self.native(object.__setattr__, value, name, new)
+            return None
+        return self.store_on_known(value, name, new, found)
+
+    def store_on_known(self, value: Any, name: str, new: Any, found: Any) -> None:
+        known = self.world.known[id(value)]
+        slotted = isinstance(found, types.MemberDescriptorType)
+        if not slotted and not hasattr(type(known.original), "__dictoffset__"):
+            raise Break("opaque-object", seen=f"writing {name} of {known.source}")
+        if not slotted and not has_dict(known.original):
+            text = f"'{type(value).__name__}' object has no attribute '{name}'"
+            raise self.fail(AttributeError(text, name=name, obj=value))
+        if new is ABSENT:
+            if slotted:
+                self.slot(found, value)
+            elif self.field(value, name) is ABSENT:
+                raise self.fail(AttributeError(name, name=name, obj=value))
+        return self.write(value, "attribute", known.source, name, new)
+
+    def write(self, target: Any, kind: str, source: Source, name: Any, new: Any) -> None:
+        overlay = self.world.overlay(target, kind, source)
+        self.world.keep(new)
+        overlay.writes[name] = new
+
+    def store_by_property(self, found: property, value: Any, name: str, new: Any) -> None:
+        function = found.fdel if new is ABSENT else found.fset
+        if function is None:
+            word = "deleter" if new is ABSENT else "setter"
+            text = f"property '{name}' of '{type(value).__qualname__}' object has no {word}"
+            raise self.fail(AttributeError(text))
+        source = self.world.source_of(found)
+        if source is not None:
+            function = self.wrap(function, source.member("fdel" if new is ABSENT else "fset"))
+        self.call(function, (value,) if new is ABSENT else (value, new), {})
+
+    def store_by_descriptor(self, found: Any, value: Any, new: Any) -> None:
+        setter = self.lookup(type(found), "__delete__" if new is ABSENT else "__set__")
+        if not isinstance(setter, types.FunctionType):
+            raise Break("unusual-descriptor", seen=type(found).__name__)
+        owner = self.descriptor(found, type(value))
+        self.call(setter, (owner, value) if new is ABSENT else (owner, value, new), {})
+
+    def store_on_tensor(self, value: Tensor, name: str, new: Any) -> None:
+        if lookup(type(value), name) is not None:
+            raise Break("tensor-metadata-write", seen=f".{name} = ...")
+        known = self.world.known.get(id(value))
+        if known is None:
+            self.native(object.__setattr__ if new is not ABSENT else object.__delattr__, *(
+                (value, name) if new is ABSENT else (value, name, new)
+            ))
+            raise Break("tensor-attribute", seen=f".{name} = ... on a tensor made by captured code")
+        if new is ABSENT and self.field(value, name) is ABSENT:
+            raise self.fail(AttributeError(name))
+        self.write(value, "attribute", known.source, name, new)
+
+    def store_on_class(self, cls: type, name: str, new: Any) -> None:
+        hook = self.lookup(type(cls), "__setattr__")
+        if isinstance(hook, types.FunctionType) or name.startswith("__") or new is ABSENT:
+            raise Break("class-write", seen=f"{cls.__name__}.{name} = ...")
+        if callable(new) or hasattr(type(new), "__get__"):
+            raise Break("class-write", seen=f"{cls.__name__}.{name} = a {type(new).__name__}")
+        known = self.world.source_of(cls)
+        self.write(cls, "attribute", known or class_source(cls), name, new)
+
+
+NATIVE_SLOTS = (
+    types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType,
+    types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType,
+)  # fmt: skip
+
+
+def has_dict(value: Any) -> bool:
+    try:
+        object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return False
+    return True
+
+
+def is_data_descriptor(found: Any) -> bool:
+    kind = type(found)
+    return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
+
+
+def module_by_name(module: types.ModuleType) -> Source | None:
+    """The source of a module's dict, where the module can be found again by its name."""
+    name = module.__dict__.get("__name__")
+    return module_source(name) if isinstance(name, str) and sys.modules.get(name) is module else None
+
+
+SEAMS: dict[str, Any] = {"callee": None, "is_compiling": lambda: True}
+SPECIAL: dict[type, Callable[[Any, Any, str], Any]] = {}
+"""Types whose attributes are read in a way of their own, filled by the modules that define them."""
+
+
+class InstanceDict(MutableMapping[str, Any]):
+    """The `__dict__` of an object that existed before: reads are guarded one by one, writes go to its
+    overlay.
+    """
+
+    def __init__(self, machine: Attributes, known: Known) -> None:
+        self._machine, self._known = machine, known
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._machine.field(self._known.value, name)
+        if value is ABSENT:
+            raise KeyError(name)
+        return value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._machine.write(self._known.value, "attribute", self._known.source, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        self[name]
+        self._machine.write(self._known.value, "attribute", self._known.source, name, ABSENT)
+
+    def __iter__(self) -> Iterator[str]:
+        fields = object.__getattribute__(self._known.original, "__dict__")
+        source = self._known.source.member("__dict__")
+        self._machine.world.guard("KEYS", source, tuple(fields))
+        overlay = self._machine.world.overlays.get(id(self._known.value))
+        writes = {} if overlay is None else overlay.writes
+        names = [n for n in fields if writes.get(n) is not ABSENT]
+        return iter([*names, *(n for n, v in writes.items() if n not in fields and v is not ABSENT)])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return self._machine.field(self._known.value, name) is not ABSENT  # type: ignore[arg-type]

@@ -1,0 +1,515 @@
+"""Builtins: functions of Python itself that capture answers in its own way.
+
+One idea: a handler stands for a callable that looks at objects (types, attributes, protocols) or at the frame,
+which C code would do without leaving guards.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import enum
+import functools
+import operator
+import sys
+import types
+from typing import Any
+
+from weft.capture.attributes import SPECIAL, InstanceDict
+from weft.capture.calls import HANDLERS, METACLASSES, handles
+from weft.capture.natives import CONTAINERS, EQUALITY, ITERATORS, METHODS, ORDER, TEXT, UserIterator
+from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY, Operators
+from weft.capture.values import Callback, CapturedGenerator, Raised
+from weft.capture.world import ABSENT
+from weft.capture.wrapping import SCALARS, SYMBOLIC
+from weft.core.seams import seams
+from weft.tensor.base import Tensor
+from weft.trace.breaks import Break
+from weft.trace.scalars import SymBool, SymFloat, SymInt
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+STOOD_FOR: dict[type, type] = {
+    SymInt: int, SymFloat: float, SymBool: bool, CapturedGenerator: types.GeneratorType, InstanceDict: dict,
+    Callback: types.FunctionType,
+}  # fmt: skip
+
+
+class Super:
+    """`super(cls, receiver)` in captured code."""
+
+    __slots__ = ("cls", "receiver")
+
+    def __init__(self, cls: type, receiver: Any) -> None:
+        self.cls, self.receiver = cls, receiver
+
+
+SPECIAL[Super] = lambda machine, value, name: machine.load_super(value.cls, value.receiver, name)
+
+
+def generator_attribute(machine: Operators, value: CapturedGenerator, name: str) -> Any:
+    if name in ("send", "throw", "close", "__next__", "__iter__"):
+        return functools.partial(GENERATOR_METHODS[name], machine, value)
+    if name in ("__name__", "__qualname__"):
+        return getattr(value.function or value.code, name, None)
+    raise Break("generator-state", seen=f".{name} of a generator")
+
+
+def _throw(machine: Any, generator: CapturedGenerator, error: Any, value: Any = None, trace: Any = None) -> Any:
+    if isinstance(error, type):
+        error = value if isinstance(value, error) else machine.call(error, () if value is None else (value,), {})
+    return machine.advance(generator, None, error)
+
+
+GENERATOR_METHODS: dict[str, Any] = {
+    "send": lambda machine, generator, value: machine.advance(generator, value, None),
+    "throw": _throw,
+    "close": lambda machine, generator: machine.close_generator(generator),
+    "__next__": lambda machine, generator: machine.advance(generator, None, None),
+    "__iter__": lambda machine, generator: generator,
+}
+SPECIAL[CapturedGenerator] = generator_attribute
+for _method in GENERATOR_METHODS.values():
+    HANDLERS[id(_method)] = lambda machine, args, kwargs, method=_method: method(*args, **kwargs)  # type: ignore[misc]
+
+
+def expect(machine: Operators, name: str, args: Args, low: int, high: int, kwargs: Kwargs | None = None) -> None:
+    """Raises CPython's TypeError by calling the builtin itself where the count of arguments is wrong."""
+    if not low <= len(args) <= high or kwargs:
+        machine.native(getattr(__import__("builtins"), name), *args, **(kwargs or {}))
+        raise Break("builtin-call", seen=f"builtin: {name}")
+
+
+# -- types ---------------------------------------------------------------------------------------------------
+def type_of(value: Any) -> type:
+    return STOOD_FOR.get(type(value), type(value))
+
+
+@handles(type)
+def type_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    if len(args) != 1:
+        raise Break("class-definition", seen="type(name, bases, namespace)")
+    return type_of(args[0])
+
+
+@handles(isinstance)
+def isinstance_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "isinstance", args, 2, 2, kwargs)
+    value, classes = args
+    if type(classes) is tuple:
+        return any(isinstance_(machine, (value, cls), {}) for cls in classes)
+    kind = type_of(value)
+    if not isinstance(classes, type):
+        return machine.native(isinstance, value, classes)
+    checker = machine.lookup(type(classes), "__instancecheck__") if type(classes) is not type else ABSENT
+    if isinstance(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
+        return machine.truth(machine.call(checker, (classes, value), {}))
+    return machine.native(issubclass if kind is not type(value) else isinstance, kind if kind is not type(value) else value, classes)
+
+
+@handles(issubclass)
+def issubclass_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "issubclass", args, 2, 2, kwargs)
+    cls, classes = args
+    for candidate in classes if type(classes) is tuple else (classes,):
+        checker = machine.lookup(type(candidate), "__subclasscheck__") if isinstance(candidate, type) and type(candidate) is not type else ABSENT
+        if isinstance(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
+            raise Break("unusual-class", seen=f"__subclasscheck__ of {candidate.__name__}")
+    return machine.native(issubclass, cls, classes)
+
+
+NATIVE_CHECKS = ("abc", "typing", "enum", "_py_abc", "weft.nn.parameter", "weft.tensor.parameter", "weft.tensor.legacy")
+
+
+@handles(callable)
+def callable_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    return machine.native(callable, *args, **kwargs)
+
+
+# -- attributes ----------------------------------------------------------------------------------------------
+@handles(getattr)
+def getattr_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "getattr", args, 2, 3, kwargs)
+    value, name = args[0], args[1]
+    if type(name) is not str:
+        return machine.native(getattr, *args)
+    if len(args) == 2:
+        return machine.load_attribute(value, name)
+    try:
+        return machine.load_attribute(value, name)
+    except Raised as raised:
+        if isinstance(raised.exception, AttributeError):
+            return args[2]
+        raise
+
+
+@handles(hasattr)
+def hasattr_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "hasattr", args, 2, 2, kwargs)
+    missing = object()
+    return getattr_(machine, (*args, missing), {}) is not missing
+
+
+@handles(setattr)
+def setattr_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "setattr", args, 3, 3, kwargs)
+    machine.store_attribute(*args)
+
+
+@handles(delattr)
+def delattr_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "delattr", args, 2, 2, kwargs)
+    machine.store_attribute(*args, ABSENT)
+
+
+@handles(object.__setattr__)
+def object_setattr(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    machine.plain_store(*args)
+
+
+@handles(object.__delattr__)
+def object_delattr(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    machine.plain_store(*args, ABSENT)
+
+
+@handles(object.__getattribute__)
+def object_getattribute(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    return machine.plain_attribute(*args, fallback=False)
+
+
+def bound_setattr(machine: Operators, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    if isinstance(receiver, type):
+        return False, None
+    return True, machine.plain_store(receiver, *args)
+
+
+def bound_delattr(machine: Operators, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    return True, machine.plain_store(receiver, *args, ABSENT)
+
+
+def bound_getattribute(machine: Operators, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    return True, machine.plain_attribute(receiver, *args, fallback=False)
+
+
+METHODS.update(__setattr__=bound_setattr, __delattr__=bound_delattr, __getattribute__=bound_getattribute)
+
+
+@handles(vars)
+def vars_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    if len(args) != 1:
+        raise Break("frame-introspection", seen="builtin: vars")
+    return machine.load_attribute(args[0], "__dict__")
+
+
+@handles(super)
+def super_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    if len(args) == 2:
+        return Super(*args)
+    if args or machine.frame is None:
+        raise Break("builtin-call", seen="builtin: super with one argument")
+    frame = machine.frame
+    cls = machine.read_cell(frame, "__class__")
+    return Super(cls, machine.first_argument(frame))
+
+
+@handles(id, locals, globals, dir, print, input, open, eval, exec, compile, breakpoint, memoryview)
+def unseen(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    raise Break("builtin-call")
+
+
+for _function in (id, locals, globals, dir, print, input, open, eval, exec, compile, breakpoint, memoryview):
+
+    def _refuse(machine: Any, args: Args, kwargs: Kwargs, name: str = _function.__name__) -> Any:
+        raise Break("builtin-call", seen=f"builtin: {name}")
+
+    HANDLERS[id(_function)] = _refuse
+
+
+# -- protocols -----------------------------------------------------------------------------------------------
+@handles(len)
+def len_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "len", args, 1, 1, kwargs)
+    value = args[0]
+    if not machine.is_plain(value) and not isinstance(value, InstanceDict):
+        found = machine.python_method(value, "__len__")
+        if found is not None:
+            result = machine.call_method(found, value)
+            return result if isinstance(result, SYMBOLIC) else machine.native(len, range(machine.native(operator.index, result)))
+    machine.refuse_opaque(value)
+    if isinstance(value, Tensor):
+        return machine.native(len_of_tensor, value)
+    return machine.native(len, value)
+
+
+def len_of_tensor(value: Tensor) -> Any:
+    if value.dim() == 0:
+        raise TypeError("len() of a 0-d tensor")
+    return value.shape[0]
+
+
+@handles(iter)
+def iter_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    if len(args) == 2:
+        return machine.world.keep(machine.native(iter, machine.callback(args[0]), args[1]))
+    expect(machine, "iter", args, 1, 1, kwargs)
+    return machine.iterator(args[0])
+
+
+@handles(next)
+def next_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "next", args, 1, 2, kwargs)
+    if len(args) == 1:
+        return machine.next_item(args[0])
+    try:
+        return machine.next_item(args[0])
+    except Raised as raised:
+        if isinstance(raised.exception, StopIteration):
+            return args[1]
+        raise
+
+
+@handles(bool)
+def bool_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    return machine.truth(args[0]) if len(args) == 1 and not kwargs else machine.native(bool, *args, **kwargs)
+
+
+@handles(str)
+def str_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    return machine.text(args[0]) if len(args) == 1 and not kwargs else machine.native(str, *args, **kwargs)
+
+
+@handles(repr)
+def repr_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "repr", args, 1, 1, kwargs)
+    return machine.text(args[0], "__repr__")
+
+
+@handles(format)
+def format_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "format", args, 1, 2, kwargs)
+    return machine.format(args[0], args[1] if len(args) == 2 else "")
+
+
+@handles(hash)
+def hash_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "hash", args, 1, 1, kwargs)
+    value = args[0]
+    found = None if machine.is_plain(value) else machine.python_method(value, "__hash__")
+    if found is not None:
+        return machine.native(hash, machine.call_method(found, value))
+    if type(value) in SCALARS or type(value) in (tuple, frozenset):
+        machine.check(value, EQUALITY)
+        if all(type(item) in SCALARS for item in (value if type(value) in (tuple, frozenset) else ())):
+            return machine.native(hash, value)
+    raise Break("builtin-call", seen="builtin: hash of an object")
+
+
+def _converter(function: Any, name: str) -> None:
+    @handles(function)
+    def convert(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+        if len(args) == 1 and not kwargs:
+            value = args[0]
+            if isinstance(value, (SymInt, SymFloat)) and type_of(value) is function:
+                return value
+            found = None if machine.is_plain(value) else machine.python_method(value, name)
+            if found is not None:
+                return machine.native(function, machine.call_method(found, value))
+        return machine.call_pure(function, args, kwargs)
+
+
+_converter(int, "__int__")
+_converter(float, "__float__")
+_converter(abs, "__abs__")
+_converter(round, "__round__")
+
+
+# -- iteration -----------------------------------------------------------------------------------------------
+@handles(sum)
+def sum_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    if not 1 <= len(args) <= 2 or (kwargs and (len(args) == 2 or set(kwargs) != {"start"})):
+        expect(machine, "sum", args, 1, 0, kwargs)
+    total = args[1] if len(args) == 2 else kwargs.get("start", 0)
+    items = machine.items(args[0])
+    if isinstance(total, (str, bytes, bytearray)) or all(type(i) in (int, float, bool) for i in (total, *items)):
+        return machine.native(sum, items, total)
+    for item in items:
+        total = machine.binary("+", total, item)
+    return total
+
+
+@handles(any)
+def any_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "any", args, 1, 1, kwargs)
+    return _search(machine, args[0], True)
+
+
+@handles(all)
+def all_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "all", args, 1, 1, kwargs)
+    return not _search(machine, args[0], False)
+
+
+def _search(machine: Operators, value: Any, wanted: bool) -> bool:
+    iterator = machine.native(iter, machine.iterable(value))
+    while (item := machine.native(next, iterator, ABSENT)) is not ABSENT:
+        if machine.truth(item) is wanted:
+            return True
+    return False
+
+
+@handles(sorted)
+def sorted_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "sorted", args, 1, 1)
+    result = machine.world.keep(machine.items(args[0]))
+    sort_list(machine, result, (), kwargs)
+    return result
+
+
+def sort_list(machine: Operators, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    if args or set(kwargs) - {"key", "reverse"} or not isinstance(receiver, list):
+        return False, None
+    key, reverse = kwargs.get("key"), kwargs.get("reverse", False)
+    keys = receiver if key is None else [machine.call(key, (item,), {}) for item in list(receiver)]
+    try:
+        machine.check(keys, ORDER)
+    except Break:
+        before = functools.cmp_to_key(lambda a, b: -1 if _less(machine, a, b) else 0)
+        wrapped = [before(k) for k in keys]
+    else:
+        wrapped = list(keys)
+    order = machine.native(sorted, range(len(keys)), key=wrapped.__getitem__, reverse=machine.truth(reverse))
+    receiver[:] = [receiver[i] for i in order]
+    return True, None
+
+
+def _less(machine: Operators, left: Any, right: Any) -> bool:
+    try:
+        return machine.truth(machine.compare("<", left, right))
+    except Raised as raised:
+        error = raised.exception
+    raise error
+
+
+METHODS["sort"] = sort_list
+
+
+def _extreme(function: Any, symbol: str) -> None:
+    @handles(function)
+    def extreme(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+        if not args or set(kwargs) - {"key", "default"}:
+            return machine.native(function, *args, **kwargs)
+        items = machine.items(args[0]) if len(args) == 1 else list(args)
+        if not items:
+            return machine.native(function, items, **kwargs)
+        key = kwargs.get("key")
+        best = items[0]
+        best_key = best if key is None else machine.call(key, (best,), {})
+        for item in items[1:]:
+            item_key = item if key is None else machine.call(key, (item,), {})
+            if machine.truth(machine.compare(symbol, item_key, best_key)):
+                best, best_key = item, item_key
+        return best
+
+
+_extreme(min, "<")
+_extreme(max, ">")
+
+
+@handles(functools.reduce)
+def reduce_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    items = iter(machine.items(args[1]))
+    result = args[2] if len(args) == 3 else next(items, ABSENT)
+    if result is ABSENT:
+        return machine.native(functools.reduce, machine.callback(args[0]), [])
+    for item in items:
+        result = machine.call(args[0], (result, item), {})
+    return result
+
+
+@handles(reversed)
+def reversed_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    value = args[0]
+    found = None if machine.is_plain(value) else machine.python_method(value, "__reversed__")
+    if found is not None:
+        return machine.call_method(found, value)
+    if machine.is_plain(value) or isinstance(value, tuple(CONTAINERS)):
+        machine.refuse_opaque(value)
+        return machine.world.keep(machine.native(reversed, *args))
+    raise Break("builtin-protocol", seen=f"reversed of a {type(value).__name__}")
+
+
+def _default_dict(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    factory = machine.callback(args[0]) if args else None
+    rest = tuple(machine.iterable(a) for a in args[1:])
+    return machine.world.keep(machine.native(collections.defaultdict, factory, *rest, **kwargs))
+
+
+HANDLERS[id(collections.defaultdict)] = _default_dict
+
+
+# -- the operator module -------------------------------------------------------------------------------------
+for _symbol, (_apply, _name, _other) in BINARY.items():
+    HANDLERS[id(_apply)] = lambda machine, args, kwargs, symbol=_symbol: machine.binary(symbol, *args)  # type: ignore[misc]
+for _symbol, (_apply, _name) in INPLACE.items():
+    HANDLERS[id(_apply)] = lambda machine, args, kwargs, symbol=_symbol: machine.inplace(symbol, *args)  # type: ignore[misc]
+for _symbol, (_apply, _name, _other) in COMPARE.items():
+    HANDLERS[id(_apply)] = lambda machine, args, kwargs, symbol=_symbol: machine.compare(symbol, *args)  # type: ignore[misc]
+for _symbol, (_apply_one, _name) in UNARY.items():
+    HANDLERS[id(_apply_one)] = lambda machine, args, kwargs, symbol=_symbol: machine.unary(symbol, *args)  # type: ignore[misc]
+HANDLERS[id(operator.not_)] = lambda machine, args, kwargs: not machine.truth(*args)
+HANDLERS[id(operator.truth)] = lambda machine, args, kwargs: machine.truth(*args)
+HANDLERS[id(operator.getitem)] = lambda machine, args, kwargs: machine.get_item(*args)
+HANDLERS[id(operator.setitem)] = lambda machine, args, kwargs: machine.set_item(*args)
+HANDLERS[id(operator.delitem)] = lambda machine, args, kwargs: machine.set_item(*args, ABSENT)
+HANDLERS[id(operator.contains)] = lambda machine, args, kwargs: machine.contains(args[1], args[0])
+HANDLERS[id(operator.is_)] = lambda machine, args, kwargs: machine.identical_values(*args)
+HANDLERS[id(operator.is_not)] = lambda machine, args, kwargs: not machine.identical_values(*args)
+HANDLERS[id(operator.index)] = lambda machine, args, kwargs: machine.call_pure(operator.index, args, kwargs)
+HANDLERS[id(sys.exc_info)] = lambda machine, args, kwargs: machine.exception_info()
+HANDLERS[id(seams.is_compiling)] = lambda machine, args, kwargs: True
+
+
+def _getter(machine: Operators, value: Any, name: str) -> Any:
+    return machine.native(getattr, value, name)
+
+
+def call_attrgetter(machine: Operators, getter: operator.attrgetter[Any], value: Any) -> Any:
+    _, names = getter.__reduce__()  # type: ignore[misc]
+    results = []
+    for name in names:
+        result = value
+        for part in name.split("."):
+            result = machine.load_attribute(result, part)
+        results.append(result)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def call_itemgetter(machine: Operators, getter: operator.itemgetter[Any], value: Any) -> Any:
+    _, keys = getter.__reduce__()  # type: ignore[misc]
+    results = [machine.get_item(value, key) for key in keys]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def call_methodcaller(machine: Operators, caller: operator.methodcaller, value: Any) -> Any:
+    made = caller.__reduce__()
+    kwargs: Kwargs = {}
+    name, *args = made[1]  # type: ignore[misc]
+    if isinstance(made[0], functools.partial):
+        name, kwargs, args = made[0].args[0], made[0].keywords, list(made[1])
+    return machine.call(machine.load_attribute(value, name), tuple(args), kwargs)
+
+
+INSTANCES: dict[type, Any] = {
+    operator.attrgetter: call_attrgetter,
+    operator.itemgetter: call_itemgetter,
+    operator.methodcaller: call_methodcaller,
+}
+
+
+def _enum_call(machine: Operators, cls: type, args: Args, kwargs: Kwargs) -> Any:
+    if kwargs or len(args) != 1:
+        raise Break("class-definition", seen=f"{cls.__name__}(...)")
+    machine.check(args[0], EQUALITY)
+    return machine.native(cls, *args)
+
+
+METACLASSES[enum.EnumMeta.__call__] = _enum_call

@@ -1,0 +1,256 @@
+"""Calls: who runs a call that captured code makes.
+
+Takes a callable and its arguments. Python functions are interpreted ("inlined"), C functions that are known to
+be harmless are called on the interpreter's values, the library's own functions are called under the recorder;
+everything else is a break. One idea: nothing runs that could read or write the outside world unseen.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from weft.capture.attributes import HEAP, IMMUTABLE, NATIVE_SLOTS, Attributes
+from weft.capture.binding import DEFAULT, bind_arguments
+from weft.capture.frame import Frame
+from weft.capture.policy import Policy, policy_of
+from weft.capture.sources import Source, function as function_source, module as module_source
+from weft.capture.values import Callback, CapturedGenerator
+from weft.capture.world import ABSENT
+from weft.capture.wrapping import library_native
+from weft.core.seams import seams
+from weft.tensor.base import Tensor
+from weft.trace.breaks import Break
+
+GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200
+DEEPEST = 64
+Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+HANDLERS: dict[int, Handler] = {}
+"""What captured code does instead of calling these objects, by `id` (they live as long as the process)."""
+_KEPT: list[Any] = []
+
+
+def handles(*functions: Any) -> Callable[[Handler], Handler]:
+    """Decorator: the handler stands for these callables in captured code."""
+
+    def register(handler: Handler) -> Handler:
+        for function in functions:
+            HANDLERS[id(function)] = handler
+            _KEPT.append(function)
+        return handler
+
+    return register
+
+
+class Calls(Attributes):
+    """Calling things."""
+
+    depth = 0
+    entry_function: types.FunctionType
+
+    def run(self, frame: Frame) -> Any:
+        raise NotImplementedError
+
+    def advance(self, generator: CapturedGenerator, value: Any, error: BaseException | None) -> Any:
+        raise NotImplementedError
+
+    def call_native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    frame: Frame | None = None
+
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        handler = HANDLERS.get(id(function))
+        if handler is not None:
+            return handler(self, args, kwargs)
+        kind = type(function)
+        if kind is types.FunctionType:
+            return self.call_function(function, args, kwargs)
+        if kind is types.MethodType:
+            return self.call(function.__func__, (function.__self__, *args), kwargs)
+        if isinstance(function, type):
+            return self.construct(function, args, kwargs)
+        if kind is functools.partial:
+            return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
+        if kind is Callback:
+            return self.call(function.function, args, kwargs)
+        if kind.__flags__ & HEAP and not kind.__flags__ & IMMUTABLE:
+            return self.call_instance(function, args, kwargs)
+        return self.call_native(function, args, kwargs)
+
+    def call_instance(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        found = self.lookup(type(function), "__call__")
+        if found is ABSENT:
+            raise self.fail(TypeError(f"'{type(function).__name__}' object is not callable"))
+        if isinstance(found, types.FunctionType):
+            return self.call(found, (function, *args), kwargs)
+        if isinstance(found, NATIVE_SLOTS):
+            raise Break("builtin-call", seen=f"calling a {type(function).__name__}")
+        return self.call(self.bind(found, function, type(function)), args, kwargs)
+
+    # -- Python functions ------------------------------------------------------------------------------------
+    def call_function(
+        self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        policy, reason = policy_of(function)
+        if policy is Policy.BREAK:
+            raise Break("skipped-function", seen=reason)
+        if policy is Policy.NATIVE or library_native(function):
+            return self.call_library(function, args, kwargs)
+        if policy is Policy.IN_GRAPH:
+            return self.native(self.recorder.record, function, args, kwargs)
+        return self.inline(function, args, kwargs)
+
+    def call_library(
+        self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """A function of this library: it runs as it is, and the recorder sees what it calls."""
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, (types.FunctionType, types.MethodType, functools.partial, Callback)):
+                raise Break("library-callback", seen=f"{function.__qualname__} with a function as argument")
+        return self.native(function, *args, **kwargs)
+
+    def inline(self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        frame, arguments = self.make_frame(function, args, kwargs)
+        flags = function.__code__.co_flags
+        if flags & (COROUTINE | ASYNC_GENERATOR):
+            raise Break("async", seen=f"a call of {function.__qualname__}")
+        if flags & GENERATOR:
+            return self.world.keep(CapturedGenerator(frame, arguments, self.advance))
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise Break("recursion-depth", seen=function.__qualname__)
+        try:
+            return self.run(frame)
+        finally:
+            self.depth -= 1
+
+    def make_frame(
+        self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Frame, dict[str, Any]]:
+        known = self.world.known.get(id(function))
+        source = None if known is None else known.source
+        code = function.__code__
+        bound = self.native(bind_arguments, function, args, kwargs)
+        for name, value in bound.items():
+            if type(value) is DEFAULT:
+                bound[name] = self.default(function, source, value)
+        if source is not None:
+            self.world.guard("CODE", source, code)
+        frame = Frame(code, function.__globals__, self.globals_source(function, source), function, self.frame)
+        self.enter_variables(frame, function, source, bound)
+        return frame, bound
+
+    def enter_variables(
+        self, frame: Frame, function: types.FunctionType, source: Source | None, bound: dict[str, Any]
+    ) -> None:
+        """Arguments to variables, and the cells."""
+        code = frame.code
+        for position, name in enumerate(code.co_freevars):
+            cell = (function.__closure__ or ())[position]
+            frame.cells[name] = cell
+            if source is not None and id(cell) not in self.world.known:
+                self.world.learn(cell, cell, source.member("__closure__").item(position))
+        for name in code.co_cellvars:
+            frame.cells[name] = self.world.keep(types.CellType())
+        for name, value in bound.items():
+            if name in frame.cells:
+                frame.cells[name].cell_contents = value
+            else:
+                frame.locals[name] = value
+
+    def default(self, function: types.FunctionType, source: Source | None, mark: DEFAULT) -> Any:
+        if mark.name is None:
+            value = (function.__defaults__ or ())[mark.position]
+            step = None if source is None else source.member("__defaults__").item(mark.position)
+            if source is not None:
+                self.world.guard("LEN", source.member("__defaults__"), len(function.__defaults__ or ()))
+        else:
+            value = (function.__kwdefaults__ or {})[mark.name]
+            step = None if source is None else source.member("__kwdefaults__").item(mark.name)
+        return value if step is None else self.wrap(value, step)
+
+    def globals_source(self, function: types.FunctionType, source: Source | None) -> Source:
+        name = function.__globals__.get("__name__")
+        if isinstance(name, str) and name in sys.modules:
+            if sys.modules[name].__dict__ is function.__globals__:
+                return module_source(name)
+        if source is not None:
+            return source.member("__globals__")
+        frame = self.frame
+        while frame is not None:
+            if frame.globals is function.__globals__:
+                return frame.globals_source
+            frame = frame.parent
+        if function.__globals__ is self.entry_function.__globals__:
+            return function_source().member("__globals__")
+        raise Break("unknown-globals", seen=function.__qualname__)
+
+    # -- classes ---------------------------------------------------------------------------------------------
+    def construct(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`cls(*args, **kwargs)`."""
+        meta = type(cls)
+        if meta is not type:
+            maker = self.lookup(meta, "__call__")
+            if isinstance(maker, types.FunctionType):
+                special = METACLASSES.get(maker)
+                if special is not None:
+                    return special(self, cls, args, kwargs)
+                return self.call(maker, (cls, *args), kwargs)
+        if cls.__flags__ & IMMUTABLE or not cls.__flags__ & HEAP:
+            return self.call_native(cls, args, kwargs)
+        if issubclass(cls, Tensor) or (cls.__module__ or "").startswith(NATIVE_CLASSES):
+            return self.construct_library(cls, args, kwargs)
+        if self.lookup(cls, "__del__") is not ABSENT:
+            raise Break("finaliser", seen=cls.__qualname__)
+        maker = self.lookup(cls, "__new__")
+        start = self.lookup(cls, "__init__")
+        value = self.allocate(cls, maker, start, args, kwargs)
+        if isinstance(value, cls):
+            self.initialise(value, start, args, kwargs)
+        return value
+
+    def allocate(
+        self, cls: type, maker: Any, start: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if isinstance(maker, staticmethod):
+            maker = self.wrapped_function(maker)
+        if isinstance(maker, types.FunctionType):
+            return self.call(maker, (cls, *args), kwargs)
+        if maker is object.__new__ or (isinstance(start, types.FunctionType) and maker in ARGUMENT_BLIND):
+            if isinstance(start, types.FunctionType):
+                return self.world.keep(self.native(maker, cls))
+            return self.world.keep(self.native(maker, cls, *args, **kwargs))
+        return self.world.keep(self.call_native(maker, (cls, *args), kwargs))
+
+    def initialise(self, value: Any, start: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if isinstance(start, types.FunctionType):
+            if self.call(start, (value, *args), kwargs) is not None:
+                raise self.fail(TypeError("__init__() should return None"))
+        elif start is not object.__init__:
+            self.call_native(start, (value, *args), kwargs)
+
+    def construct_library(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if issubclass(cls, Tensor) and not getattr(self.recorder, "constructs", False):
+            raise Break("tensor-class", seen=f"{cls.__name__}(...)")
+        return self.world.keep(self.native(cls, *args, **kwargs))
+
+    # -- callables for C code --------------------------------------------------------------------------------
+    def callback(self, function: Any) -> Any:
+        """The callable in a form that C code may call."""
+        if isinstance(function, (types.FunctionType, types.MethodType, functools.partial)) or (
+            type(function).__flags__ & HEAP and not isinstance(function, Callback)
+        ):
+            return Callback(function, self.call)
+        return function
+
+
+NATIVE_CLASSES = ("weft.core", "weft.autograd.grad_mode", "weft.tensor")
+ARGUMENT_BLIND = (list.__new__, dict.__new__, set.__new__, BaseException.__new__)
+METACLASSES: dict[Any, Callable[..., Any]] = {}
+"""Metaclasses whose `__call__` capture knows, by that function."""
+
+HANDLERS[id(seams)] = lambda machine, args, kwargs: None

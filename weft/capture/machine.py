@@ -1,0 +1,310 @@
+"""The machine: runs canonical instructions over the interpreter's values.
+
+Takes a root frame, gives what it returns, or stops just before the instruction that it was told to stop at. One
+idea: a frame's exceptions are Python's own, carried in `Raised`; a `Break` ends the run, and the next run stops
+before the root frame's instruction where it happened.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import weft.capture.builtins as _handlers  # noqa: F401 - registers what stands for builtins
+from weft.capture.builtins import INSTANCES
+from weft.capture.bytecode.instructions import Instruction
+from weft.capture.frame import Frame, PreviousException
+from weft.capture.operators import Operators
+from weft.capture.sources import Source, builtin
+from weft.capture.values import CapturedGenerator, Raised
+from weft.capture.world import ABSENT
+from weft.trace.breaks import Break
+
+GENERATOR = 0x20
+Step = Callable[["Machine", Frame, Any], Any]
+STEPS: dict[str, Step] = {}
+"""One handler per canonical op; `weft.capture.instructions` fills it, and a test says that it is complete."""
+
+
+class Stop(BaseException):
+    """The root frame reached the instruction to stop at."""
+
+
+class Signal:
+    """What ends a frame's run: a return or a yield."""
+
+    __slots__ = ("value", "yielded")
+
+    def __init__(self, value: Any, yielded: bool) -> None:
+        self.value, self.yielded = value, yielded
+
+
+class Machine(Operators):
+    """The interpreter."""
+
+    def __init__(
+        self,
+        function: types.FunctionType,
+        volatile: frozenset[str] = frozenset(),
+        dynamic: bool | None = None,
+        stop_at: int | None = None,
+    ) -> None:
+        super().__init__(volatile, dynamic)
+        self.entry_function = function
+        self.stop_at = stop_at
+        self.frame: Frame | None = None
+        self.steps_now = lambda: self.root_steps
+        self.root_steps = 0
+        self.root: Frame | None = None
+        self.recorder.where = self.where
+
+    def where(self) -> tuple[str, int, str] | None:
+        return None if self.frame is None else self.frame.place()
+
+    # -- the loop --------------------------------------------------------------------------------------------
+    def run(self, frame: Frame) -> Any:
+        """Runs a frame to its return."""
+        signal = self.run_until_signal(frame)
+        return signal.value
+
+    def run_until_signal(self, frame: Frame, error: BaseException | None = None) -> Signal:
+        """Runs to a return or a yield; `error` is raised at the current instruction first."""
+        caller, self.frame = self.frame, frame
+        try:
+            if error is not None:
+                self.unwind(frame, error)
+            return self.loop(frame)
+        finally:
+            self.frame = caller
+
+    def loop(self, frame: Frame) -> Signal:
+        instructions = frame.bytecode.instructions
+        is_root = frame is self.root
+        while True:
+            instruction: Instruction = instructions[frame.index]
+            frame.instruction = instruction
+            if is_root:
+                if self.root_steps == self.stop_at:
+                    raise Stop
+                self.root_steps += 1
+            frame.index += 1
+            try:
+                signal: Signal | None = STEPS[instruction.op](self, frame, instruction.arg)
+            except Raised as raised:
+                error = raised.exception
+            else:
+                if signal is not None:
+                    return signal
+                continue
+            self.unwind(frame, error)
+
+    def unwind(self, frame: Frame, error: BaseException) -> None:
+        """Enters the handler that covers the current instruction, or leaves the frame."""
+        self.chain(frame, error)
+        handler = frame.bytecode.handlers[frame.instruction.index]
+        if handler is None:
+            raise Raised(error)
+        del frame.stack[handler.depth :]
+        if handler.lasti:
+            frame.stack.append(frame.instruction.offset // 2)
+        frame.stack.append(error)
+        frame.index = handler.target_index
+
+    def chain(self, frame: Frame, error: BaseException) -> None:
+        """Sets `__context__` as raising does, for errors that native code raised without one."""
+        handled = self.handled(frame)
+        if handled is None or handled is error or error.__context__ is not None:
+            return
+        link: BaseException | None = handled
+        while link is not None:
+            if link.__context__ is error:
+                link.__context__ = None
+            link = link.__context__
+        error.__context__ = handled
+
+    def handled(self, frame: Frame | None) -> BaseException | None:
+        """The exception being handled, as `sys.exc_info` sees it from this frame."""
+        while frame is not None:
+            if frame.handled is not None:
+                return frame.handled
+            frame = frame.parent
+        return None
+
+    def exception_info(self) -> Any:
+        error = self.handled(self.frame)
+        if error is None:
+            return None, None, None
+        raise Break("traceback", seen="sys.exc_info()")
+
+    # -- variables -------------------------------------------------------------------------------------------
+    def read_cell(self, frame: Frame, name: str) -> Any:
+        content = self.cell_content(frame.cells[name])
+        if content is ABSENT:
+            raise self.fail(unbound(frame, name))
+        return content
+
+    def cell_content(self, cell: types.CellType) -> Any:
+        """What a cell holds, or ABSENT."""
+        written, value = self.world.written(cell, None)
+        if written:
+            return value
+        known = self.world.known.get(id(cell))
+        try:
+            content = cell.cell_contents
+        except ValueError:
+            if known is not None:
+                self.world.guard("UNSET", known.source.cell())
+            return ABSENT
+        return content if known is None else self.wrap(content, known.source.cell())
+
+    def write_cell(self, cell: types.CellType, value: Any) -> None:
+        known = self.world.known.get(id(cell))
+        self.world.keep(value)
+        if known is not None:
+            self.write(cell, "cell", known.source, None, value)
+        elif value is ABSENT:
+            del cell.cell_contents
+        else:
+            cell.cell_contents = value
+
+    def read_global(self, frame: Frame, name: str) -> Any:
+        written, value = self.world.written(frame.globals, name)
+        if written and value is not ABSENT:
+            return value
+        if name in frame.globals and not written:
+            return self.wrap(frame.globals[name], frame.globals_source.item(name))
+        if not written:
+            self.world.guard("LACKS", frame.globals_source, name)
+        scope = frame.globals.get("__builtins__", __builtins__)
+        scope = scope if isinstance(scope, dict) else scope.__dict__
+        if name not in scope:
+            raise self.fail(NameError(f"name '{name}' is not defined", name=name))
+        return self.wrap(scope[name], builtin(name))
+
+    def write_global(self, frame: Frame, name: str, value: Any) -> None:
+        if value is ABSENT:
+            written, old = self.world.written(frame.globals, name)
+            if (written and old is ABSENT) or (not written and name not in frame.globals):
+                raise self.fail(NameError(f"name '{name}' is not defined", name=name))
+            if not written:
+                self.world.guard("HAS", frame.globals_source, name)
+        self.write(frame.globals, "item", frame.globals_source, name, value)
+
+    def first_argument(self, frame: Frame) -> Any:
+        """What zero-argument `super()` takes for the receiver."""
+        name = frame.code.co_varnames[0]
+        return self.read_cell(frame, name) if name in frame.cells else frame.locals[name]
+
+    # -- calls -----------------------------------------------------------------------------------------------
+    def call_native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        special = INSTANCES.get(type(function))
+        if special is not None and len(args) == 1 and not kwargs:
+            return special(self, function, args[0])
+        return super().call_native(function, args, kwargs)
+
+    # -- generators ------------------------------------------------------------------------------------------
+    def advance(self, generator: CapturedGenerator, value: Any, error: BaseException | None) -> Any:
+        """Runs a generator to its next yield, sending a value or throwing an error in."""
+        frame = generator.frame
+        if generator.running:
+            raise self.fail(ValueError("generator already executing"))
+        if frame is None:
+            raise self.fail(StopIteration() if error is None else error)
+        if not generator.started:
+            if value is not None:
+                raise self.fail(TypeError("can't send non-None value to a just-started generator"))
+            if error is not None:
+                generator.frame = None
+                raise self.fail(error)
+        elif error is None:
+            frame.stack.append(value)
+        if error is not None:
+            self.note_raised(error)
+            error, value, thrown = self.throw_into_delegate(frame, error)
+            if thrown:
+                return value
+        return self.resume_generator(generator, frame, error)
+
+    def resume_generator(
+        self, generator: CapturedGenerator, frame: Frame, error: BaseException | None
+    ) -> Any:
+        generator.started = generator.running = True
+        frame.parent = self.frame
+        self.depth += 1
+        if self.depth > 60:
+            raise Break("recursion-depth")
+        try:
+            signal = self.run_until_signal(frame, error)
+        except Raised as raised:
+            failure = raised.exception
+        else:
+            if signal.yielded:
+                return signal.value
+            generator.frame = None
+            raise self.fail(StopIteration() if signal.value is None else StopIteration(signal.value))
+        finally:
+            generator.running = False
+            self.depth -= 1
+        generator.frame = None
+        if isinstance(failure, StopIteration):
+            error = RuntimeError("generator raised StopIteration")
+            error.__cause__ = error.__context__ = failure
+            raise self.fail(error)
+        raise Raised(failure)
+
+    def throw_into_delegate(
+        self, frame: Frame, error: BaseException
+    ) -> tuple[BaseException | None, Any, bool]:
+        """Throws into the iterator of a `yield from` first. Answers (error to raise here, value, yielded)."""
+        instruction = frame.instruction
+        if instruction.op != "YIELD_VALUE" or not instruction.arg or not frame.stack:
+            return error, None, False
+        inner = frame.stack[-1]
+        if isinstance(error, GeneratorExit):
+            self.close_iterator(inner)
+            return error, None, False
+        if not isinstance(inner, CapturedGenerator) and not hasattr(type(inner), "throw"):
+            return error, None, False
+        try:
+            method = self.load_attribute(inner, "throw")
+            return None, self.call(method, (error,), {}), True
+        except Raised as raised:
+            return raised.exception, None, False
+
+    def close_iterator(self, inner: Any) -> None:
+        if isinstance(inner, CapturedGenerator):
+            self.close_generator(inner)
+        elif hasattr(type(inner), "close"):
+            self.call(self.load_attribute(inner, "close"), (), {})
+
+    def close_generator(self, generator: CapturedGenerator) -> None:
+        if generator.frame is None:
+            return
+        if not generator.started:
+            generator.frame = None
+            return
+        try:
+            self.advance(generator, None, GeneratorExit())
+        except Raised as raised:
+            if isinstance(raised.exception, (GeneratorExit, StopIteration)):
+                return
+            raise
+        raise self.fail(RuntimeError("generator ignored GeneratorExit"))
+
+
+def unbound(frame: Frame, name: str) -> NameError:
+    if name in frame.code.co_freevars:
+        text = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+        return NameError(text)
+    return UnboundLocalError(
+        f"cannot access local variable '{name}' where it is not associated with a value"
+    )
+
+
+def push_handled(frame: Frame, error: BaseException) -> None:
+    frame.stack += [PreviousException(frame.handled, error), error]
+    frame.handled = error
+
+
+__all__ = ["STEPS", "Machine", "Signal", "Source", "Stop", "push_handled", "unbound"]

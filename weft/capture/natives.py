@@ -1,0 +1,348 @@
+"""Natives: calling C code on the interpreter's values.
+
+Takes a builtin and its arguments. One idea: a builtin that neither touches the outside world nor runs Python
+code unseen may simply be called, since the interpreter's values are real objects. `check` says whether
+arguments could run something unseen; what they would run is asked for by name.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import operator
+import types
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict
+from weft.capture.calls import Calls
+from weft.capture.values import Callback, CapturedGenerator, Raised
+from weft.capture.wrapping import SCALARS, SYMBOLIC
+from weft.core.types import Size
+from weft.tensor.base import Tensor
+from weft.trace.breaks import Break
+
+EQUALITY = ("__eq__", "__hash__")
+ORDER = ("__lt__", "__gt__", "__le__", "__ge__", "__eq__")
+TEXT = ("__str__", "__repr__", "__format__")
+NUMERIC = ("__index__", "__int__", "__float__", "__bool__", "__complex__", "__len__")
+CONTAINERS = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict, defaultdict, Size})
+VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+ITERATORS = frozenset(
+    {
+        type(iter([])), type(iter(())), type(iter({})), type(iter({}.values())), type(iter({}.items())),
+        type(iter(set())), type(iter(range(0))), type(iter("")), type(iter("é")), type(iter(b"")),
+        type(reversed([])), type(reversed({})), type(reversed({}.items())), type(reversed({}.values())),
+        type(iter(range(2**70))), type(iter(deque())), type(reversed(deque())), type(iter(int, 1)),
+        type(iter(OrderedDict())), reversed, enumerate, zip, map, filter,
+        *(kind for kind in vars(itertools).values() if isinstance(kind, type)),
+    }
+)  # fmt: skip
+"""Iterators in C: they run no Python code but that of callbacks and generators, which re-enter."""
+RECEIVERS = CONTAINERS | ITERATORS | {
+    str, bytes, bytearray, int, float, complex, bool, range, slice, object, type(None), types.MappingProxyType,
+    *VIEWS, functools.partial, CapturedGenerator, types.GenericAlias,
+}  # fmt: skip
+SHALLOW = frozenset(
+    {
+        "append", "appendleft", "clear", "copy", "extend", "extendleft", "insert", "items", "keys", "pop",
+        "popitem", "popleft", "reverse", "rotate", "values", "__iter__", "__len__", "__init__", "__new__",
+        "__init_subclass__", "__next__", "move_to_end", "join", "__setattr__", "__getitem__", "get",
+    }
+)  # fmt: skip
+"""Methods that compare no element. (Keys are checked where they are used as such.)"""
+ITERATING = frozenset(
+    {
+        "extend", "extendleft", "update", "union", "intersection", "difference", "symmetric_difference",
+        "intersection_update", "difference_update", "symmetric_difference_update", "isdisjoint",
+        "issubset", "issuperset", "join", "fromkeys", "__init__", "__new__", "__iadd__",
+    }
+)  # fmt: skip
+
+
+class Natives(Calls):
+    """Calling C code."""
+
+    # -- what may be handed to C code ------------------------------------------------------------------------
+    def check(self, value: Any, names: Iterable[str], deep: bool = True, seen: set[int] | None = None) -> None:
+        """Breaks where C code working on this value would run Python code of these names, or read an object
+        that existed before and is not understood.
+        """
+        kind = type(value)
+        if kind in SCALARS or isinstance(value, (Tensor, type, types.FunctionType, types.ModuleType)):
+            return
+        if kind in CONTAINERS:
+            if not deep or not value:
+                return
+            seen = set() if seen is None else seen
+            if id(value) in seen:
+                return
+            seen.add(id(value))
+            for item in value:
+                self.check(item, names, True, seen)
+            if isinstance(value, dict):
+                for item in dict.values(value):
+                    self.check(item, names, True, seen)
+            return
+        if kind is InstanceDict:
+            raise Break("opaque-object", seen="__dict__ handed to a builtin")
+        if kind.__flags__ & HEAP and not kind.__flags__ & IMMUTABLE:
+            if kind.__module__.startswith("weft.") or isinstance(value, (*SYMBOLIC, Callback, CapturedGenerator)):
+                return
+            for name in names:
+                found = self.python_method(value, name)
+                if found is not None:
+                    raise Break("builtin-protocol", seen=f"{name} of {kind.__name__}")
+            return
+        self.refuse_opaque(value)
+
+    def refuse_opaque(self, value: Any) -> None:
+        """Objects of C classes that existed before, and whose state no guard describes."""
+        known = self.world.known.get(id(value))
+        if known is not None and known.value is known.original and not isinstance(value, TRANSPARENT):
+            word = "opaque-iterator" if hasattr(type(value), "__next__") else "opaque-object"
+            raise Break(word, seen=f"{known.source}, a {type(value).__name__}")
+
+    # -- calls -----------------------------------------------------------------------------------------------
+    def call_native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if id(function) in PURE:
+            return self.call_pure(function, args, kwargs)
+        receiver = getattr(function, "__self__", None)
+        if isinstance(function, (types.BuiltinFunctionType, types.MethodWrapperType)) and receiver is not None:
+            if not isinstance(receiver, (types.ModuleType, type)):
+                return self.call_builtin_method(function.__name__, receiver, args, kwargs, function)
+            if isinstance(receiver, type) and receiver in RECEIVERS:
+                return self.call_builtin_method(function.__name__, receiver, args, kwargs, function)
+        if isinstance(function, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
+            name = function.__name__
+            if function.__objclass__ in RECEIVERS or name in ("__init__", "__new__"):
+                bound = self.native(function.__get__, args[0])
+                return self.call_builtin_method(name, args[0], args[1:], kwargs, bound)
+        if isinstance(function, np.ufunc) or (isinstance(function, type) and issubclass(function, np.generic)):
+            if all(type(v) in SCALARS or isinstance(v, np.generic) for v in (*args, *kwargs.values())):
+                return self.native(function, *args, **kwargs)
+            raise Break("numpy-call", seen=f"builtin: {function.__name__}")
+        if isinstance(function, type) and issubclass(function, BaseException):
+            return self.world.keep(self.native(function, *args, **kwargs))
+        raise Break("builtin-call", seen=f"builtin: {builtin_name(function)}")
+
+    def call_pure(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        names, iterates, callbacks = PURE[id(function)]
+        if callbacks:
+            args = tuple(self.callback(v) if i in callbacks else v for i, v in enumerate(args))
+            kwargs = {k: self.callback(v) if k in callbacks else v for k, v in kwargs.items()}
+        if iterates:
+            args = tuple(self.iterable(v) if is_iterable(v) else v for v in args)
+        for value in (*args, *kwargs.values()):
+            self.check(value, names)
+        return self.world.keep(self.native(function, *args, **kwargs))
+
+    def call_builtin_method(
+        self, name: str, receiver: Any, args: tuple[Any, ...], kwargs: dict[str, Any], function: Any
+    ) -> Any:
+        kind = type(receiver)
+        special = METHODS.get(name)
+        if special is not None:
+            handled, result = special(self, receiver, args, kwargs)
+            if handled:
+                return result
+        if isinstance(receiver, Tensor):
+            return self.native(function, *args, **kwargs)
+        user = kind.__flags__ & HEAP and not kind.__flags__ & IMMUTABLE and not isinstance(receiver, type)
+        if user and not issubclass(kind, tuple(CONTAINERS) + (BaseException, str, int, float)) and kind is not InstanceDict:
+            if name not in ("__init__", "__init_subclass__", "__new__"):
+                if not isinstance(receiver, (CapturedGenerator, *SYMBOLIC, np.generic)):
+                    raise Break("builtin-call", seen=f"builtin: {kind.__name__}.{name}")
+        elif not user and kind not in RECEIVERS and not isinstance(receiver, type):
+            if not isinstance(receiver, (np.generic, BaseException, operator.itemgetter)):
+                raise Break("builtin-call", seen=f"builtin: {kind.__name__}.{name}")
+        if kind in ITERATORS or kind in VIEWS:
+            self.refuse_opaque(receiver)
+        if name in ITERATING:
+            args = tuple(self.iterable(v) if is_iterable(v) else v for v in args)
+        if "key" in kwargs:
+            kwargs = {**kwargs, "key": self.callback(kwargs["key"])}
+        if name not in SHALLOW:
+            self.check(receiver, EQUALITY if name != "sort" else ORDER)
+        names = TEXT if isinstance(receiver, str) else EQUALITY
+        for value in (*args, *kwargs.values()):
+            self.check(value, names, deep=name not in SHALLOW)
+        return self.world.keep(self.native(function, *args, **kwargs))
+
+    # -- iteration -------------------------------------------------------------------------------------------
+    def iterable(self, value: Any) -> Any:
+        """Something that C code may iterate in place of the value."""
+        kind = type(value)
+        if kind in CONTAINERS or kind in SCALARS or isinstance(value, (CapturedGenerator, UserIterator)):
+            return value
+        if isinstance(value, Tensor):
+            return value
+        if not kind.__flags__ & HEAP or kind.__flags__ & IMMUTABLE:
+            self.refuse_opaque(value)
+            return value
+        if kind is InstanceDict:
+            return value
+        maker = self.python_method(value, "__iter__")
+        if maker is not None:
+            return self.iterable_iterator(self.call_method(maker, value))
+        if self.python_method(value, "__next__") is not None and hasattr(kind, "__iter__"):
+            return UserIterator(value, self)
+        if self.python_method(value, "__getitem__") is not None and not hasattr(kind, "__iter__"):
+            return SequenceIterator(value, self)
+        return value
+
+    def iterable_iterator(self, value: Any) -> Any:
+        """What a user's `__iter__` gave, for C code to advance."""
+        if self.python_method(value, "__next__") is not None:
+            return UserIterator(value, self)
+        if not hasattr(type(value), "__next__"):
+            text = f"iter() returned non-iterator of type '{type(value).__name__}'"
+            raise self.fail(TypeError(text))
+        self.refuse_opaque(value)
+        return value
+
+    def iterator(self, value: Any) -> Any:
+        """`iter(value)`."""
+        kind = type(value)
+        if kind.__flags__ & HEAP and not kind.__flags__ & IMMUTABLE and not isinstance(value, Tensor):
+            maker = self.python_method(value, "__iter__")
+            if maker is not None:
+                result = self.call_method(maker, value)
+                self.iterable_iterator(result)
+                return result
+        ready = self.iterable(value)
+        return ready if isinstance(ready, UserIterator) else self.world.keep(self.native(iter, ready))
+
+    def next_item(self, iterator: Any) -> Any:
+        """`next(iterator)`; raises Raised(StopIteration) at the end."""
+        kind = type(iterator)
+        if kind is CapturedGenerator:
+            return self.advance(iterator, None, None)
+        step = self.python_method(iterator, "__next__")
+        if step is not None:
+            return self.call_method(step, iterator)
+        self.refuse_opaque(iterator)
+        if kind not in ITERATORS and not isinstance(iterator, (UserIterator, SequenceIterator)):
+            if not hasattr(kind, "__next__"):
+                raise self.fail(TypeError(f"'{kind.__name__}' object is not an iterator"))
+            if not (kind.__module__ or "").startswith(("weft", "_collections_abc")):
+                raise Break("opaque-iterator", seen=f"a {kind.__name__}")
+        return self.native(next, iterator)
+
+    def items(self, value: Any) -> list[Any]:
+        """All items of an iterable, as captured code would get them."""
+        return self.native(list, self.iterable(value))  # type: ignore[no-any-return]
+
+
+class UserIterator:
+    """A user's iterator in a form that C code may advance."""
+
+    __slots__ = ("iterator", "machine")
+
+    def __init__(self, iterator: Any, machine: Natives) -> None:
+        self.iterator, self.machine = iterator, machine
+
+    def __iter__(self) -> UserIterator:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            result = self.machine.next_item(self.iterator)
+        except Raised as raised:
+            error = raised.exception
+        else:
+            return result
+        raise error
+
+
+class SequenceIterator:
+    """Iterates an object that has only `__getitem__`."""
+
+    __slots__ = ("machine", "position", "value")
+
+    def __init__(self, value: Any, machine: Natives) -> None:
+        self.value, self.machine, self.position = value, machine, 0
+
+    def __iter__(self) -> SequenceIterator:
+        return self
+
+    def __next__(self) -> Any:
+        machine = self.machine
+        try:
+            found = machine.python_method(self.value, "__getitem__")
+            result = machine.call_method(found, self.value, self.position)
+        except Raised as raised:
+            error = raised.exception
+        else:
+            self.position += 1
+            return result
+        if isinstance(error, (IndexError, StopIteration)):
+            raise StopIteration
+        raise error
+
+
+def is_iterable(value: Any) -> bool:
+    kind = type(value)
+    return kind not in SCALARS and (hasattr(kind, "__iter__") or hasattr(kind, "__getitem__")) and not isinstance(value, type)
+
+
+def builtin_name(function: Any) -> str:
+    owner = getattr(function, "__self__", None) or getattr(function, "__objclass__", None)
+    name = getattr(function, "__name__", type(function).__name__)
+    if isinstance(owner, types.ModuleType):
+        return str(name) if owner.__name__ == "builtins" else f"{owner.__name__}.{name}"
+    if owner is None:
+        module = getattr(function, "__module__", "")
+        return str(name) if module in ("builtins", None, "") else f"{module}.{name}"
+    return f"{owner.__name__ if isinstance(owner, type) else type(owner).__name__}.{name}"
+
+
+TRANSPARENT = (
+    types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.CellType, type, types.ModuleType,
+    property, staticmethod, classmethod, range, slice, functools.partial, np.generic, np.dtype,
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, np.ufunc,
+)  # fmt: skip
+
+METHODS: dict[str, Any] = {}
+"""Methods of builtin types that capture does itself: `(machine, receiver, args, kwargs) -> (handled, result)`."""
+
+Care = tuple[tuple[str, ...], bool, tuple[Any, ...]]
+PURE: dict[int, Care] = {}
+"""Builtins that may be called: the protocols they use on arguments (deeply), whether they iterate them, and
+which arguments they call.
+"""
+_KEPT: list[Any] = []
+
+
+def pure(*functions: Any, names: tuple[str, ...] = EQUALITY, iterates: bool = False, calls: tuple[Any, ...] = ()) -> None:
+    for function in functions:
+        PURE[id(function)] = (names, iterates, calls)
+        _KEPT.append(function)
+
+
+pure(*(f for f in vars(math).values() if callable(f)), names=NUMERIC, iterates=True)
+pure(chr, ord, bin, hex, oct, divmod, round, pow, abs, complex, int, bytes, bytearray, names=NUMERIC)
+pure(range, slice, float, names=NUMERIC)
+pure(object, object.__new__, tuple.__new__, str.__new__, int.__new__, float.__new__, names=NUMERIC, iterates=True)
+pure(list.__new__, dict.__new__, set.__new__, frozenset.__new__, names=EQUALITY, iterates=True)
+pure(BaseException.__new__, names=())
+pure(list, tuple, enumerate, zip, deque, reversed, names=(), iterates=True)
+pure(set, frozenset, dict, OrderedDict, names=EQUALITY, iterates=True)
+pure(Size, names=NUMERIC, iterates=True)
+pure(map, filter, names=(), iterates=True, calls=(0,))
+pure(staticmethod, classmethod, property, functools.partial, types.MethodType, types.SimpleNamespace, names=())
+pure(itertools.chain, itertools.chain.from_iterable, itertools.count, itertools.cycle, itertools.repeat, names=(), iterates=True)
+pure(itertools.islice, itertools.zip_longest, itertools.product, itertools.combinations, names=(), iterates=True)
+pure(itertools.permutations, itertools.combinations_with_replacement, itertools.pairwise, names=(), iterates=True)
+pure(itertools.compress, itertools.tee, names=("__bool__", "__len__"), iterates=True)
+pure(itertools.starmap, itertools.takewhile, itertools.dropwhile, itertools.filterfalse, names=(), iterates=True, calls=(0,))
+pure(itertools.groupby, names=EQUALITY, iterates=True, calls=(1, "key"))
+pure(itertools.accumulate, names=(), iterates=True, calls=(1, "func"))
+pure(getattr(itertools, "batched", itertools.islice), names=(), iterates=True)
+pure(functools.cmp_to_key, names=(), calls=(0,))
+pure(operator.itemgetter, operator.attrgetter, operator.methodcaller, names=())
+pure(str.maketrans, dict.fromkeys, OrderedDict.fromkeys, float.fromhex, int.from_bytes, bytes.fromhex, iterates=True)

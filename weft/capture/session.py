@@ -1,0 +1,145 @@
+"""Session: one capture, from a function and its arguments to a segment.
+
+Takes a function and the values of its parameters, gives an `Outcome`, or the reason why the original must run.
+One idea: a capture that meets a break is thrown away and run again up to the instruction before it, so nothing
+is ever undone.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import weft.capture.instructions as _instructions
+from weft.capture.binding import parameter_names
+from weft.capture.frame import Frame
+from weft.capture.guards import Condition, Guard
+from weft.capture.instructions import Unread
+from weft.capture.kinds import render_break
+from weft.capture.machine import Machine, Stop
+from weft.capture.outcome import Outcome
+from weft.capture.sources import function as function_source
+from weft.capture.sources import local
+from weft.capture.values import Raised
+from weft.core import modes
+from weft.trace.breaks import Break
+
+assert _instructions is not None
+GENERATOR_LIKE = 0x20 | 0x80 | 0x200
+
+
+@dataclass(slots=True)
+class Failed:
+    """The captured program raised: its original must run, and raise at its own lines."""
+
+    machine: Machine
+    error: BaseException
+
+
+@dataclass(slots=True)
+class Broken:
+    """A break, and the step of the root frame before which the next run has to stop."""
+
+    stop: Break
+    step: int
+    frame: Frame
+
+
+def capture(
+    function: types.FunctionType,
+    arguments: dict[str, Any],
+    volatile: frozenset[str] = frozenset(),
+    dynamic: bool | None = None,
+    stop_at: int | None = None,
+) -> Outcome | Failed | Broken:
+    """Runs the machine once over a call of the function."""
+    machine = Machine(function, volatile, dynamic, stop_at)
+    return contextvars.copy_context().run(_run, machine, arguments)
+
+
+def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Broken:
+    before = modes.current()
+    frame = root_frame(machine, arguments)
+    value: Any = None
+    kind = "return"
+    with machine.recorder:
+        inside = modes.current()
+        machine.world.guards.add(Guard("MODE", function_source(), before))
+        try:
+            value = machine.run(frame)
+        except Stop:
+            kind = "break"
+        except Raised as raised:
+            return Failed(machine, raised.exception)
+        except Break as stop:
+            return Broken(stop, max(machine.root_steps - 1, 0), frame)
+        after = modes.current()
+    note_facts(machine)
+    machine.scalars.close()
+    return Outcome(
+        world=machine.world,
+        recorder=machine.recorder,
+        scalars=machine.scalars,
+        frame=frame,
+        kind=kind,
+        inputs=machine.inputs,
+        modes_before=before,
+        modes_after=before if after is inside else _without_recorder(after, before),
+        value=value,
+    )
+
+
+def _without_recorder(after: Any, before: Any) -> Any:
+    """The modes that captured code left, as they would be without the recorder."""
+    base = modes.modes() if isinstance(before, modes.Modes) else None
+    record = modes.Modes()
+    for name in modes.Modes.__slots__:
+        setattr(record, name, getattr(after, name))
+    record.functions = () if base is None else before.functions
+    record.extra = () if base is None else before.extra
+    return record.grad if record.is_plain() else record
+
+
+def root_frame(machine: Machine, arguments: dict[str, Any]) -> Frame:
+    """The frame that a call of the entry function starts with."""
+    function = machine.entry_function
+    code = function.__code__
+    source = function_source()
+    machine.world.learn(function, function, source)
+    frame = Frame(code, function.__globals__, machine.globals_source(function, source), function, None)
+    machine.root = frame
+    unread = {name: Unread(arguments[name], local(name)) for name in parameter_names(code)}
+    in_cells = {name: mark for name, mark in unread.items() if name in code.co_cellvars}
+    plain = {name: mark for name, mark in unread.items() if name not in in_cells}
+    machine.enter_variables(frame, function, source, plain)
+    for name, mark in in_cells.items():
+        frame.cells[name].cell_contents = machine.wrap(mark.value, mark.source)
+    return frame
+
+
+def note_facts(machine: Machine) -> None:
+    """Guards for what the recorder and the symbolic scalars relied upon."""
+    for fake, fact in machine.recorder.facts:
+        known = machine.world.known.get(id(fake))
+        if known is None:
+            continue
+        if fact == "stride":
+            strides = tuple(s // known.original.array.itemsize for s in known.original.array.strides)
+            machine.world.guard("STRIDE", known.source, strides)
+        else:
+            machine.world.guard("FACT", known.source, (fact, known.original.node is None))
+    scalars = machine.scalars
+    for symbol, value in scalars.static.items():
+        machine.world.guard("EQ", scalars.sources[symbol], value)
+    for expression, truth in scalars.guards():
+        sources = tuple((symbol, scalars.sources[symbol]) for symbol in expression.symbols)
+        if sources:
+            condition = Condition(expression, truth, sources)
+            machine.world.guard("CONDITION", sources[0][1], condition)
+
+
+def break_text(stop: Break, frame: Frame) -> str:
+    file, line, name = frame.place()
+    return render_break(stop.kind, stop.seen, file, line, name, frame.instruction.positions)

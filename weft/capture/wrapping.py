@@ -1,0 +1,377 @@
+"""Wrapping: how an object of the outside world becomes a value of the interpreter.
+
+Takes an object and the source it was read from; gives the value to work with, and leaves the guards that make
+this reading valid. One idea: one rule per type; see Note [Values of the interpreter] in `world`.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from weft.capture.guards import TensorFacts
+from weft.capture.outcome import Input
+from weft.capture.sources import Source
+from weft.capture.values import Raised
+from weft.capture.world import Known, World
+from weft.core.device import device
+from weft.core.dtypes import dtype
+from weft.core.seams import Seams
+from weft.core.types import Size
+from weft.graph.graph import Graph
+from weft.graph.node import Node
+from weft.tensor.base import PLAIN, Parameter, Tensor
+from weft.trace.breaks import Break
+from weft.trace.fake import fake_of, is_fake
+from weft.trace.recorder import Recorder
+from weft.trace.scalars import Scalars, SymBool, SymFloat, SymInt
+
+SCALARS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
+CONSTANTS = frozenset({*SCALARS, range, slice, np.dtype, device, dtype, Size})
+SYMBOLIC = (SymInt, SymFloat, SymBool)
+BUILTIN_CALLABLES = (
+    types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+    types.MethodWrapperType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
+    types.MemberDescriptorType, np.ufunc,
+)  # fmt: skip
+MUTABLE = (list, dict, set, deque)
+
+
+class Wrapping:
+    """The interpreter's dealings with what existed before the call."""
+
+    def __init__(self, volatile: frozenset[str] = frozenset(), dynamic: bool | None = None) -> None:
+        self.world = World()
+        self.graph = Graph()
+        self.recorder = Recorder(self.graph, self.input_node)
+        self.scalars = Scalars()
+        self.inputs: list[Input] = []
+        self.volatile = volatile
+        self.dynamic = dynamic
+        self.steps_now: Callable[[], int] = lambda: 0
+
+    # -- native work on behalf of captured code --------------------------------------------------------------
+    def native(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Calls into Python itself; what that raises is raised in the captured program."""
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            raise Break("recursion-depth") from None
+        except Exception as error:
+            caught = error
+        raise Raised(self.note_raised(caught))
+
+    def note_raised(self, error: BaseException) -> BaseException:
+        self.world.raised.setdefault(id(error), (error, self.steps_now()))
+        return error
+
+    def fail(self, error: BaseException) -> Raised:
+        """An exception of the captured program, to be raised by the caller."""
+        return Raised(self.note_raised(error))
+
+    def callback(self, function: Any) -> Any:
+        """The callable in a form that C code may call."""
+        raise NotImplementedError
+
+    # -- reading ---------------------------------------------------------------------------------------------
+    def wrap(self, value: Any, source: Source) -> Any:
+        """The value for an object read from `source`."""
+        kind = type(value)
+        rule = RULES.get(kind)
+        if rule is None:
+            rule = _rule_for(value, kind)
+        return rule(self, value, source)
+
+    def seen_before(self, value: Any, source: Source) -> Known | None:
+        known = self.world.by_original.get(id(value))
+        if known is not None and known.source != source:
+            self.world.guard("SAME", source, known.source)
+        return known
+
+    def constant(self, value: Any, source: Source) -> Any:
+        self.world.guard("EQ", source, value)
+        return value
+
+    def identical(self, value: Any, source: Source) -> Any:
+        """An object that a guard pins down: classes, modules, builtins, enum members."""
+        self.world.guard("IS", source, value)
+        if id(value) not in self.world.known:
+            self.world.learn(value, value, source)
+        return value
+
+    def typed(self, value: Any, source: Source) -> Any:
+        """An object that stays itself: its type is guarded, and whatever is read from it later."""
+        known = self.seen_before(value, source)
+        if known is not None:
+            return known.value
+        self.world.guard("TYPE", source, type(value))
+        return self.world.learn(value, value, source)
+
+    def integer(self, value: int, source: Source) -> Any:
+        if not self.is_dynamic(source) or not -(2**62) < value < 2**62:
+            return self.constant(value, source)
+        self.world.guard("TYPE", source, int)
+        return self.scalars.symbol_int(str(source), value, source)
+
+    def number(self, value: float, source: Source) -> Any:
+        argument = source.kind in ("local", "item")
+        if (self.dynamic is False or not argument) and str(source) not in self.volatile:
+            return self.constant(value, source)
+        self.world.guard("TYPE", source, float)
+        return self.scalars.symbol_float(str(source), value, source)
+
+    def is_dynamic(self, source: Source) -> bool:
+        if self.dynamic is not None and source.kind == "local":
+            return self.dynamic
+        return str(source) in self.volatile
+
+    # -- tensors ---------------------------------------------------------------------------------------------
+    def tensor(self, value: Tensor, source: Source) -> Any:
+        known = self.seen_before(value, source)
+        if known is not None:
+            return known.value
+        if is_fake(value):
+            raise Break("nested-capture", seen=str(source))
+        if type(value.array) is not np.ndarray:
+            raise Break("unknown-tensor", seen=f"{source}: a tensor on {value.device}")
+        fake = fake_of(value, self.recorder.originals)
+        shape: list[int | None] = list(value.array.shape)
+        sizes: list[Any] = list(value.array.shape)
+        for dim, size in enumerate(value.array.shape):
+            if size > 1 and self.dynamic_size(value, source, dim):
+                shape[dim] = None
+                sizes[dim] = self.scalars.symbol_int(f"{source}.size()[{dim}]", size, size_source(source, dim), size=True)
+        if any(size is None for size in shape):
+            fake.array.shape = tuple(sizes)
+        facts = TensorFacts(type(value), value.array.dtype, tuple(shape), value.requires_grad, value.device)
+        self.world.guard("TENSOR", source, facts)
+        return self.world.learn(fake, value, source)
+
+    def dynamic_size(self, value: Tensor, source: Source, dim: int) -> bool:
+        marks = value.__dict__.get("_dynamic_dims", {}) if hasattr(value, "__dict__") else {}
+        if dim in marks:
+            return bool(marks[dim])
+        if self.dynamic is not None:
+            return self.dynamic
+        return str(size_source(source, dim)) in self.volatile
+
+    def input_node(self, value: Any) -> Node:
+        """The placeholder for a tensor or symbol from outside, made when first used."""
+        known = self.world.known.get(id(value))
+        if known is None or not isinstance(value, Tensor):
+            symbol = getattr(value, "source", None)
+            if symbol is None:
+                raise Break("unknown-tensor", seen=f"a tensor of shape {tuple(value.shape)} of unknown origin")
+            known = Known(value, value, symbol)
+        node = self.graph.placeholder(known.source.placeholder_name(), value)
+        self.inputs.append(Input(node, known))
+        self.recorder.bind(value, node)
+        return node
+
+    # -- containers ------------------------------------------------------------------------------------------
+    def sequence(self, value: Any, source: Source) -> Any:
+        known = self.seen_before(value, source)
+        if known is not None:
+            return known.value
+        kind = type(value)
+        mirror = kind.__new__(kind)
+        if kind is deque:
+            mirror = deque(maxlen=value.maxlen)
+            self.world.guard("EQ", source.member("maxlen"), value.maxlen)
+        self.open(value, source, len(value))
+        self.world.learn(mirror, value, source)
+        list_like = list if kind is not deque else deque
+        for position, item in enumerate(list_like.__iter__(value)):
+            list_like.append(mirror, self.wrap(item, source.item(position)))
+        return self.close(mirror)
+
+    def tuple_(self, value: Any, source: Source) -> Any:
+        if all(type(item) in SCALARS for item in value) and str(source) not in self.volatile:
+            if type(value) is tuple and not any(self.is_dynamic(source.item(i)) for i in range(len(value))):
+                return self.contents(value, source)
+        known = self.seen_before(value, source)
+        if known is not None:
+            return known.value
+        self.open(value, source, len(value))
+        items = [self.wrap(item, source.item(i)) for i, item in enumerate(tuple.__iter__(value))]
+        mirror = tuple.__new__(type(value), items)
+        if type(value) is not tuple and not all(a is b for a, b in zip(items, value, strict=True)):
+            fields = getattr(value, "__dict__", None)
+            if fields:
+                raise Break("unusual-object", seen=f"{type(value).__name__} with attributes of its own")
+        if not mirror:
+            return mirror
+        return self.world.learn(mirror, value, source)
+
+    def mapping(self, value: Any, source: Source) -> Any:
+        known = self.seen_before(value, source)
+        if known is not None:
+            return known.value
+        kind = type(value)
+        mirror = kind.__new__(kind)
+        self.world.guard("TYPE", source, kind)
+        if issubclass(kind, defaultdict):
+            factory = self.wrap(value.default_factory, source.member("default_factory"))
+            mirror.default_factory = self.callback(factory)
+        keys = list(dict.keys(value)) if kind is not OrderedDict else list(value)
+        self.world.learn(mirror, value, source)
+        if all(plain_key(key) for key in keys):
+            self.world.guard("KEYS", source, tuple(keys))
+            for key in keys:
+                dict.__setitem__(mirror, key, self.wrap(dict.__getitem__(value, key), source.item(key)))
+        else:
+            self.world.guard("LEN", source, len(keys))
+            for position, key in enumerate(keys):
+                kept = self.wrap(key, source.key(position))
+                if kept is not key and not isinstance(key, tuple):
+                    raise Break("unusual-key", seen=f"a {type(key).__name__} as key of {source}")
+                inner = self.wrap(dict.__getitem__(value, key), source.value(position))
+                (OrderedDict if kind is OrderedDict else dict).__setitem__(mirror, kept, inner)
+        return self.close(mirror)
+
+    def set_(self, value: Any, source: Source) -> Any:
+        known = self.seen_before(value, source)
+        if known is not None:
+            return known.value
+        self.world.guard("TYPE", source, type(value))
+        items = list(value)
+        if all(plain_key(item) for item in items):
+            self.world.guard("KEYS", source, tuple(items))
+        else:
+            self.world.guard("LEN", source, len(items))
+            for position, item in enumerate(items):
+                if self.wrap(item, source.element(position)) is not item:
+                    raise Break("unusual-key", seen=f"a {type(item).__name__} in the set {source}")
+        mirror = type(value)(items)
+        if any(a is not b for a, b in zip(mirror, items, strict=True)):
+            raise Break("set-order", seen=str(source))
+        self.world.learn(mirror, value, source)
+        return mirror if type(value) is frozenset else self.close(mirror)
+
+    def open(self, value: Any, source: Source, length: int) -> None:
+        self.world.guard("TYPE", source, type(value))
+        self.world.guard("LEN", source, length)
+
+    def close(self, mirror: Any) -> Any:
+        """A mirror is filled: what it holds now is what the original holds."""
+        known = self.world.known[id(mirror)]
+        known.snapshot = list(dict.items(mirror)) if isinstance(mirror, dict) else list(mirror)
+        return mirror
+
+    def contents(self, value: Any, source: Source) -> Any:
+        self.world.guard("CONTENTS", source, value)
+        return value
+
+    # -- callables -------------------------------------------------------------------------------------------
+    def function(self, value: types.FunctionType, source: Source) -> Any:
+        if library_native(value):
+            return self.identical(value, source)
+        if id(value) not in self.world.known:
+            self.world.guard("TYPE", source, types.FunctionType)
+            self.world.guard("CODE", source, value.__code__)
+            self.world.learn(value, value, source)
+        else:
+            self.seen_before(value, source)
+        return value
+
+    def method(self, value: types.MethodType, source: Source) -> Any:
+        known = self.seen_before(value, source)
+        if known is not None:
+            return known.value
+        self.world.guard("TYPE", source, types.MethodType)
+        function = self.wrap(value.__func__, source.member("__func__"))
+        receiver = self.wrap(value.__self__, source.member("__self__"))
+        return self.world.learn(types.MethodType(function, receiver), value, source)
+
+    def builtin(self, value: Any, source: Source) -> Any:
+        receiver = getattr(value, "__self__", None)
+        if receiver is None or isinstance(receiver, (types.ModuleType, type)):
+            return self.identical(value, source)
+        known = self.seen_before(value, source)
+        if known is not None:
+            return known.value
+        self.world.guard("TYPE", source, type(value))
+        self.world.guard("EQ", source.member("__name__"), value.__name__)
+        inner = self.wrap(receiver, source.member("__self__"))
+        return self.world.learn(getattr(inner, value.__name__), value, source)
+
+    def partial(self, value: functools.partial[Any], source: Source) -> Any:
+        known = self.seen_before(value, source)
+        if known is not None:
+            return known.value
+        self.world.guard("TYPE", source, functools.partial)
+        function = self.wrap(value.func, source.member("func"))
+        args = self.wrap(value.args, source.member("args"))
+        keywords = self.wrap(value.keywords, source.member("keywords"))
+        return self.world.learn(functools.partial(function, *args, **keywords), value, source)
+
+    def seams(self, value: Any, source: Source) -> Any:
+        return value
+
+
+INLINED_LIBRARY = ("weft.nn.modules", "weft.nn.utils", "weft.nn.init", "weft.optim", "weft.testing", "weft.amp")
+
+
+def library_native(function: types.FunctionType) -> bool:
+    """Whether a function of this library runs as it is under capture, its calls recorded."""
+    module = function.__module__ or ""
+    if not module.startswith("weft"):
+        return False
+    return module == "weft" or (module.startswith("weft.") and not module.startswith(INLINED_LIBRARY))
+
+
+def plain_key(key: Any) -> bool:
+    """Whether a key can be written down in a guard."""
+    kind = type(key)
+    return kind in SCALARS or (kind is tuple and all(plain_key(item) for item in key))
+
+
+def size_source(source: Source, dim: int) -> Source:
+    return source.size(dim)
+
+
+Rule = Callable[[Any, Any, Source], Any]
+RULES: dict[type, Rule] = {
+    **dict.fromkeys(CONSTANTS, Wrapping.constant),
+    int: Wrapping.integer,
+    float: Wrapping.number,
+    Tensor: Wrapping.tensor,
+    Parameter: Wrapping.tensor,
+    list: Wrapping.sequence,
+    deque: Wrapping.sequence,
+    tuple: Wrapping.tuple_,
+    dict: Wrapping.mapping,
+    OrderedDict: Wrapping.mapping,
+    defaultdict: Wrapping.mapping,
+    set: Wrapping.set_,
+    frozenset: Wrapping.set_,
+    types.FunctionType: Wrapping.function,
+    types.MethodType: Wrapping.method,
+    functools.partial: Wrapping.partial,
+    types.ModuleType: Wrapping.identical,
+    Seams: Wrapping.seams,
+    **dict.fromkeys(BUILTIN_CALLABLES, Wrapping.builtin),
+}
+PINNED = (type, types.ModuleType, Enum, property, staticmethod, classmethod)
+
+
+def _rule_for(value: Any, kind: type) -> Rule:
+    """The rule for a type seen for the first time. Nothing is filed for user classes: they may go away."""
+    if isinstance(value, PINNED):
+        return Wrapping.identical
+    if isinstance(value, np.generic):
+        return Wrapping.constant
+    if isinstance(value, Tensor) and kind not in PLAIN:
+        return Wrapping.typed
+    if kind.__module__.startswith("weft.core"):
+        return Wrapping.identical if kind.__hash__ is object.__hash__ else Wrapping.typed
+    for base, rule in ((list, Wrapping.sequence), (dict, Wrapping.mapping), (tuple, Wrapping.tuple_)):
+        if isinstance(value, base):
+            return rule
+    return Wrapping.typed
