@@ -98,7 +98,7 @@ class Tensor(Methods):
         return self.array.shape[wrap_dim(dim, self.array.ndim)]
 
     def numel(self) -> int:
-        return int(self.array.size)
+        return self.array.size  # type: ignore[no-any-return]
 
     nelement = numel
 
@@ -111,7 +111,7 @@ class Tensor(Methods):
 
     @property
     def nbytes(self) -> int:
-        return int(self.array.size) * self.array.dtype.itemsize  # type: ignore[no-any-return]
+        return self.array.size * self.array.dtype.itemsize  # type: ignore[no-any-return]
 
     def stride(self, dim: int | None = None) -> Any:
         """Steps, in elements, from one item to the next along each dimension (or one of them)."""

@@ -126,7 +126,8 @@ def call_form(op: Op, bound: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str
     pending: list[Any] = []
     for parameter, value in zip(op.signature.parameters, bound, strict=True):
         if parameter.variadic:
-            positional += [*pending, *value]
+            sizes = not value and parameter.annotation == "Shape"  # zeros(()) is not zeros()
+            positional += [*pending, *(((),) if sizes else value)]
             pending = []
             continue
         default = parameter.default is not MISSING and _same(value, parameter.default)

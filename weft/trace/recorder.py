@@ -33,7 +33,7 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.tensor import shims
 from weft.tensor.base import PLAIN, Tensor
-from weft.tensor.meta import FAKE, is_fake_array
+from weft.tensor.meta import FAKE, MetaArray, is_fake_array
 from weft.tensor.wrapper import highest
 from weft.trace.breaks import Break
 from weft.trace.expressions import Expression
@@ -68,7 +68,7 @@ class Call:
             self.tensors.append(value)
             cell = value.cell
             self.versions.append(cell[0] if type(cell) is list else 0)
-            if not is_fake_array(value.array):
+            if type(value.array) is not MetaArray:
                 self.real = True
         elif kind is tuple or kind is list:
             for item in value:
@@ -118,6 +118,7 @@ class Recorder:
         self._nodes: dict[int, Node] = {}
         self._pending: dict[int, tuple[Node, tuple[int, ...]]] = {}
         self._kept: dict[int, Any] = {}  # ids stay taken while the recorder lives
+        self._reals: dict[int, Tensor] = {}  # by the id of the fake that stands in
         self._before: list[Any] = []
         self._state: tuple[bool, bool, Any] | None = None
 
@@ -189,10 +190,23 @@ class Recorder:
     def note(self, func: Any, name: str, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Answers from the fake and notes what was relied upon."""
         if is_fake_array(first.array):
-            if name != "is_leaf" and not first.array.exact:
+            if name == "is_leaf":
+                self.facts.append((first, name))
+            elif not first.array.exact:
                 raise Break("tensor-strides", f"the strides of a tensor of shape {list(first.array.shape)}")
-            self.facts.append((first, name))
+            else:
+                self.note_strides(first)
         return func(*args, **kwargs)
+
+    def note_strides(self, fake: Tensor) -> None:
+        """What was asked depends on this tensor's strides: if it was made here, on those of all inputs."""
+        inputs = [fake] if not self.knows(fake) else [t for t in self._kept.values() if self.is_input(t)]
+        self.facts += [(tensor, "stride") for tensor in inputs]
+
+    def note_identity(self, func: Any, kwargs: dict[str, Any], made: list[Tensor]) -> None:
+        """A call gave back an argument: where strides were the reason, they are relied upon."""
+        if made and (getattr(func, "__name__", "") == "contiguous" or "memory_format" in kwargs):
+            self.note_strides(made[0])
 
     # -- recording -------------------------------------------------------------------------------------------
     def record(
@@ -214,18 +228,19 @@ class Recorder:
             call = Call()
             call.scan(given)
             call.scan(given_kwargs)
-        result = self.run(func, given, given_kwargs, call)
+        result = self.run(self.rules.specials.get(func, func), given, given_kwargs, call)
         written = call.written()
         made = self.tensors_in(result)
         if not written and all(any(item is known for known in call.tensors) for item in made):
-            return self._originals_of(result, call)
-        if any(not is_fake_array(item.array) for item in made):
+            self.note_identity(func, kwargs, made)
+            return self.original(result)
+        if any(type(item.array) is not MetaArray for item in made):
             result = self.faked_result(result)
         node = self.append(form, given, given_kwargs, result)
         if written:
             node.meta["writes"] = tuple(self.node(tensor) for tensor in written)
         self.bind_result(result, node, call, written)
-        return self._originals_of(result, call)
+        return self.original(result)
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Any:
         """The call on fakes. Random state is put back; errors that only fakes have become breaks."""
@@ -333,7 +348,8 @@ class Recorder:
                 if self.where is not None:
                     node.meta["source"] = self.where()
         else:
-            node = self.on_input(value)
+            real = self._reals.get(key)
+            node = self.on_input(value) if real is None else self.node(real)
         self.bind(value, node)
         return node
 
@@ -357,6 +373,11 @@ class Recorder:
         """Whether a recorded call made this value."""
         node = self._nodes.get(id(value))
         return id(value) in self._pending or (node is not None and node.op != "placeholder")
+
+    def is_input(self, value: Any) -> bool:
+        """Whether this is a fake that came from outside."""
+        node = self._nodes.get(id(value))
+        return node is not None and node.op == "placeholder" and isinstance(value, Tensor)
 
     def bind_result(self, result: Any, node: Node, call: Call, written: list[Tensor]) -> None:
         if isinstance(result, Tensor):
@@ -388,7 +409,7 @@ class Recorder:
         """The value with fakes in place of real tensors."""
         kind = type(value)
         if kind in PLAIN:
-            return value if is_fake_array(value.array) else self.stand_in(value)
+            return value if type(value.array) is MetaArray else self.stand_in(value)
         if kind is tuple or kind is list:
             return kind([self.faked(item) for item in value])
         if kind is dict:
@@ -400,21 +421,25 @@ class Recorder:
         if known is not None and id(known[1]) in self._kept:
             return known[1]
         fake = fake_of(real, self.originals)
-        self.bind(fake, self.node(real))
+        self._reals[id(fake)] = real
+        self._kept[id(fake)] = fake
         return fake
 
     def faked_result(self, result: Any) -> Any:
         """New tensors with elements (made from numbers) as fakes."""
         if isinstance(result, Tensor):
-            return result if is_fake_array(result.array) else fake_of(result)
+            return result if type(result.array) is MetaArray else fake_of(result)
         if isinstance(result, (tuple, list)):
             items = [self.faked_result(item) for item in result]
             named: Any = type(result)
             return named(*items) if hasattr(result, "_fields") else named(items)
         return result
 
-    def _originals_of(self, result: Any, call: Call) -> Any:
-        return result
+    def original(self, result: Any) -> Any:
+        """The result, with real tensors in place of the fakes that stood in for them."""
+        if not self._reals or not isinstance(result, Tensor):
+            return result
+        return self._reals.get(id(result), result)
 
 
 _rules: list[Rules] = []

@@ -17,6 +17,7 @@ from weft.autograd import engine
 from weft.tensor import shims
 from weft.tensor.base import PUBLIC, Tensor
 from weft.trace.breaks import Break
+from weft.trace.recorder_special import specials
 
 
 class Treatment(Enum):
@@ -89,6 +90,7 @@ class Rules:
     def __init__(self) -> None:
         self.treatments: dict[Any, Treatment] = {}
         self.forms: dict[Any, Form] = {}
+        self.specials = specials()
         for treatment, names in METHODS.items():
             for name in names:
                 self.treatments[Tensor.__dict__[name]] = treatment
@@ -130,6 +132,8 @@ class Rules:
             return "call_function", PYTHON[name], False
         if name in REFLECTED:
             return "call_function", REFLECTED[name], True
+        if op is not None and name != op.name and hasattr(Tensor, name):  # an in-place form
+            return ("call_function", function, False) if op.function else ("call_method", name, False)
         if op is None or op.function:
             return "call_function", function, False
         if op.method:
