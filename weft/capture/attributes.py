@@ -68,6 +68,8 @@ class Attributes(Wrapping):
         cls = type(value)
         if not cls.__flags__ & HEAP or cls.__flags__ & IMMUTABLE or isinstance(value, (Tensor, *SYMBOLIC)):
             return None
+        if cls.__module__.startswith("weft.capture"):
+            return None
         found = self.lookup(cls, name)
         if found is ABSENT or isinstance(found, NATIVE_SLOTS):
             return None

@@ -169,7 +169,7 @@ class Wrapping:
             if symbol is None:
                 raise Break("unknown-tensor", seen=f"a tensor of shape {tuple(value.shape)} of unknown origin")
             known = Known(value, value, symbol)
-        node = self.graph.placeholder(known.source.placeholder_name(), value)
+        node = self.graph.placeholder(known.source.placeholder_name(), val=value)
         self.inputs.append(Input(node, known))
         self.recorder.bind(value, node)
         return node

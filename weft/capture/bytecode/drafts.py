@@ -125,7 +125,9 @@ def _jump_if_or_pop(words: Words, native: Native) -> list[Step]:
 
 def _load_global(words: Words, native: Native) -> list[Step]:
     load = ("LOAD_GLOBAL", words.name(native.arg >> 1))
-    return [load, ("PUSH_NULL", None)] if native.arg & 1 else [load]
+    if not native.arg & 1:
+        return [load]
+    return [("HOLE", None), load] if NULL_FIRST else [load, ("PUSH_NULL", None)]
 
 
 def _load_attribute(words: Words, native: Native) -> list[Step]:
