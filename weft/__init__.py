@@ -24,6 +24,9 @@ _faces.install_all()
 globals().update({name: face for name, face in _faces.FUNCTIONS.items() if "." not in name})
 globals().update({name: value for name, value in _PUBLIC.items() if "." not in name})
 
+from importlib import import_module as _import_module  # noqa: E402
+from typing import Any as _Any  # noqa: E402
+
 from weft import amp as amp  # noqa: E402
 from weft import autograd as autograd  # noqa: E402
 from weft import func as func  # noqa: E402
@@ -44,6 +47,43 @@ from weft.autograd.control_flow import map as map  # noqa: E402
 from weft.autograd.control_flow import scan as scan  # noqa: E402
 from weft.autograd.control_flow import while_loop as while_loop  # noqa: E402
 from weft.autograd.grad_mode import *  # noqa: E402, F403
+from weft.core.seams import seams as _seams  # noqa: E402
 from weft.func import vmap as vmap  # noqa: E402
 from weft.nn import functional as _functional  # noqa: E402, F401
 from weft.ops import return_types as return_types  # noqa: E402
+
+_LATE = ("compiler", "testing")
+"""Modules that are loaded when they are first asked for."""
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _LATE:
+        return _import_module(f"weft.{name}")
+    raise AttributeError(f"module 'weft' has no attribute {name!r}")
+
+
+def compile(
+    model: _Any = None,
+    *,
+    fullgraph: _Any = False,
+    dynamic: _Any = None,
+    backend: _Any = None,
+    mode: _Any = None,
+    options: _Any = None,
+    disable: _Any = False,
+    recompile_limit: _Any = None,
+) -> _Any:
+    """The function, method or module in a form that runs compiled; see `weft.compiler.compile`."""
+    return __getattr__("compiler").compile(
+        model,
+        fullgraph=fullgraph,
+        dynamic=dynamic,
+        backend=backend,
+        mode=mode,
+        options=options,
+        disable=disable,
+        recompile_limit=recompile_limit,
+    )
+
+
+_seams.compile = compile

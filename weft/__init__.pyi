@@ -30,6 +30,7 @@ from weft.tensor.random_state import Generator as _Generator
 
 from weft import amp as amp
 from weft import autograd as autograd
+from weft import compiler as compiler
 from weft import core as core
 from weft import func as func
 from weft import library as library
@@ -40,6 +41,7 @@ from weft import optim as optim
 from weft import overrides as overrides
 from weft import random as random
 from weft import special as special
+from weft import testing as testing
 from weft import utils as utils
 from weft import version as version
 from weft.amp.autocast_mode import autocast as autocast
@@ -346,6 +348,7 @@ def clip(input: Tensor, min: Tensor | _Number | None = ..., max: Tensor | _Numbe
 def clip_(input: Tensor, min: Tensor | _Number | None = ..., max: Tensor | _Number | None = ...) -> Tensor: ...
 def clone(input: Tensor, *, memory_format: _memory_format | None = ...) -> Tensor: ...
 def column_stack(tensors: _Sequence[Tensor], *, out: Tensor | None = ...) -> Tensor: ...
+def compile(model: _Any = ..., *, fullgraph: _Any = ..., dynamic: _Any = ..., backend: _Any = ..., mode: _Any = ..., options: _Any = ..., disable: _Any = ..., recompile_limit: _Any = ...) -> _Any: ...
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
 complex128: _dtype
 complex64: _dtype

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 
 @dataclass
@@ -10,7 +12,20 @@ class Settings:
     """The settings as they stand; assign to change them."""
 
     strict: bool = False
-    """Turn every silent fallback (a looped batch rule, later a graph break) into an error."""
+    """Turn every silent fallback into an error: a looped batch rule, a function that runs uncompiled because
+    capture failed or because it was compiled too often."""
+    verify: bool = False
+    """Capture again on each call that an entry serves, and compare graph and guards with the entry's."""
+    recompile_limit: int = 8
+    """How often one function is compiled (per `weft.compile`) before its original runs instead."""
+
+    watchers: ClassVar[list[Callable[[str], None]]] = []
+    """Called with a setting's name after it was assigned: hot paths do not ask, they are told."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        for watcher in self.watchers:
+            watcher(name)
 
 
 settings = Settings()

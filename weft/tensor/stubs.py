@@ -503,6 +503,7 @@ def module_stub(name: str) -> str:
                 exported.append(f"from {parent} import {child} as {key}")
         else:
             exported += _hand_written(writer, key, value)
+    exported += [f"from {name} import {key} as {key}" for key in getattr(module, "_LATE", ())]
     return writer.text("\n".join(sorted(exported)) + ("\n\n" if exported else ""))
 
 

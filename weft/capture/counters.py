@@ -1,0 +1,16 @@
+"""Counters: how often capture did what, for tests and for the curious.
+
+`counters` maps a group to a Counter: "frames" (total, ok), "stats" (unique_graphs, calls_captured),
+"graph_break" (by reason), "recompiles" (by failing guard), "fallbacks" (by reason). One idea: they only ever
+count up; `counters.clear()` starts them again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+
+def count(group: str, name: str, by: int = 1) -> None:
+    counters[group][name] += by

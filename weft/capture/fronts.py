@@ -1,0 +1,132 @@
+"""Fronts: the functions that users call in place of the ones they wrote.
+
+Takes a function, gives one with exactly its signature that first tries the newest compiled entry. One idea:
+the code of a front depends on the signature alone, so it is generated once per code object; each front is
+that code with cells of its own.
+
+# Note [Front]
+    def f(a, /, b=1, *args, c, **kwargs): ...
+becomes
+    def f(a, /, b=1, *args, c, **kwargs):
+        _weft_result = _weft_first(_weft_function, a, b, c, args, kwargs)
+        if _weft_result is not _weft_MISS:
+            return _weft_result
+        return _weft_slow(_weft_function, a, b, c, args, kwargs)
+`_weft_first` lives in a cell that all fronts of one code object share, so putting a new entry first is one
+store to that cell. Entries take every parameter by position, in the order of `co_varnames`. The front of a
+bound method lacks the first parameter and takes it from a cell.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import Any
+
+from weft.capture.binding import VARARGS, VARKEYWORDS, parameter_names, signature_text
+
+MISS: Any = type("Miss", (), {"__repr__": lambda self: "<MISS>", "__slots__": ()})()
+"""What an entry returns, before it has done anything, when its guards do not hold."""
+
+_SPACE: dict[str, Any] = {"_weft_MISS": MISS}
+FRONT = "_weft_front"
+"""Attribute of a public front: the context that made it."""
+
+
+def clean_names(code: CodeType) -> list[str]:
+    """The parameters' names as generated code writes them, in the order of `co_varnames`."""
+    names = parameter_names(code)
+    return [name if name.isidentifier() else f"_weft_{i}" for i, name in enumerate(names)]
+
+
+def _signature(code: CodeType) -> str:
+    """`signature_text` over the clean names (`.0` of a comprehension has another)."""
+    names = clean_names(code)
+    if tuple(names) != parameter_names(code):
+        code = code.replace(co_varnames=(*names, *code.co_varnames[len(names) :]))
+    return signature_text(code)
+
+
+def _front_text(code: CodeType, bound: bool) -> str:
+    names = clean_names(code)
+    signature = _signature(code)
+    if bound and code.co_argcount:
+        first = signature.split(", ")[0]
+        rest = signature.split(", ")[1:]
+        signature = ", ".join(rest[1:] if rest[:1] == ["/"] else rest)
+        names[names.index(first)] = "_weft_self"
+    elif bound:  # def method(*args): the tuple starts with the object
+        star = code.co_argcount + code.co_kwonlyargcount
+        names[star] = f"(_weft_self, *{names[star]})"
+    values = ", ".join(["_weft_function", *names])
+    cells = "_weft_function = _weft_first = _weft_slow = _weft_self = None"
+    return (
+        f"def make():\n"
+        f"    {cells}\n"
+        f"    def front({signature}):\n"
+        f"        _weft_result = _weft_first({values})\n"
+        f"        if _weft_result is not _weft_MISS:\n"
+        f"            return _weft_result\n"
+        f"        return _weft_slow({values})\n"
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def front_code(code: CodeType, bound: bool) -> CodeType:
+    """The code of fronts for functions with this code."""
+    text = _front_text(code, bound)
+    outer = compile(text, f"<weft: front of {code.co_name}>", "exec")
+    make = next(part for part in outer.co_consts if isinstance(part, CodeType))
+    inner = next(part for part in make.co_consts if isinstance(part, CodeType))
+    return inner.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+
+
+@functools.lru_cache(maxsize=4096)
+def original_call(code: CodeType) -> Callable[..., Any]:
+    """`call(function, *parameters)` runs the function as written, from parameters given by position."""
+    names = clean_names(code)
+    positional, keyword_only = code.co_argcount, code.co_kwonlyargcount
+    parts = names[:positional]
+    rest = names[positional + keyword_only :]
+    keywords = [f"{name}={name}" for name in names[positional : positional + keyword_only]]
+    if code.co_flags & VARARGS:
+        parts.append("*" + rest.pop(0))
+    parts += keywords
+    if code.co_flags & VARKEYWORDS:
+        parts.append("**" + rest.pop(0))
+    text = (
+        f"def call({', '.join(['_weft_function', *names])}):\n    return _weft_function({', '.join(parts)})\n"
+    )
+    space: dict[str, Any] = {}
+    exec(compile(text, f"<weft: call of {code.co_name}>", "exec"), space)
+    call: Callable[..., Any] = space["call"]
+    return call
+
+
+def make_front(function: FunctionType, first: CellType, slow: CellType, owner: Any = None) -> FunctionType:
+    """A front with the function's defaults, and nothing else of it; `owner` is a bound method's object."""
+    code = front_code(function.__code__, owner is not None)
+    cells = {
+        "_weft_first": first,
+        "_weft_slow": slow,
+        "_weft_function": CellType(function),
+        "_weft_self": CellType(owner),
+    }
+    closure = tuple(cells[name] for name in code.co_freevars)
+    defaults = function.__defaults__
+    if owner is not None and defaults and len(defaults) == function.__code__.co_argcount:
+        defaults = defaults[1:]
+    front = FunctionType(code, _SPACE, function.__name__, defaults, closure)
+    if function.__kwdefaults__:
+        front.__kwdefaults__ = dict(function.__kwdefaults__)
+    return front
+
+
+def public(front: FunctionType, original: Any, context: Any) -> FunctionType:
+    """Makes a front look like the function that it stands for."""
+    functools.update_wrapper(front, original)
+    function = original.__func__ if isinstance(original, MethodType) else original
+    front.__doc__ = function.__doc__
+    front.__dict__[FRONT] = context
+    return front

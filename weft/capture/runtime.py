@@ -1,0 +1,676 @@
+"""Runtime: which compiled entry serves a call, and what happens when none does.
+
+Takes functions to compile and the capture that compiles one call (`Compile`, handed in by the compiler),
+gives fronts (see Note [Front]). One idea: entries of one code object form an immutable tuple that is only
+ever replaced whole, so looking one up needs no lock; compiling does.
+
+# Note [Regions]
+Where an entry ends in a break, or the original runs, code runs natively that may call other functions. These
+are compiled too, in the same context: calls of the segment itself through `callee`, calls behind library code
+(`Module.__call__`, `Function.apply`, hooks) through `seams.callee`. Both ask the active `Region`, a context
+variable that is set only while such code runs. Other threads start without one; whoever copied the variable
+(a task, a thread with a copied context) finds it closed or of another thread, and runs plain.
+
+# Note [Tails]
+A segment that breaks inside a loop would nest one resume function in the next for each turn. So what a
+segment returns at its end, `resume(...)(values)`, is a `Tail`: the region's loop runs it when the segment is
+gone.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import sysconfig
+import threading
+import warnings
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType
+from typing import Any
+
+from weft.capture.binding import parameter_names
+from weft.capture.counters import count
+from weft.capture.fronts import FRONT, MISS, make_front, original_call, public
+from weft.capture.guards import Guard, explain_miss
+from weft.capture.logs import log
+from weft.capture.policy import MARK, Policy, policy_of
+from weft.capture.sources import Source, fetch
+from weft.capture.wrapping import library_native, size_source
+from weft.core.seams import seams
+from weft.core.settings import settings
+from weft.nn.modules.module import Module
+from weft.tensor.base import Tensor
+
+GENERATOR_LIKE = 0x20 | 0x80 | 0x100 | 0x200  # generator, coroutine, iterable coroutine, async generator
+BackendFunction = Callable[[Any, list[Any]], Callable[..., Any]]
+
+
+# -- what passes between runtime and capture -----------------------------------------------------------------
+class CompilerError(RuntimeError):
+    """Base of what compiling may raise beside the user's own errors."""
+
+
+class Unsupported(CompilerError):
+    """A graph break where the user asked for one graph (`fullgraph=True`)."""
+
+
+class BackendCompilerFailed(CompilerError):
+    """The backend raised an error or gave no callable."""
+
+
+class RecompileLimitExceeded(CompilerError):
+    """A function was compiled too often, and running the original is not allowed."""
+
+
+class CaptureFailed(CompilerError):
+    """An error inside capture; raised only under `settings.strict`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one compilation is asked to do."""
+
+    backend: BackendFunction
+    """The user's backend, counted and logged; called with a graph module and the inputs of this call."""
+    fullgraph: bool
+    dynamic: bool | None
+    context: Context
+    volatile: frozenset[str] = frozenset()
+    """Sources (as text) that changed between calls: their sizes and scalars are to be symbols."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One compiled call. `call(function, *parameters)` gives the result, or MISS before it did anything."""
+
+    call: Callable[..., Any]
+    guards: Iterable[Guard] = ()
+    graph_module: Any = None
+    text: str = ""
+    stop: Any = None
+    """The Break at which the segment ends, None where it returns."""
+    where: tuple[str, int, str] | None = None
+    """File, line and function of the break."""
+    reason: str | None = None
+    """Set where the original is to run: why. `call` only checks guards then."""
+
+
+Compile = Callable[[FunctionType, dict[str, Any], Request], Entry]
+
+capturing: ContextVar[bool] = ContextVar("weft_capturing", default=False)
+
+
+def is_compiling() -> bool:
+    """Whether the code that asks is being captured."""
+    return capturing.get()
+
+
+# -- regions -------------------------------------------------------------------------------------------------
+class Region:
+    """Native code under a compiled frame: what it calls is compiled in this context."""
+
+    __slots__ = ("context", "loop", "open", "outermost", "thread")
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.outermost = False
+        self.thread = threading.get_ident()
+        self.loop = _running_loop()
+        self.open = True
+
+
+active: ContextVar[Region | None] = ContextVar("weft_region", default=None)
+_regions_lock = threading.Lock()
+_regions_open = 0
+
+
+def _running_loop() -> Any:
+    asyncio = sys.modules.get("asyncio")
+    return None if asyncio is None else asyncio._get_running_loop()
+
+
+def current_region() -> Region | None:
+    region = active.get()
+    if region is None or not region.open or region.thread != threading.get_ident():
+        return None
+    return region if region.loop is _running_loop() else None
+
+
+def _enter(region: Region) -> Token[Region | None]:
+    global _regions_open
+    if current_region() is None:
+        region.outermost = True
+        with _regions_lock:
+            _regions_open += 1
+            seams.callee = callee
+    return active.set(region)
+
+
+def _leave(region: Region, token: Token[Region | None]) -> None:
+    global _regions_open
+    region.open = False
+    active.reset(token)
+    if region.outermost:
+        with _regions_lock:
+            _regions_open -= 1
+            if not _regions_open:  # eager code must not pay for asking
+                seams.callee = None
+
+
+def outside(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, run as if no compiled frame were around."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if active.get() is None:
+            return function(*args, **kwargs)
+        token = active.set(None)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            active.reset(token)
+
+    return run
+
+
+class Tail:
+    """The rest of a broken frame: a resume function and its arguments, not yet run. See Note [Tails]."""
+
+    __slots__ = ("arguments", "cache", "function")
+
+    def __init__(self, cache: CodeCache, function: FunctionType, arguments: tuple[Any, ...]) -> None:
+        self.cache, self.function, self.arguments = cache, function, arguments
+
+
+# -- stances -------------------------------------------------------------------------------------------------
+STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
+_stance = "default"
+
+
+def stance() -> str:
+    return _stance
+
+
+def put_stance(name: str) -> None:
+    global _stance
+    _stance = name
+    _refresh_all()
+
+
+contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+
+
+def _refresh_all() -> None:
+    for context in list(contexts):
+        for cache in list(context.caches.values()):
+            cache.refresh()
+
+
+def _on_setting(name: str) -> None:
+    if name == "verify":
+        _refresh_all()
+
+
+settings.watchers.append(_on_setting)
+
+
+# -- entries of one code object ------------------------------------------------------------------------------
+@dataclass(slots=True, eq=False)
+class Installed:
+    """An entry in use. `step` runs in a region that is there and may give a Tail; `run` needs none."""
+
+    entry: Entry
+    request: Request
+    step: Callable[..., Any]
+    run: Callable[..., Any] = field(init=False)
+    opens: bool = False
+
+
+def _never(*_values: Any) -> Any:
+    """Stands first where every call must take the slow way."""
+    return MISS
+
+
+class CodeCache:
+    """The entries of one code object in one context."""
+
+    def __init__(self, context: Context, code: CodeType) -> None:
+        self.context, self.code = context, code
+        self.entries: tuple[Installed, ...] = ()
+        self.lock = threading.RLock()
+        self.misses: Counter[str] = Counter()
+        self.volatile: set[str] = set()
+        self.given_up: str | None = None
+        self.first = CellType(_never)
+        self.slow = CellType(self.find)
+
+    # -- running ---------------------------------------------------------------------------------------------
+    def find(self, function: FunctionType, *values: Any) -> Any:
+        """The slow way: the other entries, else a new one, else the original."""
+        return self.serve(function, values, inside=False)
+
+    def serve(self, function: FunctionType, values: tuple[Any, ...], *, inside: bool) -> Any:
+        """Runs the entry that fits. `inside` a region of this context the result may be a Tail."""
+        if _stance == "force_eager" or capturing.get():
+            return original_call(self.code)(function, *values)
+        while True:
+            entries = self.entries
+            for place, installed in enumerate(entries):
+                if settings.verify:
+                    self.verify(installed, function, values)
+                result = (installed.step if inside else installed.run)(function, *values)
+                if result is not MISS:
+                    if place:
+                        self._promote(installed)
+                    return result
+            made = self._compile(function, values, entries)
+            if made is None:
+                return self.original(function, *values)
+            if made is entries:  # another thread was faster
+                continue
+            result = (made.step if inside else made.run)(function, *values)
+            if result is not MISS:
+                return result
+            return self._useless(made, function, values)
+
+    def original(self, function: FunctionType, *values: Any) -> Any:
+        """The function as written, with what it calls compiled."""
+        return self.context.within(original_call(self.code), function, *values)
+
+    def _promote(self, installed: Installed) -> None:
+        with self.lock:
+            if installed in self.entries:
+                rest = tuple(other for other in self.entries if other is not installed)
+                self.entries = (installed, *rest)
+                self.refresh()
+
+    def refresh(self) -> None:
+        """Puts the newest entry first, where calls may go to it directly."""
+        direct = self.entries and _stance != "force_eager" and not settings.verify
+        self.first.cell_contents = self.entries[0].run if direct else _never
+
+    # -- compiling -------------------------------------------------------------------------------------------
+    def _compile(self, function: FunctionType, values: tuple[Any, ...], seen: tuple[Installed, ...]) -> Any:
+        """A new entry; None where the original is to run, `seen` where the entries changed meanwhile."""
+        with self.lock:
+            if self.entries is not seen:
+                return seen
+            if self.given_up is not None:
+                return None
+            arguments = dict(zip(parameter_names(self.code), values))
+            reasons = self._note_misses(function, arguments)
+            if not self._may_compile(reasons):
+                return None
+            context = self.context
+            request = Request(
+                context.backend_call, context.fullgraph, context.dynamic, context, frozenset(self.volatile)
+            )
+            entry = self._capture(function, arguments, request)
+            if entry is None:
+                return None
+            installed = context.install(self, entry, request)
+            self.entries = (installed, *self.entries)
+            self.refresh()
+            return installed
+
+    def _capture(self, function: FunctionType, arguments: dict[str, Any], request: Request) -> Entry | None:
+        count("frames", "total")
+        flag, region = capturing.set(True), active.set(None)
+        try:
+            entry = self.context.compile_frame(function, arguments, request)
+        except (CompilerError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a Break is no Exception
+            self._failed(error)
+            return None
+        finally:
+            active.reset(region)
+            capturing.reset(flag)
+        if entry.reason is None:
+            count("frames", "ok")
+        if entry.stop is not None:
+            count("graph_break", str(entry.stop))
+        return entry
+
+    def _failed(self, error: BaseException) -> None:
+        name = f"{self.code.co_qualname} ({self.code.co_filename}:{self.code.co_firstlineno})"
+        self.given_up = text = f"capture of {name} failed: {type(error).__name__}: {error}"
+        if settings.strict or self.context.fullgraph:
+            self.given_up = None
+            raise CaptureFailed(text) from error
+        count("fallbacks", "capture failed")
+        warnings.warn(f"{text}; it runs uncompiled from now on", RuntimeWarning, stacklevel=5)
+
+    def _note_misses(self, function: FunctionType, arguments: dict[str, Any]) -> list[str]:
+        """Why no entry served the call. What changed is a symbol in the next capture."""
+        reasons = []
+        for installed in self.entries:
+            miss = explain_miss(installed.entry.guards, function, arguments)
+            reason = "an unknown reason" if miss is None else str(miss)
+            reasons.append(reason)
+            self.misses[reason] += 1
+            if miss is not None and self.context.dynamic is None:
+                self.volatile.update(changed_sources(miss.guard, function, arguments))
+        if reasons:
+            count("recompiles", reasons[0])
+            log("recompiles", lambda: f"{self.code.co_qualname}: " + "; ".join(reasons))
+        return reasons
+
+    def _may_compile(self, reasons: list[str]) -> bool:
+        code = self.code
+        if _stance == "fail_on_recompile":
+            raise CompilerError(
+                "Detected recompile when weft.compile stance is 'fail_on_recompile'. "
+                f"filename: '{code.co_filename}', function name: '{code.co_name}', "
+                f"line number: {code.co_firstlineno}"
+            )
+        if _stance == "eager_on_recompile":
+            return False
+        limit = self.context.recompile_limit
+        limit = settings.recompile_limit if limit is None else limit
+        if len(self.entries) < limit:
+            return True
+        text = (
+            f"weft.compile hit recompile_limit ({limit}): {code.co_qualname} ({code.co_filename}:"
+            f"{code.co_firstlineno}); last reason: {reasons[0] if reasons else 'none'}"
+        )
+        if settings.strict or self.context.fullgraph:
+            raise RecompileLimitExceeded(text)
+        self.given_up = text
+        count("fallbacks", "recompile limit")
+        warnings.warn(f"{text}. The original function runs from now on.", RuntimeWarning, stacklevel=5)
+        return False
+
+    def _useless(self, made: Installed, function: FunctionType, values: tuple[Any, ...]) -> Any:
+        """The new entry's guards do not hold for the very call that it was made from."""
+        arguments = dict(zip(parameter_names(self.code), values))
+        miss = explain_miss(made.entry.guards, function, arguments)
+        with self.lock:
+            self.entries = tuple(other for other in self.entries if other is not made)
+            self.refresh()
+        self._failed(AssertionError(f"its own guard does not hold: {miss or made.entry.text}"))
+        return self.original(function, *values)
+
+    def verify(self, installed: Installed, function: FunctionType, values: tuple[Any, ...]) -> None:
+        """Captures again where the entry is about to serve a call; both captures must be the same."""
+        arguments = dict(zip(parameter_names(self.code), values))
+        entry = installed.entry
+        if entry.reason is not None or explain_miss(entry.guards, function, arguments) is not None:
+            return
+        old = installed.request
+        request = Request(_quiet, old.fullgraph, old.dynamic, old.context, old.volatile)
+        flag, region = capturing.set(True), active.set(None)
+        try:
+            again = self.context.compile_frame(function, arguments, request)
+        finally:
+            active.reset(region)
+            capturing.reset(flag)
+        for name, before, now in (
+            ("generated function", entry.text, again.text),
+            ("graph", _graph_text(entry), _graph_text(again)),
+            ("guards", "\n".join(map(str, entry.guards)), "\n".join(map(str, again.guards))),
+        ):
+            if before != now:
+                raise CaptureFailed(
+                    f"{self.code.co_qualname}: an entry served a call that captures differently now: "
+                    f"the {name} was\n{before}\nand would be\n{now}"
+                )
+
+
+def _quiet(graph_module: Any, _inputs: list[Any]) -> Callable[..., Any]:
+    forward: Callable[..., Any] = graph_module.forward
+    return forward
+
+
+def _graph_text(entry: Entry) -> str:
+    return "" if entry.graph_module is None else str(entry.graph_module.code)
+
+
+def changed_sources(guard: Guard, function: Any, arguments: dict[str, Any]) -> set[str]:
+    """The sizes and numbers whose change made this guard fail, as the text of their sources."""
+    source = guard.source
+    if source is None or guard.kind not in ("EQ", "CONTENTS", "TENSOR"):
+        return set()
+    try:
+        value = fetch(source, function, arguments)
+    except Exception:
+        return set()
+    if guard.kind == "TENSOR":
+        return _changed_sizes(source, guard.payload, value)
+    if guard.kind == "EQ":
+        return {str(source)} if type(value) in (int, float) else set()
+    found = {str(source)}
+    if type(value) is tuple:
+        found |= {str(source.item(i)) for i, item in enumerate(value) if type(item) in (int, float)}
+    return found
+
+
+def _changed_sizes(source: Source, facts: Any, value: Any) -> set[str]:
+    if not isinstance(value, Tensor) or len(value.array.shape) != len(facts.shape):
+        return set()
+    pairs = enumerate(zip(facts.shape, value.array.shape))
+    return {str(size_source(source, dim)) for dim, (was, now) in pairs if was is not None and was != now}
+
+
+# -- contexts ------------------------------------------------------------------------------------------------
+def count_ops(graph: Any) -> int:
+    """The calls in a graph."""
+    return sum(node.op.startswith("call_") for node in graph.nodes)
+
+
+class Context:
+    """Everything compiled by one `weft.compile`: its options, and the entries by code object."""
+
+    def __init__(
+        self,
+        backend: BackendFunction,
+        compile_frame: Compile,
+        *,
+        backend_name: str = "",
+        fullgraph: bool = False,
+        dynamic: bool | None = None,
+        recompile_limit: int | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.backend, self.compile_frame = backend, compile_frame
+        self.options = options or {}
+        """What `weft.compile` was called with, for making the context again."""
+        self.backend_name = backend_name or getattr(backend, "__name__", str(backend))
+        self.fullgraph, self.dynamic, self.recompile_limit = fullgraph, dynamic, recompile_limit
+        self.caches: dict[int, CodeCache] = {}
+        self.left_alone: dict[int, CodeType] = {}
+        self.on_entry: list[Callable[[CodeCache, Entry], None]] = []
+        self._lock = threading.Lock()
+        contexts.add(self)
+
+    def cache(self, code: CodeType) -> CodeCache:
+        found = self.caches.get(id(code))  # the cache holds the code, so the id stays its own
+        if found is None:
+            with self._lock:
+                found = self.caches.get(id(code))
+                if found is None:
+                    found = self.caches[id(code)] = CodeCache(self, code)
+        return found
+
+    def again(self) -> Context:
+        """A context with the same options and no entries."""
+        return Context(
+            self.backend,
+            self.compile_frame,
+            backend_name=self.backend_name,
+            fullgraph=self.fullgraph,
+            dynamic=self.dynamic,
+            recompile_limit=self.recompile_limit,
+            options=self.options,
+        )
+
+    def reset(self) -> None:
+        for cache in list(self.caches.values()):
+            with cache.lock:
+                cache.entries = ()
+                cache.given_up = None
+                cache.volatile.clear()
+                cache.misses.clear()
+                cache.refresh()
+
+    # -- the backend -----------------------------------------------------------------------------------------
+    def backend_call(self, graph_module: Any, inputs: list[Any]) -> Callable[..., Any]:
+        """What capture calls: the user's backend, counted and logged. A graph without calls needs none."""
+        ops = count_ops(graph_module.graph)
+        forward: Callable[..., Any] = graph_module.forward
+        if not ops:
+            return forward
+        count("stats", "unique_graphs")
+        count("stats", "calls_captured", ops)
+        log("graph", lambda: str(graph_module.print_readable(print_output=False)))
+        flag = capturing.set(False)
+        try:
+            compiled = self.backend(graph_module, inputs)
+            if not callable(compiled):
+                raise AssertionError("compiler_fn did not return callable")
+        except Exception as error:
+            text = f"backend='{self.backend_name}' raised:\n{type(error).__name__}: {error}"
+            raise BackendCompilerFailed(text) from error
+        finally:
+            capturing.reset(flag)
+        if getattr(compiled, "__self__", None) is graph_module:
+            return compiled
+        return forward if compiled is graph_module else outside(compiled)
+
+    # -- running ---------------------------------------------------------------------------------------------
+    def within(self, call: Callable[..., Any], function: FunctionType, *values: Any) -> Any:
+        """Runs native code in a region of this context, and whatever tails it leaves."""
+        region = Region(self)
+        token = _enter(region)
+        try:
+            result = call(function, *values)
+            while type(result) is Tail:
+                result = result.cache.serve(result.function, result.arguments, inside=True)
+            return result
+        finally:
+            _leave(region, token)
+
+    def install(self, cache: CodeCache, entry: Entry, request: Request) -> Installed:
+        """The entry in the form in which it runs; says so in the logs."""
+        name = cache.code.co_qualname
+        log("guards", lambda: f"{name}:\n" + "\n".join(f"  {guard}" for guard in entry.guards))
+        log("source", lambda: f"{name}:\n{entry.text}")
+        if entry.stop is not None:
+            log("breaks", lambda: f"{name}: {entry.stop}" + _place(entry.where))
+        elif entry.reason is not None:
+            log("breaks", lambda: f"{name} runs as written: {entry.reason}")
+        step = entry.call
+        if entry.reason is not None:
+            step = _checked(entry.call, original_call(cache.code))
+        installed = Installed(entry, request, step, entry.stop is not None or entry.reason is not None)
+        installed.run = functools.partial(self.within, step) if installed.opens else step
+        for listener in self.on_entry:
+            listener(cache, entry)
+        return installed
+
+    # -- fronts ----------------------------------------------------------------------------------------------
+    def front(self, function: Any) -> FunctionType:
+        """The public compiled form of a Python function or bound method."""
+        plain: Any = function.__func__ if isinstance(function, MethodType) else function
+        owner = function.__self__ if isinstance(function, MethodType) else None
+        cache = self.cache(plain.__code__)
+        return public(make_front(plain, cache.first, cache.slow, owner), function, self)
+
+    def callee(self, value: Any) -> Any:
+        """The compiled form of something that is about to be called, or the thing itself."""
+        kind = type(value)
+        if kind is FunctionType:
+            return value if self._leaves_alone(value) else self._quick(value)
+        if kind is MethodType:
+            inner = value.__func__
+            if type(inner) is not FunctionType or self._leaves_alone(inner):
+                return value
+            return MethodType(self._quick(inner), value.__self__)
+        if kind is functools.partial:
+            inner = self.callee(value.func)
+            return value if inner is value.func else functools.partial(inner, *value.args, **value.keywords)
+        if kind is BuiltinFunctionType or isinstance(value, (type, Module)):
+            return value  # a module's call comes back through the seam
+        call = getattr(kind, "__call__", None)  # noqa: B004 - the function, not whether there is one
+        if type(call) is FunctionType and not self._leaves_alone(call):
+            return MethodType(self._quick(call), value)
+        return value
+
+    def _quick(self, function: FunctionType) -> FunctionType:
+        cache = self.cache(function.__code__)
+        return make_front(function, cache.first, cache.slow)
+
+    def _leaves_alone(self, function: FunctionType) -> bool:
+        fields = function.__dict__
+        if fields and (FRONT in fields or MARK in fields):
+            return True
+        code = function.__code__
+        if id(code) in self.left_alone:
+            return True
+        if id(code) in self.caches or may_compile(function):
+            return False
+        self.left_alone[id(code)] = code
+        return True
+
+    def resume(self, point: Any, function: FunctionType, cells: tuple[CellType, ...]) -> Callable[..., Tail]:
+        """What an entry calls to go on after a break: makes a Tail of the resume function and its values."""
+        code = point.code
+        resumed = FunctionType(code, function.__globals__, function.__name__, None, tuple(cells) or None)
+        resumed.__qualname__ = function.__qualname__
+        cache = self.cache(code)
+        return lambda *values: Tail(cache, resumed, values)
+
+
+def _place(where: tuple[str, int, str] | None) -> str:
+    return "" if where is None else f" at {where[0]}:{where[1]} in {where[2]}"
+
+
+def _checked(guard: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs the original where the guards hold."""
+
+    def step(function: FunctionType, *values: Any) -> Any:
+        return MISS if guard(function, *values) is MISS else original(function, *values)
+
+    return step
+
+
+# -- what may be compiled ------------------------------------------------------------------------------------
+@functools.cache
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    return tuple({paths["stdlib"], paths["platstdlib"]})
+
+
+def may_compile(function: FunctionType) -> bool:
+    """Whether the function may be compiled when something under a break calls it."""
+    code = function.__code__
+    if code.co_flags & GENERATOR_LIKE or policy_of(function)[0] is not Policy.INLINE:
+        return False
+    if library_native(function):
+        return False
+    name = code.co_filename
+    in_library = name.startswith(_library_folders()) and "site-packages" not in name
+    return not in_library and not name.startswith("<frozen ")
+
+
+def callee(value: Any) -> Any:
+    """The compiled form of a callable, where a compiled frame is around; see Note [Regions]."""
+    region = current_region()
+    return value if region is None else region.context.callee(value)
+
+
+def resume(point: Any, function: FunctionType, cells: tuple[CellType, ...]) -> Callable[..., Tail]:
+    """`Context.resume` of the context whose entry is running."""
+    region = active.get()
+    assert region is not None, "only an entry that ends in a break resumes, and it runs in a region"
+    return region.context.resume(point, function, cells)
+
+
+def original_of(function: Any) -> Any:
+    """What a public front stands for; anything else itself."""
+    fields = getattr(function, "__dict__", None)
+    return function.__wrapped__ if fields and FRONT in fields else function

@@ -1,0 +1,414 @@
+"""The compiler's switchboard: `compile` and what goes with it, under PyTorch's names.
+
+Takes functions, modules and options, gives compiled forms; the one place that joins capture with backends.
+One idea: everything here is a thin name for something below; what it does is decided in
+`weft.capture.runtime`.
+"""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType, MethodType, TracebackType
+from typing import Any
+
+from weft.capture import runtime
+from weft.capture.counters import counters as counters
+from weft.capture.forms import OptimizedModule as OptimizedModule
+from weft.capture.forms import compiled_form
+from weft.capture.logs import read_environment
+from weft.capture.logs import set_logs as set_logs
+from weft.capture.policy import MARK, Policy
+from weft.capture.runtime import BackendCompilerFailed as BackendCompilerFailed
+from weft.capture.runtime import BackendFunction, Context, Entry, Request, count_ops, outside
+from weft.capture.runtime import CaptureFailed as CaptureFailed
+from weft.capture.runtime import CompilerError as CompilerError
+from weft.capture.runtime import RecompileLimitExceeded as RecompileLimitExceeded
+from weft.capture.runtime import Unsupported as Unsupported
+from weft.core.seams import seams
+from weft.core.settings import settings as settings
+from weft.nn.modules.module import Module
+from weft.tensor.base import Tensor
+
+__all__ = [
+    "BackendCompilerFailed", "CaptureFailed", "CompilerError", "ExplainOutput", "InvalidBackend",
+    "OptimizedModule", "RecompileLimitExceeded", "Unsupported", "allow_in_graph", "assume_constant_result",
+    "compile", "counters", "cudagraph_mark_step_begin", "disable", "disallow_in_graph", "explain",
+    "graph_break", "is_compiling", "is_dynamo_compiling", "list_backends", "lookup_backend", "mark_dynamic",
+    "mark_static", "maybe_mark_dynamic", "optimize", "optimize_assert", "register_backend", "reset", "run",
+    "set_logs", "set_stance", "settings",
+]  # fmt: skip
+
+
+def compile_frame(_function: FunctionType, _arguments: dict[str, Any], _request: Request) -> Entry:
+    """Stands in for capture."""
+    return Entry(lambda *_values: None, reason="there is no capture yet")
+
+
+MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+Backend = str | BackendFunction
+
+
+# -- backends ------------------------------------------------------------------------------------------------
+class InvalidBackend(CompilerError):
+    """There is no backend of this name."""
+
+
+_backends: dict[str, BackendFunction] = {}
+_tags: dict[str, tuple[str, ...]] = {}
+
+
+def register_backend(
+    compiler_fn: BackendFunction | None = None, name: str | None = None, tags: Sequence[str] = ()
+) -> Any:
+    """Decorator: the function `(graph_module, example_inputs) -> callable` is a backend of this name."""
+    if compiler_fn is None:
+        return functools.partial(register_backend, name=name, tags=tags)
+    if not callable(compiler_fn):
+        raise AssertionError(f"A callable backend is expected, but {type(compiler_fn)} is provided.")
+    name = name or compiler_fn.__name__
+    if name in _backends:
+        raise AssertionError(f"duplicate name: {name}")
+    _backends[name] = compiler_fn
+    _tags[name] = tuple(tags)
+    return compiler_fn
+
+
+def list_backends(exclude_tags: Iterable[str] | None = ("debug", "experimental")) -> list[str]:
+    """The names that `compile(backend=...)` knows."""
+    excluded = set(exclude_tags or ())
+    return sorted(name for name in _backends if not excluded.intersection(_tags[name]))
+
+
+def lookup_backend(backend: Backend) -> BackendFunction:
+    """The backend function of this name; a function is itself."""
+    if callable(backend):
+        return backend
+    if not isinstance(backend, str) or backend not in _backends:
+        raise InvalidBackend(
+            f"Invalid backend: {backend!r}, see `weft.compiler.list_backends()` for available backends."
+        )
+    return _backends[backend]
+
+
+@register_backend
+def eager(graph_module: Any, _example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
+    """Runs the graph's calls one by one."""
+    forward: Callable[..., Any] = graph_module.forward
+    return forward
+
+
+# -- compile -------------------------------------------------------------------------------------------------
+def _context(
+    backend: Backend | None,
+    fullgraph: bool,
+    dynamic: bool | None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    recompile_limit: int | None = None,
+) -> Context:
+    if mode is not None and options is not None:
+        raise RuntimeError(
+            "Either mode or options can be specified, but both can't be specified at the same time."
+        )
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise AssertionError(f"Expected dynamic to be a bool or None, got {type(dynamic)}")
+    backend = "eager" if backend is None else backend
+    if isinstance(backend, str) and mode is not None and mode not in MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+    function = lookup_backend(backend)
+    extra: dict[str, Any] = {}
+    if mode is not None and mode != "default":
+        extra["mode"] = mode
+    if options:
+        extra["options"] = options
+    given = {
+        "backend": backend,
+        "fullgraph": fullgraph,
+        "dynamic": dynamic,
+        "mode": mode,
+        "options": options,
+        "recompile_limit": recompile_limit,
+    }
+    return Context(
+        functools.partial(function, **extra) if extra else function,
+        compile_frame,
+        backend_name=backend if isinstance(backend, str) else getattr(backend, "__name__", str(backend)),
+        fullgraph=bool(fullgraph),
+        dynamic=dynamic,
+        recompile_limit=recompile_limit,
+        options=given,
+    )
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Backend | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+) -> Any:
+    """The function, method, module or other callable in a form that runs compiled.
+
+    Called first, it captures what the function does as graphs, which `backend` (a name, or a function
+    `(graph_module, example_inputs) -> callable`; default "eager") makes callable; later calls run these where
+    everything that was read is still the same, and capture again elsewhere. `fullgraph=True` raises
+    `Unsupported` where one graph is not enough. `dynamic` says whether sizes may vary from the first capture
+    on (True), never (False), or once they were seen to (None). Without a function, gives a decorator.
+    """
+    context = _context(backend, fullgraph, dynamic, mode, options, recompile_limit)
+
+    def compiled(target: Any) -> Any:
+        return target if disable else compiled_form(context, target)
+
+    if model is None:
+        return compiled
+    return compiled(model)
+
+
+def optimize(
+    backend: Backend = "eager",
+    *,
+    nopython: bool = False,
+    dynamic: bool | None = None,
+    disable: bool = False,
+    rebuild_ctx: Any = None,
+) -> Callable[[Any], Any]:
+    """A decorator that compiles; all that it decorates shares one cache."""
+    return compile(backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)  # type: ignore[no-any-return]
+
+
+def optimize_assert(backend: Backend, *, dynamic: bool | None = None, **_rest: Any) -> Callable[[Any], Any]:
+    """`optimize` that raises where one graph is not enough."""
+    return optimize(backend, nopython=True, dynamic=dynamic)
+
+
+def reset() -> None:
+    """Forgets everything compiled so far. Compiled functions stay valid and compile again."""
+    for context in list(runtime.contexts):
+        context.reset()
+
+
+# -- marks ---------------------------------------------------------------------------------------------------
+def _mark(function: Any, policy: Policy, reason: str) -> Any:
+    if isinstance(function, (list, tuple)):
+        return [_mark(one, policy, reason) for one in function]
+    if not callable(function):
+        raise AssertionError(f"A callable function is expected, but {type(function)} is provided.")
+    plain = function.__func__ if isinstance(function, MethodType) else function
+    if not isinstance(plain, FunctionType):
+        raise TypeError(f"{function!r} cannot be marked: capture asks Python functions only")
+    plain.__dict__[MARK] = (policy, reason)
+    return function
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Decorator: the function runs as written, and so does all that it calls unless `recursive=False`."""
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    text = f"{getattr(fn, '__qualname__', type(fn).__qualname__)} is disabled" + (
+        f": {reason}" if reason else ""
+    )
+    if isinstance(fn, type):
+        for name in ("__init__", "__call__"):
+            own = fn.__dict__.get(name)
+            if isinstance(own, FunctionType):
+                setattr(fn, name, disable(own, recursive, reason=reason))
+        return fn
+    if isinstance(fn, Module):
+        fn.forward = disable(fn.forward, recursive, reason=reason)
+        return fn
+    if not callable(fn):
+        raise AssertionError(f"A callable function is expected, but {type(fn)} is provided.")
+    fn = runtime.original_of(fn)
+    return _mark(outside(fn) if recursive else fn, Policy.BREAK, text)
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Calls of the function become one node of the graph, whatever it does inside."""
+    return _mark(fn, Policy.IN_GRAPH, "")
+
+
+def disallow_in_graph(fn: Any) -> Any:
+    """Calls of the function break the graph."""
+    return _mark(fn, Policy.BREAK, f"{getattr(fn, '__qualname__', fn)} is not allowed in graphs")
+
+
+def assume_constant_result(fn: Any) -> Any:
+    """The function is called once, while capturing, and its result is taken for good."""
+    return _mark(fn, Policy.NATIVE, "its result is a constant")
+
+
+def graph_break(msg: str = "") -> None:
+    """Ends the graph here; does nothing in code that is not captured."""
+
+
+_mark(graph_break, Policy.BREAK, "weft.compiler.graph_break()")
+
+
+def is_compiling() -> bool:
+    """Whether this code is being captured."""
+    return runtime.is_compiling()
+
+
+is_dynamo_compiling = is_compiling
+
+
+def cudagraph_mark_step_begin() -> None:
+    """There are no CUDA graphs: nothing to mark."""
+
+
+# -- sizes ---------------------------------------------------------------------------------------------------
+def _mark_sizes(tensor: Tensor, index: Any, varies: bool) -> None:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"expected a tensor, got {type(tensor)}")
+    dims = range(tensor.dim()) if index is None else index if isinstance(index, (list, tuple)) else (index,)
+    marks = tensor.__dict__.setdefault("_dynamic_dims", {})
+    for dim in dims:
+        if not -tensor.dim() <= dim < tensor.dim():
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-tensor.dim()}, {tensor.dim() - 1}], "
+                f"but got {dim})"
+            )
+        marks[dim % tensor.dim()] = varies
+
+
+def mark_dynamic(
+    t: Tensor, index: int | Sequence[int], *, min: int | None = None, max: int | None = None
+) -> None:
+    """This size of the tensor is a symbol from the first capture on."""
+    _mark_sizes(t, index, True)
+
+
+maybe_mark_dynamic = mark_dynamic
+
+
+def mark_static(t: Tensor, index: int | Sequence[int] | None = None) -> None:
+    """This size of the tensor (all sizes, without an index) is never a symbol."""
+    _mark_sizes(t, index, False)
+
+
+# -- stances -------------------------------------------------------------------------------------------------
+class set_stance:
+    """Says what compiled functions do from now on; also a context manager and a decorator.
+
+    "default"; "force_eager": the originals run; "eager_on_recompile": they run where nothing compiled fits;
+    "fail_on_recompile": that is an error.
+    """
+
+    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False) -> None:
+        if stance not in runtime.STANCES:
+            raise RuntimeError(f"invalid weft.compile stance {stance!r}: one of {', '.join(runtime.STANCES)}")
+        if skip_guard_eval_unsafe:
+            raise NotImplementedError("skip_guard_eval_unsafe: guards are always evaluated")
+        self.stance, self.before = stance, runtime.stance()
+        runtime.put_stance(stance)
+
+    def __enter__(self) -> None:
+        runtime.put_stance(self.stance)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        runtime.put_stance(self.before)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        runtime.put_stance(self.before)  # a decorator means the calls, not what follows it
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with set_stance(self.stance):
+                return function(*args, **kwargs)
+
+        return run
+
+
+def run(fn: Any = None) -> Any:
+    """Decorator: calls use what is compiled already, and run the original elsewhere."""
+    if fn is None:
+        return run
+    before = runtime.stance()
+    decorated = set_stance("eager_on_recompile")(fn)
+    runtime.put_stance(before)
+    return decorated
+
+
+# -- explaining ----------------------------------------------------------------------------------------------
+@dataclass
+class GraphCompileReason:
+    """Why a graph ended."""
+
+    reason: str
+    user_stack: list[traceback.FrameSummary]
+    graph_break: bool = True
+
+
+@dataclass
+class ExplainOutput:
+    """What compiling one call gave; prints as a report."""
+
+    graphs: list[Any] = field(default_factory=list)
+    graph_count: int = 0
+    graph_break_count: int = 0
+    break_reasons: list[GraphCompileReason] = field(default_factory=list)
+    op_count: int = 0
+    ops_per_graph: list[list[Any]] = field(default_factory=list)
+    out_guards: list[Any] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [
+            f"Graph Count: {self.graph_count}",
+            f"Graph Break Count: {self.graph_break_count}",
+            f"Op Count: {self.op_count}",
+            "Break Reasons:",
+        ]
+        for number, reason in enumerate(self.break_reasons, 1):
+            lines += [f"  Break Reason {number}:", f"    Reason: {reason.reason}", "    User Stack:"]
+            lines += [f"      {place}" for place in reason.user_stack]
+        lines.append("Ops per Graph:")
+        for number, ops in enumerate(self.ops_per_graph, 1):
+            lines += [f"  Ops {number}:", *(f"    {op}" for op in ops)]
+        lines.append("Out Guards:")
+        lines += [f"  Guard {number}: {guard}" for number, guard in enumerate(self.out_guards, 1)]
+        return "\n".join(lines)
+
+
+def explain(f: Any) -> Callable[..., ExplainOutput]:
+    """`explain(f)(*args)` runs the call compiled afresh and tells its graphs, breaks and guards."""
+
+    def explained(*args: Any, **kwargs: Any) -> ExplainOutput:
+        output = ExplainOutput()
+
+        def backend(graph_module: Any, _inputs: list[Any]) -> Callable[..., Any]:
+            output.graphs.append(graph_module)
+            output.op_count += count_ops(graph_module.graph)
+            nodes = graph_module.graph.nodes
+            output.ops_per_graph.append([node.target for node in nodes if node.op.startswith("call_")])
+            return graph_module.forward  # type: ignore[no-any-return]
+
+        def note(_cache: Any, entry: Any) -> None:
+            output.out_guards += entry.guards
+            if entry.stop is not None:
+                where = entry.where
+                stack = [] if where is None else [traceback.FrameSummary(*where)]
+                output.break_reasons.append(GraphCompileReason(str(entry.stop), stack))
+
+        context = _context(backend, False, None)
+        context.on_entry.append(note)
+        target = f._orig_mod if isinstance(f, OptimizedModule) else runtime.original_of(f)
+        compiled_form(context, target)(*args, **kwargs)
+        output.graph_count, output.graph_break_count = len(output.graphs), len(output.break_reasons)
+        return output
+
+    return explained
+
+
+seams.compile = compile
+seams.is_compiling = is_compiling
+read_environment()
