@@ -7,6 +7,7 @@ alike.
 
 from __future__ import annotations
 
+import collections
 import sys
 import types
 from collections.abc import Callable, Iterator, MutableMapping
@@ -15,15 +16,19 @@ from typing import Any
 from weft.capture.guards import Guard, class_source, guards_for_lookup, guards_for_member, lookup
 from weft.capture.sources import Source, constant, written_in_c
 from weft.capture.sources import module as module_source
-from weft.capture.wrapping import SYMBOLIC, Wrapping
 from weft.capture.world import ABSENT, Known
+from weft.capture.wrapping import SYMBOLIC, Wrapping
 from weft.core.seams import Seams
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
 
+_Sample = collections.namedtuple("_Sample", "field")
 IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 HEAP = 1 << 9
-BINDS_NATIVELY = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+BINDS_NATIVELY = (
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
+    type(_Sample.__dict__["field"]),
+)  # fmt: skip
 OWN_TENSOR_STATE = frozenset({"grad_fn", "_base", "_version", "_backward_hooks", "data"})
 
 
@@ -64,7 +69,7 @@ class Attributes(Wrapping):
                 self.world.learn(value, value, class_source(owner).entry(name))
 
     def python_method(self, value: Any, name: str) -> Any:
-        """The user's own `name` among the class attributes, or None where C code (or nothing) stands there."""
+        """The user's own `name` among the class attributes, or None where C code or nothing stands."""
         cls = type(value)
         if not cls.__flags__ & HEAP or cls.__flags__ & IMMUTABLE or isinstance(value, (Tensor, *SYMBOLIC)):
             return None
@@ -455,9 +460,10 @@ class Attributes(Wrapping):
             raise Break("tensor-metadata-write", seen=f".{name} = ...")
         known = self.world.known.get(id(value))
         if known is None:
-            self.native(object.__setattr__ if new is not ABSENT else object.__delattr__, *(
-                (value, name) if new is ABSENT else (value, name, new)
-            ))
+            self.native(
+                object.__setattr__ if new is not ABSENT else object.__delattr__,
+                *((value, name) if new is ABSENT else (value, name, new)),
+            )
             raise Break("tensor-attribute", seen=f".{name} = ... on a tensor made by captured code")
         if new is ABSENT and self.field(value, name) is ABSENT:
             raise self.fail(AttributeError(name))

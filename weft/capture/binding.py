@@ -1,8 +1,8 @@
 """Binding: which argument goes to which parameter, decided by Python itself.
 
 Takes a function and a call's arguments; gives the parameters' values by name, with `DEFAULT` marks where a
-default stands in. One idea: a stub with the same signature is called, so that the rules and the TypeErrors are
-CPython's own.
+default stands in. One idea: a stub with the same signature is called, so that the rules and the TypeErrors
+are CPython's own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 VARARGS, VARKEYWORDS = 0x04, 0x08
 
 
-class DEFAULT:  # noqa: N801 - a mark, read as a constant
+class DEFAULT:
     """The default of a parameter: by position among `__defaults__`, or by name among `__kwdefaults__`."""
 
     __slots__ = ("name", "position")

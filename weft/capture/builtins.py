@@ -1,7 +1,7 @@
 """Builtins: functions of Python itself that capture answers in its own way.
 
-One idea: a handler stands for a callable that looks at objects (types, attributes, protocols) or at the frame,
-which C code would do without leaving guards.
+One idea: a handler stands for a callable that looks at objects (types, attributes, protocols) or at the
+frame, which C code would do without leaving guards.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from weft.capture.attributes import SPECIAL, InstanceDict
 from weft.capture.calls import HANDLERS, METACLASSES, handles
-from weft.capture.natives import CONTAINERS, EQUALITY, ITERATORS, METHODS, ORDER, TEXT, UserIterator
+from weft.capture.natives import CONTAINERS, EQUALITY, METHODS, ORDER
 from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY, Operators
 from weft.capture.values import Callback, CapturedGenerator, Raised
 from weft.capture.world import ABSENT
@@ -54,9 +54,13 @@ def generator_attribute(machine: Operators, value: CapturedGenerator, name: str)
     raise Break("generator-state", seen=f".{name} of a generator")
 
 
-def _throw(machine: Any, generator: CapturedGenerator, error: Any, value: Any = None, trace: Any = None) -> Any:
+def _throw(
+    machine: Any, generator: CapturedGenerator, error: Any, value: Any = None, trace: Any = None
+) -> Any:
     if isinstance(error, type):
-        error = value if isinstance(value, error) else machine.call(error, () if value is None else (value,), {})
+        error = (
+            value if isinstance(value, error) else machine.call(error, () if value is None else (value,), {})
+        )
     return machine.advance(generator, None, error)
 
 
@@ -72,7 +76,9 @@ for _method in GENERATOR_METHODS.values():
     HANDLERS[id(_method)] = lambda machine, args, kwargs, method=_method: method(*args, **kwargs)  # type: ignore[misc]
 
 
-def expect(machine: Operators, name: str, args: Args, low: int, high: int, kwargs: Kwargs | None = None) -> None:
+def expect(
+    machine: Operators, name: str, args: Args, low: int, high: int, kwargs: Kwargs | None = None
+) -> None:
     """Raises CPython's TypeError by calling the builtin itself where the count of arguments is wrong."""
     if not low <= len(args) <= high or kwargs:
         machine.native(getattr(__import__("builtins"), name), *args, **(kwargs or {}))
@@ -103,7 +109,11 @@ def isinstance_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
     checker = machine.lookup(type(classes), "__instancecheck__") if type(classes) is not type else ABSENT
     if isinstance(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
         return machine.truth(machine.call(checker, (classes, value), {}))
-    return machine.native(issubclass if kind is not type(value) else isinstance, kind if kind is not type(value) else value, classes)
+    return machine.native(
+        issubclass if kind is not type(value) else isinstance,
+        kind if kind is not type(value) else value,
+        classes,
+    )
 
 
 @handles(issubclass)
@@ -111,13 +121,25 @@ def issubclass_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "issubclass", args, 2, 2, kwargs)
     cls, classes = args
     for candidate in classes if type(classes) is tuple else (classes,):
-        checker = machine.lookup(type(candidate), "__subclasscheck__") if isinstance(candidate, type) and type(candidate) is not type else ABSENT
+        checker = (
+            machine.lookup(type(candidate), "__subclasscheck__")
+            if isinstance(candidate, type) and type(candidate) is not type
+            else ABSENT
+        )
         if isinstance(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
             raise Break("unusual-class", seen=f"__subclasscheck__ of {candidate.__name__}")
     return machine.native(issubclass, cls, classes)
 
 
-NATIVE_CHECKS = ("abc", "typing", "enum", "_py_abc", "weft.nn.parameter", "weft.tensor.parameter", "weft.tensor.legacy")
+NATIVE_CHECKS = (
+    "abc",
+    "typing",
+    "enum",
+    "_py_abc",
+    "weft.nn.parameter",
+    "weft.tensor.parameter",
+    "weft.tensor.legacy",
+)
 
 
 @handles(callable)
@@ -233,7 +255,11 @@ def len_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
         found = machine.python_method(value, "__len__")
         if found is not None:
             result = machine.call_method(found, value)
-            return result if isinstance(result, SYMBOLIC) else machine.native(len, range(machine.native(operator.index, result)))
+            return (
+                result
+                if isinstance(result, SYMBOLIC)
+                else machine.native(len, range(machine.native(operator.index, result)))
+            )
     machine.refuse_opaque(value)
     if isinstance(value, Tensor):
         return machine.native(len_of_tensor, value)
@@ -329,7 +355,9 @@ def sum_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
         expect(machine, "sum", args, 1, 0, kwargs)
     total = args[1] if len(args) == 2 else kwargs.get("start", 0)
     items = machine.items(args[0])
-    if isinstance(total, (str, bytes, bytearray)) or all(type(i) in (int, float, bool) for i in (total, *items)):
+    if isinstance(total, (str, bytes, bytearray)) or all(
+        type(i) in (int, float, bool) for i in (total, *items)
+    ):
         return machine.native(sum, items, total)
     for item in items:
         total = machine.binary("+", total, item)
@@ -465,6 +493,8 @@ HANDLERS[id(operator.is_)] = lambda machine, args, kwargs: machine.identical_val
 HANDLERS[id(operator.is_not)] = lambda machine, args, kwargs: not machine.identical_values(*args)
 HANDLERS[id(operator.index)] = lambda machine, args, kwargs: machine.call_pure(operator.index, args, kwargs)
 HANDLERS[id(sys.exc_info)] = lambda machine, args, kwargs: machine.exception_info()
+if hasattr(sys, "exception"):
+    HANDLERS[id(sys.exception)] = lambda machine, args, kwargs: machine.handled(machine.frame)
 HANDLERS[id(seams.is_compiling)] = lambda machine, args, kwargs: True
 
 

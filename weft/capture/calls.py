@@ -1,23 +1,29 @@
 """Calls: who runs a call that captured code makes.
 
-Takes a callable and its arguments. Python functions are interpreted ("inlined"), C functions that are known to
-be harmless are called on the interpreter's values, the library's own functions are called under the recorder;
-everything else is a break. One idea: nothing runs that could read or write the outside world unseen.
+Takes a callable and its arguments. Python functions are interpreted ("inlined"), C functions that are known
+to be harmless are called on the interpreter's values, the library's own functions are called under the
+recorder; everything else is a break. One idea: nothing runs that could read or write the outside world
+unseen.
 """
 
 from __future__ import annotations
 
 import functools
+import reprlib
 import sys
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from weft.capture.attributes import HEAP, IMMUTABLE, NATIVE_SLOTS, Attributes
 from weft.capture.binding import DEFAULT, bind_arguments
 from weft.capture.frame import Frame
+from weft.capture.fronts import FRONT
 from weft.capture.policy import Policy, policy_of
-from weft.capture.sources import Source, function as function_source, module as module_source
+from weft.capture.sources import Source
+from weft.capture.sources import function as function_source
+from weft.capture.sources import module as module_source
 from weft.capture.values import Callback, CapturedGenerator
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import library_native
@@ -95,6 +101,8 @@ class Calls(Attributes):
     def call_function(
         self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
+        if FRONT in function.__dict__ or function.__code__ in WRAPPERS_LEFT_OUT:
+            return self.call(function.__wrapped__, args, kwargs)  # type: ignore[attr-defined]
         policy, reason = policy_of(function)
         if policy is Policy.BREAK:
             raise Break("skipped-function", seen=reason)
@@ -248,6 +256,10 @@ class Calls(Attributes):
         return function
 
 
+WRAPPERS_LEFT_OUT = frozenset(
+    {reprlib.recursive_repr()(lambda self: "").__code__, dataclass(type("Sample", (), {})).__repr__.__code__}
+)
+"""Wrappers that only guard a `__repr__` against recursion, by `id`."""
 NATIVE_CLASSES = ("weft.core", "weft.autograd.grad_mode", "weft.tensor")
 ARGUMENT_BLIND = (list.__new__, dict.__new__, set.__new__, BaseException.__new__)
 METACLASSES: dict[Any, Callable[..., Any]] = {}

@@ -604,7 +604,11 @@ def exception_of(machine: Machine, value: Any, cause: bool = False) -> Any:
         return value
     if cause and value is None:
         return None
-    text = "exception causes must derive from BaseException" if cause else "exceptions must derive from BaseException"
+    text = (
+        "exception causes must derive from BaseException"
+        if cause
+        else "exceptions must derive from BaseException"
+    )
     raise machine.fail(TypeError(text))
 
 
@@ -695,9 +699,7 @@ def match_class(machine: Machine, frame: Frame, arg: int) -> None:
     frame.stack.append(tuple(attributes))
 
 
-SELF_MATCHING = frozenset(
-    {bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple}
-)
+SELF_MATCHING = frozenset({bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple})
 
 
 def positional_names(machine: Machine, cls: type, names: Any, count: int) -> list[str]:
@@ -772,7 +774,11 @@ def stopiteration_error(machine: Machine, frame: Frame, arg: Any) -> None:
 def import_name(machine: Machine, frame: Frame, arg: str) -> None:
     names, level = frame.stack.pop(), frame.stack.pop()
     package = frame.globals.get("__package__") or ""
-    full = arg if not level else ".".join([*package.split(".")[: len(package.split(".")) - level + 1], arg]).rstrip(".")
+    full = (
+        arg
+        if not level
+        else ".".join([*package.split(".")[: len(package.split(".")) - level + 1], arg]).rstrip(".")
+    )
     if full not in sys.modules or machine.read_global(frame, "__import__") is not builtins.__import__:
         raise Break("import", seen=f"import {full}")
     module = machine.native(__import__, arg, frame.globals, None, names, level)

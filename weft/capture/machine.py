@@ -1,8 +1,8 @@
 """The machine: runs canonical instructions over the interpreter's values.
 
-Takes a root frame, gives what it returns, or stops just before the instruction that it was told to stop at. One
-idea: a frame's exceptions are Python's own, carried in `Raised`; a `Break` ends the run, and the next run stops
-before the root frame's instruction where it happened.
+Takes a root frame, gives what it returns, or stops just before the instruction that it was told to stop at.
+One idea: a frame's exceptions are Python's own, carried in `Raised`; a `Break` ends the run, and the next run
+stops before the root frame's instruction where it happened.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Machine(Operators):
         error = self.handled(self.frame)
         if error is None:
             return None, None, None
-        raise Break("traceback", seen="sys.exc_info()")
+        return type(error), error, error.__traceback__
 
     # -- variables -------------------------------------------------------------------------------------------
     def read_cell(self, frame: Frame, name: str) -> Any:
@@ -295,11 +295,11 @@ class Machine(Operators):
 
 def unbound(frame: Frame, name: str) -> NameError:
     if name in frame.code.co_freevars:
-        text = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+        text = (
+            f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+        )
         return NameError(text)
-    return UnboundLocalError(
-        f"cannot access local variable '{name}' where it is not associated with a value"
-    )
+    return UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
 
 
 def push_handled(frame: Frame, error: BaseException) -> None:

@@ -7,6 +7,7 @@ arguments could run something unseen; what they would run is asked for by name.
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import math
@@ -44,8 +45,8 @@ ITERATORS = frozenset(
 )  # fmt: skip
 """Iterators in C: they run no Python code but that of callbacks and generators, which re-enter."""
 RECEIVERS = CONTAINERS | ITERATORS | {
-    str, bytes, bytearray, int, float, complex, bool, range, slice, object, type(None), types.MappingProxyType,
-    *VIEWS, functools.partial, CapturedGenerator, types.GenericAlias,
+    str, bytes, bytearray, int, float, complex, bool, range, slice, object, type(None),
+    types.MappingProxyType, *VIEWS, functools.partial, CapturedGenerator, types.GenericAlias,
 }  # fmt: skip
 SHALLOW = frozenset(
     {
@@ -68,7 +69,9 @@ class Natives(Calls):
     """Calling C code."""
 
     # -- what may be handed to C code ------------------------------------------------------------------------
-    def check(self, value: Any, names: Iterable[str], deep: bool = True, seen: set[int] | None = None) -> None:
+    def check(
+        self, value: Any, names: Iterable[str], deep: bool = True, seen: set[int] | None = None
+    ) -> None:
         """Breaks where C code working on this value would run Python code of these names, or read an object
         that existed before and is not understood.
         """
@@ -91,7 +94,9 @@ class Natives(Calls):
         if kind is InstanceDict:
             raise Break("opaque-object", seen="__dict__ handed to a builtin")
         if kind.__flags__ & HEAP and not kind.__flags__ & IMMUTABLE:
-            if kind.__module__.startswith("weft.") or isinstance(value, (*SYMBOLIC, Callback, CapturedGenerator)):
+            if kind.__module__.startswith("weft.") or isinstance(
+                value, (*SYMBOLIC, Callback, CapturedGenerator)
+            ):
                 return
             for name in names:
                 found = self.python_method(value, name)
@@ -112,7 +117,10 @@ class Natives(Calls):
         if id(function) in PURE:
             return self.call_pure(function, args, kwargs)
         receiver = getattr(function, "__self__", None)
-        if isinstance(function, (types.BuiltinFunctionType, types.MethodWrapperType)) and receiver is not None:
+        if (
+            isinstance(function, (types.BuiltinFunctionType, types.MethodWrapperType))
+            and receiver is not None
+        ):
             if not isinstance(receiver, (types.ModuleType, type)):
                 return self.call_builtin_method(function.__name__, receiver, args, kwargs, function)
             if isinstance(receiver, type) and receiver in RECEIVERS:
@@ -122,7 +130,9 @@ class Natives(Calls):
             if function.__objclass__ in RECEIVERS or name in ("__init__", "__new__"):
                 bound = self.native(function.__get__, args[0])
                 return self.call_builtin_method(name, args[0], args[1:], kwargs, bound)
-        if isinstance(function, np.ufunc) or (isinstance(function, type) and issubclass(function, np.generic)):
+        if isinstance(function, np.ufunc) or (
+            isinstance(function, type) and issubclass(function, np.generic)
+        ):
             if all(type(v) in SCALARS or isinstance(v, np.generic) for v in (*args, *kwargs.values())):
                 return self.native(function, *args, **kwargs)
             raise Break("numpy-call", seen=f"builtin: {function.__name__}")
@@ -153,7 +163,11 @@ class Natives(Calls):
         if isinstance(receiver, Tensor):
             return self.native(function, *args, **kwargs)
         user = kind.__flags__ & HEAP and not kind.__flags__ & IMMUTABLE and not isinstance(receiver, type)
-        if user and not issubclass(kind, tuple(CONTAINERS) + (BaseException, str, int, float)) and kind is not InstanceDict:
+        if (
+            user
+            and not issubclass(kind, tuple(CONTAINERS) + (BaseException, str, int, float))
+            and kind is not InstanceDict
+        ):
             if name not in ("__init__", "__init_subclass__", "__new__"):
                 if not isinstance(receiver, (CapturedGenerator, *SYMBOLIC, np.generic)):
                     raise Break("builtin-call", seen=f"builtin: {kind.__name__}.{name}")
@@ -287,7 +301,11 @@ class SequenceIterator:
 
 def is_iterable(value: Any) -> bool:
     kind = type(value)
-    return kind not in SCALARS and (hasattr(kind, "__iter__") or hasattr(kind, "__getitem__")) and not isinstance(value, type)
+    return (
+        kind not in SCALARS
+        and (hasattr(kind, "__iter__") or hasattr(kind, "__getitem__"))
+        and not isinstance(value, type)
+    )
 
 
 def builtin_name(function: Any) -> str:
@@ -308,7 +326,7 @@ TRANSPARENT = (
 )  # fmt: skip
 
 METHODS: dict[str, Any] = {}
-"""Methods of builtin types that capture does itself: `(machine, receiver, args, kwargs) -> (handled, result)`."""
+"""Methods that capture does itself: `(machine, receiver, args, kwargs) -> (handled, result)`."""
 
 Care = tuple[tuple[str, ...], bool, tuple[Any, ...]]
 PURE: dict[int, Care] = {}
@@ -318,7 +336,9 @@ which arguments they call.
 _KEPT: list[Any] = []
 
 
-def pure(*functions: Any, names: tuple[str, ...] = EQUALITY, iterates: bool = False, calls: tuple[Any, ...] = ()) -> None:
+def pure(
+    *functions: Any, names: tuple[str, ...] = EQUALITY, iterates: bool = False, calls: tuple[Any, ...] = ()
+) -> None:
     for function in functions:
         PURE[id(function)] = (names, iterates, calls)
         _KEPT.append(function)
@@ -327,22 +347,71 @@ def pure(*functions: Any, names: tuple[str, ...] = EQUALITY, iterates: bool = Fa
 pure(*(f for f in vars(math).values() if callable(f)), names=NUMERIC, iterates=True)
 pure(chr, ord, bin, hex, oct, divmod, round, pow, abs, complex, int, bytes, bytearray, names=NUMERIC)
 pure(range, slice, float, names=NUMERIC)
-pure(object, object.__new__, tuple.__new__, str.__new__, int.__new__, float.__new__, names=NUMERIC, iterates=True)
+pure(
+    object,
+    object.__new__,
+    tuple.__new__,
+    str.__new__,
+    int.__new__,
+    float.__new__,
+    names=NUMERIC,
+    iterates=True,
+)
 pure(list.__new__, dict.__new__, set.__new__, frozenset.__new__, names=EQUALITY, iterates=True)
 pure(BaseException.__new__, names=())
 pure(list, tuple, enumerate, zip, deque, reversed, names=(), iterates=True)
 pure(set, frozenset, dict, OrderedDict, names=EQUALITY, iterates=True)
 pure(Size, names=NUMERIC, iterates=True)
 pure(map, filter, names=(), iterates=True, calls=(0,))
-pure(staticmethod, classmethod, property, functools.partial, types.MethodType, types.SimpleNamespace, names=())
-pure(itertools.chain, itertools.chain.from_iterable, itertools.count, itertools.cycle, itertools.repeat, names=(), iterates=True)
-pure(itertools.islice, itertools.zip_longest, itertools.product, itertools.combinations, names=(), iterates=True)
-pure(itertools.permutations, itertools.combinations_with_replacement, itertools.pairwise, names=(), iterates=True)
+pure(
+    staticmethod, classmethod, property, functools.partial, types.MethodType, types.SimpleNamespace, names=()
+)
+pure(
+    itertools.chain,
+    itertools.chain.from_iterable,
+    itertools.count,
+    itertools.cycle,
+    itertools.repeat,
+    names=(),
+    iterates=True,
+)
+pure(
+    itertools.islice,
+    itertools.zip_longest,
+    itertools.product,
+    itertools.combinations,
+    names=(),
+    iterates=True,
+)
+pure(
+    itertools.permutations,
+    itertools.combinations_with_replacement,
+    itertools.pairwise,
+    names=(),
+    iterates=True,
+)
 pure(itertools.compress, itertools.tee, names=("__bool__", "__len__"), iterates=True)
-pure(itertools.starmap, itertools.takewhile, itertools.dropwhile, itertools.filterfalse, names=(), iterates=True, calls=(0,))
+pure(
+    itertools.starmap,
+    itertools.takewhile,
+    itertools.dropwhile,
+    itertools.filterfalse,
+    names=(),
+    iterates=True,
+    calls=(0,),
+)
 pure(itertools.groupby, names=EQUALITY, iterates=True, calls=(1, "key"))
 pure(itertools.accumulate, names=(), iterates=True, calls=(1, "func"))
 pure(getattr(itertools, "batched", itertools.islice), names=(), iterates=True)
 pure(functools.cmp_to_key, names=(), calls=(0,))
 pure(operator.itemgetter, operator.attrgetter, operator.methodcaller, names=())
-pure(str.maketrans, dict.fromkeys, OrderedDict.fromkeys, float.fromhex, int.from_bytes, bytes.fromhex, iterates=True)
+pure(
+    str.maketrans,
+    dict.fromkeys,
+    OrderedDict.fromkeys,
+    float.fromhex,
+    int.from_bytes,
+    bytes.fromhex,
+    iterates=True,
+)
+pure(collections._count_elements, iterates=True)  # type: ignore[attr-defined]

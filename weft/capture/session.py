@@ -1,8 +1,8 @@
 """Session: one capture, from a function and its arguments to a segment.
 
-Takes a function and the values of its parameters, gives an `Outcome`, or the reason why the original must run.
-One idea: a capture that meets a break is thrown away and run again up to the instruction before it, so nothing
-is ever undone.
+Takes a function and the values of its parameters, gives an `Outcome`, or the reason why the original must
+run. One idea: a capture that meets a break is thrown away and run again up to the instruction before it, so
+nothing is ever undone.
 """
 
 from __future__ import annotations
@@ -143,3 +143,19 @@ def note_facts(machine: Machine) -> None:
 def break_text(stop: Break, frame: Frame) -> str:
     file, line, name = frame.place()
     return render_break(stop.kind, stop.seen, file, line, name, frame.instruction.positions)
+
+
+def mutation_guards(outcome: Outcome) -> None:
+    """Objects that captured code changes must not be the same as others it read, if they were not."""
+    world = outcome.world
+    changed = list(world.changed_mirrors())
+    changed += [world.known[key] for key in world.overlays if key in world.known]
+    kinds = {type(known.original) for known in changed if known.snapshot is not None or _is_object(known)}
+    for kind in kinds:
+        sources = [k.source for k in world.by_original.values() if type(k.original) is kind]
+        if len(sources) > 1:
+            world.guard("DISTINCT", sources[0], tuple(sources))
+
+
+def _is_object(known: Any) -> bool:
+    return not isinstance(known.original, (type, types.FunctionType, types.ModuleType))

@@ -12,7 +12,7 @@ from typing import Any
 from weft.capture.frame import Frame
 
 
-class Raised(BaseException):  # noqa: N818 - it carries an exception, it is not the error itself
+class Raised(BaseException):
     """Carries an exception of the captured program through the interpreter's own code."""
 
     def __init__(self, exception: BaseException) -> None:
@@ -50,7 +50,7 @@ class CapturedGenerator:
         self.arguments = arguments
         """The bound arguments, by which one that has not started can be made again."""
         self.advance = advance
-        """`advance(generator, value, error)` runs to the next yield; raises Raised(StopIteration) at the end."""
+        """`advance(generator, value, error)` runs to the next yield, or raises Raised(StopIteration)."""
         self.started = self.running = False
 
     def __iter__(self) -> CapturedGenerator:

@@ -146,7 +146,8 @@ class Wrapping:
         for dim, size in enumerate(value.array.shape):
             if size > 1 and self.dynamic_size(value, source, dim):
                 shape[dim] = None
-                sizes[dim] = self.scalars.symbol_int(f"{source}.size()[{dim}]", size, size_source(source, dim), size=True)
+                inner = size_source(source, dim)
+                sizes[dim] = self.scalars.symbol_int(str(inner), size, inner, size=True)
         if any(size is None for size in shape):
             fake.array.shape = tuple(sizes)
         facts = TensorFacts(type(value), value.array.dtype, tuple(shape), value.requires_grad, value.device)
@@ -163,12 +164,13 @@ class Wrapping:
 
     def input_node(self, value: Any) -> Node:
         """The placeholder for a tensor or symbol from outside, made when first used."""
-        known = self.world.known.get(id(value))
-        if known is None or not isinstance(value, Tensor):
-            symbol = getattr(value, "source", None)
-            if symbol is None:
-                raise Break("unknown-tensor", seen=f"a tensor of shape {tuple(value.shape)} of unknown origin")
-            known = Known(value, value, symbol)
+        if isinstance(value, SYMBOLIC):
+            (symbol,) = value.expression.symbols
+            known: Known | None = Known(value, value, self.scalars.sources[symbol])
+        else:
+            known = self.world.known.get(id(value))
+        if known is None:
+            raise Break("unknown-tensor", seen=f"a {type(value).__name__} of unknown origin")
         node = self.graph.placeholder(known.source.placeholder_name(), val=value)
         self.inputs.append(Input(node, known))
         self.recorder.bind(value, node)
@@ -315,7 +317,9 @@ class Wrapping:
         return value
 
 
-INLINED_LIBRARY = ("weft.nn.modules", "weft.nn.utils", "weft.nn.init", "weft.optim", "weft.testing", "weft.amp")
+INLINED_LIBRARY = (
+    "weft.nn.modules", "weft.nn.utils", "weft.nn.init", "weft.optim", "weft.testing", "weft.amp",
+)  # fmt: skip
 
 
 def library_native(function: types.FunctionType) -> bool:

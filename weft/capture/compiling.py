@@ -1,0 +1,105 @@
+"""Compiling: one call of a function to one entry.
+
+Takes a function, the values of its parameters and a request; gives an `Entry`. One idea: capture decides how
+far the segment goes, the emitter says which of its values leave it, the backend compiles the graph in
+between.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from weft.capture.bytecode.instructions import UnknownInstruction
+from weft.capture.emit import emit, emit_guards, plan_outputs
+from weft.capture.kinds import unsupported
+from weft.capture.outcome import EscapingException, Outcome
+from weft.capture.runtime import Entry, Request, count_ops
+from weft.capture.session import Broken, Failed, capture, mutation_guards
+from weft.capture.sources import fetch
+from weft.graph.graph import Graph
+from weft.trace.breaks import Break
+from weft.trace.module import GraphModule
+from weft.trace.scalars import hint_of
+
+GENERATOR_LIKE = 0x20 | 0x80 | 0x100 | 0x200
+
+
+def compile_frame(function: types.FunctionType, arguments: dict[str, Any], request: Request) -> Entry:
+    """The entry that serves this call."""
+    if function.__code__.co_flags & GENERATOR_LIKE:
+        return _original(function, None, "generators and coroutines run as they are")
+    stop_at: int | None = None
+    stop: Break | None = None
+    while True:
+        try:
+            found = capture(function, arguments, request.volatile, request.dynamic, stop_at)
+        except UnknownInstruction as error:
+            return _original(function, None, str(error))
+        if isinstance(found, Failed):
+            return _original(function, found, f"it raises {type(found.error).__name__}")
+        if isinstance(found, Broken):
+            if request.fullgraph:
+                raise _refusal(found)
+            stop, stop_at = found.stop, found.step
+            continue
+        found.stop = stop
+        try:
+            return _entry(function, arguments, found, request)
+        except EscapingException as escaping:
+            earlier = max(escaping.step - 1, 0)
+            stop = Break("exception-escapes")
+            if stop_at is not None and earlier >= stop_at:
+                return _original(function, found, "an exception raised by captured code escapes")
+            stop_at = earlier
+        except Break as refused:
+            if request.fullgraph:
+                raise _refusal(Broken(refused, 0, found.frame)) from None
+            return _original(function, found, str(refused))
+
+
+def _entry(
+    function: types.FunctionType, arguments: dict[str, Any], outcome: Outcome, request: Request
+) -> Entry:
+    """Finishes the graph, has it compiled, and generates the entry around it."""
+    mutation_guards(outcome)
+    outputs = plan_outputs(outcome)
+    graph: Graph = outcome.recorder.graph
+    with_calls = count_ops(graph) > 0
+    if not with_calls and outcome.kind == "return":
+        return _original(function, outcome, "no tensor is computed")
+    outcome.recorder.finish()
+    graph.output(tuple(outputs))
+    module = GraphModule({}, graph)
+    inputs = [_example(item, function, arguments) for item in outcome.inputs]
+    compiled = request.backend(module, inputs) if with_calls else None
+    emitted = emit(outcome, graph_callable=compiled, runtime=request.context)
+    return Entry(
+        call=emitted.make(),
+        guards=outcome.world.guards,
+        graph_module=module if with_calls else None,
+        text=emitted.text,
+        stop=outcome.stop,
+        where=outcome.frame.place() if outcome.stop is not None else None,
+    )
+
+
+def _example(item: Any, function: Any, arguments: dict[str, Any]) -> Any:
+    """What a placeholder receives in this call."""
+    return hint_of(fetch(item.known.source, function, arguments))
+
+
+def _refusal(broken: Broken) -> BaseException:
+    frame = broken.frame
+    file, line, name = frame.place()
+    stop = broken.stop
+    return unsupported(stop.kind, stop.seen, file, line, name, frame.instruction.positions)
+
+
+def _original(function: types.FunctionType, found: Any, reason: str) -> Entry:
+    """An entry that runs the function as it is, where the guards of what was captured hold."""
+    if found is None:
+        return Entry(call=lambda *_values: None, reason=reason)
+    world = found.machine.world if isinstance(found, Failed) else found.world
+    emitted = emit_guards(function.__code__, world.guards)
+    return Entry(call=emitted.make(), guards=world.guards, text=emitted.text, reason=reason)
