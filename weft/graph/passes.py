@@ -216,7 +216,7 @@ def _on_tensors(node: Node) -> bool:
 
 
 def _canonicalise_call(node: Node, op: Op, called: str) -> None:
-    if node.op == "call_method" and called == op.name:
+    if node.op == "call_method" and called == op.name and op.function:
         node.op, node.target = "call_function", op.face
     parameters = op.signature.parameters
     if any(parameter.variadic for parameter in parameters):

@@ -148,6 +148,11 @@ class Readable:
         return f"{name}{annotation} = {self.expression(node)}"
 
 
+def _is_fixed(part: Any) -> bool:
+    """Whether a part of a key is the same at each call; a list would be made anew."""
+    return type(part) in (int, slice, type(None), type(...)) and not nodes_in(part)
+
+
 class Executable(Readable):
     """What runs: targets and constants are globals of the code, collected in `bound`."""
 
@@ -182,7 +187,7 @@ class Executable(Readable):
             return repr(value)
         if kind in (slice, Size) and not nodes_in(value):
             return self.bind(value, kind.__name__)
-        if kind is tuple and any(type(item) in (slice, type(...)) for item in value) and not nodes_in(value):
+        if kind is tuple and any(type(item) is slice for item in value) and all(map(_is_fixed, value)):
             return self.bind(value, "key")
         return super().value(value)
 
