@@ -373,15 +373,14 @@ def _ambient(guard: Guard, reader: Reader) -> None:
 def _condition(guard: Guard, reader: Reader) -> None:
     condition: Condition = guard.payload
     names = {symbol: reader.read(source) for symbol, source in condition.sources}
-    text = condition.expression.render(lambda symbol: names[symbol])
     negation = "not " if condition.truth else ""
-    words = set(re.findall(r"(?<![\w.'\"])[A-Za-z_]\w*", text)) - set(names.values())
-    if words <= {"and", "or", "not", "is", "None", "True", "False"}:
-        reader.miss_if(f"{negation}({text})")
-        return
-    # A parameter may be called `abs` or `math`: what needs such names is a function of its own.
     letters = {symbol: f"_v_{i}" for i, (symbol, _source) in enumerate(condition.sources)}
     body = condition.expression.render(lambda symbol: letters[symbol])
+    words = set(re.findall(r"(?<![\w.'\"])[A-Za-z_]\w*", body)) - set(letters.values())
+    if words <= {"and", "or", "not", "is", "None", "True", "False"}:
+        reader.miss_if(f"{negation}{condition.expression.render(lambda symbol: names[symbol])}")
+        return
+    # A parameter may be called `abs` or `math`: what needs such names is a function of its own.
     function = eval(f"lambda {', '.join(letters.values())}: {body}", dict(NAMES))
     reader.miss_if(f"{negation}{reader.bind(function, 'condition')}({', '.join(names.values())})")
 

@@ -35,6 +35,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from weft.amp.casting import Autocast
 from weft.capture.plain import NotPlain, exact_key, freeze, identical, thaw
 from weft.capture.sources import (
     WRAPPERS,
@@ -121,18 +122,12 @@ class ModeFacts:
 
     @classmethod
     def of(cls, mode: Any) -> ModeFacts:
-        names = ("grad", "inference", "saved_hooks_error", "anomaly", "multithreading", "shielded")
-        return cls(
-            tuple((name, getattr(mode, name)) for name in names),
-            tuple(Ref(part) for part in _mode_objects(mode)),
-        )
+        return cls(plain_modes(mode), tuple(Ref(part) for part in _mode_objects(mode)))
 
     def holds(self, mode: Any) -> bool:
         if type(mode) is not modes.Modes:
             return False
-        if any(
-            getattr(mode, name) is not value and getattr(mode, name) != value for name, value in self.plain
-        ):
+        if plain_modes(mode) != self.plain:
             return False
         parts = _mode_objects(mode)
         return len(parts) == len(self.objects) and all(
@@ -140,9 +135,19 @@ class ModeFacts:
         )
 
 
+def plain_modes(mode: Any) -> tuple[tuple[str, Any], ...]:
+    """What has no identity: flags, and the facts of an autocast, which is a new object each time."""
+    names = ("grad", "inference", "saved_hooks_error", "anomaly", "multithreading", "shielded")
+    facts = [(name, getattr(mode, name)) for name in names]
+    for _name, value in mode.extra:
+        if type(value) is Autocast:
+            facts += [("autocast", value.dtype), ("caching", value.caching)]
+    return tuple(facts)
+
+
 def _mode_objects(mode: Any) -> list[Any]:
     pairs = [part for pair in mode.saved_hooks for part in pair]
-    extra = [value for _name, value in mode.extra]
+    extra = [value for _name, value in mode.extra if type(value) is not Autocast]
     witness = [] if mode.witness is None else [mode.witness]
     return [*mode.functions, *pairs, *extra, *witness]
 
@@ -489,7 +494,7 @@ def _actual_of(guard: Guard, value: Any) -> str:
 
 def _safe_text(value: Any) -> str:
     """A text for the value that runs no `__repr__` of a user's."""
-    if isinstance(value, Tensor) and type(getattr(value, "array", None)) in (np.ndarray, MetaArray):
+    if type(value) in PLAIN and type(getattr(value, "array", None)) in (np.ndarray, MetaArray):
         return facts_text(TensorFacts.of(value))
     try:
         return _short(thaw(freeze(value)))

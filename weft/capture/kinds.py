@@ -190,6 +190,10 @@ KINDS: Final[dict[str, Kind]] = {
         "the function is itself a generator: it hands values out one by one while its caller runs.",
         "compile the function that consumes it, or what it calls.",
     ),
+    "exception-escapes": Kind(
+        "the captured code raises an exception that its caller sees: the original runs, with its traceback.",
+        "nothing, if the exception is meant; else handle it inside.",
+    ),
     "foreign-exception": Kind(
         "an exception that existed before the call is raised, and would be changed by it.",
         "raise a new exception, `from` the old one if it matters.",
@@ -197,6 +201,10 @@ KINDS: Final[dict[str, Kind]] = {
     "import": Kind(
         "an import may run a whole module.",
         "import at the top of the file.",
+    ),
+    "cannot-perform": Kind(
+        "the step that broke the graph cannot be carried out between two segments.",
+        "move it out of the compiled function.",
     ),
     "cannot-rebuild": Kind(
         "an object that the captured code made would have to exist after it, and cannot be made again.",

@@ -51,7 +51,7 @@ class Tree:
 
 def is_leaf(value: Any) -> bool:
     kind = type(value)
-    return kind in LEAVES or kind in NUMPY_SCALARS or isinstance(value, np.dtype)
+    return kind in LEAVES or kind in NUMPY_SCALARS or issubclass(kind, np.dtype)
 
 
 NUMPY_SCALARS: Final = frozenset({np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG"})

@@ -78,6 +78,11 @@ INERT: Final = frozenset(
 )
 
 
+def is_a(value: Any, kind: type) -> bool:
+    """As `isinstance`, which would ask the object for its `__class__`."""
+    return issubclass(type(value), kind)
+
+
 def written_in_c(kind: type) -> bool:
     """Whether the class cannot be changed: no attribute of it can be set, nor its bases."""
     return bool(class_flags(kind) & IMMUTABLE_TYPE)
@@ -85,7 +90,7 @@ def written_in_c(kind: type) -> bool:
 
 def importable_name(value: Any) -> str | None:
     """`module:qualified.name` where importing finds this very object, else None."""
-    if isinstance(value, types.ModuleType):
+    if is_a(value, types.ModuleType):
         name = safe_member(value, "__dict__").get("__name__")
         return f"{name}:" if type(name) is str and sys.modules.get(name) is value else None
     path = _stated_name(value)
@@ -95,7 +100,7 @@ def importable_name(value: Any) -> str | None:
 def _stated_name(value: Any) -> str | None:
     """The name that the object itself gives, without asking whether it is there."""
     kind = type(value)
-    if isinstance(value, type):
+    if is_a(value, type):
         parts = class_module(value), class_name(value)
     elif kind is types.FunctionType or kind is types.BuiltinFunctionType:
         parts = value.__module__, value.__qualname__
@@ -106,7 +111,7 @@ def _stated_name(value: Any) -> str | None:
     elif kind in CLASS_MEMBERS:
         owner = _stated_name(value.__objclass__)
         return None if owner is None else f"{owner}.{value.__name__}"
-    elif isinstance(value, enum.Enum):
+    elif is_a(value, enum.Enum):
         owner, name = _stated_name(kind), instance_dict(value).get("_name_")
         return None if owner is None or type(name) is not str else f"{owner}.{name}"
     else:
@@ -120,9 +125,9 @@ def by_name(path: str) -> Any:
     module, _, name = path.partition(":")
     value: Any = sys.modules.get(module)
     for part in name.split(".") if name else ():
-        if isinstance(value, type):
+        if is_a(value, type):
             members = class_dict(value)
-        elif isinstance(value, types.ModuleType):
+        elif is_a(value, types.ModuleType):
             members = value.__dict__
         else:
             return None
@@ -221,10 +226,10 @@ def is_inert(value: Any) -> bool:
     kind = type(value)
     if kind is types.BuiltinFunctionType:
         owner = value.__self__
-        return owner is None or isinstance(owner, types.ModuleType) or is_inert(owner)
-    if isinstance(value, type):
+        return owner is None or is_a(owner, types.ModuleType) or is_inert(owner)
+    if is_a(value, type):
         return written_in_c(value)
-    return kind in INERT or isinstance(value, np.dtype) or kind.__module__.startswith("weft.core.")
+    return kind in INERT or is_a(value, np.dtype) or kind.__module__.startswith("weft.core.")
 
 
 # -- sources -------------------------------------------------------------------------------------------------
@@ -419,7 +424,7 @@ OURS: Final = PLAIN | {MetaArray}
 def safe_member(value: Any, name: str) -> Any:
     """The attribute as the first class in C that knows it answers; else from the object's own dict."""
     if name == "__dict__":
-        return class_dict(value) if isinstance(value, type) else instance_dict(value)
+        return class_dict(value) if is_a(value, type) else instance_dict(value)
     if type(value) in OURS:
         return getattr(value, name)
     for kind in class_mro(type(value)):
