@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
-from weft.capture.bytecode.native import PAIRS, Native, Positions, read_instructions, slot_names
+from weft.capture.bytecode.native import (
+    PAIRS,
+    Native,
+    Positions,
+    original_code,
+    read_instructions,
+    slot_names,
+)
 
 VERSION = sys.version_info[:2]
 
@@ -276,7 +283,18 @@ def draft(code: CodeType) -> list[Draft]:
             rest = tuple(steps[position:]) if position else ()
             drafts.append(Draft(op, arg, last.offset, last.positions, entry, rest, start))
         index += count
-    return drafts if HAS_END_SEND else _with_cleanup(drafts)
+    drafts = drafts if HAS_END_SEND else _with_cleanup(drafts)
+    return drafts if original_code(code) is code else _from_entrance(drafts)
+
+
+def _from_entrance(drafts: list[Draft]) -> list[Draft]:
+    """Code entered in the middle (resume.py) jumps to its tail first: that part is put first here.
+
+    So it reads from top to bottom, as all compiled code does: Note [Holes] counts on that.
+    """
+    first = next(each for each in drafts if each.op == "JUMP")
+    entrance = next(index for index, each in enumerate(drafts) if each.start == first.arg)
+    return drafts[entrance:] + drafts[:entrance]
 
 
 NO_ENTRY = -1

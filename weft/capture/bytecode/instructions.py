@@ -131,7 +131,6 @@ Modules and type parameters
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
@@ -210,11 +209,12 @@ class Bytecode:
     entries: tuple[Entry, ...]
 
     def index_at(self, offset: int) -> int:
-        """The instruction that native code at `offset` belongs to; f_lasti gives such an offset."""
-        offsets = [each.offset for each in self.instructions]
-        # Made-up instructions share the offset of the one they stand beside; the first is the one that runs.
-        index = bisect_right(offsets, offset - 1) if offset in offsets else bisect_right(offsets, offset)
-        return min(index, len(offsets) - 1)
+        """The instruction that native code at `offset` belongs to; f_lasti gives such an offset.
+
+        Where several do, the first; between two, the one that runs next.
+        """
+        following = [each for each in self.instructions if each.offset >= offset]
+        return min(following, key=lambda each: (each.offset, each.index)).index
 
     def kinds(self, index: int) -> tuple[str, ...] | None:
         """The kind of every value on the canonical stack before an instruction; see layout.Slot."""

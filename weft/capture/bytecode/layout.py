@@ -28,9 +28,10 @@ from weft.capture.bytecode.effects import FINAL_OPS, JUMP_OPS, stack_effect
 from weft.capture.bytecode.native import Protected, read_exception_table
 
 INTERNAL = frozenset({"HOLE", "END_SEND", "LEFT_OUT"})
+CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
+TAKE_NULL = CALLS | {"POP_TOP"}
 # Protected by handlers that want the stack as it is after it.
 CANNOT_RAISE = frozenset({"PUSH_EXC_INFO"})
-CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
 
 
 class Slot(NamedTuple):
@@ -76,7 +77,7 @@ class Link(NamedTuple):
     lasti: bool
 
 
-def _pushed(each: Draft, count: int, state: State) -> list[Slot]:
+def _pushed(each: Draft, count: int) -> list[Slot]:
     """The slots that an op leaves on top."""
     if each.op in ("LOAD_METHOD", "LOAD_SUPER_ATTR") and count == 2:
         return [VALUE, Slot("self")]
@@ -89,9 +90,7 @@ def _pushed(each: Draft, count: int, state: State) -> list[Slot]:
     return [VALUE] * count
 
 
-def _moved(
-    each: Draft, index: int, slots: tuple[Slot, ...], jump: bool, state: State
-) -> tuple[list[Slot], int]:
+def _moved(each: Draft, index: int, slots: tuple[Slot, ...], jump: bool) -> tuple[list[Slot], int]:
     """The stack after an op, and the lowest place that it touched."""
     depth = len(slots)
     if each.op == "HOLE":
@@ -112,7 +111,9 @@ def _moved(
     pops, pushes = stack_effect(each.op, each.arg, jump)
     if pops > depth:
         raise InconsistentStack(f"{each.op} at {each.offset} needs {pops} values and finds {depth}")
-    added = _pushed(each, pushes, state)
+    if each.op not in TAKE_NULL and any(slot.kind in ("null", "hole") for slot in slots[depth - pops :]):
+        raise InconsistentStack(f"{each.op} at {each.offset} finds a NULL")
+    added = _pushed(each, pushes)
     if HAS_END_SEND and (each.op == "CLEANUP_THROW" or each.op == "SEND" and jump):
         added = [Slot("filler"), VALUE]
     return [*slots[: depth - pops], *added], depth - pops
@@ -120,7 +121,7 @@ def _moved(
 
 def _advance(each: Draft, index: int, state: State, cells: frozenset[str], jump: bool = False) -> State:
     """The state after an instruction, on the edge to the next one or to its jump target."""
-    slots, low = _moved(each, index, state.slots, jump, state)
+    slots, low = _moved(each, index, state.slots, jump)
     for place in range(max(low, 1), len(slots)):
         if slots[place - 1].kind == "hole":
             touched = frozenset((index, hole) for hole in slots[place - 1].marks)
@@ -144,9 +145,11 @@ def _join_slots(one: Slot, other: Slot) -> Slot:
     if one.kind == other.kind:
         return Slot(one.kind, detail, marks)
     kinds = {one.kind, other.kind}
-    if kinds & {"hole", "filler", "previous", "lasti"}:
+    if kinds == {"value", "lasti"}:  # code that was entered in the middle got it as an argument
+        return Slot("lasti", detail, marks)
+    if not kinds <= {"null", "self", "value"}:
         raise InconsistentStack(f"a {one.kind} meets a {other.kind}")
-    return Slot("self" if kinds <= {"null", "self", "value"} else "value", detail, marks)
+    return Slot("self", detail, marks)
 
 
 def _join(one: State | None, other: State, where: Draft) -> State:
@@ -288,7 +291,16 @@ def lay_out(code: CodeType, drafts: list[Draft]) -> Layouts:
     layouts = Layouts(drafts, links, cells)
     if any(each.op == "HOLE" for each in drafts):
         layouts = Layouts(*_filled(layouts), cells)
+        _check_filled(layouts)
     return layouts
+
+
+def _check_filled(layouts: Layouts) -> None:
+    for each, state in zip(layouts.drafts, layouts.states):
+        if each.op in CALLS and state is not None:
+            taken = state.slots[-stack_effect(each.op, each.arg)[0] :]
+            if any(slot.kind == "hole" for slot in taken):
+                raise InconsistentStack(f"{each.op} at {each.offset} takes a NULL that has no place")
 
 
 def _set_synthetic_depths(drafts: list[Draft], links: list[Link | None], cells: frozenset[str]) -> None:

@@ -24,6 +24,9 @@ PAIRS = {
     "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
 }
 
+MARK = "resumed code of"
+"""Constants that end with (MARK, code) are those of code that enters `code` in the middle; see resume.py."""
+
 
 class Positions(NamedTuple):
     """Where in the source an instruction comes from; None where the compiler does not say."""
@@ -118,3 +121,11 @@ def slot_names(code: CodeType) -> list[str]:
     free."""
     cells = [name for name in code.co_cellvars if name not in code.co_varnames]
     return [*code.co_varnames, *cells, *code.co_freevars]
+
+
+def original_code(code: CodeType) -> CodeType:
+    """The code that resumed code was made of; any other code itself."""
+    last = code.co_consts[-1] if code.co_consts else None
+    if isinstance(last, tuple) and len(last) == 2 and last[0] == MARK and isinstance(last[1], CodeType):
+        return last[1]
+    return code
