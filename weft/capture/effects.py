@@ -1,0 +1,381 @@
+"""Effects: what captured code did to objects that existed before, as straight-line stores.
+
+Takes the overlays and changed mirrors of a `World` and a `Builder`; gives lines of stores. One idea: the
+values are built before the first store, and a store is a C function on a builtin class or a descriptor, so
+between the first and the last of them nothing of a user's runs and nothing can fail.
+
+# Note [Minimal stores]
+    d = {'a': x, 'b': y}                 stores, given that 'a' and 'b' stood there in that order
+    del d['a']; d['c'] = z               del d['a']; d['c'] = z
+    d['a'] = d.pop('a')                  del d['a']; d['a'] = x          order is part of what a dict holds
+    l.append(x)                          l.append(x)
+    l.sort()                             l[:] = [y, x]
+A prefix of the new contents that can stay where it is, stays; the rest is deleted and put in again in order.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from weft.capture.rebuild import Builder
+from weft.capture.rebuild_types import check_keys
+from weft.capture.sources import class_dict, class_mro
+from weft.capture.world import ABSENT, Known, Overlay, items_of
+from weft.core import modes
+from weft.core.modes import Modes, State
+from weft.graph.effects import effect, op_of
+from weft.graph.node import Node
+from weft.ops.record import Kind
+
+FEW = 8  # single stores rather than one for the whole container
+
+
+def store_lines(builder: Builder) -> list[str]:
+    """All stores of the segment. Whatever they need is built by the builder's own lines."""
+    lines: list[str] = []
+    world = builder.world
+    builder.storing = True
+    for known in world.changed_mirrors():
+        target = builder.read(known.source)
+        lines += mirror_stores(builder, known, target)
+    for overlay in world.overlays.values():
+        lines += OVERLAYS[overlay.kind](builder, overlay, builder.read(overlay.source))
+    builder.storing = False
+    return lines
+
+
+# -- mirrors -------------------------------------------------------------------------------------------------
+def mirror_stores(builder: Builder, known: Known, target: str) -> list[str]:
+    kind = type(known.value)
+    for base, rule in MIRRORS.items():
+        if issubclass(kind, base):
+            return rule(builder, known, target)
+    return list(builder.refuse(known.value, "that captured code changed"))
+
+
+def list_stores(builder: Builder, known: Known, target: str) -> list[str]:
+    before, now = known.snapshot, items_of(known.value)
+    exact = type(known.value) is list
+    same = common_prefix(before, now)
+    if same == len(before):
+        return [_extend(builder, list, exact, target, now[same:])]
+    changed = [place for place, (old, new) in enumerate(zip(before, now)) if old is not new]
+    if len(before) == len(now) and len(changed) <= FEW:
+        put = f"{builder.constant(list.__setitem__, 'setitem')}({target}, {{}}, {{}})" if not exact else ""
+        return [
+            put.format(place, builder.text(now[place]))
+            if put
+            else f"{target}[{place}] = {builder.text(now[place])}"
+            for place in changed
+        ]
+    if len(now) == same and len(before) - same <= FEW and exact:
+        return [f"del {target}[{same}:]"]
+    items = f"[{builder.items(now)}]"
+    if exact:
+        return [f"{target}[:] = {items}"]
+    whole = builder.constant(slice(None), "all")
+    return [f"{builder.constant(list.__setitem__, 'setitem')}({target}, {whole}, {items})"]
+
+
+def common_prefix(before: list[Any], now: list[Any]) -> int:
+    """How many leading items are the same objects."""
+    count = 0
+    for old, new in zip(before, now):
+        if old is not new:
+            break
+        count += 1
+    return count
+
+
+def _extend(builder: Builder, base: type, exact: bool, target: str, items: list[Any]) -> str:
+    if len(items) == 1:
+        item = builder.text(items[0])
+        return (
+            f"{target}.append({item})"
+            if exact
+            else f"{builder.constant(base.append, 'append')}({target}, {item})"
+        )  # type: ignore[attr-defined]
+    texts = f"[{builder.items(items)}]"
+    return (
+        f"{target}.extend({texts})"
+        if exact
+        else f"{builder.constant(base.extend, 'extend')}({target}, {texts})"
+    )  # type: ignore[attr-defined]
+
+
+def deque_stores(builder: Builder, known: Known, target: str) -> list[str]:
+    before, now = known.snapshot, items_of(known.value)
+    exact = type(known.value) is deque
+    if common_prefix(before, now) == len(before) and known.value.maxlen is None:
+        return (
+            [_extend(builder, deque, exact, target, now)]
+            if not before
+            else [_extend(builder, deque, exact, target, now[len(before) :])]
+        )
+    for dropped in range(1, min(FEW, len(before)) + 1):
+        kept = before[dropped:]
+        if common_prefix(kept, now) == len(kept):
+            pop = (
+                f"{target}.popleft()" if exact else f"{builder.constant(deque.popleft, 'popleft')}({target})"
+            )
+            added = now[len(kept) :]
+            return [pop] * dropped + ([_extend(builder, deque, exact, target, added)] if added else [])
+    clear = f"{target}.clear()" if exact else f"{builder.constant(deque.clear, 'clear')}({target})"
+    return [clear] + ([_extend(builder, deque, exact, target, now)] if now else [])
+
+
+def dict_stores(builder: Builder, known: Known, target: str) -> list[str]:
+    before, now = known.snapshot, items_of(known.value)
+    check_keys(builder, [key for key, _ in (*before, *now)])
+    kind = type(known.value)
+    kept = kept_pairs(before, now)
+    kept_keys = {id(key) for key, _ in now[:kept]}
+    old_values = {id(key): value for key, value in before}
+    lines = [_delete(builder, kind, target, key) for key, _ in before if id(key) not in kept_keys]
+    for place, (key, value) in enumerate(now):
+        if place >= kept or old_values[id(key)] is not value:
+            lines.append(_put(builder, kind, target, key, value))
+    return lines
+
+
+def kept_pairs(before: list[Any], now: list[Any]) -> int:
+    """How many leading pairs of `now` can stay in the dict, because their keys stood there in that order."""
+    places = {id(key): place for place, (key, _) in enumerate(before)}
+    last = -1
+    for count, (key, _) in enumerate(now):
+        place = places.get(id(key), -1)
+        if place <= last:
+            return count
+        last = place
+    return len(now)
+
+
+def _put(builder: Builder, kind: type, target: str, key: Any, value: Any) -> str:
+    if kind is dict or kind is OrderedDict:
+        return f"{target}[{builder.text(key)}] = {builder.text(value)}"
+    base = OrderedDict if issubclass(kind, OrderedDict) else dict
+    put = builder.constant(base.__setitem__, "setitem")
+    return f"{put}({target}, {builder.text(key)}, {builder.text(value)})"
+
+
+def _delete(builder: Builder, kind: type, target: str, key: Any) -> str:
+    if kind is dict or kind is OrderedDict:
+        return f"del {target}[{builder.text(key)}]"
+    base = OrderedDict if issubclass(kind, OrderedDict) else dict
+    return f"{builder.constant(base.__delitem__, 'delitem')}({target}, {builder.text(key)})"
+
+
+def set_stores(builder: Builder, known: Known, target: str) -> list[str]:
+    before, now = known.snapshot, items_of(known.value)
+    check_keys(builder, [*before, *now])
+    old, new = {id(item) for item in before}, {id(item) for item in now}
+    gone = [item for item in before if id(item) not in new]
+    added = [item for item in now if id(item) not in old]
+    exact = type(known.value) is set
+    if not now:
+        return [f"{target}.clear()" if exact else f"{builder.constant(set.clear, 'clear')}({target})"]
+    lines = []
+    for name, method, items in (("discard", set.discard, gone), ("add", set.add, added)):
+        call = f"{target}.{name}(" if exact else f"{builder.constant(method, name)}({target}, "
+        lines += [f"{call}{builder.text(item)})" for item in items]
+    return lines
+
+
+MIRRORS: Final[dict[type, Callable[[Builder, Known, str], list[str]]]] = {
+    list: list_stores,
+    dict: dict_stores,
+    set: set_stores,
+    deque: deque_stores,
+}
+
+
+# -- overlays ------------------------------------------------------------------------------------------------
+def attribute_stores(builder: Builder, overlay: Overlay, target: str) -> list[str]:
+    return [
+        _attribute_store(builder, overlay.target, target, name, value)
+        for name, value in overlay.writes.items()
+    ]
+
+
+def _attribute_store(builder: Builder, owner: Any, target: str, name: str, value: Any) -> str:
+    """A store into a slot or the object's own dict, whatever `__setattr__` or property its class has."""
+    if isinstance(owner, type):
+        if value is ABSENT:
+            return f"{builder.constant(type.__delattr__, 'delattr')}({target}, {name!r})"
+        return f"{builder.constant(type.__setattr__, 'setattr')}({target}, {name!r}, {builder.text(value)})"
+    member = find_member(type(owner), name)
+    if member is None:
+        fields = f"{builder.constant(fields_of, 'fields')}({target})"
+        if value is ABSENT:
+            return f"{fields}.pop({name!r}, None)"
+        return f"{fields}[{name!r}] = {builder.text(value)}"
+    if value is ABSENT:
+        return f"{builder.constant(unset, 'unset')}({target}, {builder.constant(member, name)})"
+    return f"{builder.constant(member.__set__, f'put_{name}')}({target}, {builder.text(value)})"
+
+
+def find_member(kind: type, name: str) -> Any:
+    """The slot, or the C attribute, that holds the name; None where the object's own dict does."""
+    for base in class_mro(kind):
+        found = class_dict(base).get(name)
+        if found is not None:
+            stores = type(found) in (types.MemberDescriptorType, types.GetSetDescriptorType)
+            return found if stores else None
+    return None
+
+
+def item_stores(builder: Builder, overlay: Overlay, target: str) -> list[str]:
+    return [
+        f"{target}.pop({builder.text(key)}, None)"
+        if value is ABSENT
+        else f"{target}[{builder.text(key)}] = {builder.text(value)}"
+        for key, value in overlay.writes.items()
+    ]
+
+
+def cell_stores(builder: Builder, overlay: Overlay, target: str) -> list[str]:
+    return [
+        f"del {target}.cell_contents"
+        if value is ABSENT
+        else f"{target}.cell_contents = {builder.text(value)}"
+        for value in overlay.writes.values()
+    ]
+
+
+OVERLAYS: Final[dict[str, Callable[[Builder, Overlay, str], list[str]]]] = {
+    "attribute": attribute_stores,
+    "item": item_stores,
+    "cell": cell_stores,
+}
+
+
+# -- what emitted code calls ---------------------------------------------------------------------------------
+def fields_of(owner: Any) -> dict[str, Any]:
+    """The object's own dict, made if it has none yet."""
+    return object.__getattribute__(owner, "__dict__")  # type: ignore[no-any-return]
+
+
+def unset(owner: Any, member: Any) -> None:
+    """Empties a slot; one that captured code filled and emptied again was empty before."""
+    try:
+        member.__delete__(owner)
+    except AttributeError:
+        pass
+
+
+# -- modes ---------------------------------------------------------------------------------------------------
+def changed_modes(before: State, after: State) -> dict[str, Any]:
+    """The parts of the modes that captured code changed."""
+    if before is after:
+        return {}
+    old, new = _record(before), _record(after)
+    pairs = {name: (getattr(old, name), getattr(new, name)) for name in Modes.__slots__}
+    return {name: new for name, (old, new) in pairs.items() if old is not new and old != new}
+
+
+def _record(state: State) -> Modes:
+    if isinstance(state, Modes):
+        return state
+    record = Modes()
+    record.grad = state
+    return record
+
+
+def with_grad(state: State, grad: bool) -> State:
+    """The modes with gradients switched on or off."""
+    if not isinstance(state, Modes):
+        return grad
+    record = Modes()
+    for name in Modes.__slots__:
+        setattr(record, name, getattr(state, name))
+    record.grad = grad
+    return record
+
+
+def mode_lines(builder: Builder, before: State, after: State) -> list[str]:
+    """Stores that put the modes where captured code left them."""
+    changes = changed_modes(before, after)
+    if not changes:
+        return []
+    put = builder.constant(modes.enter, "put_modes")
+    parts = ", ".join(f"{name}={builder.text(value)}" for name, value in changes.items())
+    return [f"{put}({parts})"]
+
+
+def changes_modes(node: Node) -> bool:
+    """Whether a node of the graph switches gradients on or off."""
+    return getattr(node.target, "__name__", node.target) in ("_set_grad_enabled", "set_grad_enabled")
+
+
+# -- writes of the graph itself ------------------------------------------------------------------------------
+# Ops whose results depend on nothing but types once these are known: they cannot fail on data.
+SAFE_KINDS: Final = frozenset({Kind.POINTWISE, Kind.REDUCE, Kind.VIEW, Kind.CREATE, Kind.CONTRACT})
+DIVISIONS: Final = ("div", "remainder", "fmod", "floor_divide", "floordiv", "mod", "truediv")
+
+
+def can_fail(node: Node) -> bool:
+    """Whether a node may raise for some data of the types that the guards let through."""
+    if not node.op.startswith("call_"):
+        return False
+    found = op_of(node)
+    name = found[1] if found is not None else getattr(node.target, "__name__", "")
+    if name.startswith(DIVISIONS) or "pow" in name or "getitem" in name or "setitem" in name:
+        return True
+    if found is not None:
+        return found[0].kind not in SAFE_KINDS
+    return not (getattr(node.target, "__module__", "") == "_operator" or changes_modes(node))
+
+
+def saved_inputs(nodes: list[Node]) -> list[Node]:
+    """The placeholders to be saved before the graph runs: it writes them, and may fail afterwards."""
+    roots: dict[Node, set[Node]] = {}
+    written: dict[Node, None] = {}
+    pending = False
+    needed = False
+    for node in nodes:
+        if node.op == "placeholder":
+            roots[node] = {node}
+            continue
+        needed = needed or (pending and can_fail(node))
+        facts = effect(node)
+        reached = (
+            set().union(*[roots.get(each, set()) for each in node.all_input_nodes])
+            if node.all_input_nodes
+            else set()
+        )
+        roots[node] = reached if facts.aliases else set()
+        targets = node.all_input_nodes if facts.unknown and can_fail(node) else facts.writes
+        for target in targets:
+            for root in roots.get(target, set()):
+                written[root] = None
+                pending = True
+                # An op that writes may itself fail half way, unless it computes before it writes.
+                needed = needed or can_fail(node)
+    return list(written) if needed else []
+
+
+def draws(nodes: list[Node]) -> bool:
+    return any(effect(node).random for node in nodes)
+
+
+STATE: Final = ("array", "tracked", "node", "index")
+
+
+def save(tensor: Any) -> tuple[Any, ...]:
+    """What a graph that writes this tensor may change of it."""
+    if not hasattr(tensor, "array"):
+        return ()
+    return (tensor.array.copy(), *[getattr(tensor, name, None) for name in STATE])
+
+
+def restore(tensor: Any, saved: tuple[Any, ...]) -> None:
+    """Puts a tensor back to what it was."""
+    if saved:
+        data, array, *rest = saved
+        array[...] = data
+        for name, value in zip(STATE, (array, *rest), strict=True):
+            if getattr(tensor, name, None) is not value:
+                setattr(tensor, name, value)

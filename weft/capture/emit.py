@@ -1,0 +1,364 @@
+"""Emit: one segment as one Python function.
+
+Takes an `Outcome` and the callable that the backend made of its graph; gives the text of a function, with the
+globals it needs. One idea: everything that can fail comes before everything that changes the world.
+
+# Note [An entry]
+    def f(x, out):              def entry(_v_function, x, out):
+        y = x + 1                   # guards
+        out.append(y)               try:
+        print(y)                        if type(x) is not Tensor or ...: return MISS
+        return y * 2                except Exception:
+                                        return MISS
+                                    # graph
+                                    try:
+                                        [_v5_add] = _v_graph(x)
+                                    except Exception:
+                                        pass
+                                    else:
+                                        # stores
+                                        out.append(_v5_add)
+                                        # break: CALL 1 at m.py:4
+                                        _v6_result = print(_v5_add)
+                                        return _v_resume(_v7, _v_function, ())(_v5_add, _v6_result)
+                                    return _v_deoptimise(_v_function, x, out)
+A graph that fails has stored nothing: the original runs on the same arguments, and raises at its own line.
+What it wrote in place is put back before. The function that results from the text bears the name, the file
+and, at a break, the line and columns of the user's code, so that tracebacks through it read as the original's.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.capture.binding import parameter_names
+from weft.capture.bytecode.resume import Parameter, StackKind, resume_code
+from weft.capture.effects import (
+    changes_modes,
+    draws,
+    mode_lines,
+    restore,
+    save,
+    saved_inputs,
+    store_lines,
+    with_grad,
+)
+from weft.capture.frame import NULL, PreviousException
+from weft.capture.fronts import original_call
+from weft.capture.guard_render import render_guards
+from weft.capture.liveness import live_before
+from weft.capture.outcome import Outcome
+from weft.capture.performing import Performed, Way, enter_original, perform
+from weft.capture.reading import FUNCTION, MISS, Reader, local_name
+from weft.capture.rebuild import Builder
+from weft.capture.rebuild_types import make_builder
+from weft.core import modes
+from weft.core.generator import default_generator
+from weft.core.settings import settings
+from weft.graph.node import Node
+from weft.trace.breaks import Break
+
+GRAPH, RESUME, CALLEE, DEOPTIMISE = "_v_graph", "_v_resume", "_v_callee", "_v_deoptimise"
+INDENT = "    "
+
+
+@dataclass(slots=True)
+class Emitted:
+    """A segment as source."""
+
+    text: str
+    namespace: dict[str, Any]
+    parameters: tuple[str, ...]
+    """The parameters after the function itself, as the text spells them."""
+    outputs: list[Node]
+    """What the graph must give, as a tuple in this order."""
+    code: types.CodeType
+    """The user's code, for the names and places that tracebacks show."""
+    positions: Any = None
+    """Where in the user's code the segment breaks."""
+
+    def make(self) -> types.FunctionType:
+        """The function."""
+        tree = ast.parse(self.text)
+        first = self.code.co_firstlineno
+        place = self.positions
+        line = first if place is None or place.line is None else place.line
+        marks = {"lineno": line, "end_lineno": line, "col_offset": 0, "end_col_offset": 0}
+        if place is not None and place.line is not None and place.end_column is not None:
+            marks |= {"end_lineno": place.end_line, "col_offset": place.column}
+            marks["end_col_offset"] = place.end_column
+        for node in ast.walk(tree):
+            if "lineno" in node._attributes:
+                node.__dict__.update(marks)
+        space = self.namespace
+        exec(compile(tree, self.code.co_filename, "exec"), space)
+        function: types.FunctionType = space.pop("entry")
+        function.__code__ = function.__code__.replace(
+            co_name=self.code.co_name, co_qualname=self.code.co_qualname, co_firstlineno=first
+        )
+        return function
+
+
+def plan_outputs(outcome: Outcome) -> list[Node]:
+    """The nodes that the graph must give, in order. Raises Break or EscapingException where something that
+    escapes cannot be rebuilt.
+    """
+    reader = Reader([], {}, parameter_names(outcome.frame.code))
+    return list(_Segment(outcome, reader).builder.outputs)
+
+
+def emit(outcome: Outcome, *, graph_callable: Callable[..., Any] | None, runtime: Any) -> Emitted:
+    """The segment as a function. `runtime` gives `callee`, `resume` and `MISS`."""
+    code = outcome.frame.code
+    names = parameter_names(code)
+    namespace: dict[str, Any] = {"__name__": outcome.frame.globals.get("__name__")}
+    guards: list[str] = []
+    reader = Reader(guards, namespace, names)
+    render_guards(outcome.world.guards, reader)
+    segment = _Segment(outcome, reader)
+    lines = segment.lines()
+    parameters = tuple(map(local_name, names))
+    body = []
+    if guards:
+        miss = reader.constant(MISS, "MISS")
+        body = ["# guards", "try:", *_indent(guards), "except Exception:", f"{INDENT}return {miss}"]
+    text = "\n".join([f"def entry({', '.join([FUNCTION, *parameters])}):", *_indent(body + lines)]) + "\n"
+    namespace.update({GRAPH: graph_callable, RESUME: runtime.resume, CALLEE: runtime.callee})
+    namespace[DEOPTIMISE] = getattr(runtime, "deoptimise", None) or original_call(code)
+    _use_miss_of(runtime, namespace)
+    positions = outcome.frame.instruction.positions if outcome.kind == "break" else None
+    return Emitted(text, namespace, parameters, list(segment.builder.outputs), code, positions)
+
+
+def _use_miss_of(runtime: Any, namespace: dict[str, Any]) -> None:
+    """Guards speak of one MISS; what the runtime compares with is the one that counts."""
+    wanted = getattr(runtime, "MISS", MISS)
+    for name, value in namespace.items():
+        if value is MISS:
+            namespace[name] = wanted
+
+
+def _indent(lines: list[str], depth: int = 1) -> list[str]:
+    return [INDENT * depth + line for line in lines]
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What the builder's text hangs on: expressions and lines that need its objects."""
+
+    stores: list[str] = field(default_factory=list)
+    end: list[str] = field(default_factory=list)
+
+
+class _Segment:
+    """The part of an entry after its guards."""
+
+    def __init__(self, outcome: Outcome, reader: Reader) -> None:
+        self.outcome, self.reader = outcome, reader
+        self.nodes = list(outcome.recorder.graph.nodes)
+        self.builder: Builder = make_builder(outcome, reader)
+        self.parts: _Parts = self.builder.build(self._parts)
+        self.nodes = list(outcome.recorder.graph.nodes)  # asking for outputs may have added some
+
+    def _parts(self, builder: Builder) -> _Parts:
+        parts = _Parts()
+        parts.stores = store_lines(builder)
+        parts.stores += mode_lines(builder, self._modes_after_graph(), self.outcome.modes_after)
+        if self.outcome.kind == "return":
+            parts.end = [f"return {builder.text(self.outcome.value)}"]
+        else:
+            parts.end = _Break(self.outcome, builder).lines()
+        return parts
+
+    # -- the graph -------------------------------------------------------------------------------------------
+    def _modes_after_graph(self) -> Any:
+        """The modes when the graph is done: it may switch gradients, and need not switch them back."""
+        switches = [node for node in self.nodes if node.op == "call_function" and changes_modes(node)]
+        before = self.outcome.modes_before
+        if not switches:
+            return before
+        return with_grad(before, switches[-1].args[0])
+
+    def lines(self) -> list[str]:
+        builder = self.builder
+        calls = any(node.op.startswith("call_") for node in self.nodes)
+        ending = [*_titled("stores", self.parts.stores), *builder.late, *self.parts.end]
+        if not calls and not builder.outputs:
+            return _shorten([*_titled("objects", builder.lines), *ending])
+        return self._with_graph(ending)
+
+    def _with_graph(self, ending: list[str]) -> list[str]:
+        builder, reader = self.builder, self.reader
+        inputs = ", ".join(reader.read(each.known.source) for each in self.outcome.inputs)
+        call = f"{GRAPH}({inputs})"
+        names = list(builder.outputs.values())
+        call = f"[{', '.join(names)}] = {call}" if names else call
+        before, undo = self._saves()
+        objects = _titled("objects", builder.lines)
+        parameters = [FUNCTION, *map(local_name, parameter_names(self.outcome.frame.code))]
+        deoptimise = f"return {DEOPTIMISE}({', '.join(parameters)})"
+        failed = ["except Exception:", *_indent(undo or ["pass"])]
+        if len(ending) == 1 and ending[0].startswith("return "):
+            whole = _shorten([call, *objects, *ending])
+            return ["# graph", *before, "try:", *_indent(whole), *failed, deoptimise]
+        rest = ["else:", *_indent(_shorten([*objects, *ending]))]
+        return ["# graph", *before, "try:", *_indent([call]), *failed, *rest, deoptimise]
+
+    def _saves(self) -> tuple[list[str], list[str]]:
+        """Lines before the graph that save what it changes, and lines that put it back where it fails."""
+        before, undo = [], []
+        reader = self.reader
+        sources = {each.node: each.known.source for each in self.outcome.inputs}
+        for node in saved_inputs(self.nodes):
+            tensor, saved = reader.read(sources[node]), reader.fresh("saved")
+            before.append(f"{saved} = {reader.constant(save, 'save')}({tensor})")
+            undo.append(f"{reader.constant(restore, 'restore')}({tensor}, {saved})")
+        if draws(self.nodes):
+            saved, generator = reader.fresh("offset"), reader.constant(default_generator, "generator")
+            before.append(f"{saved} = {generator}.get_offset()")
+            undo.append(f"{generator}.set_offset({saved})")
+        if any(map(changes_modes, self.nodes)):
+            saved, state = reader.fresh("modes"), reader.constant(modes.state, "state")
+            before.append(f"{saved} = {state}.get()")
+            undo.append(f"{state}.set({saved})")
+        return before, undo
+
+
+def _titled(title: str, lines: list[str]) -> list[str]:
+    return [f"# {title}", *lines] if lines else []
+
+
+def _shorten(lines: list[str]) -> list[str]:
+    """`x = f(...)`, `return x` as `return f(...)`, for the sake of the shortest path."""
+    if len(lines) < 2 or not lines[-1].startswith("return "):
+        return lines
+    name = lines[-1].removeprefix("return ")
+    if name.isidentifier() and lines[-2].startswith(f"{name} = "):
+        short = [*lines[:-2], f"return {lines[-2].removeprefix(f'{name} = ')}"]
+        return [line for place, line in enumerate(short) if not _empty_title(short, place)]
+    return lines
+
+
+def _empty_title(lines: list[str], place: int) -> bool:
+    return lines[place] == "# objects" and lines[place + 1].startswith("return ")
+
+
+class _Break:
+    """The end of a segment that stops before an instruction."""
+
+    def __init__(self, outcome: Outcome, builder: Builder) -> None:
+        self.outcome, self.builder = outcome, builder
+        self.frame = outcome.frame
+        self.instruction = self.frame.instruction
+
+    def lines(self) -> list[str]:
+        frame, instruction = self.frame, self.instruction
+        file, line, _name = frame.place()
+        short = file.rpartition("/")[2]
+        arg = "" if instruction.arg is None else f" {instruction.arg!r}"
+        title = f"# break: {instruction.op}{arg} at {short}:{line}"
+        performed = perform(frame, self.builder, CALLEE)
+        if performed is None:
+            return [title, f"return {self._enter_original()}"]
+        handler = frame.bytecode.handlers[instruction.index]
+        lines = self._under_handled(performed.lines)
+        ways = self._ways(performed)
+        if handler is None or not lines:
+            return [title, *lines, *ways]
+        error, kept = self.builder.reader.fresh("error"), self.builder.reader.fresh("caught")
+        stack: list[Any] = [self._slot(value) for value in frame.stack[: handler.depth]]
+        if handler.lasti:
+            stack.append((StackKind.VALUE, str(instruction.offset // 2)))
+        stack.append((StackKind.VALUE, kept))
+        away = self._resume(handler.target_index, stack)
+        caught = [f"except BaseException as {error}:", f"{INDENT}{kept} = {error}"]
+        normal = ["else:", *_indent(ways)] if ways else []
+        # The exception's traceback holds this frame: it must not hold the exception.
+        leave = ["try:", f"{INDENT}return {away}", "finally:", f"{INDENT}del {kept}"]
+        return [title, "try:", *_indent(lines), *caught, *normal, *leave]
+
+    def _under_handled(self, lines: list[str]) -> list[str]:
+        """The lines, performed while the exception that the frame is handling is being handled."""
+        handled = [value for value in self.frame.stack if isinstance(value, PreviousException)]
+        if not handled or not lines:
+            return lines
+        error = self.builder.text(handled[-1].current)
+        trace, context = self.builder.reader.fresh("trace"), self.builder.reader.fresh("context")
+        return [
+            f"{trace}, {context} = {error}.__traceback__, {error}.__context__",
+            "try:",
+            f"{INDENT}raise {error}",
+            "except BaseException:",
+            f"{INDENT}{error}.__traceback__, {error}.__context__ = {trace}, {context}",
+            *_indent(lines),
+        ]
+
+    def _ways(self, performed: Performed) -> list[str]:
+        lines = []
+        for way in performed.ways:
+            resumed = self._resume(way.target, self._stack_after(way))
+            if way.condition is None:
+                lines.append(f"return {resumed}")
+            else:
+                lines += [f"if {way.condition}:", f"{INDENT}return {resumed}"]
+        return lines
+
+    def _stack_after(self, way: Way) -> list[Any]:
+        stack = self.frame.stack
+        kept = stack[: len(stack) - way.pops]
+        pushed = [(StackKind.NULL, None) if text is None else (StackKind.VALUE, text) for text in way.pushes]
+        return [*[self._slot(value) for value in kept], *pushed]
+
+    def _slot(self, value: Any) -> Any:
+        if value is NULL:
+            return StackKind.NULL, None
+        if isinstance(value, PreviousException):
+            return StackKind.EXCEPTION, self.builder.text(value.current)
+        return StackKind.VALUE, self.builder.text(value)
+
+    def _enter_original(self) -> str:
+        """The original code from the instruction on, uncompiled."""
+        op = self.instruction.op
+        if settings.strict and op not in WITHOUT_TEMPLATE:
+            raise Break("cannot-perform", seen=op)
+        stack = [self._slot(value) for value in self.frame.stack]
+        enter = self.builder.constant(enter_original, "enter_original")
+        return self._resume(self.instruction.index, stack, enter)
+
+    def _resume(self, index: int, stack: list[Any], resume: str = RESUME) -> str:
+        """The call that goes on at an instruction."""
+        frame, builder = self.frame, self.builder
+        live = live_before(frame.code)[index]
+        bound = {name for name in frame.locals if name in live}
+        bound |= {name for name in frame.code.co_varnames[:1] if name in frame.cells}  # super() looks at it
+        point = resume_code(frame.code, index, tuple(kind for kind, _ in stack), frozenset(bound))
+        values = [self._argument(parameter, stack) for parameter in point.parameters]
+        cells = builder.tuple_text([frame.cells[name] for name in point.freevars])
+        name = builder.constant(point, f"at_{index}")
+        return f"{resume}({name}, {FUNCTION}, {cells})({', '.join(values)})"
+
+    def _argument(self, parameter: Parameter, stack: list[Any]) -> str:
+        frame, builder = self.frame, self.builder
+        if parameter.kind == "stack":
+            assert parameter.slot is not None
+            return str(stack[parameter.slot][1])
+        if parameter.kind == "local":
+            return builder.text(frame.locals[parameter.name])
+        cell = frame.cells[parameter.name]
+        known = builder.world.known.get(id(cell))
+        written, content = builder.world.written(cell, None)
+        if known is not None and not written:
+            return builder.read(known.source.cell())
+        return builder.text(content if written else cell.cell_contents)
+
+
+WITHOUT_TEMPLATE = frozenset(
+    {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "LOAD_GLOBAL", "LOAD_FAST", "LOAD_DEREF", "RERAISE"}
+)
+"""Ops that may run uncompiled under `settings.strict`: frame readers, and errors of names."""
+
+__all__ = ["Emitted", "emit", "plan_outputs"]

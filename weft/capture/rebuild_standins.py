@@ -1,0 +1,65 @@
+"""Rebuilding what only the interpreter has: values that stand for an object of Python's own.
+
+Takes a `Builder` and such a value; gives text for what it stands for. One idea: none of these classes may
+ever reach the user's program.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+from weft.capture.attributes import InstanceDict
+from weft.capture.builtins import GENERATOR_METHODS, Super
+from weft.capture.instructions import Unread
+from weft.capture.natives import SequenceIterator, UserIterator
+from weft.capture.rebuild import Builder, Rule
+from weft.capture.rebuild_iterators import with_state
+from weft.capture.values import Callback
+
+
+def unread(builder: Builder, value: Unread) -> str:
+    """An argument that captured code never looked at."""
+    return builder.read(value.source)
+
+
+def instance_dict(builder: Builder, value: InstanceDict) -> str:
+    return builder.read(value._known.source.member("__dict__"))
+
+
+def super_(builder: Builder, value: Super) -> str:
+    return builder.assign(builder.call_text(builder.constant(super, "super"), (value.cls, value.receiver)))
+
+
+def callback(builder: Builder, value: Callback) -> str:
+    return builder.text(value.function)
+
+
+def user_iterator(builder: Builder, value: UserIterator) -> str:
+    return builder.text(value.iterator)
+
+
+def sequence_iterator(builder: Builder, value: SequenceIterator) -> str:
+    made = f"{builder.constant(iter, 'iter')}({builder.text(value.value)})"
+    if value.position:
+        made = f"{builder.constant(with_state, 'with_state')}({made}, {value.position})"
+    return builder.assign(made, "iterator")
+
+
+RULES: Final[dict[type, Rule]] = {
+    Unread: unread,
+    InstanceDict: instance_dict,
+    Super: super_,
+    Callback: callback,
+    UserIterator: user_iterator,
+    SequenceIterator: sequence_iterator,
+}
+
+
+def generator_method(value: functools.partial[Any]) -> tuple[str, Any] | None:
+    """The name and the generator, where a partial stands for a bound method of a generator."""
+    names: dict[int, str] = {id(method): name for name, method in GENERATOR_METHODS.items()}
+    function: Callable[..., Any] = value.func
+    name = names.get(id(function))
+    return None if name is None else (name, value.args[1])
