@@ -17,7 +17,7 @@ from typing import Any
 from weft.capture.attributes import SPECIAL, InstanceDict
 from weft.capture.calls import HANDLERS, METACLASSES, handles
 from weft.capture.natives import CONTAINERS, EQUALITY, METHODS, ORDER
-from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY, Operators
+from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY
 from weft.capture.values import Callback, CapturedGenerator, Raised
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
@@ -46,7 +46,7 @@ class Super:
 SPECIAL[Super] = lambda machine, value, name: machine.load_super(value.cls, value.receiver, name)
 
 
-def generator_attribute(machine: Operators, value: CapturedGenerator, name: str) -> Any:
+def generator_attribute(machine: Any, value: CapturedGenerator, name: str) -> Any:
     if name in ("send", "throw", "close", "__next__", "__iter__"):
         return functools.partial(GENERATOR_METHODS[name], machine, value)
     if name in ("__name__", "__qualname__"):
@@ -76,9 +76,7 @@ for _method in GENERATOR_METHODS.values():
     HANDLERS[id(_method)] = lambda machine, args, kwargs, method=_method: method(*args, **kwargs)  # type: ignore[misc]
 
 
-def expect(
-    machine: Operators, name: str, args: Args, low: int, high: int, kwargs: Kwargs | None = None
-) -> None:
+def expect(machine: Any, name: str, args: Args, low: int, high: int, kwargs: Kwargs | None = None) -> None:
     """Raises CPython's TypeError by calling the builtin itself where the count of arguments is wrong."""
     if not low <= len(args) <= high or kwargs:
         machine.native(getattr(__import__("builtins"), name), *args, **(kwargs or {}))
@@ -91,14 +89,14 @@ def type_of(value: Any) -> type:
 
 
 @handles(type)
-def type_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def type_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     if len(args) != 1:
         raise Break("class-definition", seen="type(name, bases, namespace)")
     return type_of(args[0])
 
 
 @handles(isinstance)
-def isinstance_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def isinstance_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "isinstance", args, 2, 2, kwargs)
     value, classes = args
     if type(classes) is tuple:
@@ -117,7 +115,7 @@ def isinstance_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
 
 
 @handles(issubclass)
-def issubclass_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def issubclass_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "issubclass", args, 2, 2, kwargs)
     cls, classes = args
     for candidate in classes if type(classes) is tuple else (classes,):
@@ -143,13 +141,13 @@ NATIVE_CHECKS = (
 
 
 @handles(callable)
-def callable_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def callable_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     return machine.native(callable, *args, **kwargs)
 
 
 # -- attributes ----------------------------------------------------------------------------------------------
 @handles(getattr)
-def getattr_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def getattr_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "getattr", args, 2, 3, kwargs)
     value, name = args[0], args[1]
     if type(name) is not str:
@@ -165,50 +163,50 @@ def getattr_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
 
 
 @handles(hasattr)
-def hasattr_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def hasattr_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "hasattr", args, 2, 2, kwargs)
     missing = object()
     return getattr_(machine, (*args, missing), {}) is not missing
 
 
 @handles(setattr)
-def setattr_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def setattr_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "setattr", args, 3, 3, kwargs)
     machine.store_attribute(*args)
 
 
 @handles(delattr)
-def delattr_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def delattr_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "delattr", args, 2, 2, kwargs)
     machine.store_attribute(*args, ABSENT)
 
 
 @handles(object.__setattr__)
-def object_setattr(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def object_setattr(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     machine.plain_store(*args)
 
 
 @handles(object.__delattr__)
-def object_delattr(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def object_delattr(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     machine.plain_store(*args, ABSENT)
 
 
 @handles(object.__getattribute__)
-def object_getattribute(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def object_getattribute(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     return machine.plain_attribute(*args, fallback=False)
 
 
-def bound_setattr(machine: Operators, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+def bound_setattr(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
     if isinstance(receiver, type):
         return False, None
     return True, machine.plain_store(receiver, *args)
 
 
-def bound_delattr(machine: Operators, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+def bound_delattr(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
     return True, machine.plain_store(receiver, *args, ABSENT)
 
 
-def bound_getattribute(machine: Operators, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+def bound_getattribute(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
     return True, machine.plain_attribute(receiver, *args, fallback=False)
 
 
@@ -216,14 +214,14 @@ METHODS.update(__setattr__=bound_setattr, __delattr__=bound_delattr, __getattrib
 
 
 @handles(vars)
-def vars_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def vars_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     if len(args) != 1:
         raise Break("frame-introspection", seen="builtin: vars")
     return machine.load_attribute(args[0], "__dict__")
 
 
 @handles(super)
-def super_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def super_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     if len(args) == 2:
         return Super(*args)
     if args or machine.frame is None:
@@ -234,7 +232,7 @@ def super_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
 
 
 @handles(id, locals, globals, dir, print, input, open, eval, exec, compile, breakpoint, memoryview)
-def unseen(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def unseen(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     raise Break("builtin-call")
 
 
@@ -248,7 +246,7 @@ for _function in (id, locals, globals, dir, print, input, open, eval, exec, comp
 
 # -- protocols -----------------------------------------------------------------------------------------------
 @handles(len)
-def len_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def len_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "len", args, 1, 1, kwargs)
     value = args[0]
     if not machine.is_plain(value) and not isinstance(value, InstanceDict):
@@ -273,7 +271,7 @@ def len_of_tensor(value: Tensor) -> Any:
 
 
 @handles(iter)
-def iter_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def iter_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     if len(args) == 2:
         return machine.world.keep(machine.native(iter, machine.callback(args[0]), args[1]))
     expect(machine, "iter", args, 1, 1, kwargs)
@@ -281,7 +279,7 @@ def iter_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
 
 
 @handles(next)
-def next_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def next_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "next", args, 1, 2, kwargs)
     if len(args) == 1:
         return machine.next_item(args[0])
@@ -294,29 +292,29 @@ def next_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
 
 
 @handles(bool)
-def bool_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def bool_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     return machine.truth(args[0]) if len(args) == 1 and not kwargs else machine.native(bool, *args, **kwargs)
 
 
 @handles(str)
-def str_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def str_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     return machine.text(args[0]) if len(args) == 1 and not kwargs else machine.native(str, *args, **kwargs)
 
 
 @handles(repr)
-def repr_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def repr_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "repr", args, 1, 1, kwargs)
     return machine.text(args[0], "__repr__")
 
 
 @handles(format)
-def format_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def format_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "format", args, 1, 2, kwargs)
     return machine.format(args[0], args[1] if len(args) == 2 else "")
 
 
 @handles(hash)
-def hash_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def hash_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "hash", args, 1, 1, kwargs)
     value = args[0]
     found = None if machine.is_plain(value) else machine.python_method(value, "__hash__")
@@ -331,7 +329,7 @@ def hash_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
 
 def _converter(function: Any, name: str) -> None:
     @handles(function)
-    def convert(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    def convert(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         if len(args) == 1 and not kwargs:
             value = args[0]
             if isinstance(value, (SymInt, SymFloat)) and type_of(value) is function:
@@ -350,7 +348,7 @@ _converter(round, "__round__")
 
 # -- iteration -----------------------------------------------------------------------------------------------
 @handles(sum)
-def sum_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def sum_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     if not 1 <= len(args) <= 2 or (kwargs and (len(args) == 2 or set(kwargs) != {"start"})):
         expect(machine, "sum", args, 1, 0, kwargs)
     total = args[1] if len(args) == 2 else kwargs.get("start", 0)
@@ -365,18 +363,18 @@ def sum_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
 
 
 @handles(any)
-def any_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def any_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "any", args, 1, 1, kwargs)
     return _search(machine, args[0], True)
 
 
 @handles(all)
-def all_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def all_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "all", args, 1, 1, kwargs)
     return not _search(machine, args[0], False)
 
 
-def _search(machine: Operators, value: Any, wanted: bool) -> bool:
+def _search(machine: Any, value: Any, wanted: bool) -> bool:
     iterator = machine.native(iter, machine.iterable(value))
     while (item := machine.native(next, iterator, ABSENT)) is not ABSENT:
         if machine.truth(item) is wanted:
@@ -385,14 +383,14 @@ def _search(machine: Operators, value: Any, wanted: bool) -> bool:
 
 
 @handles(sorted)
-def sorted_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def sorted_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "sorted", args, 1, 1)
     result = machine.world.keep(machine.items(args[0]))
     sort_list(machine, result, (), kwargs)
     return result
 
 
-def sort_list(machine: Operators, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+def sort_list(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
     if args or set(kwargs) - {"key", "reverse"} or not isinstance(receiver, list):
         return False, None
     key, reverse = kwargs.get("key"), kwargs.get("reverse", False)
@@ -409,7 +407,7 @@ def sort_list(machine: Operators, receiver: Any, args: Args, kwargs: Kwargs) -> 
     return True, None
 
 
-def _less(machine: Operators, left: Any, right: Any) -> bool:
+def _less(machine: Any, left: Any, right: Any) -> bool:
     try:
         return machine.truth(machine.compare("<", left, right))
     except Raised as raised:
@@ -422,7 +420,7 @@ METHODS["sort"] = sort_list
 
 def _extreme(function: Any, symbol: str) -> None:
     @handles(function)
-    def extreme(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+    def extreme(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         if not args or set(kwargs) - {"key", "default"}:
             return machine.native(function, *args, **kwargs)
         items = machine.items(args[0]) if len(args) == 1 else list(args)
@@ -443,7 +441,7 @@ _extreme(max, ">")
 
 
 @handles(functools.reduce)
-def reduce_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def reduce_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     items = iter(machine.items(args[1]))
     result = args[2] if len(args) == 3 else next(items, ABSENT)
     if result is ABSENT:
@@ -454,7 +452,7 @@ def reduce_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
 
 
 @handles(reversed)
-def reversed_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def reversed_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     value = args[0]
     found = None if machine.is_plain(value) else machine.python_method(value, "__reversed__")
     if found is not None:
@@ -465,13 +463,21 @@ def reversed_(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
     raise Break("builtin-protocol", seen=f"reversed of a {type(value).__name__}")
 
 
-def _default_dict(machine: Operators, args: Args, kwargs: Kwargs) -> Any:
+def _default_dict(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     factory = machine.callback(args[0]) if args else None
     rest = tuple(machine.iterable(a) for a in args[1:])
     return machine.world.keep(machine.native(collections.defaultdict, factory, *rest, **kwargs))
 
 
 HANDLERS[id(collections.defaultdict)] = _default_dict
+
+
+@handles(collections._count_elements)  # type: ignore[attr-defined]
+def count_elements(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    mapping, items = args[0], machine.items(args[1])
+    machine.check(items, EQUALITY)
+    for item in items:
+        machine.native(dict.__setitem__, mapping, item, machine.native(dict.get, mapping, item, 0) + 1)
 
 
 # -- the operator module -------------------------------------------------------------------------------------
@@ -498,12 +504,18 @@ if hasattr(sys, "exception"):
 HANDLERS[id(seams.is_compiling)] = lambda machine, args, kwargs: True
 
 
-def _getter(machine: Operators, value: Any, name: str) -> Any:
+def _getter(machine: Any, value: Any, name: str) -> Any:
     return machine.native(getattr, value, name)
 
 
-def call_attrgetter(machine: Operators, getter: operator.attrgetter[Any], value: Any) -> Any:
-    _, names = getter.__reduce__()  # type: ignore[misc]
+def made(value: Any) -> tuple[Any, tuple[Any, ...]]:
+    """What such an object was made with."""
+    maker, parts = value.__reduce__()
+    return maker, parts
+
+
+def call_attrgetter(machine: Any, getter: operator.attrgetter[Any], value: Any) -> Any:
+    _, names = made(getter)
     results = []
     for name in names:
         result = value
@@ -513,18 +525,19 @@ def call_attrgetter(machine: Operators, getter: operator.attrgetter[Any], value:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def call_itemgetter(machine: Operators, getter: operator.itemgetter[Any], value: Any) -> Any:
-    _, keys = getter.__reduce__()  # type: ignore[misc]
+def call_itemgetter(machine: Any, getter: operator.itemgetter[Any], value: Any) -> Any:
+    _, keys = made(getter)
     results = [machine.get_item(value, key) for key in keys]
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def call_methodcaller(machine: Operators, caller: operator.methodcaller, value: Any) -> Any:
-    made = caller.__reduce__()
+def call_methodcaller(machine: Any, caller: operator.methodcaller, value: Any) -> Any:
+    maker, parts = made(caller)
     kwargs: Kwargs = {}
-    name, *args = made[1]  # type: ignore[misc]
-    if isinstance(made[0], functools.partial):
-        name, kwargs, args = made[0].args[0], made[0].keywords, list(made[1])
+    if isinstance(maker, functools.partial):
+        name, kwargs, args = maker.args[0], maker.keywords, list(parts)
+    else:
+        name, *args = parts
     return machine.call(machine.load_attribute(value, name), tuple(args), kwargs)
 
 
@@ -535,7 +548,7 @@ INSTANCES: dict[type, Any] = {
 }
 
 
-def _enum_call(machine: Operators, cls: type, args: Args, kwargs: Kwargs) -> Any:
+def _enum_call(machine: Any, cls: type, args: Args, kwargs: Kwargs) -> Any:
     if kwargs or len(args) != 1:
         raise Break("class-definition", seen=f"{cls.__name__}(...)")
     machine.check(args[0], EQUALITY)

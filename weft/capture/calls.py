@@ -55,7 +55,7 @@ class Calls(Attributes):
     """Calling things."""
 
     depth = 0
-    entry_function: types.FunctionType
+    entry_function: Any
 
     def run(self, frame: Frame) -> Any:
         raise NotImplementedError

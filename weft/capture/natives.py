@@ -7,7 +7,6 @@ arguments could run something unseen; what they would run is asked for by name.
 
 from __future__ import annotations
 
-import collections
 import functools
 import itertools
 import math
@@ -32,8 +31,8 @@ ORDER = ("__lt__", "__gt__", "__le__", "__ge__", "__eq__")
 TEXT = ("__str__", "__repr__", "__format__")
 NUMERIC = ("__index__", "__int__", "__float__", "__bool__", "__complex__", "__len__")
 CONTAINERS = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict, defaultdict, Size})
-VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
-ITERATORS = frozenset(
+VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+ITERATORS: frozenset[Any] = frozenset(
     {
         type(iter([])), type(iter(())), type(iter({})), type(iter({}.values())), type(iter({}.items())),
         type(iter(set())), type(iter(range(0))), type(iter("")), type(iter("é")), type(iter(b"")),
@@ -414,4 +413,3 @@ pure(
     bytes.fromhex,
     iterates=True,
 )
-pure(collections._count_elements, iterates=True)  # type: ignore[attr-defined]

@@ -293,7 +293,7 @@ class Operators(Natives):
                     self.check_text(item, seen)
             return
         self.check(value, TEXT, deep=False)
-        if kind.__repr__ is object.__repr__ and kind.__str__ is object.__str__:
+        if inherits(kind, "__repr__") and inherits(kind, "__str__"):
             raise Break("address-in-text", seen=f"the text of a {kind.__name__}")
         if isinstance(value, (types.FunctionType, types.MethodType, types.BuiltinFunctionType, Callback)):
             raise Break("address-in-text", seen=f"the text of a {kind.__name__}")
@@ -308,7 +308,7 @@ class Operators(Natives):
         if not self.is_plain(value):
             found = self.python_method(value, name)
             if found is None and name == "__str__" and not isinstance(value, (str, BaseException)):
-                if type(value).__str__ is object.__str__:
+                if inherits(type(value), "__str__"):
                     found = self.python_method(value, "__repr__")
             if found is not None:
                 result = self.call_method(found, value)
@@ -324,10 +324,15 @@ class Operators(Natives):
             found = self.python_method(value, "__format__")
             if found is not None:
                 return self.call_method(found, value, specification)  # type: ignore[no-any-return]
-            if type(value).__format__ is object.__format__ and not specification:
+            if inherits(type(value), "__format__") and not specification:
                 return self.text(value)
         self.check_text(value)
         return self.native(format, value, specification)  # type: ignore[no-any-return]
+
+
+def inherits(kind: type, name: str) -> bool:
+    """Whether a class has nothing of its own under a name that `object` has."""
+    return getattr(kind, name) is getattr(object, name)
 
 
 def stand_in(value: Any) -> Any:

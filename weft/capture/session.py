@@ -12,7 +12,7 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
-import weft.capture.instructions as _instructions
+import weft.capture.control as _control
 from weft.capture.binding import parameter_names
 from weft.capture.frame import Frame
 from weft.capture.guards import Condition, Guard
@@ -26,7 +26,7 @@ from weft.capture.values import Raised
 from weft.core import modes
 from weft.trace.breaks import Break
 
-assert _instructions is not None
+assert _control is not None
 GENERATOR_LIKE = 0x20 | 0x80 | 0x200
 
 

@@ -181,8 +181,8 @@ class Wrapping:
         known = self.seen_before(value, source)
         if known is not None:
             return known.value
-        kind = type(value)
-        mirror = kind.__new__(kind)
+        kind: Any = type(value)
+        mirror: Any = kind.__new__(kind)
         if kind is deque:
             mirror = deque(maxlen=value.maxlen)
             self.world.guard("EQ", source.member("maxlen"), value.maxlen)
@@ -215,8 +215,8 @@ class Wrapping:
         known = self.seen_before(value, source)
         if known is not None:
             return known.value
-        kind = type(value)
-        mirror = kind.__new__(kind)
+        kind: Any = type(value)
+        mirror: Any = kind.__new__(kind)
         self.world.guard("TYPE", source, kind)
         if issubclass(kind, defaultdict):
             factory = self.wrap(value.default_factory, source.member("default_factory"))
@@ -374,7 +374,8 @@ def _rule_for(value: Any, kind: type) -> Rule:
     if isinstance(value, Tensor) and kind not in PLAIN:
         return Wrapping.typed
     if kind.__module__.startswith("weft.core"):
-        return Wrapping.identical if kind.__hash__ is object.__hash__ else Wrapping.typed
+        by_identity: Any = kind.__hash__
+        return Wrapping.identical if by_identity is object.__hash__ else Wrapping.typed
     for base, rule in ((list, Wrapping.sequence), (dict, Wrapping.mapping), (tuple, Wrapping.tuple_)):
         if isinstance(value, base):
             return rule

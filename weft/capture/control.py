@@ -1,0 +1,286 @@
+"""Control instructions: exceptions, `with`, `match`, generators and imports; and what is never captured.
+
+The second half of `weft.capture.instructions`, in the same form.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections.abc
+import sys
+from typing import Any
+
+from weft.capture.bytecode.instructions import CANONICAL
+from weft.capture.frame import Frame, PreviousException
+from weft.capture.instructions import step
+from weft.capture.machine import STEPS, Machine, Signal, Step, push_handled
+from weft.capture.sources import constant
+from weft.capture.values import CapturedGenerator, Raised
+from weft.capture.world import ABSENT
+from weft.trace.breaks import Break
+
+
+# -- exceptions ----------------------------------------------------------------------------------------------
+@step("PUSH_EXC_INFO")
+def push_exc_info(machine: Machine, frame: Frame, arg: Any) -> None:
+    push_handled(frame, frame.stack.pop())
+
+
+@step("POP_EXCEPT")
+def pop_except(machine: Machine, frame: Frame, arg: Any) -> None:
+    previous = frame.stack.pop()
+    frame.handled = previous.previous if isinstance(previous, PreviousException) else previous
+
+
+@step("CHECK_EXC_MATCH")
+def check_exc_match(machine: Machine, frame: Frame, arg: Any) -> None:
+    wanted = frame.stack.pop()
+    kinds = wanted if isinstance(wanted, tuple) else (wanted,)
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            text = "catching classes that do not inherit from BaseException is not allowed"
+            raise machine.fail(TypeError(text))
+    frame.stack.append(isinstance(frame.stack[-1], wanted))
+
+
+@step("RAISE_VARARGS")
+def raise_varargs(machine: Machine, frame: Frame, arg: int) -> None:
+    if arg == 0:
+        error = machine.handled(frame)
+        if error is None:
+            raise machine.fail(RuntimeError("No active exception to reraise"))
+        raise Raised(error)
+    cause = exception_of(machine, frame.stack.pop(), cause=True) if arg == 2 else ABSENT
+    error = exception_of(machine, frame.stack.pop())
+    if cause is not ABSENT:
+        error.__cause__ = cause
+    raise machine.fail(error)
+
+
+def exception_of(machine: Machine, value: Any, cause: bool = False) -> Any:
+    if isinstance(value, type) and issubclass(value, BaseException):
+        value = machine.call(value, (), {})
+    if isinstance(value, BaseException):
+        if not machine.world.is_fresh(value):
+            raise Break("foreign-exception", seen=f"raising {type(value).__name__} made elsewhere")
+        return value
+    if cause and value is None:
+        return None
+    text = (
+        "exception causes must derive from BaseException"
+        if cause
+        else "exceptions must derive from BaseException"
+    )
+    raise machine.fail(TypeError(text))
+
+
+@step("RERAISE")
+def reraise(machine: Machine, frame: Frame, arg: int) -> None:
+    raise Raised(frame.stack.pop())
+
+
+@step("BEFORE_WITH")
+def before_with(machine: Machine, frame: Frame, arg: Any) -> None:
+    manager = frame.stack.pop()
+    kind = type(manager)
+    found = {name: machine.lookup(kind, name) for name in ("__enter__", "__exit__")}
+    for name, value in found.items():
+        if value is ABSENT:
+            missed = " (missed __exit__ method)" if name == "__exit__" else ""
+            text = f"'{kind.__name__}' object does not support the context manager protocol{missed}"
+            raise machine.fail(TypeError(text))
+    machine.refuse_opaque(manager)
+    leave = machine.bind(found["__exit__"], manager, kind)
+    entered = machine.call(machine.bind(found["__enter__"], manager, kind), (), {})
+    frame.stack += [leave, entered]
+
+
+@step("WITH_EXCEPT_START")
+def with_except_start(machine: Machine, frame: Frame, arg: Any) -> None:
+    error = frame.stack[-1]
+    leave = frame.stack[-4]
+    frame.stack.append(machine.call(leave, (type(error), error, error.__traceback__), {}))
+
+
+# -- match ---------------------------------------------------------------------------------------------------
+@step("GET_LEN")
+def get_len(machine: Machine, frame: Frame, arg: Any) -> None:
+    frame.stack.append(machine.call(len, (frame.stack[-1],), {}))
+
+
+@step("MATCH_MAPPING")
+def match_mapping(machine: Machine, frame: Frame, arg: Any) -> None:
+    frame.stack.append(isinstance(frame.stack[-1], collections.abc.Mapping))
+
+
+@step("MATCH_SEQUENCE")
+def match_sequence(machine: Machine, frame: Frame, arg: Any) -> None:
+    value = frame.stack[-1]
+    frame.stack.append(
+        isinstance(value, collections.abc.Sequence) and not isinstance(value, (str, bytes, bytearray))
+    )
+
+
+@step("MATCH_KEYS")
+def match_keys(machine: Machine, frame: Frame, arg: Any) -> None:
+    subject, keys = frame.stack[-2:]
+    values = []
+    for key in keys:
+        if not machine.contains(key, subject):
+            frame.stack.append(None)
+            return
+        values.append(machine.get_item(subject, key))
+    frame.stack.append(tuple(values))
+
+
+@step("MATCH_CLASS")
+def match_class(machine: Machine, frame: Frame, arg: int) -> None:
+    names, cls, subject = frame.stack.pop(), frame.stack.pop(), frame.stack.pop()
+    if not isinstance(cls, type):
+        raise machine.fail(TypeError("called match pattern must be a class"))
+    if not machine.call(isinstance, (subject, cls), {}):
+        frame.stack.append(None)
+        return
+    attributes: list[Any] = []
+    wanted = list(names)
+    if arg:
+        try:
+            positional = machine.load_attribute(cls, "__match_args__")
+        except Raised:
+            positional = None
+        if positional is None and cls in SELF_MATCHING:
+            attributes.append(subject)
+        else:
+            wanted = [*positional_names(machine, cls, positional, arg), *wanted]
+    for name in wanted:
+        value = machine.call(getattr, (subject, name, ABSENT), {})
+        if value is ABSENT:
+            frame.stack.append(None)
+            return
+        attributes.append(value)
+    frame.stack.append(tuple(attributes))
+
+
+SELF_MATCHING = frozenset({bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple})
+
+
+def positional_names(machine: Machine, cls: type, names: Any, count: int) -> list[str]:
+    names = names or ()
+    if not isinstance(names, tuple):
+        text = f"{cls.__name__}.__match_args__ must be a tuple (got {type(names).__name__})"
+        raise machine.fail(TypeError(text))
+    if count > len(names):
+        plural = "" if len(names) == 1 else "s"
+        text = f"{cls.__name__}() accepts {len(names)} positional sub-pattern{plural} ({count} given)"
+        raise machine.fail(TypeError(text))
+    return list(names[:count])
+
+
+# -- generators ----------------------------------------------------------------------------------------------
+@step("YIELD_VALUE")
+def yield_value(machine: Machine, frame: Frame, arg: Any) -> Signal:
+    if frame is machine.root:
+        raise Break("generator-frame")
+    return Signal(frame.stack.pop(), True)
+
+
+@step("GET_YIELD_FROM_ITER")
+def get_yield_from_iter(machine: Machine, frame: Frame, arg: Any) -> None:
+    value = frame.stack.pop()
+    frame.stack.append(value if isinstance(value, CapturedGenerator) else machine.iterator(value))
+
+
+@step("SEND")
+def send(machine: Machine, frame: Frame, arg: int) -> None:
+    value = frame.stack.pop()
+    receiver = frame.stack[-1]
+    try:
+        if isinstance(receiver, CapturedGenerator):
+            result = machine.advance(receiver, value, None)
+        elif value is None:
+            result = machine.next_item(receiver)
+        else:
+            result = machine.call(machine.load_attribute(receiver, "send"), (value,), {})
+    except Raised as raised:
+        if not isinstance(raised.exception, StopIteration):
+            raise
+        machine.world.raised.pop(id(raised.exception), None)
+        frame.stack.pop()
+        frame.stack.append(raised.exception.value)
+        frame.index = arg
+    else:
+        frame.stack.append(result)
+
+
+@step("CLEANUP_THROW")
+def cleanup_throw(machine: Machine, frame: Frame, arg: Any) -> None:
+    error = frame.stack.pop()
+    if not isinstance(error, StopIteration):
+        raise Raised(error)
+    del frame.stack[-2:]
+    frame.stack.append(error.value)
+
+
+@step("STOPITERATION_ERROR")
+def stopiteration_error(machine: Machine, frame: Frame, arg: Any) -> None:
+    error = frame.stack.pop()
+    if isinstance(error, StopIteration):
+        replaced = RuntimeError("generator raised StopIteration")
+        replaced.__cause__ = replaced.__context__ = error
+        error = machine.note_raised(replaced)
+    frame.stack.append(error)
+
+
+# -- modules -------------------------------------------------------------------------------------------------
+@step("IMPORT_NAME")
+def import_name(machine: Machine, frame: Frame, arg: str) -> None:
+    names, level = frame.stack.pop(), frame.stack.pop()
+    package = frame.globals.get("__package__") or ""
+    full = (
+        arg
+        if not level
+        else ".".join([*package.split(".")[: len(package.split(".")) - level + 1], arg]).rstrip(".")
+    )
+    if full not in sys.modules or machine.read_global(frame, "__import__") is not builtins.__import__:
+        raise Break("import", seen=f"import {full}")
+    module = machine.native(__import__, arg, frame.globals, None, names, level)
+    frame.stack.append(machine.identical(module, constant(full, module)))
+
+
+@step("IMPORT_FROM")
+def import_from(machine: Machine, frame: Frame, arg: str) -> None:
+    module = frame.stack[-1]
+    if arg not in module.__dict__ and f"{module.__name__}.{arg}" in sys.modules:
+        inner = sys.modules[f"{module.__name__}.{arg}"]
+        frame.stack.append(machine.identical(inner, constant(inner.__name__, inner)))
+        return
+    frame.stack.append(machine.load_attribute(module, arg))
+
+
+# -- what is never captured ----------------------------------------------------------------------------------
+UNCAPTURED = {
+    "class-definition": (
+        "LOAD_BUILD_CLASS", "LOAD_LOCALS", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_FROM_DICT_OR_DEREF",
+        "LOAD_NAME", "STORE_NAME", "DELETE_NAME", "SETUP_ANNOTATIONS", "INTRINSIC_1", "INTRINSIC_2",
+    ),
+    "async": (
+        "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "BEFORE_ASYNC_WITH", "ASYNC_GEN_WRAP",
+    ),
+    "exception-group": ("CHECK_EG_MATCH", "PREP_RERAISE_STAR"),
+    "import": ("IMPORT_STAR",),
+    "builtin-call": ("PRINT",),
+}  # fmt: skip
+
+
+def _refusal(kind: str, op: str) -> Step:
+    def refuse(machine: Machine, frame: Frame, arg: Any) -> None:
+        raise Break(kind, seen=op.lower())
+
+    return refuse
+
+
+for _kind, _ops in UNCAPTURED.items():
+    for _op in _ops:
+        STEPS[_op] = _refusal(_kind, _op)
+
+assert set(STEPS) >= CANONICAL, CANONICAL - set(STEPS)
