@@ -16,8 +16,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import weft
+from weft.core import dtypes, modes
+from weft.core.device import cpu
 from weft.core.symbolic import describe
-from weft.core.types import Size
+from weft.core.types import Size, TensorType
+from weft.ops.record import REGISTRY, Op, type_of
+from weft.ops.samples import Maker
+from weft.ops.signature import flatten_variadic
+from weft.tensor.base import wrap
+from weft.tensor.meta import FAKE, MetaArray
 from weft.trace.expressions import NAMES, Expression, Symbol
 from weft.trace.scalars import Scalars, SymBool, SymFloat, SymInt, hint_of, to_node
 
@@ -381,3 +389,153 @@ def test_expressions_become_nodes_once() -> None:
         to_node(graph, owner.symbol_int("o", 5), memo)
     operator.index(n)
     assert to_node(graph, n, memo) == 8
+
+
+# -- type rules ----------------------------------------------------------------------------------------------
+SAMPLED = [op for _, op in sorted(REGISTRY.items()) if op.samples is not None]
+BY_VALUE = {
+    # rules in which a size meets a plain number or an output count, whatever the samples
+    "_unsafe_view", "reshape_as", "view_as",  # the samples' other tensor has another rank
+    "nn.functional.affine_grid", "nn.functional.grid_sample",
+}  # fmt: skip
+
+
+def each(value: Any, change: Any) -> Any:
+    """The value with every tensor type in it changed."""
+    if isinstance(value, TensorType):
+        return change(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(each(item, change) for item in value)
+    return value
+
+
+def typed(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return type_of(value)
+    return type(value)(map(typed, value)) if isinstance(value, (tuple, list)) else value
+
+
+def bound_types(op: Op, sample: Any) -> tuple[Any, ...]:
+    args = tuple(sample.args)
+    for position, parameter in enumerate(op.signature.parameters):
+        if parameter.variadic and parameter.name not in sample.kwargs:
+            args = (*args[:position], flatten_variadic(args[position:]))
+    return tuple(map(typed, op.signature.bind(args, dict(sample.kwargs))))
+
+
+def leaves_of(value: Any, number: Any) -> list[Any]:
+    """Shapes and dtypes of a result, with `number` applied to the sizes."""
+    if isinstance(value, TensorType):
+        return [(*map(number, value.shape), value.dtype)]
+    if isinstance(value, (tuple, list)):
+        return [leaf for item in value for leaf in leaves_of(item, number)]
+    return [number(value)]
+
+
+def sizes_of(value: Any) -> list[int]:
+    """The sizes of the first tensor type."""
+    found: list[TensorType] = []
+    each(value, found.append)
+    return sorted({n for n in found[0].shape if n > 1}) if found else []
+
+
+def resized(old: int, new: Any) -> Any:
+    return lambda t: TensorType([new if n == old else n for n in t.shape], t.dtype, t.device)
+
+
+def kept_symbolic(op: Op) -> list[bool]:
+    """Runs an op's rule on its samples with one size open, and checks it; whether each size stayed open."""
+    kept = []
+    for sample in op.samples(Maker(dtypes.float64)):  # type: ignore[misc]
+        bound = bound_types(op, sample)
+        try:
+            expected = op.on_types(bound)
+        except (TypeError, AttributeError):
+            continue  # a list of types in a composite, or a result that depends on data
+        for size in sizes_of(bound) if expected is not None else ():
+            owner = Scalars()
+            n = owner.symbol_int("n", size, size=True)
+            got = op.on_types(each(bound, resized(size, n)))
+            assert leaves_of(got, hint_of) == leaves_of(expected, hint_of)
+            kept.append(not owner.static)
+            for other in (2, 3, 4, 5, 6, 8, 12):
+                values = {n.expression.args[0]: other}
+                if owner.holds(values):
+                    real = op.on_types(each(bound, resized(size, other)))
+
+                    def number(item: Any, values: Any = values) -> Any:
+                        return item.expression.evaluate(values) if isinstance(item, SymInt) else item
+
+                    assert leaves_of(got, number) == leaves_of(real, hint_of), (
+                        sample,
+                        other,
+                        owner.conditions,
+                    )
+    return kept
+
+
+@pytest.mark.parametrize("op", SAMPLED, ids=lambda op: op.qualified_name)
+@pytest.mark.filterwarnings("ignore")
+def test_type_rules_hold_for_every_size_let_in(op: Op) -> None:
+    """Where a rule takes a symbolic size, its result at another size that the conditions let in is what the
+    rule says for that size; and sizes are not made static without need.
+    """
+    kept = kept_symbolic(op)
+    assert any(kept) or not kept or op.qualified_name in BY_VALUE
+
+
+def open_tensor(*shape: Any) -> Any:
+    return wrap(MetaArray(shape, np.dtype(np.float32), None, cpu, True))
+
+
+@pytest.mark.parametrize(
+    ("use", "shape", "strides"),
+    [
+        (lambda x, n: x.view(-1), "s0 * 4", "1"),
+        (lambda x, n: x.view(n * 2, 2), "s0 * 2, 2", "2, 1"),
+        (lambda x, n: x.reshape(2, -1, 2), "2, s0, 2", "s0 * 2, 2, 1"),
+        (lambda x, n: x.T, "4, s0", "1, 4"),
+        (lambda x, n: x.T.reshape(-1), "s0 * 4", "1"),
+        (lambda x, n: x.unsqueeze(0).expand(3, -1, -1), "3, s0, 4", "0, 4, 1"),
+        (lambda x, n: x[1:, None], "s0 - 1, 1, 4", "4, 4, 1"),
+        (lambda x, n: x[: n - 1, ::2], "s0 - 1, 2", "4, 2"),
+        (lambda x, n: x[-1], "4", "1"),
+        (lambda x, n: weft.cat([x, x[1:]]), "s0 * 2 - 1, 4", "4, 1"),
+        (lambda x, n: x @ x.T, "s0, s0", "s0, 1"),
+        (lambda x, n: x.new_zeros(n, 2), "s0, 2", "2, 1"),
+        (lambda x, n: weft.nn.functional.softmax(x * n, 0).sum(0), "4", "1"),
+        (lambda x, n: weft.einsum("ij,kj->ik", x, x), "s0, s0", "s0, 1"),
+        (lambda x, n: x.view(1, n, 2, 2).transpose(1, 2), "1, 2, s0, 2", "s0 * 4, 2, 4, 1"),
+    ],
+)
+def test_tensors_of_open_sizes(use: Any, shape: str, strides: str) -> None:
+    owner = Scalars()
+    n = owner.symbol_int("n", 6, size=True)
+    x = open_tensor(n, 4)
+    token = modes.enter(extra=((FAKE, None),))  # as a recorder does: no kernel is tried first
+    try:
+        out = use(x, n)
+    finally:
+        modes.leave(token)
+    names = {"s0": n}
+    assert not owner.static and guards(owner) == []
+    wanted = (eval(f"({shape},)", names), eval(f"({strides},)", names))
+    assert all(
+        a is b or bool(a == b) for a, b in zip(out.shape + out.stride(), wanted[0] + wanted[1], strict=True)
+    )
+    assert not owner.static and guards(owner) == []
+
+
+def test_a_view_that_strides_do_not_allow() -> None:
+    owner = Scalars()
+    n = owner.symbol_int("n", 6, size=True)
+    with pytest.raises(RuntimeError, match="view size is not compatible"):
+        open_tensor(n, 4).T.view(-1)
+
+
+def test_draws_in_types_leave_generators_alone() -> None:
+    owner = Scalars()
+    n = owner.symbol_int("n", 6, size=True)
+    generator = weft.Generator()
+    before = generator.advance(0)
+    assert generator.advance(n * 3) == before == generator.advance(0)

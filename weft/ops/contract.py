@@ -18,7 +18,7 @@ from weft.core.arrays import Array
 from weft.core.types import TensorType
 from weft.ops.batching import logical_result, logical_type, to_front
 from weft.ops.families import contract
-from weft.ops.record import Op, broadcast_shapes, common_device, ops, quiet
+from weft.ops.record import Op, broadcast_shapes, common_device, ops, quiet, same_shape
 from weft.ops.samples import Maker, Sample
 
 ndarray = np.ndarray
@@ -303,7 +303,7 @@ def _check_sum_dtypes(total: TensorType, x: TensorType, y: TensorType) -> None:
 
 def _add_type(total: TensorType, result: TensorType) -> TensorType:
     """The product's type; `total` must expand to it."""
-    if total.shape != result.shape:
+    if not same_shape(total.shape, result.shape):
         ops.expand(total, result.shape)
     return TensorType(result.shape, result.dtype, common_device([total, result]))
 
@@ -373,7 +373,7 @@ def _linear_type(x: TensorType, weight: TensorType, bias: TensorType | None) -> 
         return TensorType(x.shape[:-1] + result.shape[1:], result.dtype, result.device)
     result = matmul_type(x, right)
     wide = broadcast_shapes(result.shape, bias.shape)
-    if wide != result.shape:
+    if not same_shape(wide, result.shape):
         raise RuntimeError(
             f"output with shape {list(result.shape)} doesn't match the broadcast shape {list(wide)}"
         )
@@ -401,7 +401,7 @@ def multiply(x: Any, y: Any) -> Any:
 
 def reduced(g: Any, shape: tuple[int, ...]) -> Any:
     """A gradient summed over the dimensions along which its input was broadcast."""
-    return g if tuple(g.shape) == tuple(shape) else ops.sum_to_size(g, tuple(shape))
+    return g if same_shape(g.shape, shape) else ops.sum_to_size(g, tuple(shape))
 
 
 def scaled(g: Any, factor: Any) -> Any:

@@ -18,7 +18,7 @@ from weft.core.types import Size, TensorType
 from weft.ops.batching import spread_to
 from weft.ops.families import composite, float_result, pointwise, reduce
 from weft.ops.normalisation import pairwise_distance
-from weft.ops.record import Op, broadcast_shapes, ops, type_of
+from weft.ops.record import Op, broadcast_shapes, ops, same_shape, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import floats_only, log_softmax, working
 
@@ -85,7 +85,7 @@ def _only_floats(name: str, *values: Any) -> None:
 
 def _weighted(loss: Any, weight: Any, input: Any, reduction: str) -> Any:
     """A loss with a weight per element: the mean is a weighted one."""
-    if tuple(type_of(weight).shape) != tuple(type_of(input).shape):
+    if not same_shape(type_of(weight).shape, type_of(input).shape):
         raise ValueError("Weights and input must have the same size.")
     scaled = ops.mul(loss, weight)
     if reduction == "mean":
@@ -299,7 +299,7 @@ def _bce_samples(make: Maker) -> Iterator[Sample]:
 
 def _expanded_weight(weight: Any, shape: tuple[int, ...]) -> Any:
     have = tuple(type_of(weight).shape)
-    if have == tuple(shape):
+    if same_shape(have, shape):
         return weight
     for back in range(1, min(len(have), len(shape)) + 1):
         if have[-back] not in (1, shape[-back]):
@@ -646,7 +646,7 @@ def cross_entropy(
     reduction = legacy_reduction(size_average, reduce, reduction)
     check_reduction(reduction)
     shape = input.shape
-    if shape == target.shape:
+    if same_shape(shape, target.shape):
         wanted = type_of(target)
         if not wanted.dtype.is_floating_point:
             raise RuntimeError(

@@ -17,7 +17,7 @@ from weft.core.dtypes import HALVES, dtype, finfo, float32, promote_types
 from weft.core.types import Size, TensorType
 from weft.ops.batching import spread_to, to_front
 from weft.ops.families import composite, reduce
-from weft.ops.record import Op, broadcast_shapes, joint, ops, type_of
+from weft.ops.record import Op, broadcast_shapes, joint, ops, same_shape, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import floats_only, no_grad, working
 
@@ -774,7 +774,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int, eps: float) -> Any:
     shape = broadcast_shapes(type_of(x1).shape, type_of(x2).shape)
     parts = []
     for x in (x1, x2):
-        x = x if type_of(x).shape == shape else ops.expand(x, shape)
+        x = x if same_shape(type_of(x).shape, shape) else ops.expand(x, shape)
         x = x if type_of(x).dtype is kind else ops._to_copy(x, kind)
         length = ops.linalg_vector_norm(x, 2, dim, True)
         # Where the length is too small it is replaced in value only: the gradient is still that of the

@@ -397,6 +397,13 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result)
 
 
+def same_shape(one: Any, two: Any) -> bool:
+    """Whether two shapes are equal; of shapes of different ranks no size is looked at (tuples compare sizes
+    first, and a symbolic size that was compared is guarded).
+    """
+    return len(one) == len(two) and tuple(one) == tuple(two)
+
+
 def type_of(value: Any) -> TensorType:
     """The TensorType of an array, a tensor or a type."""
     if isinstance(value, TensorType):

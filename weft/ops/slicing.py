@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import accumulate
 from math import prod
+from operator import index as as_index
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,13 @@ from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 from weft.core.arrays import Array, namespace
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import complex128, float64
-from weft.core.symbolic import any_symbolic, size_of
+from weft.core.symbolic import size_of
 from weft.core.types import TensorType
 from weft.ops.batching import to_front
 from weft.ops.families import composite, index
 from weft.ops.families import view as view_family
 from weft.ops.index_batching import batch_as_strided, batch_basic, batch_gather_flat, batch_scatter_flat
+from weft.ops.outline import KERNELS, slice_length
 from weft.ops.record import Op, ops, type_of
 from weft.ops.replay import READERS
 from weft.ops.samples import Maker, Sample
@@ -48,37 +50,14 @@ def _select(x: Array, dim: int, position: int) -> Array:
     return x[along(wrap_dim(dim, x.ndim), int(position))]
 
 
+KERNELS[_select] = lambda x, dim, position: x[along(wrap_dim(dim, x.ndim), position)]
+
+
 select: Op = view_family(
     "select", _select, _select_rule, "input: Tensor, dim: Dim, index: int", trusted=True,
     vjp=lambda g, _out, _x, dim, position: embed(g, _x.shape, ((select, (dim, position), None),)),
     samples=lambda make: iter([Sample(make(2, 3), 0, 1), Sample(make(2, 3), -1, -2), Sample(make(3), 0, 0)]),
 )  # fmt: skip
-
-
-def slice_bounds(size: int, start: int | None, end: int | None, step: int) -> slice:
-    """A slice as PyTorch reads it: ends clamped, never negative, step positive."""
-    if step <= 0:
-        raise RuntimeError("slice step must be positive")
-    return slice(*slice(start, end, step).indices(size))
-
-
-def slice_length(size: int, key: slice) -> int:
-    """How many items of a dimension a slice takes."""
-    start, stop, step = key.start, key.stop, key.step
-    if not any_symbolic((size, start, stop, step)):
-        return len(range(*key.indices(size)))
-    start = _clamped(0 if start is None else start, size)
-    stop = _clamped(size if stop is None else stop, size)
-    step = 1 if step is None else step
-    return (stop - start + step - 1) // step if start < stop else 0
-
-
-def _clamped(bound: Any, size: Any) -> Any:
-    """An end of a slice, counted from the front and within the dimension."""
-    if bound < 0:
-        bound = bound + size
-        return 0 if bound < 0 else bound
-    return size if bound > size else bound
 
 
 def _slice_rule(x: TensorType, dim: int, start: int | None, end: int | None, step: int) -> TensorType:
@@ -92,8 +71,9 @@ def _slice_rule(x: TensorType, dim: int, start: int | None, end: int | None, ste
 
 
 def _slice(x: Array, dim: int, start: int | None, end: int | None, step: int) -> Array:
-    dim = wrap_dim(dim, x.ndim)
-    return x[along(dim, slice_bounds(x.shape[dim], start, end, step))]
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    return x[along(wrap_dim(dim, x.ndim), slice(start, end, step))]
 
 
 def _slice_samples(make: Maker) -> Iterator[Sample]:
@@ -325,7 +305,7 @@ def equal_parts(size: int, each: int) -> list[int]:
     """Sizes of the parts when `size` is cut every `each` items."""
     if each == 0:
         return [0]
-    count = max(-(-size // each), 1)
+    count = as_index(max(-(-size // each), 1))
     return [each] * (count - 1) + [size - each * (count - 1)]
 
 

@@ -25,7 +25,8 @@ from weft.ops.batching import expanded, permuted
 from weft.ops.families import composite, index
 from weft.ops.families import view as view_family
 from weft.ops.index_batching import batch_embed, batch_ravel, batch_squeeze, batch_t
-from weft.ops.record import Op, broadcast_shapes, ops, type_of
+from weft.ops.outline import KERNELS, Outline
+from weft.ops.record import Op, broadcast_shapes, ops, same_shape, type_of
 from weft.ops.replay import READERS, Steps, replay
 from weft.ops.samples import Maker, Sample, unary_samples
 
@@ -91,6 +92,8 @@ def restride(x: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Arra
     if namespace(x) is not np:
         return namespace(x).lib.stride_tricks.as_strided(x, shape, strides)
     if type(x) is not ndarray:
+        if type(x) is Outline:
+            return x.restrided(shape, strides)
         raise TypeError("only arrays can be viewed")
     return numpy_as_strided(x, shape, strides)
 
@@ -148,6 +151,18 @@ def _view(x: Array, size: Any) -> Array:
     if size and min(size) < -1:  # NumPy takes any negative size for -1
         raise ValueError("negative size")
     return out
+
+
+def _outline_view(x: Outline, size: Any) -> Outline:
+    if len(size) == 1 and type(size[0]) is dtype:
+        return _reinterpret(x, size[0])  # type: ignore[no-any-return]
+    try:
+        return x.reshape(tuple(size))
+    except ValueError:
+        raise RuntimeError(NOT_VIEWABLE) from None
+
+
+KERNELS[_view] = _outline_view
 
 
 def _view_rule(x: TensorType, size: Any) -> TensorType:
@@ -365,7 +380,7 @@ def _expand_rule(x: TensorType, size: Any, implicit: bool = False) -> TensorType
 
 def _expand(x: Array, size: Any, implicit: bool = False) -> Array:
     old, steps, lead = x.shape, x.strides, len(size) - x.ndim
-    shape, strides = list(map(as_index, size)), [0] * len(size)
+    shape, strides = [n if type(n) is int else size_of(n) for n in size], [0] * len(size)
     for position in reversed(range(len(shape))):
         target = shape[position]
         if position >= lead:
@@ -423,7 +438,7 @@ def _broadcast_samples(make: Maker) -> Iterator[Sample]:
 @composite("*tensors: Tensors", method=False, samples=_broadcast_samples)
 def broadcast_tensors(tensors: Any) -> Any:
     shape = broadcast_shapes(*[type_of(t).shape for t in tensors])
-    return tuple(t if type_of(t).shape == shape else expand(t, shape) for t in tensors)
+    return tuple(t if same_shape(type_of(t).shape, shape) else expand(t, shape) for t in tensors)
 
 
 def reducible(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
@@ -441,7 +456,7 @@ def sum_to_size(input: Any, size: Any) -> Any:
     shape, size = type_of(input).shape, tuple(size)
     if not size:
         return ops.sum(input)
-    if shape == size:
+    if same_shape(shape, size):
         return input
     if not reducible(shape, size):
         raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(shape)}}}.")

@@ -17,17 +17,17 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Sequence
-from operator import index as as_index
 from typing import Any
 
 import numpy as np
 
 from weft.core.dtypes import BY_NUMPY, HALVES, bool_, int64, uint8
 from weft.core.modes import current, grad_enabled
+from weft.core.symbolic import size_of
 from weft.ops.indexing import INTEGERS, check_mask, index, index_key
 from weft.ops.indexing import where as where_op
 from weft.ops.options import fits
-from weft.ops.record import Op, ops, quiet
+from weft.ops.record import Op, ops, quiet, same_shape
 from weft.ops.scatter import _index_put
 from weft.ops.slicing import (
     _basic,
@@ -315,7 +315,7 @@ def _as_item(item: Any) -> Any:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         return item
     try:
-        return as_index(item)
+        return size_of(item)
     except TypeError:
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
@@ -329,7 +329,7 @@ def _as_slice(key: slice) -> slice:
         if bound is None or type(bound) is int:
             return bound
         try:
-            return as_index(bound)
+            return size_of(bound)  # type: ignore[no-any-return]
         except TypeError:
             raise TypeError("slice indices must be integers or None or have an __index__ method") from None
 
@@ -475,7 +475,7 @@ def _set_general(self: Tensor, key: Any, value: Any) -> None:
     if not items:
         if ones and len(shape) > view.array.ndim:
             value = value[(0,) * min(ones, len(shape) - view.array.ndim)]
-        if value.array.shape != view.array.shape:
+        if not same_shape(value.array.shape, view.array.shape):
             value = expand(value, view.array.shape)
         view.copy_(value)
         return

@@ -83,8 +83,7 @@ class Algebra:
                 return None, None
             if atom.op == "mod":
                 return 0, None if right[1] is None else right[1] - 1
-            if left[0] is not None and left[0] >= 0:
-                return 0 if right[1] is None else left[0] // right[1], left[1]
+            return quotient_bounds(left, right)
         if atom.op == "abs" and atom.args[0].kind is int:
             return 0, None
         return None, None
@@ -227,6 +226,18 @@ def multiply_bounds(left: Bounds, right: Bounds) -> Bounds:
     if left[0] is not None and right[0] is not None and left[0] >= 0 and right[0] >= 0:
         return left[0] * right[0], None
     return None, None
+
+
+def quotient_bounds(left: Bounds, right: Bounds) -> Bounds:
+    """Of a quotient rounded down, by a divisor of at least 1."""
+    least, most = right
+    assert least is not None
+    low, high = left
+    if low is not None:
+        low = low // least if low < 0 else 0 if most is None else low // most
+    if high is not None:
+        high = high // least if high >= 0 else -1 if most is None else high // most
+    return low, high
 
 
 def _equal(low: int | None, high: int | None) -> bool | None:
