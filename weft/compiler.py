@@ -15,18 +15,19 @@ from types import FunctionType, MethodType, TracebackType
 from typing import Any
 
 from weft.capture import runtime
+from weft.capture.compiling import compile_frame
 from weft.capture.counters import counters as counters
 from weft.capture.forms import OptimizedModule as OptimizedModule
 from weft.capture.forms import compiled_form
+from weft.capture.kinds import Unsupported as Unsupported
 from weft.capture.logs import read_environment
 from weft.capture.logs import set_logs as set_logs
 from weft.capture.policy import MARK, Policy
 from weft.capture.runtime import BackendCompilerFailed as BackendCompilerFailed
-from weft.capture.runtime import BackendFunction, Context, Entry, Request, count_ops, outside
+from weft.capture.runtime import BackendFunction, Context, count_ops, outside
 from weft.capture.runtime import CaptureFailed as CaptureFailed
 from weft.capture.runtime import CompilerError as CompilerError
 from weft.capture.runtime import RecompileLimitExceeded as RecompileLimitExceeded
-from weft.capture.runtime import Unsupported as Unsupported
 from weft.core.seams import seams
 from weft.core.settings import settings as settings
 from weft.nn.modules.module import Module
@@ -40,11 +41,6 @@ __all__ = [
     "mark_static", "maybe_mark_dynamic", "optimize", "optimize_assert", "register_backend", "reset", "run",
     "set_logs", "set_stance", "settings",
 ]  # fmt: skip
-
-
-def compile_frame(_function: FunctionType, _arguments: dict[str, Any], _request: Request) -> Entry:
-    """Stands in for capture."""
-    return Entry(lambda *_values: None, reason="there is no capture yet")
 
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")

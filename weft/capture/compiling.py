@@ -10,10 +10,13 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from weft.capture.binding import parameter_names
 from weft.capture.bytecode.instructions import UnknownInstruction
-from weft.capture.emit import emit, emit_guards, plan_outputs
+from weft.capture.emit import Emitted, emit, plan_outputs
+from weft.capture.guard_render import render_guards
 from weft.capture.kinds import unsupported
 from weft.capture.outcome import EscapingException, Outcome
+from weft.capture.reading import FUNCTION, MISS, Reader, local_name
 from weft.capture.runtime import Entry, Request, count_ops
 from weft.capture.session import Broken, Failed, capture, mutation_guards
 from weft.capture.sources import fetch
@@ -92,8 +95,7 @@ def _example(item: Any, function: Any, arguments: dict[str, Any]) -> Any:
 def _refusal(broken: Broken) -> BaseException:
     frame = broken.frame
     file, line, name = frame.place()
-    stop = broken.stop
-    return unsupported(stop.kind, stop.seen, file, line, name, frame.instruction.positions)
+    return unsupported(broken.stop, file, line, name, frame.instruction.positions)
 
 
 def _original(function: types.FunctionType, found: Any, reason: str) -> Entry:
@@ -103,3 +105,18 @@ def _original(function: types.FunctionType, found: Any, reason: str) -> Entry:
     world = found.machine.world if isinstance(found, Failed) else found.world
     emitted = emit_guards(function.__code__, world.guards)
     return Entry(call=emitted.make(), guards=world.guards, text=emitted.text, reason=reason)
+
+
+def emit_guards(code: types.CodeType, guards: Any) -> Emitted:
+    """A function that only says whether the guards hold."""
+    lines: list[str] = []
+    namespace: dict[str, Any] = {}
+    names = parameter_names(code)
+    reader = Reader(lines, namespace, names)
+    render_guards(guards, reader)
+    parameters = tuple(map(local_name, names))
+    miss = reader.constant(MISS, "MISS")
+    body = ["try:", *(f"    {line}" for line in lines or ["pass"]), "except Exception:", f"    return {miss}"]
+    head = f"def entry({', '.join([FUNCTION, *parameters])}):"
+    text = "\n".join([head, *(f"    {line}" for line in body)]) + "\n"
+    return Emitted(text, namespace, parameters, [], code)

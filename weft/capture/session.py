@@ -111,6 +111,8 @@ def root_frame(machine: Machine, arguments: dict[str, Any]) -> Frame:
     frame = Frame(code, function.__globals__, machine.globals_source(function, source), function, None)
     machine.root = frame
     unread = {name: Unread(arguments[name], local(name)) for name in parameter_names(code)}
+    for mark in unread.values():
+        machine.world.learn(mark, mark, mark.source)
     in_cells = {name: mark for name, mark in unread.items() if name in code.co_cellvars}
     plain = {name: mark for name, mark in unread.items() if name not in in_cells}
     machine.enter_variables(frame, function, source, plain)
