@@ -18,8 +18,9 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
 
+from weft.capture.kinds import Unsupported
 from weft.capture.policy import MARK
-from weft.capture.runtime import GENERATOR_LIKE, Context, Unsupported, original_of
+from weft.capture.runtime import GENERATOR_LIKE, Context, original_of
 from weft.capture.wrapping import library_native
 from weft.core.seams import seams
 from weft.nn.modules import hooks

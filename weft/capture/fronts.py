@@ -25,9 +25,7 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from weft.capture.binding import VARARGS, VARKEYWORDS, parameter_names, signature_text
-
-MISS: Any = type("Miss", (), {"__repr__": lambda self: "<MISS>", "__slots__": ()})()
-"""What an entry returns, before it has done anything, when its guards do not hold."""
+from weft.capture.reading import MISS
 
 _SPACE: dict[str, Any] = {"_weft_MISS": MISS}
 FRONT = "_weft_front"

@@ -36,6 +36,7 @@ from weft.capture.binding import parameter_names
 from weft.capture.counters import count
 from weft.capture.fronts import FRONT, MISS, make_front, original_call, public
 from weft.capture.guards import Guard, explain_miss
+from weft.capture.kinds import Unsupported, render_break
 from weft.capture.logs import log
 from weft.capture.policy import MARK, Policy, policy_of
 from weft.capture.sources import Source, fetch
@@ -52,10 +53,6 @@ BackendFunction = Callable[[Any, list[Any]], Callable[..., Any]]
 # -- what passes between runtime and capture -----------------------------------------------------------------
 class CompilerError(RuntimeError):
     """Base of what compiling may raise beside the user's own errors."""
-
-
-class Unsupported(CompilerError):
-    """A graph break where the user asked for one graph (`fullgraph=True`)."""
 
 
 class BackendCompilerFailed(CompilerError):
@@ -322,7 +319,7 @@ class CodeCache:
         flag, region = capturing.set(True), active.set(None)
         try:
             entry = self.context.compile_frame(function, arguments, request)
-        except (CompilerError, KeyboardInterrupt, SystemExit):
+        except (CompilerError, Unsupported, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a Break is no Exception
             self._failed(error)
@@ -560,7 +557,7 @@ class Context:
         log("guards", lambda: f"{name}:\n" + "\n".join(f"  {guard}" for guard in entry.guards))
         log("source", lambda: f"{name}:\n{entry.text}")
         if entry.stop is not None:
-            log("breaks", lambda: f"{name}: {entry.stop}" + _place(entry.where))
+            log("breaks", lambda: _break_text(entry))
         elif entry.reason is not None:
             log("breaks", lambda: f"{name} runs as written: {entry.reason}")
         step = entry.call
@@ -625,8 +622,9 @@ class Context:
         return lambda *values: Tail(cache, resumed, values)
 
 
-def _place(where: tuple[str, int, str] | None) -> str:
-    return "" if where is None else f" at {where[0]}:{where[1]} in {where[2]}"
+def _break_text(entry: Entry) -> str:
+    stop = entry.stop
+    return render_break(stop.kind, stop.seen, *(entry.where or ()), why=stop.why, try_=stop.try_)
 
 
 def _checked(guard: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
