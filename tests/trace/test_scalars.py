@@ -432,19 +432,39 @@ def leaves_of(value: Any, number: Any) -> list[Any]:
     return [number(value)]
 
 
-def sizes_of(value: Any) -> list[int]:
-    """The sizes of the first tensor type."""
+def tensors_of(value: Any) -> list[TensorType]:
     found: list[TensorType] = []
     each(value, found.append)
-    return sorted({n for n in found[0].shape if n > 1}) if found else []
+    return found
 
 
-def resized(old: int, new: Any) -> Any:
-    return lambda t: TensorType([new if n == old else n for n in t.shape], t.dtype, t.device)
+def openings(bound: Any) -> list[tuple[dict[int, int], Any]]:
+    """Ways to open sizes: `{size: 0 (its symbol)}` and the tensor that alone is meant, or None for all."""
+    first, *rest = [*tensors_of(bound), None]
+    if first is None:
+        return []
+    one = sorted({n for n in first.shape if n > 1})
+    every = sorted({n for t in [first, *rest] if t is not None for n in t.shape if n > 1})
+    ways: list[tuple[dict[int, int], Any]] = [({n: 0}, None) for n in one]
+    ways += [({n: 0}, first) for n in one if rest[0] is not None]
+    return [*ways, ({n: i for i, n in enumerate(every)}, None)] if len(every) > 1 else ways
+
+
+def resized(way: tuple[dict[int, int], Any], sizes: Any) -> Any:
+    places, meant = way
+
+    def change(t: TensorType) -> TensorType:
+        if meant is not None and t is not meant:
+            return t
+        return TensorType([sizes[places[n]] if n in places else n for n in t.shape], t.dtype, t.device)
+
+    return change
 
 
 def kept_symbolic(op: Op) -> list[bool]:
-    """Runs an op's rule on its samples with one size open, and checks it; whether each size stayed open."""
+    """Runs an op's rule on its samples with sizes open, and checks it; for each size that was opened in all
+    tensors alike, whether it stayed open.
+    """
     kept = []
     for sample in op.samples(Maker(dtypes.float64)):  # type: ignore[misc]
         bound = bound_types(op, sample)
@@ -452,26 +472,32 @@ def kept_symbolic(op: Op) -> list[bool]:
             expected = op.on_types(bound)
         except (TypeError, AttributeError):
             continue  # a list of types in a composite, or a result that depends on data
-        for size in sizes_of(bound) if expected is not None else ():
+        for way in openings(bound) if expected is not None else ():
             owner = Scalars()
-            n = owner.symbol_int("n", size, size=True)
-            got = op.on_types(each(bound, resized(size, n)))
+            opened = [owner.symbol_int("n", n, size=True) for n in way[0]]
+            got = op.on_types(each(bound, resized(way, opened)))
             assert leaves_of(got, hint_of) == leaves_of(expected, hint_of)
-            kept.append(not owner.static)
-            for other in (2, 3, 4, 5, 6, 8, 12):
-                values = {n.expression.args[0]: other}
+            if len(opened) == 1 and way[1] is None:
+                kept.append(not owner.static)
+            for others in (
+                (2, 2, 2, 2),
+                (3, 3, 3, 3),
+                (4, 8, 4, 8),
+                (6, 2, 3, 4),
+                (5, 7, 9, 11),
+                (12, 4, 6, 2),
+            ):
+                others = (others * 3)[: len(opened)]
+                values = {n.expression.args[0]: other for n, other in zip(opened, others, strict=True)}
                 if owner.holds(values):
-                    real = op.on_types(each(bound, resized(size, other)))
-
-                    def number(item: Any, values: Any = values) -> Any:
-                        return item.expression.evaluate(values) if isinstance(item, SymInt) else item
-
-                    assert leaves_of(got, number) == leaves_of(real, hint_of), (
-                        sample,
-                        other,
-                        owner.conditions,
-                    )
+                    real = op.on_types(each(bound, resized(way, others)))
+                    there = leaves_of(got, lambda item, values=values: value_at(item, values))
+                    assert there == leaves_of(real, hint_of), (sample, others, owner.conditions)
     return kept
+
+
+def value_at(item: Any, values: Any) -> Any:
+    return item.expression.evaluate(values) if isinstance(item, SymInt) else item
 
 
 @pytest.mark.parametrize("op", SAMPLED, ids=lambda op: op.qualified_name)
