@@ -1,0 +1,309 @@
+"""A program run as it is and run compiled, from the same beginnings, with everything seen compared.
+
+Takes source text (see generator.py) and a compile function; gives the first Difference, or None. One
+idea: each side executes the module anew and is reduced to plain observations, so nothing of one side can
+leak into the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import random
+import re
+import signal
+import sys
+import traceback
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import weft
+from tests.whole.fuzz.snapshot import Snapshot, difference, reachable
+from weft.core.settings import settings
+
+Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
+FILE = "<fuzzed program>"
+MODULE = "fuzzed_program"
+SECONDS = 10
+SECTIONS = ("outcome", "stdout", "arguments", "globals", "earlier results", "modes", "afterwards")
+
+
+class TooLong(BaseException):
+    """A program that does not end in time."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where the two sides part: `kind` groups failures of one cause, `detail` is for people."""
+
+    kind: str
+    detail: str
+    call: int = 0
+
+
+@dataclass
+class Run:
+    """What one side was seen to do: a tuple of sections for each call, then what came after the last."""
+
+    calls: list[tuple[Any, ...]]
+    internal: dict[int, str]
+    """By call, where in our own code an error came from that the program did not ask for."""
+
+
+def identity(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What a campaign tests: the library's own compile, every fallback an error."""
+    options = function.__globals__.get("OPTIONS", {})
+    return weft.compile(function, backend="eager", **options)  # type: ignore[no-any-return]
+
+
+def innermost_line(error: BaseException) -> int | None:
+    """The line of the program where `error` was raised: the last of its frames that is the program's own."""
+    line = None
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == FILE:
+            line = number
+    return line
+
+
+def internal_place(error: BaseException) -> str:
+    """The innermost of our own frames, which names the cause when compiling itself goes wrong."""
+    place = ""
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if (
+            "/weft/capture/" in file
+            or "/weft/trace/" in file
+            or "/weft/compiler" in file
+            or "/weft/graph/" in file
+        ):
+            place = f"{file[file.rindex('/weft/') + 1 :]}:{frame.f_code.co_name}:{number}"
+    return place
+
+
+def execute(code: types.CodeType, compile_function: Compile) -> Run:
+    """One side: the module from its beginning, then each call and what can be seen after it.
+
+    The collector of cycles is off: what it finalises, and when, would depend on everything that ran before.
+    """
+    module = types.ModuleType(MODULE)
+    sys.modules[MODULE] = module
+    names = module.__dict__
+    run = Run([], {})
+    results: list[Any] = []
+    output = io.StringIO()
+    random.seed(0)
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with contextlib.redirect_stdout(output), weft.enable_grad():
+            if not begin(code, names, run):
+                return run
+            function = compile_function(names["main"])
+            for args, kwargs in calls(names, run):
+                if type(args) is not tuple or type(kwargs) is not dict:
+                    raise TypeError("arguments() must yield pairs of a tuple and a dict")
+                restart(output)
+                observe(run, names, function, args, kwargs, results, output)
+            restart(output)
+            run.calls.append(("", "", "", "", "", "", (afterwards(results), output.getvalue())))
+    finally:
+        sys.modules.pop(MODULE, None)
+        if collecting:
+            gc.enable()
+    return run
+
+
+def begin(code: types.CodeType, names: dict[str, Any], run: Run) -> bool:
+    """The module's own lines; where they raise there is no more to see."""
+    try:
+        exec(code, names)
+    except Exception as error:
+        run.calls.append((("no module", type(error).__name__), "", "", "", "", "", ""))
+        return False
+    return True
+
+
+def restart(output: io.StringIO) -> None:
+    output.seek(0)
+    output.truncate()
+
+
+def calls(names: dict[str, Any], run: Run) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """What `arguments` yields; where it raises, that is the last thing seen."""
+    try:
+        yield from names["arguments"]()
+    except Exception as error:
+        run.calls.append((("no call", type(error).__name__), "", "", "", "", "", ""))
+
+
+def observe(
+    run: Run,
+    names: dict[str, Any],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    results: list[Any],
+    output: io.StringIO,
+) -> None:
+    """One call, and a snapshot of all that it could have changed."""
+    snapshot = Snapshot(MODULE)
+    try:
+        result = function(*args, **kwargs)
+    except TooLong:
+        raise
+    except BaseException as error:
+        outcome: Any = ("raised", snapshot.see(error), f"line {innermost_line(error)}")
+        place = internal_place(error)
+        if place:
+            run.internal[len(run.calls)] = f"{type(error).__name__} at {place}: {error}"
+    else:
+        outcome = ("returned", snapshot.see(result))
+        results.append(result)
+    run.calls.append(
+        (
+            outcome,
+            output.getvalue(),
+            (snapshot.each(args), snapshot.pairs(kwargs)),
+            module_state(names, snapshot),
+            snapshot.each(results),
+            str(weft.is_grad_enabled()),
+            "",
+        )
+    )
+
+
+def module_state(names: dict[str, Any], snapshot: Snapshot) -> tuple[Any, ...]:
+    return tuple(
+        (name, snapshot.see(value))
+        for name, value in names.items()
+        if not name.startswith("__") and not isinstance(value, types.ModuleType)
+    )
+
+
+def afterwards(results: list[Any]) -> tuple[Any, ...]:
+    """Results put to use: iterators are drawn from, functions called, gradients taken."""
+    seen = []
+    snapshot = Snapshot(MODULE)
+    differentiated = 0
+    used: set[int] = set()
+    for value in [found for result in results for found in reachable(result)]:
+        if id(value) in used:
+            continue
+        used.add(id(value))
+        try:
+            if isinstance(value, Iterator):
+                seen.append(snapshot.see(list(islice(value, 5))))
+            elif isinstance(value, types.FunctionType) and value.__module__ == MODULE:
+                takes_tensor = "".join(value.__code__.co_varnames[:1]).startswith("v")
+                seen.append(snapshot.see(value(weft.ones(3) if takes_tensor else 1)))
+            elif (
+                isinstance(value, weft.Tensor)
+                and value.requires_grad
+                and not value.is_leaf
+                and differentiated < 3
+            ):
+                differentiated += 1
+                value.sum().backward(retain_graph=True)
+        except TooLong:
+            raise
+        except Exception as error:
+            seen.append(("raised", snapshot.see(error)))
+    return (tuple(seen), snapshot.each(results))
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raises TooLong in the main thread after `seconds`."""
+
+    def stop(signum: int, frame: object) -> None:
+        raise TooLong
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def compare(source: str, compile_function: Compile = compiled, seconds: float = SECONDS) -> Difference | None:
+    """The first difference between `source` run as it is and run with its `main` compiled."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # random text says `1 is None`
+        code = compile(source, FILE, "exec", dont_inherit=True)
+    with time_limit(seconds):
+        expected = execute(code, identity)
+    try:
+        with time_limit(seconds), strictly():
+            actual = execute(code, compile_function)
+    except TooLong:
+        return Difference("too long", f"the compiled side ran for {seconds} s")
+    return first_difference(expected, actual)
+
+
+@contextlib.contextmanager
+def strictly() -> Iterator[None]:
+    """Every fallback an error, compiling as often as a program asks for, nothing kept for the next one."""
+    before = settings.strict, settings.recompile_limit
+    settings.strict, settings.recompile_limit = True, 100
+    try:
+        yield
+    finally:
+        settings.strict, settings.recompile_limit = before
+        weft.compiler.reset()
+
+
+def first_difference(expected: Run, actual: Run) -> Difference | None:
+    for number, (left, right) in enumerate(zip(expected.calls, actual.calls)):
+        if left == right:
+            continue
+        for section, one, other in zip(SECTIONS, left, right):
+            if one == other:
+                continue
+            detail = f"call {number}, {section}{difference(one, other)}"
+            kind = section
+            if section == "outcome":
+                kind, detail = outcome_kind(one, other, detail, actual.internal.get(number, ""))
+            return Difference(kind, detail, number)
+    if len(expected.calls) != len(actual.calls):
+        return Difference("calls", f"{len(expected.calls)} calls expected, {len(actual.calls)} made")
+    return None
+
+
+def outcome_kind(expected: Any, actual: Any, detail: str, internal: str) -> tuple[str, str]:
+    """A name for what is wrong with an outcome; errors of our own are told by the place they come from."""
+    if internal and actual[0] == "raised" and (expected[0] != "raised" or expected[1][1] != actual[1][1]):
+        kind = (
+            re.sub(r"\d+", "N", internal.split(": ")[0])
+            + " "
+            + re.sub(r"[\d'\"].*", "", internal.partition(": ")[2])[:60]
+        )
+        return f"internal error: {kind}", f"{detail}\n{internal}"
+    if expected[0] != actual[0]:
+        verb = "lost" if expected[0] == "raised" else "made up"
+        which = (expected if verb == "lost" else actual)[1][1]
+        return f"exception {verb}: {which}", detail
+    if expected[0] == "raised":
+        if expected[1] == actual[1]:
+            return "exception's line", detail
+        same_class = expected[1][1] == actual[1][1]
+        return (
+            "exception's facts" if same_class else f"exception's class: {actual[1][1]} for {expected[1][1]}"
+        ), detail
+    return "result", detail
+
+
+def agree(source: str, compile_function: Compile = compiled) -> None:
+    """Asserts that `source` does the same compiled: what a kept failure calls."""
+    found = compare(source, compile_function)
+    assert found is None, f"{found.kind}: {found.detail}\n{source}"
