@@ -27,7 +27,7 @@ from weft.capture.world import ABSENT, Known, Overlay, items_of
 from weft.core import modes
 from weft.core.modes import Modes, State
 from weft.graph.effects import effect, op_of
-from weft.graph.node import Node
+from weft.graph.node import Node, nodes_in
 from weft.ops.record import Kind
 
 FEW = 8  # single stores rather than one for the whole container
@@ -90,20 +90,12 @@ def common_prefix(before: list[Any], now: list[Any]) -> int:
     return count
 
 
-def _extend(builder: Builder, base: type, exact: bool, target: str, items: list[Any]) -> str:
-    if len(items) == 1:
-        item = builder.text(items[0])
-        return (
-            f"{target}.append({item})"
-            if exact
-            else f"{builder.constant(base.append, 'append')}({target}, {item})"
-        )  # type: ignore[attr-defined]
-    texts = f"[{builder.items(items)}]"
-    return (
-        f"{target}.extend({texts})"
-        if exact
-        else f"{builder.constant(base.extend, 'extend')}({target}, {texts})"
-    )  # type: ignore[attr-defined]
+def _extend(builder: Builder, base: Any, exact: bool, target: str, items: list[Any]) -> str:
+    name = "append" if len(items) == 1 else "extend"
+    given = builder.text(items[0]) if len(items) == 1 else f"[{builder.items(items)}]"
+    if exact:
+        return f"{target}.{name}({given})"
+    return f"{builder.constant(getattr(base, name), name)}({target}, {given})"
 
 
 def deque_stores(builder: Builder, known: Known, target: str) -> list[str]:
@@ -322,11 +314,18 @@ def can_fail(node: Node) -> bool:
         return False
     found = op_of(node)
     name = found[1] if found is not None else getattr(node.target, "__name__", "")
-    if name.startswith(DIVISIONS) or "pow" in name or "getitem" in name or "setitem" in name:
-        return True
+    if name in ("getitem", "setitem"):
+        return bool(nodes_in(node.args[1]))  # an index among the data
+    if name.startswith(DIVISIONS) or "pow" in name:
+        return not _is_floating(node)
     if found is not None:
         return found[0].kind not in SAFE_KINDS
     return not (getattr(node.target, "__module__", "") == "_operator" or changes_modes(node))
+
+
+def _is_floating(node: Node) -> bool:
+    kind = getattr(node.meta.get("val"), "dtype", None)
+    return kind is not None and (kind.is_floating_point or kind.is_complex)
 
 
 def saved_inputs(nodes: list[Node]) -> list[Node]:
@@ -341,11 +340,9 @@ def saved_inputs(nodes: list[Node]) -> list[Node]:
             continue
         needed = needed or (pending and can_fail(node))
         facts = effect(node)
-        reached = (
-            set().union(*[roots.get(each, set()) for each in node.all_input_nodes])
-            if node.all_input_nodes
-            else set()
-        )
+        reached: set[Node] = set()
+        for each in node.all_input_nodes:
+            reached |= roots.get(each, set())
         roots[node] = reached if facts.aliases else set()
         targets = node.all_input_nodes if facts.unknown and can_fail(node) else facts.writes
         for target in targets:

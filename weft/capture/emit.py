@@ -24,7 +24,7 @@ globals it needs. One idea: everything that can fail comes before everything tha
                                     return _v_deoptimise(_v_function, x, out)
 A graph that fails has stored nothing: the original runs on the same arguments, and raises at its own line.
 What it wrote in place is put back before. The function that results from the text bears the name, the file
-and, at a break, the line and columns of the user's code, so that tracebacks through it read as the original's.
+and, at a break, the line and columns of the user's code, so that tracebacks through it read as its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.capture.binding import parameter_names
-from weft.capture.bytecode.resume import Parameter, StackKind, resume_code
+from weft.capture.bytecode.resume import StackKind
 from weft.capture.effects import (
     changes_modes,
     draws,
@@ -47,15 +47,15 @@ from weft.capture.effects import (
     store_lines,
     with_grad,
 )
-from weft.capture.frame import NULL, PreviousException
+from weft.capture.frame import PreviousException
 from weft.capture.fronts import original_call
 from weft.capture.guard_render import render_guards
-from weft.capture.liveness import live_before
 from weft.capture.outcome import Outcome
 from weft.capture.performing import Performed, Way, enter_original, perform
 from weft.capture.reading import FUNCTION, MISS, Reader, local_name
 from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import make_builder
+from weft.capture.resuming import Slot, resume_texts, slot_of
 from weft.core import modes
 from weft.core.generator import default_generator
 from weft.core.settings import settings
@@ -112,7 +112,7 @@ def plan_outputs(outcome: Outcome) -> list[Node]:
 
 
 def emit(outcome: Outcome, *, graph_callable: Callable[..., Any] | None, runtime: Any) -> Emitted:
-    """The segment as a function. `runtime` gives `callee`, `resume` and `MISS`."""
+    """The segment as a function. `runtime` gives `callee` and `resume`."""
     code = outcome.frame.code
     names = parameter_names(code)
     namespace: dict[str, Any] = {"__name__": outcome.frame.globals.get("__name__")}
@@ -129,17 +129,8 @@ def emit(outcome: Outcome, *, graph_callable: Callable[..., Any] | None, runtime
     text = "\n".join([f"def entry({', '.join([FUNCTION, *parameters])}):", *_indent(body + lines)]) + "\n"
     namespace.update({GRAPH: graph_callable, RESUME: runtime.resume, CALLEE: runtime.callee})
     namespace[DEOPTIMISE] = getattr(runtime, "deoptimise", None) or original_call(code)
-    _use_miss_of(runtime, namespace)
     positions = outcome.frame.instruction.positions if outcome.kind == "break" else None
     return Emitted(text, namespace, parameters, list(segment.builder.outputs), code, positions)
-
-
-def _use_miss_of(runtime: Any, namespace: dict[str, Any]) -> None:
-    """Guards speak of one MISS; what the runtime compares with is the one that counts."""
-    wanted = getattr(runtime, "MISS", MISS)
-    for name, value in namespace.items():
-        if value is MISS:
-            namespace[name] = wanted
 
 
 def _indent(lines: list[str], depth: int = 1) -> list[str]:
@@ -205,8 +196,8 @@ class _Segment:
         if len(ending) == 1 and ending[0].startswith("return "):
             whole = _shorten([call, *objects, *ending])
             return ["# graph", *before, "try:", *_indent(whole), *failed, deoptimise]
-        rest = ["else:", *_indent(_shorten([*objects, *ending]))]
-        return ["# graph", *before, "try:", *_indent([call]), *failed, *rest, deoptimise]
+        body = ["try:", *_indent([call, *objects]), *failed, "else:", *_indent(ending)]
+        return ["# graph", *before, *body, deoptimise]
 
     def _saves(self) -> tuple[list[str], list[str]]:
         """Lines before the graph that save what it changes, and lines that put it back where it fails."""
@@ -270,7 +261,7 @@ class _Break:
         if handler is None or not lines:
             return [title, *lines, *ways]
         error, kept = self.builder.reader.fresh("error"), self.builder.reader.fresh("caught")
-        stack: list[Any] = [self._slot(value) for value in frame.stack[: handler.depth]]
+        stack: list[Slot] = [slot_of(self.builder, value) for value in frame.stack[: handler.depth]]
         if handler.lasti:
             stack.append((StackKind.VALUE, str(instruction.offset // 2)))
         stack.append((StackKind.VALUE, kept))
@@ -307,53 +298,28 @@ class _Break:
                 lines += [f"if {way.condition}:", f"{INDENT}return {resumed}"]
         return lines
 
-    def _stack_after(self, way: Way) -> list[Any]:
+    def _stack_after(self, way: Way) -> list[Slot]:
         stack = self.frame.stack
         kept = stack[: len(stack) - way.pops]
-        pushed = [(StackKind.NULL, None) if text is None else (StackKind.VALUE, text) for text in way.pushes]
-        return [*[self._slot(value) for value in kept], *pushed]
-
-    def _slot(self, value: Any) -> Any:
-        if value is NULL:
-            return StackKind.NULL, None
-        if isinstance(value, PreviousException):
-            return StackKind.EXCEPTION, self.builder.text(value.current)
-        return StackKind.VALUE, self.builder.text(value)
+        pushed: list[Slot] = [
+            (StackKind.NULL, None) if text is None else (StackKind.VALUE, text) for text in way.pushes
+        ]
+        return [*[slot_of(self.builder, value) for value in kept], *pushed]
 
     def _enter_original(self) -> str:
         """The original code from the instruction on, uncompiled."""
         op = self.instruction.op
         if settings.strict and op not in WITHOUT_TEMPLATE:
             raise Break("cannot-perform", seen=op)
-        stack = [self._slot(value) for value in self.frame.stack]
+        stack = [slot_of(self.builder, value) for value in self.frame.stack]
         enter = self.builder.constant(enter_original, "enter_original")
         return self._resume(self.instruction.index, stack, enter)
 
-    def _resume(self, index: int, stack: list[Any], resume: str = RESUME) -> str:
+    def _resume(self, index: int, stack: list[Slot], resume: str = RESUME) -> str:
         """The call that goes on at an instruction."""
-        frame, builder = self.frame, self.builder
-        live = live_before(frame.code)[index]
-        bound = {name for name in frame.locals if name in live}
-        bound |= {name for name in frame.code.co_varnames[:1] if name in frame.cells}  # super() looks at it
-        point = resume_code(frame.code, index, tuple(kind for kind, _ in stack), frozenset(bound))
-        values = [self._argument(parameter, stack) for parameter in point.parameters]
-        cells = builder.tuple_text([frame.cells[name] for name in point.freevars])
-        name = builder.constant(point, f"at_{index}")
-        return f"{resume}({name}, {FUNCTION}, {cells})({', '.join(values)})"
-
-    def _argument(self, parameter: Parameter, stack: list[Any]) -> str:
-        frame, builder = self.frame, self.builder
-        if parameter.kind == "stack":
-            assert parameter.slot is not None
-            return str(stack[parameter.slot][1])
-        if parameter.kind == "local":
-            return builder.text(frame.locals[parameter.name])
-        cell = frame.cells[parameter.name]
-        known = builder.world.known.get(id(cell))
-        written, content = builder.world.written(cell, None)
-        if known is not None and not written:
-            return builder.read(known.source.cell())
-        return builder.text(content if written else cell.cell_contents)
+        point, arguments, cells = resume_texts(self.builder, self.frame, index, stack)
+        name = self.builder.constant(point, f"at_{index}")
+        return f"{resume}({name}, {FUNCTION}, {cells})({', '.join(arguments)})"
 
 
 WITHOUT_TEMPLATE = frozenset(

@@ -323,10 +323,13 @@ def _unpack_starred(site: Site) -> Performed:
     return Performed([f"[{', '.join(targets)}] = {value}"], [site.next(1, *reversed(names))])
 
 
+BRACKETS: Final = {"BUILD_SET": ("{", "}"), "BUILD_LIST": ("[", "]"), "BUILD_TUPLE": ("(", ")")}
+
+
 @performs("BUILD_SET", "BUILD_LIST", "BUILD_TUPLE")
 def _build(site: Site) -> Performed:
     texts = ", ".join(site.operands(site.arg))
-    left, right = {"BUILD_SET": "{}", "BUILD_LIST": "[]", "BUILD_TUPLE": "()"}[site.instruction.op]
+    left, right = BRACKETS[site.instruction.op]
     if site.instruction.op == "BUILD_SET" and not site.arg:
         return site.gives(0, f"{site.constant(set, 'set')}()")
     comma = "," if site.instruction.op == "BUILD_TUPLE" and site.arg == 1 else ""

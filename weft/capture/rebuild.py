@@ -122,7 +122,7 @@ class Builder:
             self._find_cycle(key)
         rule = self.rule_for(value)
         if rule is None:
-            self.refuse(value)
+            return str(self.refuse(value))
         self._open[key] = value
         name = rule(self, value)
         del self._open[key]

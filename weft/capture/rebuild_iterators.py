@@ -36,7 +36,7 @@ def _reduced_types() -> list[type]:
         itertools.zip_longest, operator.itemgetter, operator.attrgetter, operator.methodcaller,
     ]  # fmt: skip
     groups = itertools.groupby([0])
-    tee = itertools.tee([])[0]
+    tee: Any = itertools.tee([])[0]
     shared = quietly(tee.__reduce__)[2][0]
     return [*map(type, whole), *named, type(next(groups)[1]), type(tee), type(shared)]
 

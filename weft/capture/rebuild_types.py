@@ -18,10 +18,12 @@ from typing import Any, Final
 import numpy as np
 
 from weft.capture import rebuild_iterators, rebuild_standins
+from weft.capture.bytecode.generators import rebuild_generator, suspended_code
 from weft.capture.frame import Frame
 from weft.capture.outcome import Outcome
 from weft.capture.reading import Reader, has_plain_dict
 from weft.capture.rebuild import Builder, Rule
+from weft.capture.resuming import resume_texts, slot_of
 from weft.capture.sources import class_dict, class_mro, instance_dict, written_in_c
 from weft.capture.values import CapturedGenerator
 from weft.core.device import device
@@ -329,7 +331,7 @@ def fill_ordered_dict(builder: Builder, value: Any, name: str) -> None:
 
 
 def fill_default_dict(builder: Builder, value: Any, name: str) -> None:
-    put = builder.constant(defaultdict.default_factory.__set__, "put_factory")  # type: ignore[attr-defined]
+    put = builder.constant(class_dict(defaultdict)["default_factory"].__set__, "put_factory")
     builder.line(f"{put}({name}, {builder.text(value.default_factory)})")
     fill_dict(builder, value, name)
 
@@ -502,7 +504,19 @@ def generator(builder: Builder, value: CapturedGenerator) -> str:
 
 
 def suspended(builder: Builder, value: CapturedGenerator, frame: Frame) -> str:
-    return str(builder.refuse(value, "(a generator that has started)"))
+    """A generator that stands at a yield: its locals and its stack go into one that is brought there."""
+    index = frame.index
+    assert frame.bytecode.instructions[index - 1].op == "YIELD_VALUE"
+    stack = [slot_of(builder, each) for each in frame.stack]
+    point, arguments, cells = resume_texts(builder, frame, index, stack, suspended_code)
+    builder.settle()
+    function = value.function
+    assert function is not None
+    maker = builder.constant(rebuild_generator, "rebuild_generator")
+    parts = [builder.constant(point, f"at_{index}"), builder.globals_text(frame.globals), cells]
+    parts += [f"({', '.join(arguments)}{',' if len(arguments) == 1 else ''})"]
+    parts += [repr(function.__name__), repr(function.__qualname__)]
+    return builder.assign(f"{maker}({', '.join(parts)})", "generator")
 
 
 # -- the table -----------------------------------------------------------------------------------------------
