@@ -81,8 +81,7 @@ def wished_name(target: Any) -> str:
 
 TORCH_PATHS: Final[Mapping[str, str]] = {
     "weft.autograd.function_context.FunctionCtx": "torch.autograd.function.FunctionCtx",
-    "weft._set_grad_enabled": "torch._C._set_grad_enabled",
-    "weft.autograd.grad_mode._set_grad_enabled": "torch._C._set_grad_enabled",
+    "weft.trace.recorder._set_grad_enabled": "torch._C._set_grad_enabled",
     "weft.linalg": "torch._C._linalg.linalg",
 }
 """Where a path differs in more than its first word; a module stands for all that it holds."""

@@ -152,6 +152,12 @@ def _function_of(root: Any) -> tuple[Any, list[Any]]:
     return (root, []) if isinstance(root, FunctionType) else (type(root).__call__, [root])
 
 
+_NAMED: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.KEYWORD_ONLY,
+)
+_STARS: Final[dict[Any, str]] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _active: ContextVar[Tracer | None] = ContextVar("weft_tracer", default=None)
 _patching = threading.RLock()
 
@@ -266,20 +272,18 @@ class Tracer:
         """The function with all its parameters positional, and a proxy or a concrete value for each."""
         function = inspect.unwrap(function)
         code = function.__code__
-        stars = [flag for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS) if code.co_flags & flag]
-        plain = code.co_argcount + code.co_kwonlyargcount
-        parameters = inspect.signature(function).parameters
-        arguments: list[Any] = list(bound)
-        for name in code.co_varnames[len(bound) : plain]:
-            default = parameters[name].default
-            default = ... if default is inspect.Parameter.empty else default
-            if name in concrete:
-                default = concrete[name]
-            node = self.graph.placeholder(name, default_value=default)
-            arguments.append(concrete[name] if name in concrete else self.proxy(node))
-        for flag, name in zip(stars, code.co_varnames[plain:]):
-            prefix = "*" if flag == inspect.CO_VARARGS else "**"
-            arguments.append(self.proxy(self.graph.placeholder(prefix + name)))
+        parameters = list(inspect.signature(function).parameters.values())[len(bound) :]
+        made: dict[str, Any] = {}
+        optional = False
+        for parameter in parameters:  # in the order of the signature, so that its text is one too
+            required = parameter.default is parameter.empty and parameter.kind in _NAMED
+            if required and optional and parameter.name not in concrete:
+                raise TraceError(f"parameter {parameter.name} is required, but follows optional ones")
+            optional = not required and parameter.kind in _NAMED
+            made[parameter.name] = self._placeholder(parameter, concrete)
+        count = code.co_argcount + code.co_kwonlyargcount
+        count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+        arguments = [*bound, *(made[name] for name in code.co_varnames[len(bound) : count])]
         flat_code = code.replace(
             co_argcount=len(arguments),
             co_kwonlyargcount=0,
@@ -289,6 +293,14 @@ class Tracer:
         return FunctionType(
             flat_code, function.__globals__, function.__name__, None, function.__closure__
         ), arguments
+
+    def _placeholder(self, parameter: inspect.Parameter, concrete: dict[str, Any]) -> Any:
+        if parameter.name in concrete:
+            self.graph.placeholder(parameter.name, default_value=concrete[parameter.name])
+            return concrete[parameter.name]
+        default = ... if parameter.default is parameter.empty else parameter.default
+        name = _STARS.get(parameter.kind, "") + parameter.name
+        return self.proxy(self.graph.placeholder(name, default_value=default))
 
     @contextmanager
     def _patched_modules(self) -> Iterator[None]:

@@ -1,0 +1,209 @@
+"""Tracing with proxies."""
+
+import math
+import operator
+import threading
+
+import pytest
+
+import weft
+from weft import nn
+from weft.nn import functional
+from weft.trace.fx import symbolic_trace
+from weft.trace.proxy import Proxy, TraceError, Tracer
+
+
+def lines(function, **options):
+    return symbolic_trace(function, **options).code.splitlines()[3:-1]
+
+
+OPERATORS = [
+    lambda x, y: x + y, lambda x, y: 2 + x, lambda x, y: x - 1, lambda x, y: 1 - x, lambda x, y: x * y,
+    lambda x, y: x / y, lambda x, y: 1 / y, lambda x, y: x // y, lambda x, y: x % y, lambda x, y: x**2,
+    lambda x, y: 2**x, lambda x, y: (-2) ** x, lambda x, y: x @ y, lambda x, y: -x, lambda x, y: +x,
+    lambda x, y: abs(x), lambda x, y: x < y, lambda x, y: x == y, lambda x, y: ~(x != y),
+    lambda x, y: (x > 0) & (y > 0), lambda x, y: (x > 0) | (y > 0), lambda x, y: (x >= 0) ^ (y <= 0),
+    lambda x, y: x[0], lambda x, y: x[..., None, 1:], lambda x, y: x[:, 0] * y[0, :],
+    lambda x, y: x.sum(dim=0), lambda x, y: x.T, lambda x, y: x.T.sum(), lambda x, y: x.view(-1).clone(),
+    lambda x, y: weft.relu(x), lambda x, y: weft.cat([x, y], dim=1), lambda x, y: weft.max(x, 0).values,
+    lambda x, y: functional.linear(x, y), lambda x, y: weft.where(x > 0, x, y),
+    lambda x, y: (x, [y, {"k": x}]),
+    lambda x, y: weft.ones(2, 2) * x, lambda x, y: x.add(y, alpha=2),
+    lambda x, y: weft.stack((x, y)).unbind(0),
+    lambda x, y: functional.dropout(x, 0.5, False), lambda x, y: weft.linalg.norm(x), lambda x, y: 3,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", OPERATORS)
+def test_traced_functions_compute_the_same(function):
+    x, y = weft.tensor([[1.0, 2.0], [3.0, 5.0]]), weft.tensor([[2.0, 0.5], [1.0, 4.0]])
+    traced = symbolic_trace(function)
+    traced.graph.check()
+    assert repr(traced(x, y)) == repr(function(x, y))
+
+
+def test_unpacking():
+    def function(x):
+        values, indices = weft.max(x, dim=0)
+        return values * indices
+
+    assert lines(function) == [
+        "def forward(self, x):",
+        "    max_1 = weft.max(x, 0);  x = None",
+        "    getitem = max_1[0]",
+        "    getitem_1 = max_1[1];  max_1 = None",
+        "    mul = getitem * getitem_1;  getitem = getitem_1 = None",
+        "    return mul",
+    ]
+
+
+def test_parameters_of_every_kind():
+    def function(a, /, b=2, *rest, c, d=4, **options):
+        return a + b + c + d + rest[0] + options["k"]
+
+    traced = symbolic_trace(function)
+    assert traced.code.splitlines()[3] == "def forward(self, a, b = 2, *rest, c, d = 4, **options):"
+    assert traced(1, 2, 3, c=4, k=5) == function(1, 2, 3, c=4, k=5) == 19
+    assert symbolic_trace(lambda x, *, y=3: x + y).code.splitlines()[3] == "def forward(self, x, y = 3):"
+    with pytest.raises(TraceError, match="parameter y is required"):
+        symbolic_trace(lambda x=1, *, y: x + y)
+
+
+def test_methods_and_callables():
+    class Scaled:
+        factor = 3
+
+        def method(self, x):
+            return x * self.factor
+
+        def __call__(self, x):
+            return x + self.factor
+
+    assert symbolic_trace(Scaled().method)(2) == 6
+    assert symbolic_trace(Scaled())(2) == 5
+
+
+def test_closures():
+    shift = weft.ones(2)
+
+    def function(x):
+        return x + shift + shift
+
+    traced = symbolic_trace(function)
+    assert traced(weft.zeros(2)).tolist() == [2.0, 2.0]
+    assert list(traced.state_dict()) == ["_tensor_constant0"]
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "text"),
+    [
+        (lambda x: 1 if x else 2, TraceError, "control flow"),
+        (lambda x: [v + 1 for v in x], TraceError, "cannot be iterated"),
+        (lambda x: max(*x), TraceError, "cannot be iterated"),
+        (lambda x: len(x), RuntimeError, "'len' is not supported"),
+        (lambda x: 3 in x, TraceError, "contain"),
+        (lambda x: math.sqrt(x), TypeError, "must be real number"),
+    ],
+)
+def test_what_cannot_be_traced(function, error, text):
+    with pytest.raises(error, match=text):
+        symbolic_trace(function)
+
+
+def test_concrete_arguments():
+    def function(x, flag):
+        return x + 1 if flag else x - 1
+
+    assert symbolic_trace(function, {"flag": True})(3) == 4
+    assert symbolic_trace(function, {"flag": False})(3) == 2
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(2, 2)
+        self.rest = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        self.weight = nn.Parameter(weft.ones(2))
+        self.register_buffer("shift", weft.ones(2))
+
+    def forward(self, x, scale=2.0):
+        return self.rest(self.first(x)) * scale + self.weight * 2 + self.weight + self.shift
+
+
+def test_modules():
+    model = Model()
+    traced = symbolic_trace(model)
+    assert traced.code.splitlines()[3:-1] == [
+        "def forward(self, x, scale = 2.0):",
+        "    first = self.first(x);  x = None",
+        '    rest_0 = getattr(self.rest, "0")(first);  first = None',
+        '    rest_1 = getattr(self.rest, "1")(rest_0);  rest_0 = None',
+        "    mul = rest_1 * scale;  rest_1 = scale = None",
+        "    weight = self.weight",
+        "    mul_1 = weight * 2",
+        "    add = mul + mul_1;  mul = mul_1 = None",
+        "    add_1 = add + weight;  add = weight = None",
+        "    shift = self.shift",
+        "    add_2 = add_1 + shift;  add_1 = shift = None",
+        "    return add_2",
+    ]
+    x = weft.randn(3, 2)
+    assert weft.equal(traced(x), model(x))
+    assert traced.weight is model.weight
+    assert set(traced.state_dict()) == set(model.state_dict())
+    assert type(traced).__name__ == "Model"
+
+
+def test_leaf_modules_can_be_chosen():
+    class Deep(Tracer):
+        def is_leaf_module(self, module, qualified_name):
+            return qualified_name == "rest.1"
+
+    graph = Deep().trace(Model())
+    assert [node.target for node in graph.find_nodes(op="call_module")] == ["rest.1"]
+    assert len(graph.find_nodes(op="call_function", target=functional.linear)) == 2
+
+
+def test_modules_are_themselves_again_afterwards():
+    before = nn.Module.__call__, nn.Module.__getattr__
+    with pytest.raises(ZeroDivisionError):
+        symbolic_trace(lambda x: 1 / 0)
+    assert (nn.Module.__call__, nn.Module.__getattr__) == before
+
+
+def test_other_threads_see_plain_modules():
+    model, results = Model(), []
+
+    def function(x):
+        thread = threading.Thread(target=lambda: results.append(type(model.weight)))
+        thread.start()
+        thread.join()
+        return x
+
+    Tracer().trace(function)
+    assert results == [nn.Parameter]
+
+
+def test_modules_from_elsewhere():
+    class Holder(nn.Module):
+        def forward(self, x):
+            return other(x)
+
+    other = Model()
+    x = weft.randn(3, 2)
+    traced = symbolic_trace(Holder())
+    assert weft.equal(traced(x), other(x))
+    with pytest.raises(NotImplementedError, match="argument of type"):
+        symbolic_trace(lambda x: x.apply(other))
+
+
+def test_proxies():
+    seen = []
+
+    def function(x):
+        seen.append((repr(x), hash(x) == hash(x), isinstance(x, Proxy), hasattr(x, "__array__")))
+        return operator.call(x, 1)
+
+    traced = symbolic_trace(function)
+    assert seen == [("Proxy(x)", True, True, False)]
+    assert traced(lambda value: value + 1) == 2
