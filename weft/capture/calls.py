@@ -28,6 +28,7 @@ from weft.capture.values import Callback, CapturedGenerator
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import library_native
 from weft.core.seams import seams
+from weft.tensor import shims
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
 
@@ -116,6 +117,8 @@ class Calls(Attributes):
         self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """A function of this library: it runs as it is, and the recorder sees what it calls."""
+        if (function.__module__ or "").startswith(RUNS_USER_CODE) and not is_offered(function):
+            raise Break("autograd-inside", seen=function.__qualname__)
         for value in (*args, *kwargs.values()):
             if isinstance(value, (types.FunctionType, types.MethodType, functools.partial, Callback)):
                 raise Break("library-callback", seen=f"{function.__qualname__} with a function as argument")
@@ -260,9 +263,26 @@ WRAPPERS_LEFT_OUT = frozenset(
     {reprlib.recursive_repr()(lambda self: "").__code__, dataclass(type("Sample", (), {})).__repr__.__code__}
 )
 """Wrappers that only guard a `__repr__` against recursion, by `id`."""
+RUNS_USER_CODE = ("weft.autograd", "weft.func", "weft.utils", "weft.library", "weft.overrides")
+"""Parts of this library that call functions of the user's, or change how others run."""
 NATIVE_CLASSES = ("weft.core", "weft.autograd.grad_mode", "weft.tensor")
 ARGUMENT_BLIND = (list.__new__, dict.__new__, set.__new__, BaseException.__new__)
 METACLASSES: dict[Any, Callable[..., Any]] = {}
 """Metaclasses whose `__call__` capture knows, by that function."""
+
+
+@functools.cache
+def _offered() -> frozenset[Any]:
+    found = [*shims.functions().values(), *shims.attributes().values()]
+    return frozenset(value for value in found if isinstance(value, types.FunctionType))
+
+
+def is_offered(function: types.FunctionType) -> bool:
+    """Whether the recorder sees calls of this function, and decides itself."""
+    return (
+    native = hasattr(function, "op") or function.__module__ == "weft.autograd.grad_mode"
+    return native or function in _offered()
+    )
+
 
 HANDLERS[id(seams)] = lambda machine, args, kwargs: None
