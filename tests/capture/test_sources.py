@@ -342,6 +342,18 @@ def test_what_a_class_holds_does_not_keep_the_class(name: str) -> None:
     assert watch() is None and reference() is None
 
 
+def test_members_of_local_enums() -> None:
+    class Level(enum.IntEnum):
+        LOW = 1
+        HIGH = 2
+
+    reference, watch = Ref(Level.LOW), weakref.ref(Level)
+    assert reference() is Level.LOW and reference == Ref(Level.LOW) != Ref(Level.HIGH)
+    del Level
+    gc.collect()
+    assert watch() is None and reference() is None
+
+
 def test_refs_compare_by_object() -> None:
     one, two = weft.ones(2), weft.ones(2)
     assert Ref(one) == Ref(one) != Ref(two)

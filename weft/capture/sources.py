@@ -170,7 +170,10 @@ class Ref:
             self.parts = tuple(Ref(part) for part in wrapped_parts(value))
             return
         if type(value) in DICT_MAKERS:
-            self.weak = WithinClass(value)
+            self.weak = WithinClass(value.__objclass__, value.__name__, value)
+            return
+        if is_a(value, enum.Enum):  # IntEnum members have no weak references
+            self.weak = WithinClass(type(value), instance_dict(value)["_name_"], value)
             return
         try:
             self.weak = weakref.ref(value)
@@ -201,18 +204,23 @@ class Ref:
 
 
 class WithinClass:
-    """A descriptor that a class made, found again by the class (held as a Ref) and its name."""
+    """What a class made (a slot's descriptor, a member of an enum), found again by the class, held as a Ref,
+    and its name.
+    """
 
     __slots__ = ("owner", "name")
 
-    def __init__(self, descriptor: Any) -> None:
-        self.owner, self.name = Ref(descriptor.__objclass__), descriptor.__name__
-        if class_dict(descriptor.__objclass__).get(self.name) is not descriptor:
-            raise Unholdable(f"{descriptor} is no longer in its class")
+    def __init__(self, owner: type, name: str, value: Any) -> None:
+        self.owner, self.name = Ref(owner), name
+        if self() is not value:
+            raise Unholdable(f"{name} of {class_name(owner)} is not found in its class")
 
     def __call__(self) -> Any:
         owner = self.owner()
-        return None if owner is None else class_dict(owner).get(self.name)
+        if owner is None:
+            return None
+        members = class_dict(owner)
+        return members["_member_map_"].get(self.name) if "_member_map_" in members else members.get(self.name)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, WithinClass) and (self.owner, self.name) == (other.owner, other.name)
