@@ -22,7 +22,7 @@ from weft.trace.recorder import _set_grad_enabled
 
 DATA_DEPENDENT = {
     "allclose", "equal", "repeat_interleave", "nonzero", "argwhere", "masked_select", "unique",
-    "unique_consecutive",
+    "unique_consecutive", "masked_scatter",
 }  # fmt: skip
 SAMPLED = [name for name, op in REGISTRY.items() if op.samples and name != "_unsafe_view"]
 
@@ -52,6 +52,14 @@ def calls(op):
             yield make
 
 
+def through_view(written, x, *rest, **named):
+    """Writes to a view of a new tensor; gives both."""
+    base = x.detach().clone()
+    view = base[None][0]
+    written(view, *rest, **named)
+    return base, view
+
+
 def attempt(function, make, name):
     """Compares; a call that eager refuses must be refused in the same words."""
     args, kwargs = make()
@@ -79,7 +87,10 @@ def test_samples_recorded_and_run_do_what_eager_does(name):
         for make in calls(op):
             attempt(op.face, make, name)
             if op.inplace:
-                attempt(getattr(weft.Tensor, f"{op.name}_"), make, name)
+                written = getattr(weft.Tensor, f"{op.name}_")
+                attempt(written, make, name)
+                attempt(lambda x, *rest, **named: written(x.clone(), *rest, **named), make, name)  # noqa: B023
+                attempt(lambda x, *rest, **named: through_view(written, x, *rest, **named), make, name)  # noqa: B023
 
 
 # -- how calls are written -----------------------------------------------------------------------------------

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.autograd.nodes import GradientEdge, anchor, output_type
 from weft.autograd.tasks import Seeds, Task, leading_to, run
+from weft.core import modes
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import Size
 from weft.ops.record import REGISTRY, ops
 from weft.tensor.base import Tensor, wrap
+from weft.tensor.meta import faking
 from weft.tensor.tape import gradient_edge
 from weft.tensor.views import refresh
 from weft.tensor.wrapper import Wrapper, highest
@@ -51,7 +54,7 @@ def backward(
         inputs = _sequence(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    seeds = seeds_for(tensors, grad_tensors, create_graph)
+    seeds = seeds_for(tensors, grad_tensors, task.tensors)
     if inputs is not None:
         targets = {_accumulating(value) for value in inputs}
         task.needed = leading_to([seed[0] for seed in seeds], targets) | targets
@@ -107,16 +110,16 @@ def grad(
 def _captured(
     outputs: Any, wanted: Sequence[Any], given: Any, keep: bool, graph: bool, unused: bool
 ) -> tuple[Any, ...]:
-    seeds = seeds_for(outputs, given, graph)
+    task = Task(keep, graph)
+    seeds = seeds_for(outputs, given, task.tensors)
     captures: dict[Any, list[tuple[int, int]]] = {}
     for position, value in enumerate(wanted):
         captures.setdefault((edge := _edge_of_input(value))[0], []).append((edge[1], position))
-    task = Task(keep, graph)
     task.captures, task.accumulate = captures, False
     task.needed = leading_to([seed[0] for seed in seeds], captures)
     run(seeds, task)
     results = _checked_use([task.captured.get(position) for position in range(len(wanted))], unused)
-    return results if graph else tuple(None if value is None else wrap(value) for value in results)
+    return results if task.tensors else tuple(None if value is None else wrap(value) for value in results)
 
 
 def _checked_use(results: list[Any], unused: bool) -> tuple[Any, ...]:
@@ -196,13 +199,15 @@ def seeds_for(outputs: Any, given: Any, graph: bool) -> Seeds:
 
 def _ones(shape: tuple[int, ...], kind: Any, graph: bool) -> Any:
     """The gradient that a single number starts from."""
-    array = np.empty(shape, kind)
-    if array.size != 1:
+    if prod(shape) != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
     if kind.kind == "c":
         raise RuntimeError(
             f"grad can be implicitly created only for real scalar outputs but got {BY_NUMPY[kind]}"
         )
+    if graph and faking(modes.current()):
+        return ops.ones(shape, dtype=BY_NUMPY[kind])
+    array = np.empty(shape, kind)
     array.fill(1)
     return wrap(array) if graph else array
 

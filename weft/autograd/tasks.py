@@ -25,6 +25,7 @@ from weft.core import modes
 from weft.ops.record import REGISTRY, quiet, run_quietly
 from weft.ops.sweep import LEAF_SEQUENCE, sweep
 from weft.tensor.base import Tensor, wrap
+from weft.tensor.meta import MetaArray, faking
 
 LEVELS = 50  # nested runs per thread: each takes about ten Python frames of the thousand there are
 Seeds = list[tuple[Any, int, Any]]
@@ -46,6 +47,7 @@ class Task:
     __slots__ = (
         "retain",
         "graph",
+        "tensors",
         "captures",
         "captured",
         "accumulate",
@@ -60,6 +62,8 @@ class Task:
 
     def __init__(self, retain: bool, graph: bool) -> None:
         self.retain, self.graph = retain, graph
+        # gradients are tensors: to be recorded on the tape, or (fakes have no arrays) by a recorder
+        self.tensors = graph or faking(modes.current())
         self.captures: dict[Any, list[tuple[int, int]]] | None = (
             None  # node: (output number, position in the answer)
         )
@@ -98,7 +102,7 @@ class Task:
             gradient = [None] * len(node.outputs)
         given = gradient
         if hooks is not None:
-            given = hooks.on_tensors(node, gradient, self.graph)
+            given = hooks.on_tensors(node, gradient, self.tensors)
         if self.captures is not None and node in self.captures:
             seen = gradient if needed else given
             for slot, position in self.captures[node]:
@@ -107,25 +111,25 @@ class Task:
             return None
         gradient = seen = None
         if hooks is not None:
-            given = hooks.on_pre(node, given, self.graph)
+            given = hooks.on_pre(node, given, self.tensors)
         if node._seq == LEAF_SEQUENCE:
             self.at_leaf(node, given)
             results: Any = ()
         elif given is None or (node.outputs is not None and not any(value is not None for value in given)):
             results = self.undefined(node)
         elif self.anomaly is None:
-            results = node.graph_backward(given) if self.graph else node.raw_backward(given)
+            results = node.graph_backward(given) if self.tensors else node.raw_backward(given)
         else:
-            results = anomaly.watched(node, given, self.graph, self.anomaly)
+            results = anomaly.watched(node, given, self.tensors, self.anomaly)
         if not self.retain and node._seq != LEAF_SEQUENCE:
             node.release()
         if hooks is not None:
-            results = hooks.on_post(node, results, given, self.graph)
+            results = hooks.on_post(node, results, given, self.tensors)
         return results or None
 
     def at_leaf(self, leaf: Tensor, gradient: Any) -> None:
         if self.accumulate and gradient is not None and leaf.tracked:
-            accumulate(leaf, gradient, self.graph, 1)
+            accumulate(leaf, gradient, self.tensors, 1)
             if leaf.hooks is not None:
                 leaf.hooks.on_accumulated(leaf, self.graph)
 
@@ -133,7 +137,7 @@ class Task:
         """No gradient reached the node: none leaves it, unless it wants to be asked."""
         if node.runs_without_gradient:
             given = None if node.outputs is None else [None] * len(node.outputs)
-            return node.graph_backward(given) if self.graph else node.raw_backward(given)
+            return node.graph_backward(given) if self.tensors else node.raw_backward(given)
         return (None,) * len(node.next)
 
     def will_run(self, node: Any) -> bool:
@@ -196,7 +200,7 @@ def accumulate_recorded(leaf: Tensor, gradient: Tensor) -> None:
         leaf._grad = REGISTRY["add"](before, gradient)
         return
     made = REGISTRY["clone"](gradient)
-    if made.array.strides != leaf.array.strides:
+    if type(made.array) is not MetaArray and made.array.strides != leaf.array.strides:
         made.array = copy_in_layout(made.array, leaf.array)
     leaf._grad = made
 
@@ -231,7 +235,7 @@ def _run(seeds: Seeds, task: Task) -> None:
         modes.enter(grad=task.graph)
     elif value is not task.graph:
         modes.state.set(task.graph)
-    plain = task.captures is None and task.needed is None and task.anomaly is None and not task.graph
+    plain = task.captures is None and task.needed is None and task.anomaly is None and not task.tensors
     task.roots = [seed[0] for seed in seeds]
     outer, local.task = local.task, task
     wanted = None if task.needed is None else {*task.needed, *(task.captures or ())}  # type: ignore[misc]
@@ -239,7 +243,7 @@ def _run(seeds: Seeds, task: Task) -> None:
         if plain:
             sweep(seeds, task.plain, task.plain_leaf, add_arrays)
         else:
-            sweep(seeds, task.apply, task.apply, add_tensors if task.graph else add_arrays, wanted)
+            sweep(seeds, task.apply, task.apply, add_tensors if task.tensors else add_arrays, wanted)
         if task.callbacks is not None:
             for callback in task.callbacks:
                 callback()

@@ -15,6 +15,7 @@ from weft.core.dtypes import BY_NUMPY, HALVES, as_dtype, float32
 from weft.core.types import TensorType
 from weft.ops.record import REGISTRY, Joint, Op, quiet
 from weft.tensor.base import Tensor, wrap
+from weft.tensor.meta import MetaArray
 from weft.tensor.plan import OUT, Plan
 from weft.tensor.tape import Node, check_versions, freed
 
@@ -106,7 +107,7 @@ def revive(node: Node, source: int, value: Any) -> Any:
 
 
 def _revive_input(node: Node, position: int, value: Any) -> Any:
-    if type(value) is not ndarray:
+    if type(value) is not ndarray and type(value) is not MetaArray:
         return value
     target = node.next[position]
     if target is None:

@@ -19,7 +19,7 @@ from weft.core import modes
 from weft.core.device import cpu, meta
 from weft.core.dtypes import BY_NUMPY, FLOAT, scalar_dtype
 from weft.core.errors import argument_name
-from weft.core.types import TensorType
+from weft.core.types import TensorType, contiguous_format, preserve_format
 from weft.ops.record import Kind, Op, quiet, run_quietly
 from weft.ops.signature import OPERAND, OPTIONAL, OPTIONAL_OPERAND
 from weft.tensor.backward import compile_backward
@@ -297,15 +297,38 @@ def _meta_results(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], types: 
         raise NotImplementedError(f"{op.name}: the result's shape depends on values, and there are none")
     first = tensors[0].array if tensors else None
     if op.kind is Kind.VIEW and type(first) is MetaArray:
-        return meta_view(op.kernel, first, tuple(map(untensored, bound[1:])))  # type: ignore[arg-type]
-    exact = op.kind in ROW_MAJOR and all(_is_row_major(t.array) for t in tensors)
+        return meta_view(op.kernel, first, tuple(map(untensored, bound[1:])), types)  # type: ignore[arg-type]
+    if "stride" in op.signature.names and op.kind is Kind.CREATE:
+        return _strided_result(types, bound[op.signature.names.index("stride")])
+    exact = _gives_row_major(op, bound, tensors)
     hollow = [t.array.device for t in tensors if type(t.array) is MetaArray]
     where = meta if _asks_meta(types) or meta in hollow else hollow[0] if hollow else cpu
     return _meta_result(types, where, exact)
 
 
-ROW_MAJOR = (Kind.POINTWISE, Kind.CREATE)
-"""Ops whose kernels give row-major results for row-major arguments."""
+ROW_MAJOR = (Kind.POINTWISE, Kind.CREATE, Kind.REDUCE, Kind.INDEX)
+"""Kinds of ops whose kernels give row-major results for row-major arguments."""
+PRODUCTS = frozenset({"matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "linear"})
+"""Further ops that do."""
+
+
+def _gives_row_major(op: Op, bound: tuple[Any, ...], tensors: list[Tensor]) -> bool:
+    """Whether the result of a call is known to lie row by row."""
+    if op.kind not in ROW_MAJOR and op.name not in PRODUCTS:
+        return False
+    names = op.signature.names
+    if "memory_format" in names:
+        form = bound[names.index("memory_format")]
+        if form is contiguous_format:
+            return True
+        if form is not None and form is not preserve_format:
+            return False
+    return all(_is_row_major(t.array) for t in tensors)
+
+
+def _strided_result(type_: TensorType, stride: Any) -> MetaArray:
+    kind = type_.dtype.numpy
+    return MetaArray(type_.shape, kind, [step * kind.itemsize for step in stride], type_.device, True)
 
 
 def _is_row_major(array: Any) -> bool:

@@ -71,14 +71,13 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
         return assign(target, op.body(*bound))  # type: ignore[misc]
     original, bound = bound, unwrap_indices(op, bound)
     check_result(op.name, target, types_of_write(op, target, tuple(map(typed, bound))))
-    if type(target.array) is MetaArray:
-        target.bump()
-        return target
-    raw = tuple(map(untensored, bound))
-    if op.kind is Kind.POINTWISE or op.name == "copy" or op.name in APART:
-        others = raw[1:2] if op.name == "masked_fill" else raw[1:]  # its value is read first
-        check_overlap(target.array, others, apart=op.name in APART)
-    result = op.on_arrays(raw)
+    result = target.array
+    if type(result) is not MetaArray:
+        raw = tuple(map(untensored, bound))
+        if op.kind is Kind.POINTWISE or op.name == "copy" or op.name in APART:
+            others = raw[1:2] if op.name == "masked_fill" else raw[1:]  # its value is read first
+            check_overlap(target.array, others, apart=op.name in APART)
+        result = op.on_arrays(raw)
     if not tracked:
         write(target, result)
         return target

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import prod
+from operator import index as as_index
 from typing import Any, NoReturn
 
 import numpy as np
 
 from weft.core import modes
 from weft.core.device import device, meta
+from weft.core.symbolic import Symbolic, any_symbolic
 from weft.core.types import TensorType
+from weft.ops.outline import KERNELS, Outline
 
 FAKE = "fake"
 """The name of the entry in `Modes.extra` while a recorder is active: new tensors are fakes too."""
@@ -48,6 +51,9 @@ class Reading:
     """What happens to a read of elements that are not there; `weft.trace` fills it."""
 
     refuse: Callable[[str], NoReturn] | None = None
+    copied: Callable[[MetaArray, MetaArray], None] | None = (
+        None  # elements are kept before they are overwritten
+    )
 
 
 class MetaArray:
@@ -96,7 +102,10 @@ class MetaArray:
         return self.strides == tuple(s * self.dtype.itemsize for s in contiguous_strides(self.shape))
 
     def copy(self) -> MetaArray:
-        return MetaArray(self.shape, self.dtype, None, self.device)
+        made = MetaArray(self.shape, self.dtype, None, self.device)
+        if Reading.copied is not None and faking(modes.current()):
+            Reading.copied(self, made)
+        return made
 
     def __bool__(self) -> NoReturn:
         refuse_read("bool")
@@ -146,13 +155,38 @@ def _hollow(array: MetaArray) -> Any:
     return np.asarray(holder)
 
 
-def meta_view(kernel: Callable[..., Any], array: MetaArray, args: tuple[Any, ...]) -> Any:
-    """What a view kernel gives for an array without elements: shapes and strides as eager's."""
+def meta_view(kernel: Callable[..., Any], array: MetaArray, args: tuple[Any, ...], types: Any) -> Any:
+    """What a view kernel gives for an array without elements: strides as eager's; `types` is what the type
+    rule says.
+    """
 
-    def described(view: Any) -> MetaArray:
-        return MetaArray(view.shape, view.dtype, view.strides, array.device, array.exact)
+    def described(view: Any, type_: TensorType) -> MetaArray:
+        return MetaArray(type_.shape, view.dtype, view.strides, array.device, array.exact)
 
-    out = kernel(_hollow(array), *args)
+    if _symbolic((*array.shape, *array.strides, *args)):
+        out = outlined(kernel, array, args)
+    else:
+        out = kernel(_hollow(array), *args)
     if type(out) is tuple or type(out) is list:
-        return type(out)(map(described, out))
-    return described(out)
+        return type(out)(map(described, out, types))
+    return described(out, types)
+
+
+def outlined(kernel: Callable[..., Any], array: MetaArray, args: tuple[Any, ...]) -> Any:
+    """What a view kernel gives where sizes are symbolic; kernels that need more than an outline make them
+    plain.
+    """
+    try:
+        return KERNELS.get(kernel, kernel)(Outline(array.shape, array.strides, array.dtype), *args)
+    except (AttributeError, TypeError):
+        shape, strides = map(as_index, array.shape), map(as_index, array.strides)
+        return kernel(_hollow(MetaArray(shape, array.dtype, strides)), *args)
+
+
+def _symbolic(value: Any) -> bool:
+    """Whether an argument is, or holds, a symbolic number."""
+    if type(value) is slice:
+        return any_symbolic((value.start, value.stop, value.step))
+    if isinstance(value, (tuple, list)):
+        return any(map(_symbolic, value))
+    return isinstance(value, Symbolic)

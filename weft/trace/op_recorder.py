@@ -1,0 +1,200 @@
+"""Recording op by op: composites are taken apart, transforms and the tape run, what is left are plain ops.
+
+Takes the calls that a `Recorder` takes; gives a graph whose targets are ops. One idea: a composite's body, a
+gradient rule or a batching rule is ordinary code that calls ops, so it is run with the recorder switched on
+again.
+
+# Note [Tensors that share an array]
+The tape saves arrays, and gives new tensors on them when gradients are computed; transforms enter a function
+with new tensors on its arguments' arrays. Both hold the elements that the first tensor on that array held, so
+the node of that tensor is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from weft.core import modes
+from weft.graph.graph import Graph
+from weft.graph.node import Node
+from weft.ops.record import Kind, Op, ops
+from weft.ops.signature import flatten_variadic
+from weft.tensor import shims
+from weft.tensor.base import Tensor, wrap
+from weft.tensor.conversion import CASTS
+from weft.tensor.dispatch import named
+from weft.tensor.meta import MetaArray, Reading
+from weft.tensor.wrapper import highest
+from weft.trace.breaks import Break
+from weft.trace.recorder import Recorder, Where
+from weft.trace.recorder_rules import Treatment
+from weft.trace.recorder_special import is_mask
+
+TAKEN_APART = (
+    "to", "cpu", "type_as", "type", "__getitem__", "__setitem__", "where", "split", "__reversed__",
+    "__rpow__", "__rfloordiv__", "__rmod__", "__rmatmul__", "__rlshift__", "__rrshift__", "__rtruediv__",
+    "__invert__", "fill_diagonal_", *CASTS,
+)  # fmt: skip
+PARTS = ("T", "mT", "H", "mH", "real", "imag")
+
+
+def bound_of(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All parameters' values, for arguments as a user writes them."""
+    variadic = next((i for i, p in enumerate(op.signature.parameters) if p.variadic), None)
+    if variadic is not None and (len(args) > variadic or op.signature.names[variadic] not in kwargs):
+        args = (*args[:variadic], flatten_variadic(args[variadic:]))
+    return op.signature.bind(args, dict(kwargs))
+
+
+class OpRecorder(Recorder):
+    """A recorder that looks inside: see the module's text."""
+
+    def __init__(self, graph: Graph, on_input: Callable[[Any], Node], where: Where | None = None) -> None:
+        super().__init__(graph, on_input, where)
+        self._tensors: dict[int, Tensor] = {}  # the first tensor on an array, by the array's id
+        self._plain: dict[Any, Any] = {}
+        self._functions: tuple[Any, ...] = ()
+
+    def __enter__(self) -> Recorder:
+        super().__enter__()
+        self._functions = modes.modes().functions
+        self._copied, Reading.copied = Reading.copied, self.copied
+        if not self._plain:
+            self._plain = _plain_functions()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        Reading.copied = self._copied
+        super().__exit__(*error)
+
+    # -- nodes -----------------------------------------------------------------------------------------------
+    def bind(self, value: Any, node: Node) -> None:
+        super().bind(value, node)
+        self.note_array(value)
+
+    def note_array(self, value: Any) -> None:
+        if isinstance(value, Tensor) and type(value.array) is MetaArray:
+            self._tensors.setdefault(id(value.array), value)
+            self._kept[id(value.array)] = value.array
+
+    def bind_result(self, result: Any, node: Node, call: Any, written: list[Tensor]) -> None:
+        super().bind_result(result, node, call, written)
+        for tensor in self.tensors_in(result):
+            self.note_array(tensor)
+
+    def node(self, value: Any) -> Any:
+        if isinstance(value, Tensor) and id(value) not in self._nodes and id(value) not in self._pending:
+            first = self._tensors.get(id(value.array))
+            if first is not None and first is not value:
+                return self.node(first)
+        return super().node(value)
+
+    def copied(self, array: MetaArray, made: MetaArray) -> None:
+        """The tape keeps elements that are about to be overwritten."""
+        before = self._tensors.get(id(array))
+        if before is None:
+            return
+        node = self.append(("call_function", ops.clone.face, False), (before,), {}, None)
+        kept = wrap(made)
+        node.meta["val"] = kept
+        self.bind(kept, node)
+
+    # -- calls -----------------------------------------------------------------------------------------------
+    def treat(self, treatment: Treatment, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if treatment is Treatment.AUTOGRAD or treatment is Treatment.GRAD:
+            return self.within(self.plain(func), args, kwargs)
+        top = highest(args)
+        if top is not None:
+            return func(*args, **kwargs)
+        return super().treat(treatment, func, args, kwargs)
+
+    def record(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], form: tuple[str, Any, bool]
+    ) -> Any:
+        op = getattr(func, "op", None)
+        if highest((args, tuple(kwargs.values()))) is not None:
+            return self.wrapped(func, args, kwargs, None)
+        if op is not None and op.name == "view" and self._is_loose(args[0]):
+            return super().record(func, args, kwargs, ("call_function", ops.reshape.face, False))
+        whole = op is None or not op.composed or op.kind is Kind.RANDOM or "out" in kwargs
+        if not whole and not self._has_mask(func, args):
+            assert op is not None
+            if func is op.face:
+                return self.within(lambda: named(op, op.body(*bound_of(op, args, kwargs))), (), {})
+            return self.within(lambda: _written(op, bound_of(op, args, kwargs)), (), {})
+        key = func if type(func) is FunctionType else (func.__self__, func.__name__)
+        if op is None and key in self._plain and not self._has_mask(func, args):
+            return self.within(self._plain[key], args, kwargs)
+        return super().record(func, args, kwargs, form)
+
+    def _is_loose(self, tensor: Any) -> bool:
+        """Whether only running can tell if strides allow a view: `reshape` finds out."""
+        return type(tensor.array) is MetaArray and not tensor.array.exact
+
+    def _has_mask(self, func: Any, args: tuple[Any, ...]) -> bool:
+        """Whether a write goes through a mask: see Note [Masks] in `weft.trace.recorder_special`."""
+        if func not in self.rules.specials or len(args) < 2:
+            return False
+        return any(is_mask(item) for item in (args[1] if isinstance(args[1], (tuple, list)) else (args[1],)))
+
+    def within(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Runs code whose calls are recorded in its stead."""
+        token = modes.enter(functions=self._functions)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            modes.leave(token)
+
+    def plain(self, func: Any) -> Any:
+        """The code of a hand-written function, which is not offered again when called."""
+        key = func if type(func) is FunctionType else (func.__self__, func.__name__)
+        found = self._plain.get(key)
+        if found is None:
+            found = _swapped().get(key, func)
+        return found
+
+    def wrapped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], top: Any) -> Any:
+        op = getattr(func, "op", None)
+        if op is None:
+            return self.within(self.plain(func), args, kwargs)
+        bound = bound_of(op, args, kwargs)
+        found: Any = highest(bound)
+        if found is None or "out" in kwargs:
+            raise Break("transform-inside", f"{op.name} with out=")
+        call = type(found).call if func is op.face else type(found).write
+        return self.within(call, (op, bound, found.level), {})
+
+
+def _written(op: Op, bound: tuple[Any, ...]) -> Tensor:
+    """The in-place form of a composite."""
+    target = bound[0]
+    given = target.clone() if target.requires_grad else target
+    return target.copy_(op.body(given, *bound[1:]))  # type: ignore[misc, no-any-return]
+
+
+def _swapped() -> dict[Any, Any]:
+    """Hand-written functions and property accessors, and their code while modes are active."""
+    found: dict[Any, Any] = {}
+    for swap in shims._SWAPS:
+        function = swap.function
+        plain = FunctionType(
+            swap.code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        )
+        plain.__kwdefaults__ = function.__kwdefaults__
+        found[function] = plain
+    for value in Tensor.__dict__.values():
+        if isinstance(value, property):
+            for name, accessor in (("__get__", value.fget), ("__set__", value.fset)):
+                if accessor in found:
+                    found[value, name] = found[accessor]
+    return found
+
+
+def _plain_functions() -> dict[Any, Any]:
+    """The hand-written functions that are taken apart, with their code."""
+    swapped = _swapped()
+    keys: list[Any] = [Tensor.__dict__[name] for name in TAKEN_APART]
+    keys += [(Tensor.__dict__[name], "__get__") for name in PARTS]
+    return {key: swapped[key] for key in keys if key in swapped}
