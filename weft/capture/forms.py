@@ -18,6 +18,7 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
 
+from weft.capture.calls import handles
 from weft.capture.kinds import Unsupported
 from weft.capture.policy import MARK
 from weft.capture.runtime import GENERATOR_LIKE, Context, original_of
@@ -146,6 +147,7 @@ def module_call(module: Module, context: Context) -> Callable[..., Any]:
 class OptimizedModule(Module):
     """The compiled face of the module `_orig_mod`."""
 
+    __module__ = "weft.compiler"
     __slots__ = ("_orig_mod", "_weft_call", "_weft_context")
     _orig_mod: Module
     _weft_call: Callable[..., Any]
@@ -154,8 +156,12 @@ class OptimizedModule(Module):
     def __new__(cls, module: Module, *_rest: Any) -> OptimizedModule:
         names = [name for name in FORWARDED if hasattr(type(module), name)]
         if names and cls is OptimizedModule:
-            members = {name: _forwarded(name) for name in names}
-            cls = type("OptimizedModule", (OptimizedModule,), {"__slots__": (), **members})
+            members = {name: _FORWARDED[name] for name in names}
+            cls = type(
+                "OptimizedModule",
+                (OptimizedModule,),
+                {"__slots__": (), "__module__": cls.__module__, **members},
+            )
         return object.__new__(cls)
 
     def __init__(self, module: Module, context: Context) -> None:
@@ -229,4 +235,39 @@ _call_of: Callable[[OptimizedModule], Callable[..., Any]] = OptimizedModule.__di
 for _name in SELF_RETURNING:
     if hasattr(Module, _name):
         setattr(OptimizedModule, _name, _keeping(_name))
+_FORWARDED = {name: _forwarded(name) for name in FORWARDED}
 OWN = frozenset(OptimizedModule.__dict__) - {"__doc__", "__module__"} | {"__class__", "__dict__"}
+
+
+# -- in captured code: the original, whatever is asked -------------------------------------------------------
+def _in_capture(machine: Any, optimised: Any) -> Any:
+    return machine.slot(OptimizedModule.__dict__["_orig_mod"], optimised)
+
+
+@handles(OptimizedModule.__call__)
+def _call_in_capture(machine: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return machine.call(_in_capture(machine, args[0]), args[1:], kwargs)
+
+
+@handles(OptimizedModule.__getattribute__)
+def _load_in_capture(machine: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
+    optimised, name = args
+    original = _in_capture(machine, optimised)
+    return original if name == "_orig_mod" else machine.load_attribute(original, name)
+
+
+@handles(OptimizedModule.__setattr__)
+def _store_in_capture(machine: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+    machine.store_attribute(_in_capture(machine, args[0]), args[1], args[2])
+
+
+def _forwarded_in_capture(name: str) -> Any:
+    def handler(machine: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        method = machine.load_attribute(_in_capture(machine, args[0]), name)
+        return machine.call(method, args[1:], kwargs)
+
+    return handler
+
+
+for _name, _method in _FORWARDED.items():
+    handles(_method)(_forwarded_in_capture(_name))
