@@ -201,6 +201,8 @@ class Op:
             if (kind is tuple or kind is list) and value and not isinstance(value[0], (int, float)):
                 if type(value[0]) is ndarray and all(type(item) is ndarray for item in value):
                     return self.on_arrays(self.signature.bind(args, kwargs))
+                if type(value[0]) is TensorType:
+                    return self.on_types(self.signature.bind(args, kwargs))
                 break
             if hasattr(value, "dtype"):
                 break
