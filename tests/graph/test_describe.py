@@ -23,6 +23,14 @@ class Symbolically:
     shape = (Symbol(), 3)
 
 
+def test_strides_and_device():
+    transposed = weft.ones(2, 3).T
+    assert describe_readable(transposed, stride=True) == "f32[3, 2][1, 3]"
+    assert describe_readable(transposed, stride=True, device=True) == "f32[3, 2][1, 3]cpu"
+    assert describe_readable(transposed, device=True) == "f32[3, 2]cpu"
+    assert describe_readable(3, stride=True, device=True) is None
+
+
 @pytest.mark.parametrize(
     ("value", "compact", "readable"),
     [

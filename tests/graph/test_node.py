@@ -117,6 +117,16 @@ def test_format(graph, nodes):
     assert graph.output((add,)).format_node() == "return (add,)"
 
 
+def test_stack_trace(tmp_path, nodes):
+    file = tmp_path / "model.py"
+    file.write_text("\n    y = x + 1\n")
+    x, y, add = nodes
+    add.meta["source"], y.meta["source"] = (str(file), 2, "f"), ("gone.py", 7, "g", "given")
+    assert add.stack_trace == f'  File "{file}", line 2, in f\n    y = x + 1'
+    assert y.stack_trace == '  File "gone.py", line 7, in g\n    given'
+    assert x.stack_trace is None
+
+
 def test_a_node_cannot_be_saved_alone(nodes):
     with pytest.raises(TypeError, match="its graph"):
         pickle.dumps(nodes[2])

@@ -78,6 +78,17 @@ def test_dce_keeps_unread_inputs():
     assert len(dce(graph_of(lambda call, x, y: x, "xy")).placeholders) == 2
 
 
+def test_sub_graphs_are_simplified_and_dropped():
+    inner = graph_of(lambda call, x: (call(weft.mul, (x, call(operator.add, (1, 2)))),))
+    graph = Graph()
+    body = graph.subgraph("body", inner)
+    graph.subgraph("unread", inner.copy())
+    graph.output(graph.call_function(weft.cond, (graph.placeholder("p"), body, body, ())))
+    result = apply(graph)
+    assert list(result.subgraphs) == ["body"]
+    assert (count(result.subgraphs["body"]), count(inner)) == (1, 2)
+
+
 # -- cse -----------------------------------------------------------------------------------------------------
 def merged(build, inputs="x"):
     """How many nodes cse removes."""

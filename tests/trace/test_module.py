@@ -186,6 +186,44 @@ def test_sub_graphs_run():
     assert list(module.state_dict()) == ["wrap_body_0.scale"]
 
 
+def test_graphs_among_arguments_are_nested_classes():
+    inner = Graph(name="body")
+    inner.output((inner.call_function(operator.neg, (inner.placeholder("a"),)),))
+    graph = Graph()
+    x = graph.placeholder("x", val=weft.ones(2, 3))
+    graph.output(graph.call_function(higher_order("wrap", "weft.ops"), (inner, x)))
+    module = GraphModule({}, graph)
+    assert module(3) == (-3,)
+    assert (
+        module.print_readable(False, True, True)
+        == """\
+class GraphModule(weft.nn.Module):
+    def forward(self, x: "f32[2, 3][3, 1]cpu"):
+        # No stacktrace found for following nodes
+        wrap = weft.ops.wrap(body_0, x);  x = None
+        return wrap
+
+    class body_0(weft.nn.Module):
+        def body(self, a):
+            # No stacktrace found for following nodes
+            neg = -a;  a = None
+            return (neg,)
+"""
+    )
+
+
+def test_submodules():
+    module = GraphModule(Layered(), layered_graph())
+    assert module.add_submodule("extra.deep", nn.ReLU())
+    assert not module.add_submodule("weight.deep", nn.ReLU())
+    assert isinstance(module.extra.deep, nn.ReLU)
+    module.delete_all_unused_submodules()
+    assert [path for path, _ in module.named_modules()] == ["", "layers", "layers.0"]
+    assert module.delete_submodule("layers.0")
+    assert not module.delete_submodule("layers.0")
+    assert not module.delete_submodule("missing.0")
+
+
 class Layered(nn.Module):
     def __init__(self):
         super().__init__()

@@ -40,7 +40,12 @@ def describe(value: Any) -> str | None:
     return symbol_text(value) or _tensor_text(value, ",", {})
 
 
-def describe_readable(value: Any) -> str | None:
-    """FX's form: `f32[2, 3]`, `Sym(s0)`; several values have none."""
+def describe_readable(value: Any, stride: bool = False, device: bool = False) -> str | None:
+    """FX's form: `f32[2, 3]`, in full `f32[2, 3][3, 1]cpu`; `Sym(s0)`; several values have none."""
     symbol = symbol_text(value)
-    return f"Sym({symbol})" if symbol is not None else _tensor_text(value, ", ", _READABLE)
+    if symbol is not None:
+        return f"Sym({symbol})"
+    text = _tensor_text(value, ", ", _READABLE)
+    if text is not None and stride:
+        text += f"[{', '.join(map(_size_text, value.stride()))}]"
+    return f"{text}{value.device}" if text is not None and device else text

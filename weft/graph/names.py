@@ -26,6 +26,7 @@ _PREFIXED: Final = ("linalg", "special", "fft")
 """Namespaces whose ops carry them in their names, as in PyTorch: `weft.linalg.inv` makes `linalg_inv`."""
 
 
+@lru_cache(maxsize=4096)
 def snake_case(text: str) -> str:
     """`FunctionCtx` becomes `function_ctx`, `L_x_` becomes `l_x_`."""
     return _WORD_START.sub(r"_\1", text).lower()

@@ -7,6 +7,7 @@ always the exact reverse of what the arguments say.
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -244,6 +245,16 @@ class Node:
         self._prev._next, self._next._prev = self._next, self._prev
 
     # -- facts -----------------------------------------------------------------------------------------------
+    @property
+    def stack_trace(self) -> str | None:
+        """The user's line, as a traceback shows it; None where it is not known."""
+        source = self.meta.get("source")
+        if source is None:
+            return None
+        file, line, function = source[:3]
+        code = source[3] if len(source) > 3 else linecache.getline(file, line).strip()
+        return f'  File "{file}", line {line}, in {function}' + (f"\n    {code}" if code else "")
+
     def is_impure(self) -> bool:
         """Whether the node must stay though nobody reads it."""
         return self.graph.impure(self)

@@ -43,6 +43,8 @@ def dce(graph: Graph, impure: Callable[[Node], bool] | None = None) -> Graph:
     """Without nodes that nobody reads; what writes, draws or may do anything unknown stays."""
     result = graph.copy()
     result.eliminate_dead_code(impure)
+    named = {node.target for node in result.find_nodes(op="get_attr")}
+    result.subgraphs = {name: inner for name, inner in result.subgraphs.items() if name in named}
     return result
 
 
@@ -249,9 +251,11 @@ PASSES: Final[dict[str, Pass]] = {"canonicalise": canonicalise, "fold": fold, "c
 
 
 def apply(graph: Graph, names: Iterable[str] = tuple(PASSES), *, checked: bool = False) -> Graph:
-    """The graph after these passes; with `checked`, the rules are verified after each."""
+    """The graph and its sub-graphs after these passes; with `checked`, the rules are verified after each."""
+    names = tuple(names)
     for name in names:
         graph = PASSES[name](graph)
         if checked:
             check(graph)
+    graph.subgraphs = {key: apply(inner, names, checked=checked) for key, inner in graph.subgraphs.items()}
     return graph

@@ -11,6 +11,7 @@ import linecache
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from textwrap import indent
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,10 +29,11 @@ _numbers: Final = itertools.count()
 
 @dataclass
 class PythonCode:
-    """The text of `forward`, and the globals that it needs to run."""
+    """The text of `forward`, the globals that it needs to run, and the graphs among its arguments."""
 
     src: str
     globals: dict[str, Any] = field(default_factory=dict)
+    graphs: dict[str, Graph] = field(default_factory=dict)
 
 
 def last_uses(graph: Graph) -> dict[Node, list[Node]]:
@@ -118,7 +120,17 @@ def python_code(
         body.append(spelling.statement(node, annotations.of(node)) + tail)
     head = ", ".join([root_module, *parameters]) if root_module else ", ".join(parameters)
     lines = [f"    {line}" if line else "" for line in body or ["pass"]]
-    return PythonCode(f"\n\n\ndef {graph.name}({head}){returns}:\n" + "\n".join(lines) + "\n    ")
+    text = f"\n\n\ndef {graph.name}({head}){returns}:\n" + "\n".join(lines) + "\n    "
+    return PythonCode(text, graphs=dict(spelling.graphs.values()))
+
+
+def class_text(graph: Graph, name: str, inner: dict[str, str] | None = None, **options: Any) -> str:
+    """The graph as a module's class, with `inner` classes and those of the graphs among its arguments."""
+    code = python_code(graph, verbose=True, **options)
+    texts = [code.src.strip() + "\n", *(inner or {}).values()]
+    texts += [class_text(among, key, **options) for key, among in code.graphs.items()]
+    namespace = options.get("namespace", "weft")
+    return f"class {name}({namespace}.nn.Module):\n" + indent("\n".join(texts), "    ")
 
 
 # -- running -------------------------------------------------------------------------------------------------

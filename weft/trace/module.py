@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from textwrap import indent
+from functools import partial
 from typing import Any, Self
 
+from weft.graph.describe import describe_readable
 from weft.graph.graph import Graph
 from weft.graph.interpreter import attribute
-from weft.graph.text import compile_graph, python_code
+from weft.graph.text import class_text, compile_graph, python_code
 from weft.nn.modules.module import Module
 from weft.tensor.base import Parameter, Tensor
 
@@ -98,34 +99,64 @@ class GraphModule(Module):
         """Generates `forward` anew from the graph."""
         type(self).forward = compile_graph(self._graph)
 
+    # -- submodules ------------------------------------------------------------------------------------------
+    def add_submodule(self, target: str, m: Module) -> bool:
+        """Puts a module at a path, for nodes to call; False where something else stands in the way."""
+        owner: Any = self
+        for part in target.split("."):
+            if not isinstance(owner, Module):
+                return False
+            owner = getattr(owner, part, Module())
+        _put(self, target, m)
+        return True
+
+    def delete_submodule(self, target: str) -> bool:
+        """Removes the module at a path; False where there is none."""
+        path, _, name = target.rpartition(".")
+        try:
+            owner = attribute(self, path) if path else self
+        except AttributeError:
+            return False
+        return owner._modules.pop(name, None) is not None
+
+    def delete_all_unused_submodules(self) -> None:
+        """Removes the modules that no node names, nor anything within."""
+        used = [node.target for node in self._graph.nodes if node.op in ("call_module", "get_attr")]
+        for path, _ in list(self.named_modules()):
+            reached = any(
+                (name + ".").startswith(path + ".") or (path + ".").startswith(name + ".") for name in used
+            )
+            if path and not reached:
+                self.delete_submodule(path)
+
     # -- printing --------------------------------------------------------------------------------------------
     def print_readable(
         self,
         print_output: bool = True,
+        include_stride: bool = False,
+        include_device: bool = False,
         *,
         namespace: str = "weft",
         nested_names: bool = True,
-        **options: Any,
     ) -> str:
         """The graph as a class, with types and the user's lines; sub-graphs as nested classes.
 
         `nested_names`: whether these are called by their attribute (`wrap_body_0`) or by their class
         (`GraphModule`), as older versions of PyTorch print them.
         """
-        text = self._readable(self._class_name, namespace, nested_names, options)
+        describe = partial(describe_readable, stride=include_stride, device=include_device)
+        text = self._readable(self._class_name, nested_names, {"namespace": namespace, "describe": describe})
         if print_output:
             print(text)
         return text
 
-    def _readable(self, name: str, namespace: str, nested_names: bool, options: dict[str, Any]) -> str:
-        code = python_code(self._graph, verbose=True, namespace=namespace, **options).src
-        texts = [code.strip() + "\n"]
-        texts += [
-            child._readable(key if nested_names else "GraphModule", namespace, nested_names, options)
+    def _readable(self, name: str, nested_names: bool, options: dict[str, Any]) -> str:
+        inner = {
+            key: child._readable(key if nested_names else "GraphModule", nested_names, options)
             for key, child in self._modules.items()
             if isinstance(child, GraphModule)
-        ]
-        return f"class {name}({namespace}.nn.Module):\n" + indent("\n".join(texts), "    ")
+        }
+        return class_text(self._graph, name, inner, **options)
 
     def __str__(self) -> str:
         return f"{super().__repr__()}\n{self.code}"
