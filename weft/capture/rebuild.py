@@ -33,7 +33,7 @@ from weft.trace.breaks import Break
 Result = TypeVar("Result")
 Rule = Callable[["Builder", Any], str]
 
-ALLOCATED_FIRST = (list, dict, set, deque)
+ALLOCATED_FIRST = (list, dict, deque)
 """Of these and their kin a rule can allocate first and fill after, if `Builder.cyclic` asks for it."""
 
 

@@ -24,7 +24,7 @@ from weft.capture.outcome import Outcome
 from weft.capture.reading import Reader, has_plain_dict
 from weft.capture.rebuild import Builder, Rule
 from weft.capture.resuming import resume_texts, slot_of
-from weft.capture.sources import class_dict, class_mro, instance_dict, written_in_c
+from weft.capture.sources import class_dict, class_mro, importable_name, instance_dict, written_in_c
 from weft.capture.values import CapturedGenerator
 from weft.core.device import device
 from weft.core.dtypes import dtype
@@ -115,10 +115,15 @@ def array(builder: Builder, value: Any) -> str:
 # -- containers ----------------------------------------------------------------------------------------------
 def list_(builder: Builder, value: list[Any]) -> str:
     if builder.cyclic(value):
-        name = builder.put(value, builder.assign("[]"))
-        builder.line(f"{name}.extend([{builder.items(value)}])")
-        return name
+        return allocated(builder, value, "[]", lambda: f".extend([{builder.items(value)}])")
     return builder.assign(f"[{builder.items(value)}]")
+
+
+def allocated(builder: Builder, value: Any, made: str, fill: Callable[[], str]) -> str:
+    """A container that holds itself: made empty, filled when whatever is being built now is there."""
+    name = builder.put(value, builder.assign(made))
+    builder.later(lambda: builder.line(name + fill()))
+    return name
 
 
 def tuple_(builder: Builder, value: tuple[Any, ...]) -> str:
@@ -126,24 +131,21 @@ def tuple_(builder: Builder, value: tuple[Any, ...]) -> str:
 
 
 def dict_(builder: Builder, value: dict[Any, Any]) -> str:
-    check_keys(builder, value)
     if builder.cyclic(value):
-        name = builder.put(value, builder.assign("{}"))
-        builder.line(f"{name}.update({{{builder.pairs(value.items())}}})")
-        return name
+        return allocated(builder, value, "{}", lambda: _update(builder, value))
+    check_keys(builder, value)
     return builder.assign(f"{{{builder.pairs(value.items())}}}")
+
+
+def _update(builder: Builder, value: Any) -> str:
+    check_keys(builder, value)
+    return f".update({{{builder.pairs(value.items())}}})"
 
 
 def set_(builder: Builder, value: set[Any]) -> str:
     check_keys(builder, value)
-    kind = builder.constant(type(value), "set")
-    if builder.cyclic(value):
-        name = builder.put(value, builder.assign(f"{kind}()"))
-        builder.line(f"{name}.update([{builder.items(value)}])")
-        return name
-    return builder.assign(
-        f"{{{builder.items(value)}}}" if value and type(value) is set else set_call(builder, value)
-    )
+    display = f"{{{builder.items(value)}}}" if value else set_call(builder, value)
+    return builder.assign(display)
 
 
 def set_call(builder: Builder, value: Any) -> str:
@@ -198,30 +200,25 @@ def deque_(builder: Builder, value: deque[Any]) -> str:
     kind = builder.constant(deque, "deque")
     bound = "" if value.maxlen is None else f", {value.maxlen}"
     if builder.cyclic(value):
-        name = builder.put(value, builder.assign(f"{kind}([]{bound})"))
-        builder.line(f"{name}.extend([{builder.items(value)}])")
-        return name
+        return allocated(builder, value, f"{kind}([]{bound})", lambda: f".extend([{builder.items(value)}])")
     return builder.assign(f"{kind}([{builder.items(value)}]{bound})")
 
 
 def ordered_dict(builder: Builder, value: Any) -> str:
+    kind = builder.constant(OrderedDict, "OrderedDict")
+    if builder.cyclic(value):
+        return allocated(builder, value, f"{kind}()", lambda: _update(builder, value))
     check_keys(builder, value)
-    name = builder.put(value, builder.assign(f"{builder.constant(OrderedDict, 'OrderedDict')}()"))
-    if value:
-        builder.line(f"{name}.update({{{builder.pairs(value.items())}}})")
-    return name
+    return builder.assign(f"{kind}({{{builder.pairs(value.items())}}})" if value else f"{kind}()")
 
 
 def default_dict(builder: Builder, value: defaultdict[Any, Any]) -> str:
-    check_keys(builder, value)
     kind = builder.constant(defaultdict, "defaultdict")
+    factory = builder.text(value.default_factory)
     if builder.cyclic(value):
-        name = builder.put(value, builder.assign(f"{kind}({builder.text(value.default_factory)})"))
-        builder.line(f"{name}.update({{{builder.pairs(value.items())}}})")
-        return name
-    return builder.assign(
-        f"{kind}({builder.text(value.default_factory)}, {{{builder.pairs(value.items())}}})"
-    )
+        return allocated(builder, value, f"{kind}({factory})", lambda: _update(builder, value))
+    check_keys(builder, value)
+    return builder.assign(f"{kind}({factory}, {{{builder.pairs(value.items())}}})")
 
 
 def slice_(builder: Builder, value: slice) -> str:
@@ -246,6 +243,8 @@ def cell(builder: Builder, value: types.CellType) -> str:
 
 
 def function(builder: Builder, value: types.FunctionType) -> str:
+    if importable_name(value) is not None:
+        return constant(builder, value)  # it stands in a module: captured code did not make it
     maker = builder.constant(types.FunctionType, "function")
     closure = "" if value.__closure__ is None else f", None, {builder.tuple_text(value.__closure__)}"
     code = builder.constant(value.__code__, value.__code__.co_name)
@@ -382,8 +381,8 @@ VALUES: Final[dict[type, Callable[[Builder, Any], str]]] = {
 
 
 def allocator(kind: type) -> type:
-    """The first class written in C whose `__new__` makes the instances."""
-    return next(base for base in class_mro(kind) if written_in_c(base) and "__new__" in class_dict(base))
+    """The first class written in C: its `__new__` makes the instances, its methods fill them."""
+    return next(base for base in class_mro(kind) if written_in_c(base))
 
 
 def instance(builder: Builder, value: Any) -> str:
