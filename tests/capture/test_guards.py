@@ -241,6 +241,30 @@ def test_fields_of_objects_that_intercept_reading() -> None:
     assert check(Guard("EQ", X.field("w"), 3), x=value)
 
 
+def test_dicts_of_a_class_of_their_own_are_not_asked() -> None:
+    class Asking(dict[str, Any]):
+        def __getitem__(self, key: str) -> Any:
+            Liar.asked.append(key)
+            return 3
+
+    value, plain = Holder(), Holder()
+    value.__dict__ = Asking(w=3)
+    plain.w = 3  # type: ignore[attr-defined]
+    for guards in (
+        [Guard("TYPE", X, Holder), Guard("EQ", X.field("w"), 3)],
+        [Guard("EQ", X.field("w"), 3)],
+        [Guard("TYPE", X, Holder), Guard("HAS", X.member("__dict__"), "w")],
+    ):
+        assert check(guards, x=plain) and not check(guards, x=value)
+    made = types.FunctionType((lambda: w).__code__, Asking(w=3))  # type: ignore[name-defined]  # noqa: F821
+    place = function().member("__globals__").item("w")
+    for guards in (
+        [Guard("EQ", place, 3)],
+        [Guard("TYPE", function(), types.FunctionType), Guard("EQ", place, 3)],
+    ):
+        assert check(guards, types.FunctionType(made.__code__, {"w": 3})) and not check(guards, made)
+
+
 def test_slots() -> None:
     class Slotted:
         __slots__ = ("a", "b")

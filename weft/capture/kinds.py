@@ -206,6 +206,10 @@ KINDS: Final[dict[str, Kind]] = {
         "the step that broke the graph cannot be carried out between two segments.",
         "move it out of the compiled function.",
     ),
+    "cannot-resume": Kind(
+        "the rest of the function cannot be entered in the middle here.",
+        "move the step that breaks out of this block, or into a function of its own.",
+    ),
     "cannot-rebuild": Kind(
         "an object that the captured code made would have to exist after it, and cannot be made again.",
         "return plain containers, dataclasses or objects of ordinary classes.",

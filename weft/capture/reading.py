@@ -23,6 +23,7 @@ from typing import Any, Final
 from weft.capture.plain import SEQUENCES
 from weft.capture.sources import (
     DICT_MAKERS,
+    DICT_MEMBERS,
     Ref,
     Source,
     builtin_base,
@@ -195,7 +196,14 @@ class Reader:
             case "slot":
                 return self._slot(parent, *detail)
             case "member":
-                return self.assign(self._member(parent, above, detail))
+                name = self.assign(self._member(parent, above, detail))
+                kind = self.known(parent)
+                if detail in DICT_MEMBERS and kind is not None and not issubclass(kind, type):
+                    checks = self.constant(type, "type"), self.constant(dict, "dict")
+                    self.miss_if(
+                        f"{checks[0]}({name}) is not {checks[1]}"
+                    )  # somebody may put a subclass there
+                return name
             case "key" | "element":
                 return self.assign(f"{self.constant(nth, 'nth')}({self.iteration(parent)}, {detail})")
             case "value":

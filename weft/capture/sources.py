@@ -416,15 +416,24 @@ def _text(source: Source) -> str:
 
 
 # -- reading: the reference ----------------------------------------------------------------------------------
+def exact_dict(value: Any) -> dict[str, Any]:
+    if type(value) is not dict:
+        raise TypeError("a dict of a class of its own")
+    return value
+
+
 def instance_dict(value: Any) -> dict[str, Any]:
-    """The object's own dict, whatever its class says `__dict__` is. AttributeError where it has none."""
+    """The object's own dict, whatever its class says `__dict__` is. AttributeError where it has none;
+    TypeError where it is of a class of its own, whose methods Python's lookup passes over.
+    """
     for kind in class_mro(type(value)):
         maker: Any = class_dict(kind).get("__dict__")
         if type(maker) in DICT_MAKERS:
-            return maker.__get__(value)  # type: ignore[no-any-return]
+            return exact_dict(maker.__get__(value))
     raise AttributeError(f"{type(value).__name__} has no __dict__")
 
 
+DICT_MEMBERS: Final = frozenset({"__dict__", "__globals__", "__builtins__"})
 OURS: Final = PLAIN | {MetaArray}
 """Our own classes, whose slots are read as they are."""
 
@@ -439,7 +448,8 @@ def safe_member(value: Any, name: str) -> Any:
         if written_in_c(kind):
             found = class_dict(kind).get(name)
             if found is not None:
-                return found.__get__(value)
+                result = found.__get__(value)
+                return exact_dict(result) if name in DICT_MEMBERS else result
     return instance_dict(value)[name]
 
 
