@@ -77,6 +77,9 @@ class Calls(Attributes):
         if kind is types.FunctionType:
             return self.call_function(function, args, kwargs)
         if kind is types.MethodType:
+            if isinstance(function.__self__, Tensor) and is_tensor_method(function):
+                args = (function.__self__, *args)
+                return self.native(self.recorder.call_method, function.__name__, args, kwargs)
             return self.call(function.__func__, (function.__self__, *args), kwargs)
         if isinstance(function, type):
             return self.construct(function, args, kwargs)
@@ -117,8 +120,13 @@ class Calls(Attributes):
         self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """A function of this library: it runs as it is, and the recorder sees what it calls."""
-        if (function.__module__ or "").startswith(RUNS_USER_CODE) and not is_offered(function):
-            raise Break("autograd-inside", seen=function.__qualname__)
+        if not is_offered(function):
+            if (function.__module__ or "").startswith(RUNS_USER_CODE):
+                raise Break("autograd-inside", seen=function.__qualname__)
+            if function.__name__ in MAKES_TENSORS:
+                return self.native(self.recorder.call, function, args, kwargs)
+            if function.__name__ not in ANSWERS and not is_word(function):
+                raise Break("library-state", seen=function.__qualname__)
         for value in (*args, *kwargs.values()):
             if isinstance(value, (types.FunctionType, types.MethodType, functools.partial, Callback)):
                 raise Break("library-callback", seen=f"{function.__qualname__} with a function as argument")
@@ -265,6 +273,22 @@ WRAPPERS_LEFT_OUT = frozenset(
 """Wrappers that only guard a `__repr__` against recursion, by `id`."""
 RUNS_USER_CODE = ("weft.autograd", "weft.func", "weft.utils", "weft.library", "weft.overrides")
 """Parts of this library that call functions of the user's, or change how others run."""
+MAKES_TENSORS = frozenset({"from_numpy", "frombuffer"})
+"""Functions that modes do not see, and that give tensors: one node each."""
+ANSWERS = frozenset(
+    {
+        "are_deterministic_algorithms_enabled", "broadcast_shapes", "can_cast", "get_default_device",
+        "get_default_dtype", "get_num_threads", "is_autocast_enabled", "is_grad_enabled",
+        "is_inference_mode_enabled", "is_storage", "is_tensor", "promote_types", "typename",
+        "is_anomaly_enabled", "is_anomaly_check_nan_enabled", "enter", "leave", "modes", "current",
+        "grad_enabled",
+    }
+)  # fmt: skip
+"""Functions that modes do not see, and that only tell something or manage modes."""
+PLAIN_DATA = (
+    "weft.core.types", "weft.core.dtypes", "weft.core.device", "weft.core.symbolic", "weft.core.dims",
+    "weft.core.trees", "weft.core.errors", "weft.ops",
+)  # fmt: skip
 NATIVE_CLASSES = ("weft.core", "weft.autograd.grad_mode", "weft.tensor")
 ARGUMENT_BLIND = (list.__new__, dict.__new__, set.__new__, BaseException.__new__)
 METACLASSES: dict[Any, Callable[..., Any]] = {}
@@ -281,6 +305,17 @@ def is_offered(function: types.FunctionType) -> bool:
     """Whether the recorder sees calls of this function, and decides itself."""
     native = hasattr(function, "op") or function.__module__ == "weft.autograd.grad_mode"
     return native or function in _offered()
+
+
+def is_word(function: types.FunctionType) -> bool:
+    """Whether a function belongs to the library's plain data (sizes, dtypes, devices), and changes nothing."""
+    return (function.__module__ or "").startswith(PLAIN_DATA) and not function.__name__.startswith("set_")
+
+
+def is_tensor_method(method: types.MethodType) -> bool:
+    """Whether a bound method is Tensor's own, under its own name."""
+    found = Tensor.__dict__.get(method.__name__)
+    return found is method.__func__ and not method.__name__.startswith("_")
 
 
 HANDLERS[id(seams)] = lambda machine, args, kwargs: None

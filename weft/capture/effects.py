@@ -107,7 +107,7 @@ def deque_stores(builder: Builder, known: Known, target: str) -> list[str]:
             if not before
             else [_extend(builder, deque, exact, target, now[len(before) :])]
         )
-    for dropped in range(1, min(FEW, len(before)) + 1):
+    for dropped in range(1, min(FEW + 1, len(before))):
         kept = before[dropped:]
         if common_prefix(kept, now) == len(kept):
             pop = (
@@ -194,7 +194,7 @@ def attribute_stores(builder: Builder, overlay: Overlay, target: str) -> list[st
 
 def _attribute_store(builder: Builder, owner: Any, target: str, name: str, value: Any) -> str:
     """A store into a slot or the object's own dict, whatever `__setattr__` or property its class has."""
-    if isinstance(owner, type):
+    if issubclass(type(owner), type):
         if value is ABSENT:
             return f"{builder.constant(type.__delattr__, 'delattr')}({target}, {name!r})"
         return f"{builder.constant(type.__setattr__, 'setattr')}({target}, {name!r}, {builder.text(value)})"

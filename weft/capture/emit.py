@@ -274,7 +274,7 @@ class _Break:
 
     def _under_handled(self, lines: list[str]) -> list[str]:
         """The lines, performed while the exception that the frame is handling is being handled."""
-        handled = [value for value in self.frame.stack if isinstance(value, PreviousException)]
+        handled = [value for value in self.frame.stack if type(value) is PreviousException]
         if not handled or not lines:
             return lines
         error = self.builder.text(handled[-1].current)

@@ -183,6 +183,9 @@ class OptimizedModule(Module):
             return object.__getattribute__(self, name)
         return getattr(_original_of(self), name)
 
+    def __getattr__(self, name: str) -> Any:  # asked again where the original has no such attribute
+        return getattr(_original_of(self), name)
+
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(_original_of(self), name, value)
 

@@ -166,7 +166,7 @@ def load_attr(machine: Machine, frame: Frame, arg: str) -> None:
 @step("LOAD_METHOD")
 def load_method(machine: Machine, frame: Frame, arg: str) -> None:
     value = machine.load_attribute(frame.stack.pop(), arg)
-    if type(value) is types.MethodType:
+    if type(value) is types.MethodType and not isinstance(value.__self__, Tensor):
         frame.stack += [value.__func__, value.__self__]
     else:
         frame.stack += [value, NULL]

@@ -75,7 +75,11 @@ class Natives(Calls):
         that existed before and is not understood.
         """
         kind = type(value)
-        if kind in SCALARS or isinstance(value, (Tensor, type, types.FunctionType, types.ModuleType)):
+        if kind in SCALARS:
+            return
+        if "__hash__" in names and kind not in CONTAINERS:
+            self.world.identify(value)
+        if isinstance(value, (Tensor, type, types.FunctionType, types.ModuleType)):
             return
         if kind in CONTAINERS:
             if not deep or not value:
@@ -148,6 +152,9 @@ class Natives(Calls):
             args = tuple(self.iterable(v) if is_iterable(v) else v for v in args)
         for value in (*args, *kwargs.values()):
             self.check(value, names)
+        if function.__class__ is types.BuiltinFunctionType and any(isinstance(v, SYMBOLIC) for v in args):
+            if not kwargs:
+                return self.native(self.scalars.apply, function, *args)
         return self.world.keep(self.native(function, *args, **kwargs))
 
     def call_builtin_method(

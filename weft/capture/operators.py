@@ -88,6 +88,8 @@ class Operators(Natives):
         if len(operands) == 2 and any(isinstance(v, (set, frozenset, dict, *VIEWS)) for v in operands):
             for value in operands:
                 self.check(value, EQUALITY, deep=True)
+        if any(isinstance(value, Tensor) for value in operands):
+            return self.native(self.recorder.call, function, operands)
         return self.world.keep(self.native(function, *operands))
 
     def by_protocol(
@@ -159,6 +161,8 @@ class Operators(Natives):
         if self.is_plain(left) and self.is_plain(right):
             for value in (left, right):
                 self.check(value, ORDER if symbol not in ("==", "!=") else EQUALITY)
+            if isinstance(left, Tensor) or isinstance(right, Tensor):
+                return self.native(self.recorder.call, function, (left, right))
             return self.native(function, left, right)
         if self.python_method(left, forward) is None and self.python_method(right, backward) is None:
             if self.python_method(left, "__eq__") is None:

@@ -132,7 +132,7 @@ class Builder:
         """Marks the first container between an open object and itself that can be allocated first."""
         opened = list(self._open)
         for member in opened[opened.index(key) :]:
-            if isinstance(self._open[member], ALLOCATED_FIRST) and member not in self._cyclic:
+            if issubclass(type(self._open[member]), ALLOCATED_FIRST) and member not in self._cyclic:
                 self._cyclic.add(member)
                 self._keep.append(self._open[member])
                 raise _StartAgain

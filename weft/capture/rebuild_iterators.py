@@ -90,11 +90,11 @@ def reduced(builder: Builder, value: Any) -> str:
 
 def referents(value: Any) -> list[Any]:
     """The objects that a C object holds, its class aside."""
-    return [each for each in gc.get_referents(value) if not isinstance(each, type)]
+    return [each for each in gc.get_referents(value) if not issubclass(type(each), type)]
 
 
 def _source_dict(value: Any) -> Any:
-    return next((each for each in referents(value) if isinstance(each, dict)), None)
+    return next((each for each in referents(value) if issubclass(type(each), dict)), None)
 
 
 def dict_iterator(builder: Builder, value: Any) -> str:

@@ -56,7 +56,7 @@ CONSTANT_FAMILIES: Final = (type, Enum, np.dtype, np.generic, types.ModuleType)
 def builtin_function(builder: Builder, value: Any) -> str:
     """A function of C; bound to an object that captured code made, it is looked up again on that object."""
     receiver = getattr(value, "__self__", None)
-    if receiver is None or isinstance(receiver, (types.ModuleType, type)):
+    if receiver is None or issubclass(type(receiver), (types.ModuleType, type)):
         return constant(builder, value)
     for base in class_mro(type(receiver)):
         found = class_dict(base).get(value.__name__)

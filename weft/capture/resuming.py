@@ -24,7 +24,7 @@ def slot_of(builder: Builder, value: Any) -> Slot:
     """What lies in a place of the stack, and its text."""
     if value is NULL:
         return StackKind.NULL, None
-    if isinstance(value, PreviousException):
+    if type(value) is PreviousException:
         return StackKind.EXCEPTION, builder.text(value.current)
     return StackKind.VALUE, builder.text(value)
 

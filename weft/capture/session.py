@@ -24,6 +24,7 @@ from weft.capture.sources import function as function_source
 from weft.capture.sources import local
 from weft.capture.values import Raised
 from weft.core import modes
+from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
 
 assert _control is not None
@@ -153,6 +154,13 @@ def mutation_guards(outcome: Outcome) -> None:
     changed = list(world.changed_mirrors())
     changed += [world.known[key] for key in world.overlays if key in world.known]
     kinds = {type(known.original) for known in changed if known.snapshot is not None or _is_object(known)}
+    identified: dict[type, list[Any]] = {}
+    for known in world.identified.values():
+        if isinstance(known.original, Tensor) or _is_object(known):
+            identified.setdefault(type(known.original), []).append(known.source)
+    for sources in identified.values():
+        if len(sources) > 1:
+            world.guard("DISTINCT", sources[0], tuple(sources))
     for kind in kinds:
         sources = [k.source for k in world.by_original.values() if type(k.original) is kind]
         if len(sources) > 1:

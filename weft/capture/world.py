@@ -61,6 +61,8 @@ class World:
         self.overlays: dict[int, Overlay] = {}
         self.raised: dict[int, tuple[BaseException, int]] = {}
         """Exceptions raised by captured code, with the root frame's step at that time."""
+        self.identified: dict[int, Known] = {}
+        """Objects whose identity decided something (as keys, by `is`): distinct ones must stay distinct."""
         self._keep: list[Any] = []
 
     def guard(self, kind: str, source: Source, payload: Any = None) -> None:
@@ -81,6 +83,12 @@ class World:
     def source_of(self, value: Any) -> Source | None:
         known = self.known.get(id(value))
         return None if known is None else known.source
+
+    def identify(self, value: Any) -> None:
+        """Notes that something depends on which object this is."""
+        known = self.known.get(id(value))
+        if known is not None:
+            self.identified[id(value)] = known
 
     def is_fresh(self, value: Any) -> bool:
         return id(value) not in self.known

@@ -169,6 +169,9 @@ class Wrapping:
             known: Known | None = Known(value, value, self.scalars.sources[symbol])
         else:
             known = self.world.known.get(id(value))
+        if isinstance(value, np.ndarray) and known is not None:
+            self.world.guard("EQ", known.source.member("shape"), value.shape)
+            self.world.guard("EQ", known.source.member("dtype"), value.dtype)
         if known is None:
             raise Break("unknown-tensor", seen=f"a {type(value).__name__} of unknown origin")
         node = self.graph.placeholder(known.source.placeholder_name(), val=value)

@@ -232,8 +232,7 @@ def _canonical(each: Draft, state: State | None, cells: frozenset[str]) -> tuple
     if each.op == "LOAD_FAST" and each.arg in cells and (state is None or each.arg not in state.plain):
         return "LOAD_CLOSURE", each.arg
     if each.op == "STORE_FAST" and state is not None and state.slots[-1].kind == "saved":
-        detail = state.slots[-1].detail
-        return "RESTORE_FAST", detail if isinstance(detail, tuple) else (each.arg, False)
+        return "RESTORE_FAST", (each.arg, state.slots[-1].detail == (each.arg, True))
     return each.op, each.arg
 
 

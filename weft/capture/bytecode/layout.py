@@ -29,6 +29,8 @@ from weft.capture.bytecode.native import Protected, read_exception_table
 
 INTERNAL = frozenset({"HOLE", "END_SEND", "LEFT_OUT"})
 CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
+SAVED_CELL = ".saved"
+"""Parameters of resumed code that are called `.saved0 name`: a cell that LOAD_FAST_AND_CLEAR took."""
 TAKE_NULL = CALLS | {"POP_TOP"}
 # Protected by handlers that want the stack as it is after it.
 CANNOT_RAISE = frozenset({"PUSH_EXC_INFO"})
@@ -86,7 +88,9 @@ def _pushed(each: Draft, count: int) -> list[Slot]:
     if each.op == "PUSH_EXC_INFO":
         return [Slot("previous"), VALUE]
     if each.op == "LOAD_FAST_AND_CLEAR":
-        return [Slot("saved", each.arg)]
+        return [Slot("saved", (each.arg, False))]
+    if each.op == "LOAD_FAST" and each.arg.startswith(SAVED_CELL):
+        return [Slot("saved", (each.arg.partition(" ")[2], True))]
     return [VALUE] * count
 
 

@@ -38,6 +38,7 @@ from types import CodeType
 from weft.capture.bytecode.assembler import Assembled, Item, Range, assemble
 from weft.capture.bytecode.drafts import NO_ENTRY, NULL_FIRST, Step
 from weft.capture.bytecode.instructions import Bytecode, Entry, Slot, decode
+from weft.capture.bytecode.layout import SAVED_CELL
 from weft.capture.bytecode.native import (
     JUMPS,
     LOCALS,
@@ -121,6 +122,7 @@ def resume_code(
     original = original_code(code)
     if original is not code:
         own = {*original.co_varnames, *original.co_cellvars, *original.co_freevars}
+        bound |= {name.removeprefix(PLAIN) for name in bound}
         if CONTENT in bound:
             bound |= {original.co_varnames[0]}
         return _resume(original, original_index(code, index), stack, bound & own, True)
@@ -128,6 +130,7 @@ def resume_code(
 
 
 CONTENT = ".content"
+PLAIN = ".plain "
 
 
 @lru_cache(maxsize=4096)
@@ -137,7 +140,7 @@ def _resume(
     bytecode = decode(code)
     entry = bytecode.entries[index]
     _check(bytecode, index, stack)
-    plan = _Plan(code, bound, stack)
+    plan = _Plan(code, bound, stack, entry)
     body, ranges = _body(code, plan)
     positions = bytecode.instructions[index].positions
     tail = _Tail(code, plan, positions, entry, resumed)
@@ -174,14 +177,14 @@ def _check(bytecode: Bytecode, index: int, stack: tuple[StackKind, ...]) -> None
             raise CannotResume(f"{where}: a slot of kind {kind} cannot be NULL")
         if kind == "null" and given is not StackKind.NULL:
             raise CannotResume(f"{where}: a slot of kind null must be NULL")
-    if any(slot.kind == "saved" and slot.detail and slot.detail[1] is True for slot in entry.slots):
-        raise CannotResume(f"{where}: inside a comprehension that took over the cell of an outer variable")
 
 
 class _Plan:
     """Who gets which slot in the new code."""
 
-    def __init__(self, code: CodeType, bound: frozenset[str], stack: tuple[StackKind, ...]) -> None:
+    def __init__(
+        self, code: CodeType, bound: frozenset[str], stack: tuple[StackKind, ...], entry: Entry
+    ) -> None:
         self.free = (*code.co_cellvars, *code.co_freevars)
         arguments = code.co_argcount + code.co_kwonlyargcount
         arguments += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
@@ -200,17 +203,36 @@ class _Plan:
             if name in bound:
                 names.append(name)
                 self.parameters.append(Parameter("local", name))
+        # Inside an inlined comprehension a cell variable may be a plain local: PLAIN.
+        self.plain = {name: PLAIN + name for name in sorted(entry.plain) if name in bound}
+        for name, called in self.plain.items():
+            names.append(called)
+            self.parameters.append(Parameter("local", name))
+        self.stack = _stack_names(entry)
         for slot, kind in enumerate(stack):
             if kind is not StackKind.NULL:
-                names.append(f".stack{slot}")
-                self.parameters.append(Parameter("stack", f".stack{slot}", slot))
+                names.append(self.stack[slot])
+                self.parameters.append(Parameter("stack", self.stack[slot], slot))
         self.argument_count = len(names)
         self.unbound = [name for name in local if name not in bound]
         names += self.unbound
-        names += [f".stack{slot}" for slot, kind in enumerate(stack) if kind is StackKind.NULL]
+        names += [name for name, kind in zip(self.stack, stack) if kind is StackKind.NULL]
         self.names = tuple(names)
         self.slots = {name: number for number, name in enumerate((*names, *self.free))}
         self.slot_width = 2 if len(slot_names(code)) > MANY_SLOTS else 1
+
+
+def _stack_names(entry: Entry) -> list[str]:
+    """What the parameters for the stack are called; no identifier starts with a dot."""
+    real = [slot for slot in entry.slots or () if not slot.native_only]
+    return [
+        f"{SAVED_CELL}{number} {slot.detail[0]}" if _is_saved_cell(slot) else f".stack{number}"
+        for number, slot in enumerate(real)
+    ]
+
+
+def _is_saved_cell(slot: Slot) -> bool:
+    return slot.kind == "saved" and slot.detail is not None and bool(slot.detail[1])
 
 
 def _head(code: CodeType, plan: _Plan, positions: Positions) -> list[Item]:
@@ -270,7 +292,7 @@ def _slot_item(item: Item, name: str, plan: _Plan) -> Item:
 def _body_places(code: CodeType) -> dict[int, int]:
     """Offset of an instruction of `code` -> its offset in every resumed code made of it."""
     everything = frozenset({*code.co_varnames, *code.co_cellvars, *code.co_freevars})
-    plan = _Plan(code, everything, ())
+    plan = _Plan(code, everything, (), Entry(0, (), (), frozenset()))
     positions = Positions(None, None, None, None)
     body, _ = _body(code, plan)
     items = [*_head(code, plan, positions), *body, Item("NOP", label="tail")]
@@ -303,6 +325,13 @@ class _Tail:
 
     def push_stack(self, stack: tuple[StackKind, ...]) -> None:
         """Note [Stack of a resumed frame]."""
+        for name in sorted(self.entry.plain):
+            self.add("LOAD_FAST_AND_CLEAR", self.plan.slots[name])
+            self.add("POP_TOP")
+            if name in self.plan.plain:
+                self.add("LOAD_FAST", self.plan.slots[self.plan.plain[name]])
+                self.add("DELETE_FAST", self.plan.slots[self.plan.plain[name]])
+                self.add("STORE_FAST", self.plan.slots[name])
         slots = self.entry.slots or ()
         real = [slot for slot in slots if not slot.native_only]
         number = 0
@@ -316,8 +345,10 @@ class _Tail:
                 number += 1
 
     def push(self, number: int, slot: Slot, stack: tuple[StackKind, ...], real: list[Slot]) -> None:
-        parameter = self.plan.slots.get(f".stack{number}", 0)
-        if slot.kind == "saved":  # a value or NULL, and the decoder should see that it is
+        parameter = self.plan.slots[self.plan.stack[number]]
+        if slot.kind == "saved" and not _is_saved_cell(
+            slot
+        ):  # a value or NULL, and the decoder should see that it is
             self.add("LOAD_FAST_AND_CLEAR", parameter)
             return
         if stack[number] is StackKind.NULL:
