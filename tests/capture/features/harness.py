@@ -1,0 +1,140 @@
+"""One function run as it is and run compiled, from equal beginnings, with everything seen compared.
+
+Takes a function and, for each call, a maker of its arguments; asserts that both sides do the same and that
+the number of graphs is right. One idea: each side is reduced to snapshots that number objects as they are met, so
+values, types, order and who is the same object as whom are compared at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import weft
+from tests.whole.fuzz.snapshot import Snapshot, difference
+from weft.capture.counters import counters
+from weft.compiler import settings
+from weft.testing import CompileCounter
+
+Function = Callable[..., Any]
+Arguments = Callable[[], tuple[Any, ...]]
+
+
+class Call:
+    """Arguments with keywords: `lambda: Call(x, scale=2)` where a tuple would do without them."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.args = args
+        self.kwargs = kwargs
+
+
+def tensor(*values: float) -> weft.Tensor:
+    return weft.tensor(values or (1.0, 2.0, 3.0))
+
+
+def one() -> tuple[weft.Tensor]:
+    """The arguments of a function of one tensor."""
+    return (tensor(),)
+
+
+def check(
+    function: Function,
+    *calls: Arguments,
+    frames: int = 1,
+    breaks: int = 0,
+    ops: int | None = None,
+    state: Callable[[], Any] | None = None,
+    watch: Callable[[], Any] | None = None,
+    after: Callable[[Any], Any] | None = None,
+) -> CompileCounter:
+    """Asserts that `function` compiled does what it does as it is.
+
+    `calls` make the arguments of one call each (default: one tensor); a single one is used twice. `frames` is
+    the number of graphs, `breaks` that of breaks (0 also means `fullgraph=True`), `ops` that of calls in all
+    graphs. `state()` runs before each side, to put globals and objects back; where it gives a function, that
+    is the one to run. `watch()` answers what else to compare after each call, `after(result)` uses a result.
+    """
+    calls = calls or (one,)
+    calls = calls * 2 if len(calls) == 1 else calls
+    counter = CompileCounter()
+
+    def compiled(plain: Function) -> Function:
+        return weft.compile(plain, backend=counter, fullgraph=not breaks)  # type: ignore[no-any-return]
+
+    with everything_strict():
+        expected = side(function, lambda plain: plain, calls, state, watch, after)
+        actual = side(function, compiled, calls, state, watch, after)
+        broken = sum(counters["graph_break"].values())
+    for number, (left, right) in enumerate(zip(expected, actual)):
+        for part in left:
+            found = difference(left[part], right[part])
+            assert found is None, f"call {number}, {part}{found}"
+    assert broken == breaks, f"{broken} breaks: {dict(counters['graph_break'])}"
+    assert counter.frame_count == frames, f"{counter.frame_count} graphs; {dict(counters['recompiles'])}"
+    assert ops is None or counter.op_count == ops, f"{counter.op_count} ops"
+    return counter
+
+
+@contextlib.contextmanager
+def everything_strict() -> Iterator[None]:
+    """No silent fallback, nothing kept from before or for later."""
+    before = settings.strict
+    settings.strict = True
+    weft.compiler.reset()
+    counters.clear()
+    try:
+        yield
+    finally:
+        settings.strict = before
+        weft.compiler.reset()
+
+
+def side(
+    function: Function,
+    compiled: Callable[[Function], Function],
+    calls: tuple[Arguments, ...],
+    state: Callable[[], Any] | None,
+    watch: Callable[[], Any] | None,
+    after: Callable[[Any], Any] | None,
+) -> list[dict[str, Any]]:
+    """What is seen of each call, by what it is seen on."""
+    if state is not None:
+        made = state()
+        function = made if callable(made) else function
+    called = compiled(function)
+    return [observe(function, called, make, watch, after) for make in calls]
+
+
+def observe(
+    function: Function,
+    called: Function,
+    make: Arguments,
+    watch: Callable[[], Any] | None,
+    after: Callable[[Any], Any] | None,
+) -> dict[str, Any]:
+    snapshot = Snapshot(function.__module__)
+    given = make()
+    call = given if isinstance(given, Call) else Call(*given)
+    seen: dict[str, Any] = {}
+    try:
+        result = called(*call.args, **call.kwargs)
+    except Exception as error:
+        seen["result"] = ("raised", snapshot.see(error), str(error), own_lines(error))
+    else:
+        seen["result"] = snapshot.see(result)
+        if after is not None:
+            seen["later"] = snapshot.see(after(result))
+    seen["arguments"] = snapshot.see([list(call.args), call.kwargs])
+    seen["watched"] = None if watch is None else snapshot.see(watch())
+    return seen
+
+
+def own_lines(error: BaseException) -> tuple[Any, ...]:
+    """The frames of the tests' own files that the error went through."""
+    return tuple(
+        (frame.f_code.co_name, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if "/features/test_" in frame.f_code.co_filename
+    )
