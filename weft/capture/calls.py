@@ -308,7 +308,7 @@ def is_offered(function: types.FunctionType) -> bool:
 
 
 def is_word(function: types.FunctionType) -> bool:
-    """Whether a function belongs to the library's plain data (sizes, dtypes, devices), and changes nothing."""
+    """Whether a function belongs to the library's plain data (sizes, dtypes, devices) and changes nothing."""
     return (function.__module__ or "").startswith(PLAIN_DATA) and not function.__name__.startswith("set_")
 
 

@@ -13,10 +13,10 @@ from typing import Any
 from weft.capture.binding import parameter_names
 from weft.capture.bytecode.instructions import UnknownInstruction
 from weft.capture.emit import Emitted, emit, plan_outputs
-from weft.capture.guard_render import render_guards
+from weft.capture.guard_render import guarded, render_guards
 from weft.capture.kinds import unsupported
 from weft.capture.outcome import EscapingException, Outcome
-from weft.capture.reading import FUNCTION, MISS, Reader, local_name
+from weft.capture.reading import FUNCTION, Reader, local_name
 from weft.capture.runtime import Entry, Request, count_ops
 from weft.capture.session import Broken, Failed, capture, mutation_guards
 from weft.capture.sources import fetch
@@ -115,8 +115,7 @@ def emit_guards(code: types.CodeType, guards: Any) -> Emitted:
     reader = Reader(lines, namespace, names)
     render_guards(guards, reader)
     parameters = tuple(map(local_name, names))
-    miss = reader.constant(MISS, "MISS")
-    body = ["try:", *(f"    {line}" for line in lines or ["pass"]), "except Exception:", f"    return {miss}"]
+    body = guarded(reader) or ["pass"]
     head = f"def entry({', '.join([FUNCTION, *parameters])}):"
     text = "\n".join([head, *(f"    {line}" for line in body)]) + "\n"
     return Emitted(text, namespace, parameters, [], code)

@@ -68,6 +68,14 @@ KINDS: Final[dict[str, Kind]] = {
         "a library function would call the given Python function while nothing computes.",
         "call the function before and pass its result on.",
     ),
+    "library-state": Kind(
+        "the function changes or reads state of the library (seeds, defaults, files), which a graph cannot.",
+        "call it before the compiled function.",
+    ),
+    "cannot-guard": Kind(
+        "nothing could notice later that this object has changed.",
+        "pass it as an argument, or keep it in an attribute of an ordinary object.",
+    ),
     "recursion-depth": Kind(
         "the calls are nested more deeply than capture follows.",
         "a loop instead of recursion, or fewer levels.",

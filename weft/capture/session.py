@@ -15,7 +15,7 @@ from typing import Any
 import weft.capture.control as _control
 from weft.capture.binding import parameter_names
 from weft.capture.frame import Frame
-from weft.capture.guards import Condition, Guard
+from weft.capture.guards import Condition, Guard, strides_of
 from weft.capture.instructions import Unread
 from weft.capture.kinds import render_break
 from weft.capture.machine import Machine, Stop
@@ -129,8 +129,7 @@ def note_facts(machine: Machine) -> None:
         if known is None:
             continue
         if fact == "stride":
-            strides = tuple(s // known.original.array.itemsize for s in known.original.array.strides)
-            machine.world.guard("STRIDE", known.source, strides)
+            machine.world.guard("STRIDE", known.source, strides_of(known.original))
         else:
             machine.world.guard("FACT", known.source, (fact, known.original.node is None))
     scalars = machine.scalars

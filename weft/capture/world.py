@@ -23,7 +23,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.capture.guards import Guard, GuardSet
-from weft.capture.sources import Source
+from weft.capture.plain import NotPlain
+from weft.capture.sources import Source, Unholdable
+from weft.trace.breaks import Break
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>", "__slots__": ()})()
 """Stands for an attribute, item or cell content that is not there."""
@@ -66,7 +68,11 @@ class World:
         self._keep: list[Any] = []
 
     def guard(self, kind: str, source: Source, payload: Any = None) -> None:
-        self.guards.add(Guard(kind, source, payload))
+        try:
+            guard = Guard(kind, source, payload)
+        except (Unholdable, NotPlain) as error:
+            raise Break("cannot-guard", seen=f"{source}: {error}") from None
+        self.guards.add(guard)
 
     # -- identity --------------------------------------------------------------------------------------------
     def learn(self, value: Any, original: Any, source: Source, snapshot: Any = None) -> Any:
