@@ -15,6 +15,7 @@ from types import FunctionType, MethodType, TracebackType
 from typing import Any
 
 from weft.capture import runtime
+from weft.capture.calls import handles
 from weft.capture.compiling import compile_frame
 from weft.capture.counters import counters as counters
 from weft.capture.forms import OptimizedModule as OptimizedModule
@@ -32,6 +33,7 @@ from weft.core.seams import seams
 from weft.core.settings import settings as settings
 from weft.nn.modules.module import Module
 from weft.tensor.base import Tensor
+from weft.trace.breaks import Break
 
 __all__ = [
     "BackendCompilerFailed", "CaptureFailed", "CompilerError", "ExplainOutput", "InvalidBackend",
@@ -238,7 +240,16 @@ def disallow_in_graph(fn: Any) -> Any:
 
 def assume_constant_result(fn: Any) -> Any:
     """The function is called once, while capturing, and its result is taken for good."""
-    return _mark(fn, Policy.NATIVE, "its result is a constant")
+
+    def once(machine: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if any(isinstance(value, Tensor) for value in (*args, *kwargs.values())):
+            raise Break("skipped-function", seen=f"{fn.__qualname__}, a constant, with a tensor as argument")
+        return machine.native(plain, *args, **kwargs)
+
+    _mark(fn, Policy.NATIVE, "its result is a constant")
+    plain = fn.__func__ if isinstance(fn, MethodType) else fn
+    handles(plain)(once)
+    return fn
 
 
 def graph_break(msg: str = "") -> None:
@@ -248,12 +259,19 @@ def graph_break(msg: str = "") -> None:
 _mark(graph_break, Policy.BREAK, "weft.compiler.graph_break()")
 
 
+@handles(graph_break)
+def _break_here(_machine: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    given = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+    raise Break("skipped-function", seen=f"weft.compiler.graph_break({', '.join(given)})")
+
+
 def is_compiling() -> bool:
     """Whether this code is being captured."""
     return runtime.is_compiling()
 
 
 is_dynamo_compiling = is_compiling
+handles(is_compiling)(lambda _machine, _args, _kwargs: True)
 
 
 def cudagraph_mark_step_begin() -> None:

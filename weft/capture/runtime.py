@@ -38,6 +38,7 @@ from weft.capture.fronts import FRONT, MISS, make_front, original_call, public
 from weft.capture.guards import Guard, explain_miss
 from weft.capture.kinds import Unsupported, render_break
 from weft.capture.logs import log
+from weft.capture.plain import thaw
 from weft.capture.policy import MARK, Policy, policy_of
 from weft.capture.sources import Source, fetch
 from weft.capture.wrapping import library_native, size_source
@@ -411,7 +412,7 @@ class CodeCache:
             ("graph", _graph_text(entry), _graph_text(again)),
             ("guards", "\n".join(map(str, entry.guards)), "\n".join(map(str, again.guards))),
         ):
-            if before != now:
+            if before != now and not _specialised(again, request):
                 raise CaptureFailed(
                     f"{self.code.co_qualname}: an entry served a call that captures differently now: "
                     f"the {name} was\n{before}\nand would be\n{now}"
@@ -421,6 +422,20 @@ class CodeCache:
 def _quiet(graph_module: Any, _inputs: list[Any]) -> Callable[..., Any]:
     forward: Callable[..., Any] = graph_module.forward
     return forward
+
+
+def _specialised(entry: Entry, request: Request) -> bool:
+    """Whether a number that may vary is 0 or 1 in this call: these are never symbols, where others are."""
+    for guard in entry.guards:
+        if guard.kind == "EQ" and guard.source is not None and thaw(guard.payload) in (0, 1):
+            if request.dynamic or str(guard.source) in request.volatile:
+                return True
+        elif guard.kind == "TENSOR" and guard.source is not None:
+            sizes = enumerate(guard.payload.shape)
+            names = {str(size_source(guard.source, dim)) for dim, size in sizes if size in (0, 1)}
+            if names and (request.dynamic or names & request.volatile):
+                return True
+    return False
 
 
 def _graph_text(entry: Entry) -> str:
