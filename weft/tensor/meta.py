@@ -32,6 +32,11 @@ def faking(mode: Any) -> bool:
     return type(mode) is not bool and any(name == FAKE for name, _ in mode.extra)
 
 
+def recorder_of(mode: Any) -> Any:
+    """The recorder that is active, given the present modes; None if there is none."""
+    return None if type(mode) is bool else next((value for name, value in mode.extra if name == FAKE), None)
+
+
 def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides, in elements, of a row-major tensor of this shape (counted so for empty ones too)."""
     strides, step = [], 1

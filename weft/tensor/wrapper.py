@@ -20,10 +20,11 @@ from contextvars import ContextVar
 from itertools import count
 from typing import Any, ClassVar
 
+from weft.core import modes
 from weft.core.device import device
 from weft.ops.record import Kind
 from weft.tensor.base import Tensor, new
-from weft.tensor.meta import MetaArray
+from weft.tensor.meta import MetaArray, recorder_of
 from weft.tensor.overrides import disabled_torch_function
 from weft.tensor.tape import Node, next_sequence
 
@@ -192,6 +193,9 @@ class Entry(Node):
 def entry(tensor: Tensor, connected: bool) -> Tensor:
     """A tracked tensor on a plain tensor's memory: a leaf, or (connected) one behind which its history goes
     on."""
+    recorder = recorder_of(modes.current())
+    if recorder is not None and type(tensor.array) is not MetaArray:
+        tensor = recorder.stand_in(tensor)
     made = new(Tensor)
     made.array, made.tracked, made.node, made.index = tensor.array, True, None, 0
     made.cell, made.origin, made._grad, made.hooks = tensor.shared_cell(), None, None, None

@@ -29,7 +29,7 @@ from weft.tensor.meta import MetaArray, Reading
 from weft.tensor.wrapper import highest
 from weft.trace.breaks import Break
 from weft.trace.recorder import Recorder, Where
-from weft.trace.recorder_rules import Treatment
+from weft.trace.recorder_rules import Form, Treatment
 from weft.trace.recorder_special import is_mask
 
 TAKEN_APART = (
@@ -79,6 +79,11 @@ class OpRecorder(Recorder):
             self._tensors.setdefault(id(value.array), value)
             self._kept[id(value.array)] = value.array
 
+    def stand_in(self, real: Tensor) -> Tensor:
+        fake = super().stand_in(real)
+        self.note_array(fake)
+        return fake
+
     def bind_result(self, result: Any, node: Node, call: Any, written: list[Tensor]) -> None:
         super().bind_result(result, node, call, written)
         for tensor in self.tensors_in(result):
@@ -104,14 +109,14 @@ class OpRecorder(Recorder):
     # -- calls -----------------------------------------------------------------------------------------------
     def treat(self, treatment: Treatment, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if treatment is Treatment.AUTOGRAD or treatment is Treatment.GRAD:
-            return self.within(self.plain(func), args, kwargs)
+            return self.within(self.plain(func), self.faked(args), self.faked(kwargs))
         top = highest(args)
         if top is not None:
             return func(*args, **kwargs)
         return super().treat(treatment, func, args, kwargs)
 
     def record(
-        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], form: tuple[str, Any, bool]
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], form: Form | None = None
     ) -> Any:
         op = getattr(func, "op", None)
         if highest((args, tuple(kwargs.values()))) is not None:

@@ -38,7 +38,7 @@ from weft.tensor.wrapper import highest
 from weft.trace.breaks import Break
 from weft.trace.expressions import Expression
 from weft.trace.fake import Originals, fake_of
-from weft.trace.recorder_rules import Rules, Treatment, refusal
+from weft.trace.recorder_rules import Form, Rules, Treatment, refusal
 from weft.trace.scalars import to_node
 
 Where = Callable[[], Any]
@@ -210,9 +210,11 @@ class Recorder:
 
     # -- recording -------------------------------------------------------------------------------------------
     def record(
-        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], form: tuple[str, Any, bool]
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], form: Form | None = None
     ) -> Any:
         """Runs the call on fakes; what it gives or writes makes it a node."""
+        if form is None:
+            return self.call(func, args, kwargs)
         call = Call()
         try:
             call.scan(args)
@@ -258,9 +260,7 @@ class Recorder:
             for generator, before in zip(call.generators, offsets, strict=True):
                 generator.set_offset(before)
 
-    def append(
-        self, form: tuple[str, Any, bool], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
-    ) -> Node:
+    def append(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Node:
         """The node of a call, behind the switches of modes that it needs."""
         self.follow_modes()
         op, target, reflected = form

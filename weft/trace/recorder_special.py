@@ -11,6 +11,7 @@ several elements fits, shows when the graph runs.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -40,11 +41,11 @@ def _number(value: Any) -> Any:
     return ops.sum(value, None, False, dtype=value.dtype) if isinstance(value, Tensor) else value
 
 
-def set_item(target: Tensor, key: Any, value: Any) -> None:
+def set_item(target: Any, key: Any, value: Any) -> None:
     """`target[key] = value`; see Note [Masks]."""
     items = key if isinstance(key, tuple) else (key,)
-    if not any(is_mask(item) for item in items):
-        Tensor.__setitem__(target, key, value)
+    if not isinstance(target, Tensor) or not any(is_mask(item) for item in items):
+        operator.setitem(target, key, value)
         return
     view, found = split_key(target, key)
     place = 0
@@ -110,6 +111,7 @@ def specials() -> dict[Any, Special]:
     """The functions that have a way of their own."""
     return {
         Tensor.__setitem__: set_item,
+        operator.setitem: set_item,
         REGISTRY["index_put"].face: _index_put(REGISTRY["index_put"].face),
         Tensor.index_put_: _index_put(Tensor.index_put_),
         REGISTRY["contiguous"].face: contiguous,
