@@ -217,6 +217,17 @@ def test_errors_of_the_function_pass_through():
             front(3)
 
 
+def test_a_segment_that_fails_runs_the_original(setting):
+    context = Context(never, Specialist())
+    assert context.deoptimise(double, 4, 0) == 8
+    assert counters["fallbacks"] == {"deoptimised": 1}
+    setting(strict=True)
+    with pytest.raises(CaptureFailed, match="double failed where the original did not"):
+        context.deoptimise(double, 4, 0)
+    with pytest.raises(TypeError):
+        context.deoptimise(double, None, 0)
+
+
 # -- stances and verify --------------------------------------------------------------------------------------
 def test_stances():
     capture = Specialist()

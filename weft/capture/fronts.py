@@ -102,9 +102,17 @@ def original_call(code: CodeType) -> Callable[..., Any]:
     return call
 
 
-def make_front(function: FunctionType, first: CellType, slow: CellType, owner: Any = None) -> FunctionType:
-    """A front with the function's defaults, and nothing else of it; `owner` is a bound method's object."""
-    code = front_code(function.__code__, owner is not None)
+def make_front(
+    function: FunctionType,
+    first: CellType,
+    slow: CellType,
+    owner: Any = None,
+    code: CodeType | None = None,
+) -> FunctionType:
+    """A front with the function's defaults, and nothing else of it. `owner` is a bound method's object, `code`
+    is the front's where it is at hand: looking it up hashes the function's.
+    """
+    code = code or front_code(function.__code__, owner is not None)
     cells = {
         "_weft_first": first,
         "_weft_slow": slow,

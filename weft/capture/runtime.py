@@ -27,19 +27,21 @@ import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from threading import get_ident
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from weft.capture.binding import parameter_names
 from weft.capture.counters import count
-from weft.capture.fronts import FRONT, MISS, make_front, original_call, public
+from weft.capture.fronts import FRONT, front_code, make_front, original_call, public
 from weft.capture.guards import Guard, explain_miss
 from weft.capture.kinds import Unsupported, render_break
 from weft.capture.logs import log
 from weft.capture.plain import thaw
 from weft.capture.policy import MARK, Policy, policy_of
+from weft.capture.reading import MISS
 from weft.capture.sources import Source, fetch
 from weft.capture.wrapping import library_native, size_source
 from weft.core.seams import seams
@@ -111,12 +113,11 @@ def is_compiling() -> bool:
 class Region:
     """Native code under a compiled frame: what it calls is compiled in this context."""
 
-    __slots__ = ("context", "loop", "open", "outermost", "thread")
+    __slots__ = ("context", "loop", "open", "thread")
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.outermost = False
-        self.thread = threading.get_ident()
+        self.thread = get_ident()
         self.loop = _running_loop()
         self.open = True
 
@@ -133,30 +134,25 @@ def _running_loop() -> Any:
 
 def current_region() -> Region | None:
     region = active.get()
-    if region is None or not region.open or region.thread != threading.get_ident():
+    if region is None or not region.open or region.thread != get_ident():
         return None
     return region if region.loop is _running_loop() else None
 
 
-def _enter(region: Region) -> Token[Region | None]:
+def _open_seam() -> None:
+    """Library code asks for compiled forms while any region is open; else eager code must not pay for it."""
     global _regions_open
-    if current_region() is None:
-        region.outermost = True
-        with _regions_lock:
-            _regions_open += 1
-            seams.callee = callee
-    return active.set(region)
+    with _regions_lock:
+        _regions_open += 1
+        seams.callee = callee
 
 
-def _leave(region: Region, token: Token[Region | None]) -> None:
+def _close_seam() -> None:
     global _regions_open
-    region.open = False
-    active.reset(token)
-    if region.outermost:
-        with _regions_lock:
-            _regions_open -= 1
-            if not _regions_open:  # eager code must not pay for asking
-                seams.callee = None
+    with _regions_lock:
+        _regions_open -= 1
+        if not _regions_open:
+            seams.callee = None
 
 
 def outside(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -245,6 +241,7 @@ class CodeCache:
         self.given_up: str | None = None
         self.first = CellType(_never)
         self.slow = CellType(self.find)
+        self.front_code = front_code(code, False)
 
     # -- running ---------------------------------------------------------------------------------------------
     def find(self, function: FunctionType, *values: Any) -> Any:
@@ -556,15 +553,31 @@ class Context:
     # -- running ---------------------------------------------------------------------------------------------
     def within(self, call: Callable[..., Any], function: FunctionType, *values: Any) -> Any:
         """Runs native code in a region of this context, and whatever tails it leaves."""
+        outermost = current_region() is None
         region = Region(self)
-        token = _enter(region)
+        if outermost:
+            _open_seam()
+        token = active.set(region)
         try:
             result = call(function, *values)
             while type(result) is Tail:
                 result = result.cache.serve(result.function, result.arguments, inside=True)
             return result
         finally:
-            _leave(region, token)
+            region.open = False
+            active.reset(token)
+            if outermost:
+                _close_seam()
+
+    def deoptimise(self, function: FunctionType, *values: Any) -> Any:
+        """The original, where a segment failed before it had any effect: it raises the right error."""
+        count("fallbacks", "deoptimised")
+        result = self.within(original_call(function.__code__), function, *values)
+        if settings.strict:
+            raise CaptureFailed(
+                f"the compiled form of {function.__qualname__} failed where the original did not"
+            )
+        return result
 
     def install(self, cache: CodeCache, entry: Entry, request: Request) -> Installed:
         """The entry in the form in which it runs; says so in the logs."""
@@ -614,7 +627,7 @@ class Context:
 
     def _quick(self, function: FunctionType) -> FunctionType:
         cache = self.cache(function.__code__)
-        return make_front(function, cache.first, cache.slow)
+        return make_front(function, cache.first, cache.slow, None, cache.front_code)
 
     def _leaves_alone(self, function: FunctionType) -> bool:
         fields = function.__dict__
