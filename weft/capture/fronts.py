@@ -109,8 +109,8 @@ def make_front(
     owner: Any = None,
     code: CodeType | None = None,
 ) -> FunctionType:
-    """A front with the function's defaults, and nothing else of it. `owner` is a bound method's object, `code`
-    is the front's where it is at hand: looking it up hashes the function's.
+    """A front with the function's defaults, and nothing else of it. `owner` is a bound method's object, and
+    `code` the front's where it is at hand: looking it up hashes the function's.
     """
     code = code or front_code(function.__code__, owner is not None)
     cells = {
