@@ -1,8 +1,8 @@
 """One function run as it is and run compiled, from equal beginnings, with everything seen compared.
 
 Takes a function and, for each call, a maker of its arguments; asserts that both sides do the same and that
-the number of graphs is right. One idea: each side is reduced to snapshots that number objects as they are met, so
-values, types, order and who is the same object as whom are compared at once.
+the number of graphs is right. One idea: each side is reduced to snapshots that number objects as they are
+met, so values, types, order and who is the same object as whom are compared at once.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def check(
     state: Callable[[], Any] | None = None,
     watch: Callable[[], Any] | None = None,
     after: Callable[[Any], Any] | None = None,
+    raises: type[Exception] | tuple[()] = (),
 ) -> CompileCounter:
     """Asserts that `function` compiled does what it does as it is.
 
@@ -55,6 +56,7 @@ def check(
     the number of graphs, `breaks` that of breaks (0 also means `fullgraph=True`), `ops` that of calls in all
     graphs. `state()` runs before each side, to put globals and objects back; where it gives a function, that
     is the one to run. `watch()` answers what else to compare after each call, `after(result)` uses a result.
+    `raises` is the class of what calls may raise to the test itself.
     """
     calls = calls or (one,)
     calls = calls * 2 if len(calls) == 1 else calls
@@ -64,8 +66,8 @@ def check(
         return weft.compile(plain, backend=counter, fullgraph=not breaks)  # type: ignore[no-any-return]
 
     with everything_strict():
-        expected = side(function, lambda plain: plain, calls, state, watch, after)
-        actual = side(function, compiled, calls, state, watch, after)
+        expected = side(function, lambda plain: plain, calls, state, watch, after, raises)
+        actual = side(function, compiled, calls, state, watch, after, raises)
         broken = sum(counters["graph_break"].values())
     for number, (left, right) in enumerate(zip(expected, actual)):
         for part in left:
@@ -98,13 +100,14 @@ def side(
     state: Callable[[], Any] | None,
     watch: Callable[[], Any] | None,
     after: Callable[[Any], Any] | None,
+    raises: type[Exception] | tuple[()],
 ) -> list[dict[str, Any]]:
     """What is seen of each call, by what it is seen on."""
     if state is not None:
         made = state()
         function = made if callable(made) else function
     called = compiled(function)
-    return [observe(function, called, make, watch, after) for make in calls]
+    return [observe(function, called, make, watch, after, raises) for make in calls]
 
 
 def observe(
@@ -113,6 +116,7 @@ def observe(
     make: Arguments,
     watch: Callable[[], Any] | None,
     after: Callable[[Any], Any] | None,
+    raises: type[Exception] | tuple[()],
 ) -> dict[str, Any]:
     snapshot = Snapshot(function.__module__)
     given = make()
@@ -120,7 +124,7 @@ def observe(
     seen: dict[str, Any] = {}
     try:
         result = called(*call.args, **call.kwargs)
-    except Exception as error:
+    except raises as error:
         seen["result"] = ("raised", snapshot.see(error), str(error), own_lines(error))
     else:
         seen["result"] = snapshot.see(result)
