@@ -331,6 +331,55 @@ def test_changes_of_other_modes_break():
         Recording(program, weft.randn(2))
 
 
+def test_writes_in_inference_mode_are_nodes():
+    def program(x):
+        y = x * 2
+        y.add_(1)
+        y[0] = 3
+        y += x
+        return y
+
+    with weft.inference_mode():
+        recording = check(program, lambda: ((weft.randn(3),), {}))
+    assert recording.targets == [weft.mul, weft.add_, operator.setitem, operator.iadd]
+
+
+# -- custom ops ----------------------------------------------------------------------------------------------
+@weft.library.custom_op("recorder_tests::twice", mutates_args=())
+def twice(x: weft.Tensor) -> weft.Tensor:
+    return weft.from_numpy(x.detach().numpy() * 2)
+
+
+twice.register_fake(lambda x: weft.empty_like(x))
+twice.register_autograd(lambda ctx, g: g * 2, setup_context=lambda ctx, inputs, output: None)
+
+
+@weft.library.custom_op("recorder_tests::put", mutates_args=("x",))
+def put(x: weft.Tensor, y: weft.Tensor) -> None:
+    x.numpy()[...] = y.numpy()
+
+
+@weft.library.custom_op("recorder_tests::opaque", mutates_args=())
+def opaque(x: weft.Tensor) -> weft.Tensor:
+    return weft.from_numpy(x.numpy() * 2)
+
+
+def test_custom_ops_are_nodes():
+    recording = check(lambda x: twice(x) + 1, lambda: ((weft.randn(3, requires_grad=True),), {}))
+    assert [target.__name__ for target in recording.targets] == ["twice", "add"]
+
+
+def test_custom_ops_that_write():
+    recording = check(lambda x, y: (put(x, y), x * 2)[1], lambda: ((weft.randn(3), weft.randn(3)), {}))
+    node = next(node for node in recording.graph.nodes if node.op == "call_function")
+    assert node.meta["writes"] == (recording.graph.placeholders[0],)
+
+
+def test_custom_ops_without_types_break():
+    with pytest.raises(Break, match="no fake impl registered"):
+        Recording(opaque, weft.randn(2))
+
+
 # -- breaks and errors ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("kind", "program"),

@@ -13,6 +13,7 @@ another tensor with a history gets a node that raises when a gradient arrives.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ from weft.ops.record import REGISTRY, Joint, Kind, Op, ops
 from weft.tensor import overrides
 from weft.tensor.base import PLAIN, Tensor, storage_root, wrap
 from weft.tensor.inplace import check_writable, set_history
-from weft.tensor.meta import MetaArray, meta_array
+from weft.tensor.meta import MetaArray, faking, is_fake_array, meta_array
 from weft.tensor.schema import MISSING, Schema, infer_schema, signature_text
 from weft.tensor.tape import Node, gradient_edge, next_sequence
 from weft.tensor.views import refresh
@@ -282,6 +283,10 @@ def invoke(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
 def execute(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
     """Runs the kernel for the arguments' device, without recording, and checks what it returns."""
     tensors = [leaf for leaf in flatten(bound)[0] if isinstance(leaf, Tensor)]
+    if any(is_fake_array(tensor.array) for tensor in tensors):
+        result = execute_fake(definition, bound)
+        note_writes(definition, bound)
+        return result
     if any(tensor.is_meta for tensor in tensors) and "meta" not in definition._kernels:
         return execute_fake(definition, bound)
     kernel = definition._kernels.get("meta" if any(tensor.is_meta for tensor in tensors) else "cpu")
@@ -300,16 +305,23 @@ def execute(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
         modes.leave(token)
     result = checked_result(definition._schema, result)
     refuse_aliases(definition, tensors, result)
+    note_writes(definition, bound)
+    return result
+
+
+def note_writes(definition: CustomOpDef, bound: tuple[Any, ...]) -> None:
+    """Moves on the versions of what the op writes to."""
     for argument, value in zip(definition._schema.arguments, bound):
         if argument.mutated:
             for tensor in flatten(value)[0]:
                 if isinstance(tensor, Tensor):
                     tensor.bump()
-    return result
 
 
 def execute_fake(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
-    """The types of the results, as meta tensors."""
+    """The types of the results, as tensors without elements: fakes while a recorder is active, else of the
+    meta device.
+    """
     fake = definition._fake
     if fake is None:
         if definition._schema.is_mutable and not definition._schema.returns:
@@ -321,7 +333,7 @@ def execute_fake(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
         )
     token = modes.enter(grad=False)
     try:
-        with meta:
+        with nullcontext() if faking(modes.current()) else meta:
             result = call_user(definition, fake, bound)
     finally:
         modes.leave(token)

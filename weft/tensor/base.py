@@ -165,6 +165,8 @@ class Tensor(Methods):
             self.cell = [1]
         elif self.cell is not INFERENCE:
             self.cell[0] += 1
+        elif type(self.array) is MetaArray:
+            self.array.written[0] += 1
 
     def shared_cell(self) -> Any:
         """The version cell, made if need be, for another tensor of the same storage."""

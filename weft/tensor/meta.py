@@ -64,7 +64,7 @@ class Reading:
 class MetaArray:
     """Stands where a NumPy array would: kernels refuse it, so every op goes by its type rule."""
 
-    __slots__ = ("shape", "dtype", "strides", "device", "exact")
+    __slots__ = ("shape", "dtype", "strides", "device", "exact", "written")
     __array_ufunc__ = None
     base = None
     flags = NoFlags
@@ -84,6 +84,7 @@ class MetaArray:
         self.strides = tuple(strides)  # in bytes, as NumPy's
         self.device = device
         self.exact = exact
+        self.written = [0]  # how often, where no version tells (in inference mode); views share it
 
     @property
     def ndim(self) -> int:
@@ -166,7 +167,9 @@ def meta_view(kernel: Callable[..., Any], array: MetaArray, args: tuple[Any, ...
     """
 
     def described(view: Any, type_: TensorType) -> MetaArray:
-        return MetaArray(type_.shape, view.dtype, view.strides, array.device, array.exact)
+        made = MetaArray(type_.shape, view.dtype, view.strides, array.device, array.exact)
+        made.written = array.written
+        return made
 
     if _symbolic((*array.shape, *array.strides, *args)):
         out = outlined(kernel, array, args)

@@ -42,13 +42,28 @@ from weft.trace.recorder_rules import Form, Rules, Treatment, refusal
 from weft.trace.scalars import to_node
 
 Where = Callable[[], Any]
-REFUSED: Final = ("meta tensor", "there are none", "without elements")
-"""Words of errors that only a lack of elements can cause."""
+REFUSED: Final = {
+    "meta tensor": "data-dependent-value",
+    "there are none": "data-dependent-shape",
+    "without elements": "data-dependent-value",
+    "MetaArray": "data-dependent-value",
+    "no fake impl registered": "unsupported",
+}
+"""Words of errors that only a lack of elements can cause, and the kinds of break that they mean."""
 
 
 def _set_grad_enabled(enabled: bool) -> None:
     """Switches gradient recording within a graph."""
     put_grad(enabled)
+
+
+def version(tensor: Tensor) -> int:
+    """How often this tensor was written to."""
+    cell = tensor.cell
+    if type(cell) is list:
+        return cell[0]  # type: ignore[no-any-return]
+    array = tensor.array
+    return array.written[0] if type(array) is MetaArray else 0
 
 
 class Call:
@@ -66,10 +81,9 @@ class Call:
         kind = type(value)
         if kind in PLAIN:
             self.tensors.append(value)
-            cell = value.cell
-            self.versions.append(cell[0] if type(cell) is list else 0)
             if type(value.array) is not MetaArray:
                 self.real = True
+            self.versions.append(version(value))
         elif kind is tuple or kind is list:
             for item in value:
                 self.scan(item)
@@ -96,7 +110,7 @@ class Call:
         return [
             tensor
             for tensor, before in zip(self.tensors, self.versions, strict=True)
-            if type(tensor.cell) is list and tensor.cell[0] != before
+            if version(tensor) != before
         ]
 
 
@@ -250,9 +264,10 @@ class Recorder:
         offsets = [generator.get_offset() for generator in call.generators]
         try:
             return func(*args, **kwargs)
-        except (RuntimeError, NotImplementedError) as error:
-            if any(words in str(error) for words in REFUSED):
-                raise Break("data-dependent-value", str(error)) from None
+        except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+            for words, kind in REFUSED.items():
+                if words in str(error):
+                    raise Break(kind, str(error)) from None
             raise
         finally:
             if default_generator._offset != offset:
