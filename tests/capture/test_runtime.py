@@ -228,6 +228,23 @@ def test_a_segment_that_fails_runs_the_original(setting):
         context.deoptimise(double, None, 0)
 
 
+def test_entries_for_objects_that_are_gone_make_room():
+    class Thing:
+        pass
+
+    def capture(_function, arguments, _request):
+        watch = weakref.ref(arguments["x"])
+        guard = Guard("IS", local("x"), arguments["x"])
+        return Entry(lambda _function, x, _y: "hit" if x is watch() else MISS, [guard])
+
+    context = Context(never, capture, recompile_limit=2)
+    front = context.front(double)
+    for _ in range(5):
+        assert front(Thing()) == "hit"
+        gc.collect()
+    assert len(context.cache(double.__code__).entries) == 1
+
+
 # -- stances and verify --------------------------------------------------------------------------------------
 def test_stances():
     capture = Specialist()

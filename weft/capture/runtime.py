@@ -42,7 +42,7 @@ from weft.capture.logs import log
 from weft.capture.plain import thaw
 from weft.capture.policy import MARK, Policy, policy_of
 from weft.capture.reading import MISS
-from weft.capture.sources import Source, fetch
+from weft.capture.sources import Ref, Source, fetch
 from weft.capture.wrapping import library_native, size_source
 from weft.core.seams import seams
 from weft.core.settings import settings
@@ -297,6 +297,7 @@ class CodeCache:
             if self.given_up is not None:
                 return None
             arguments = dict(zip(parameter_names(self.code), values))
+            self.entries = tuple(one for one in self.entries if not any(map(is_gone, one.entry.guards)))
             reasons = self._note_misses(function, arguments)
             if not self._may_compile(reasons):
                 return None
@@ -437,6 +438,12 @@ def _specialised(entry: Entry, request: Request) -> bool:
 
 def _graph_text(entry: Entry) -> str:
     return "" if entry.graph_module is None else str(entry.graph_module.code)
+
+
+def is_gone(guard: Guard) -> bool:
+    """Whether the guard can never hold again: the object that it asks for is no more."""
+    held = guard.payload
+    return isinstance(held, Ref) and held.weak is not None and held() is None
 
 
 def changed_sources(guard: Guard, function: Any, arguments: dict[str, Any]) -> set[str]:
