@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-import weft
+import weft.compiler
 from tests.whole.fuzz.compare import Compile, Difference, TooLong, compare, compiled, identity
 from tests.whole.fuzz.generator import program
 from tests.whole.fuzz.mutants import MUTANTS

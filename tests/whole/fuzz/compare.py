@@ -74,19 +74,17 @@ def innermost_line(error: BaseException) -> int | None:
     return line
 
 
-def internal_place(error: BaseException) -> str:
-    """The innermost of our own frames, which names the cause when compiling itself goes wrong."""
+def internal_error(error: BaseException) -> str:
+    """Where in the compiler an error comes from and what it says, following its causes."""
+    first = error
+    while first.__cause__ is not None:
+        first = first.__cause__
     place = ""
-    for frame, number in traceback.walk_tb(error.__traceback__):
+    for frame, number in traceback.walk_tb(first.__traceback__):
         file = frame.f_code.co_filename
-        if (
-            "/weft/capture/" in file
-            or "/weft/trace/" in file
-            or "/weft/compiler" in file
-            or "/weft/graph/" in file
-        ):
+        if any(part in file for part in ("/weft/capture/", "/weft/trace/", "/weft/compiler", "/weft/graph/")):
             place = f"{file[file.rindex('/weft/') + 1 :]}:{frame.f_code.co_name}:{number}"
-    return place
+    return f"{type(first).__name__} at {place}: {first}" if place else ""
 
 
 def execute(code: types.CodeType, compile_function: Compile) -> Run:
@@ -162,9 +160,9 @@ def observe(
         raise
     except BaseException as error:
         outcome: Any = ("raised", snapshot.see(error), f"line {innermost_line(error)}")
-        place = internal_place(error)
+        place = internal_error(error)
         if place:
-            run.internal[len(run.calls)] = f"{type(error).__name__} at {place}: {error}"
+            run.internal[len(run.calls)] = place
     else:
         outcome = ("returned", snapshot.see(result))
         results.append(result)
@@ -240,14 +238,15 @@ def compare(source: str, compile_function: Compile = compiled, seconds: float = 
     """The first difference between `source` run as it is and run with its `main` compiled."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)  # random text says `1 is None`
+        warnings.simplefilter("ignore", RuntimeWarning)  # and makes coroutines that nobody awaits
         code = compile(source, FILE, "exec", dont_inherit=True)
-    with time_limit(seconds):
-        expected = execute(code, identity)
-    try:
-        with time_limit(seconds), strictly():
-            actual = execute(code, compile_function)
-    except TooLong:
-        return Difference("too long", f"the compiled side ran for {seconds} s")
+        with time_limit(seconds):
+            expected = execute(code, identity)
+        try:
+            with time_limit(seconds), strictly():
+                actual = execute(code, compile_function)
+        except TooLong:
+            return Difference("too long", f"the compiled side ran for {seconds} s")
     return first_difference(expected, actual)
 
 

@@ -75,6 +75,8 @@ ERRORS = [
     "AssertionError",
 ]
 ALWAYS = ("numbers", "tensors", "lists")
+# Groups that break the graph at nearly every use: with them in most programs, few segments would be long.
+LIKELY = {"rare": 0.15, "autograd": 0.2, "arrays": 0.2, "copies": 0.25, "data": 0.35, "reflection": 0.35}
 COMMON = ("int", "int", "float", "str", "V", "V", "T", "A", "ints", "d", "bool")
 SAFE = ("int", "float", "str", "ints", "V", "d", "bool")
 COST_LIMIT = 60
@@ -93,7 +95,12 @@ class Generator:
         chance = self.chance
         groups = [group for group in EXPRESSIONS if group not in ALWAYS]
         groups += [group for group in STATEMENTS if group not in EXPRESSIONS]
-        self.groups = [*ALWAYS, "plain", "jumps", *(group for group in groups if chance.random() < 0.5)]
+        self.groups = [
+            *ALWAYS,
+            "plain",
+            "jumps",
+            *(group for group in groups if chance.random() < LIKELY.get(group, 0.5)),
+        ]
         if "breaks" not in self.groups and chance.random() < 0.5:
             self.groups.append("breaks")
         names = list(DEFINITIONS)
@@ -509,6 +516,10 @@ class Generator:
         for name, kind in parameters:
             scope.add(name, kind)
             scope.local.append(name)
+        # A frame that computes no tensor is not compiled at all: this one does, to its last line.
+        touches = chance.random() < 0.85
+        if touches:
+            self.lines.append("    touch = weft.ones(2) * 2")
         if chance.random() < 0.04:
             self.block(scope, "    ", 2)
             self.lines.append(f"    yield {self.expression('any', scope, 1)}")
@@ -522,6 +533,7 @@ class Generator:
             results += [
                 name for name in scope.names.get(kind, ()) if name in scope.local and chance.random() < 0.4
             ]
+        results += ["touch + 1"] if touches else []
         self.lines.append(f"    return {', '.join(results)}")
         self.keyword_only = "*" in texts
         return parameters

@@ -56,8 +56,10 @@ class Snapshot:
         kind = type(value)
         if kind in ATOM_SET:
             return atom(value)
-        if kind is tuple and all(type(item) in ATOM_SET for item in value):
+        if kind in CONSTANTS and all(type(item) in ATOM_SET for item in value):
             return atom(value)  # the identity of constants is Python's own affair
+        if isinstance(value, np.generic):
+            return f"{kind.__name__} {atom(value)}"
         number = self.numbers.get(id(value))
         if number is not None:
             return f"#{number}"
@@ -263,6 +265,7 @@ NOT_STATE = (
     functools.cached_property,
 )
 ATOM_SET = frozenset(ATOMS)
+CONSTANTS = frozenset({tuple, weft.Size})
 HANDLERS: dict[type, Callable[[Snapshot, Any], tuple[Any, ...]]] = {
     list: list_facts,
     tuple: sequence_facts,
@@ -289,7 +292,6 @@ BY_BASE: list[tuple[type, Callable[[Snapshot, Any], tuple[Any, ...]]]] = [
     (OrderedDict, ordered_facts),
     (dict, dict_facts),
     (list, list_facts),
-    (np.generic, plain),
     (np.ndarray, plain),
     (weft.dtype, plain),
     (weft.device, plain),
