@@ -16,6 +16,7 @@ from typing import Any
 from weft.capture.guards import Guard, class_source, guards_for_lookup, guards_for_member, lookup
 from weft.capture.sources import Source, constant, written_in_c
 from weft.capture.sources import module as module_source
+from weft.capture.values import Raised, isinstance
 from weft.capture.world import ABSENT, Known
 from weft.capture.wrapping import SYMBOLIC, Wrapping
 from weft.core.seams import Seams
@@ -29,7 +30,7 @@ BINDS_NATIVELY = (
     types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
     type(_Sample.__dict__["field"]),
 )  # fmt: skip
-OWN_TENSOR_STATE = frozenset({"grad_fn", "_base", "_version", "_backward_hooks", "data"})
+OWN_TENSOR_STATE = frozenset({"grad_fn", "_base", "_version", "_backward_hooks"})
 
 
 class Attributes(Wrapping):
@@ -109,24 +110,35 @@ class Attributes(Wrapping):
     def load_from_instance(self, value: Any, name: str) -> Any:
         cls = type(value)
         hook = self.lookup(cls, "__getattribute__")
-        if isinstance(hook, types.FunctionType):
+        if not isinstance(hook, types.FunctionType):
+            return self.plain_attribute(value, name)
+        try:
             return self.call(hook, (value, name), {})
-        return self.plain_attribute(value, name)
+        except Raised as raised:
+            return self.fall_back(value, name, raised)
+
+    def fall_back(self, value: Any, name: str, raised: Raised) -> Any:
+        """What `__getattr__` gives where reading an attribute raised AttributeError."""
+        hook = self.lookup(type(value), "__getattr__")
+        if hook is ABSENT or not isinstance(raised.exception, AttributeError):
+            raise raised
+        return self.call_method(hook, value, name)
 
     def plain_attribute(self, value: Any, name: str, fallback: bool = True) -> Any:
         """As `object.__getattribute__`, then `__getattr__`."""
         cls = type(value)
         found = self.lookup(cls, name)
-        if found is not ABSENT and is_data_descriptor(found):
-            result = self.bind(found, value, cls)
-            if result is not ABSENT:
-                return result
-        else:
+        if found is ABSENT or not is_data_descriptor(found):
             field = self.field(value, name)
             if field is not ABSENT:
                 return field
-            if found is not ABSENT:
+        if found is not ABSENT:
+            try:
                 return self.bind(found, value, cls)
+            except Raised as raised:
+                if not fallback:
+                    raise
+                return self.fall_back(value, name, raised)
         hook = self.lookup(cls, "__getattr__") if fallback else ABSENT
         if hook is not ABSENT:
             return self.call_method(hook, value, name)
@@ -220,7 +232,8 @@ class Attributes(Wrapping):
         try:
             content = found.__get__(known.original)
         except AttributeError:
-            raise Break("unset-slot", seen=f"{known.source}.{name}") from None
+            self.world.guard("UNSET", source)
+            return self.unset(value, name)
         return self.wrap(content, source)
 
     def unset(self, value: Any, name: str) -> Any:
@@ -277,12 +290,12 @@ class Attributes(Wrapping):
         if kind is classmethod:
             return types.MethodType(self.wrapped_function(found), cls)
         if not cls.__flags__ & HEAP or isinstance(found, NATIVE_SLOTS):
-            return self.native(getattr, cls, name)
+            return self.native(found.__get__, None, cls) if hasattr(kind, "__get__") else found
         getter = self.lookup(kind, "__get__") if kind.__flags__ & HEAP else ABSENT
         if isinstance(getter, types.FunctionType):
             return self.call(getter, (self.descriptor(found, cls), None, cls), {})
         if hasattr(kind, "__get__") and kind is not property:
-            return self.native(getattr, cls, name)
+            return self.native(found.__get__, None, cls)
         return self.class_value(found, cls)
 
     def load_from_module(self, module: types.ModuleType, name: str) -> Any:
@@ -423,8 +436,10 @@ class Attributes(Wrapping):
         if not slotted and not hasattr(type(known.original), "__dictoffset__"):
             raise Break("opaque-object", seen=f"writing {name} of {known.source}")
         if not slotted and not has_dict(known.original):
-            text = f"'{type(value).__name__}' object has no attribute '{name}'"
-            raise self.fail(AttributeError(text, name=name, obj=value))
+            # There is nowhere to store it: Python says so in its own words.
+            if new is ABSENT:
+                return self.native(object.__delattr__, known.original, name)  # type: ignore[no-any-return]
+            return self.native(object.__setattr__, known.original, name, None)  # type: ignore[no-any-return]
         if new is ABSENT:
             if slotted:
                 self.slot(found, value)
@@ -456,6 +471,9 @@ class Attributes(Wrapping):
         self.call(setter, (owner, value) if new is ABSENT else (owner, value, new), {})
 
     def store_on_tensor(self, value: Tensor, name: str, new: Any) -> None:
+        if name in ("real", "imag") and new is not ABSENT:
+            self.native(setattr, value, name, new)
+            return
         if lookup(type(value), name) is not None:
             raise Break("tensor-metadata-write", seen=f".{name} = ...")
         known = self.world.known.get(id(value))

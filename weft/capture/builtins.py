@@ -6,6 +6,7 @@ frame, which C code would do without leaving guards.
 
 from __future__ import annotations
 
+import builtins
 import collections.abc
 import enum
 import functools
@@ -18,7 +19,7 @@ from weft.capture.attributes import SPECIAL, InstanceDict
 from weft.capture.calls import HANDLERS, METACLASSES, handles
 from weft.capture.natives import CONTAINERS, EQUALITY, METHODS, ORDER
 from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY
-from weft.capture.values import Callback, CapturedGenerator, Raised
+from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.seams import seams
@@ -95,7 +96,7 @@ def type_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     return type_of(args[0])
 
 
-@handles(isinstance)
+@handles(builtins.isinstance)
 def isinstance_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "isinstance", args, 2, 2, kwargs)
     value, classes = args
@@ -103,15 +104,21 @@ def isinstance_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         return any(isinstance_(machine, (value, cls), {}) for cls in classes)
     kind = type_of(value)
     if not isinstance(classes, type):
-        return machine.native(isinstance, value, classes)
+        return machine.native(builtins.isinstance, value, classes)
     checker = machine.lookup(type(classes), "__instancecheck__") if type(classes) is not type else ABSENT
     if isinstance(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
         return machine.truth(machine.call(checker, (classes, value), {}))
-    return machine.native(
-        issubclass if kind is not type(value) else isinstance,
-        kind if kind is not type(value) else value,
-        classes,
-    )
+    if machine.native(issubclass, kind, classes):
+        return True
+    told = machine.load_attribute(value, "__class__") if tells_its_class(machine, value) else kind
+    return told is not kind and isinstance(told, type) and machine.native(issubclass, told, classes)
+
+
+def tells_its_class(machine: Any, value: Any) -> bool:
+    """Whether `value.__class__` is code of the user's."""
+    if machine.is_plain(value):
+        return False
+    return any(machine.python_method(value, name) is not None for name in ("__getattribute__", "__class__"))
 
 
 @handles(issubclass)
@@ -125,8 +132,11 @@ def issubclass_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
             else ABSENT
         )
         if isinstance(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
-            raise Break("unusual-class", seen=f"__subclasscheck__ of {candidate.__name__}")
-    return machine.native(issubclass, cls, classes)
+            if machine.truth(machine.call(checker, (candidate, cls), {})):
+                return True
+        elif machine.native(issubclass, cls, candidate):
+            return True
+    return False
 
 
 NATIVE_CHECKS = (
@@ -138,6 +148,16 @@ NATIVE_CHECKS = (
     "weft.tensor.parameter",
     "weft.tensor.legacy",
 )
+
+
+@handles(type.__call__)
+def type_call(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    return machine.construct_plainly(args[0], args[1:], kwargs)
+
+
+@handles(builtins.__build_class__)
+def build_class(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    raise Break("class-definition", seen=f"class {args[1]}")
 
 
 @handles(callable)
@@ -409,7 +429,7 @@ def sort_list(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[
 
 def _less(machine: Any, left: Any, right: Any) -> bool:
     try:
-        return machine.truth(machine.compare("<", left, right))
+        return bool(machine.truth(machine.compare("<", left, right)))
     except Raised as raised:
         error = raised.exception
     raise error

@@ -24,7 +24,7 @@ from weft.capture.policy import Policy, policy_of
 from weft.capture.sources import Source
 from weft.capture.sources import function as function_source
 from weft.capture.sources import module as module_source
-from weft.capture.values import Callback, CapturedGenerator
+from weft.capture.values import Callback, CapturedGenerator, isinstance
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import library_native
 from weft.core.seams import seams
@@ -219,6 +219,10 @@ class Calls(Attributes):
                 if special is not None:
                     return special(self, cls, args, kwargs)
                 return self.call(maker, (cls, *args), kwargs)
+        return self.construct_plainly(cls, args, kwargs)
+
+    def construct_plainly(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`type.__call__(cls, *args, **kwargs)`."""
         if cls.__flags__ & IMMUTABLE or not cls.__flags__ & HEAP:
             return self.call_native(cls, args, kwargs)
         if issubclass(cls, Tensor) or (cls.__module__ or "").startswith(NATIVE_CLASSES):
@@ -247,8 +251,10 @@ class Calls(Attributes):
 
     def initialise(self, value: Any, start: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if isinstance(start, types.FunctionType):
-            if self.call(start, (value, *args), kwargs) is not None:
-                raise self.fail(TypeError("__init__() should return None"))
+            result = self.call(start, (value, *args), kwargs)
+            if result is not None:
+                text = f"__init__() should return None, not '{type(result).__name__}'"
+                raise self.fail(TypeError(text))
         elif start is not object.__init__:
             self.call_native(start, (value, *args), kwargs)
 

@@ -14,8 +14,8 @@ from weft.capture.bytecode.instructions import CANONICAL
 from weft.capture.frame import Frame, PreviousException
 from weft.capture.instructions import step
 from weft.capture.machine import STEPS, Machine, Signal, Step, push_handled
-from weft.capture.sources import constant
-from weft.capture.values import CapturedGenerator, Raised
+from weft.capture.sources import builtin, constant
+from weft.capture.values import CapturedGenerator, Raised, isinstance
 from weft.capture.world import ABSENT
 from weft.trace.breaks import Break
 
@@ -138,7 +138,7 @@ def match_class(machine: Machine, frame: Frame, arg: int) -> None:
     names, cls, subject = frame.stack.pop(), frame.stack.pop(), frame.stack.pop()
     if not isinstance(cls, type):
         raise machine.fail(TypeError("called match pattern must be a class"))
-    if not machine.call(isinstance, (subject, cls), {}):
+    if not machine.call(builtins.isinstance, (subject, cls), {}):
         frame.stack.append(None)
         return
     attributes: list[Any] = []
@@ -257,10 +257,15 @@ def import_from(machine: Machine, frame: Frame, arg: str) -> None:
     frame.stack.append(machine.load_attribute(module, arg))
 
 
+@step("LOAD_BUILD_CLASS")
+def load_build_class(machine: Machine, frame: Frame, arg: Any) -> None:
+    frame.stack.append(machine.wrap(builtins.__build_class__, builtin("__build_class__")))
+
+
 # -- what is never captured ----------------------------------------------------------------------------------
 UNCAPTURED = {
     "class-definition": (
-        "LOAD_BUILD_CLASS", "LOAD_LOCALS", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_FROM_DICT_OR_DEREF",
+        "LOAD_LOCALS", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_FROM_DICT_OR_DEREF",
         "LOAD_NAME", "STORE_NAME", "DELETE_NAME", "SETUP_ANNOTATIONS", "INTRINSIC_1", "INTRINSIC_2",
     ),
     "async": (

@@ -14,7 +14,7 @@ from typing import Any
 from weft.capture.frame import NULL, Frame
 from weft.capture.machine import STEPS, Machine, Signal, Step, unbound
 from weft.capture.natives import EQUALITY
-from weft.capture.values import Raised
+from weft.capture.values import Raised, isinstance
 from weft.capture.world import ABSENT
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break

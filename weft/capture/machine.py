@@ -12,12 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 import weft.capture.builtins as _handlers  # noqa: F401 - registers what stands for builtins
+from weft.capture.autocasting import _set_autocast
 from weft.capture.builtins import INSTANCES
 from weft.capture.bytecode.instructions import Instruction
 from weft.capture.frame import Frame, PreviousException
 from weft.capture.operators import Operators
 from weft.capture.sources import Source, builtin
-from weft.capture.values import CapturedGenerator, Raised
+from weft.capture.values import CapturedGenerator, Raised, isinstance
 from weft.capture.world import ABSENT
 from weft.trace.breaks import Break
 
@@ -58,6 +59,7 @@ class Machine(Operators):
         self.root_steps = 0
         self.root: Frame | None = None
         self.recorder.where = self.where
+        self.recorder.set_autocast = _set_autocast
 
     def where(self) -> tuple[str, int, str] | None:
         return None if self.frame is None else self.frame.place()

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict
-from weft.capture.calls import Calls
-from weft.capture.values import Callback, CapturedGenerator, Raised
+from weft.capture.calls import HANDLERS, Calls
+from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.types import Size
 from weft.tensor.base import Tensor
@@ -128,6 +128,10 @@ class Natives(Calls):
                 return self.call_builtin_method(function.__name__, receiver, args, kwargs, function)
             if isinstance(receiver, type) and receiver in RECEIVERS:
                 return self.call_builtin_method(function.__name__, receiver, args, kwargs, function)
+        if isinstance(function, types.MethodWrapperType) and isinstance(receiver, type):
+            handler = HANDLERS.get(id(function.__objclass__.__dict__.get(function.__name__)))
+            if handler is not None:
+                return handler(self, (receiver, *args), kwargs)
         if isinstance(function, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
             name = function.__name__
             if function.__objclass__ in RECEIVERS or name in ("__init__", "__new__"):

@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict
 from weft.capture.natives import CONTAINERS, EQUALITY, ITERATORS, ORDER, TEXT, VIEWS, Natives
-from weft.capture.values import Callback, CapturedGenerator
+from weft.capture.values import Callback, CapturedGenerator, isinstance
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.tensor.base import Tensor

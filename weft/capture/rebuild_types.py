@@ -25,7 +25,7 @@ from weft.capture.reading import Reader, has_plain_dict
 from weft.capture.rebuild import Builder, Rule
 from weft.capture.resuming import resume_texts, slot_of
 from weft.capture.sources import class_dict, class_mro, importable_name, instance_dict, written_in_c
-from weft.capture.values import CapturedGenerator
+from weft.capture.values import CapturedGenerator, isinstance
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.types import layout, memory_format

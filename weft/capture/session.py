@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import weft.capture.control as _control
+from weft.capture.autocasting import entered_since, own_settings, without_fakes
 from weft.capture.binding import parameter_names
 from weft.capture.frame import Frame
 from weft.capture.guards import Condition, Guard, strides_of
@@ -22,7 +23,7 @@ from weft.capture.machine import Machine, Stop
 from weft.capture.outcome import Outcome
 from weft.capture.sources import function as function_source
 from weft.capture.sources import local
-from weft.capture.values import Raised
+from weft.capture.values import Raised, isinstance
 from weft.core import modes
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
@@ -62,6 +63,7 @@ def capture(
 
 def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Broken:
     before = modes.current()
+    nesting = own_settings()
     frame = root_frame(machine, arguments)
     value: Any = None
     kind = "return"
@@ -89,6 +91,7 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
         modes_before=before,
         modes_after=before if after is inside else _without_recorder(after, before),
         value=value,
+        autocasts=entered_since(nesting),
     )
 
 
@@ -99,7 +102,7 @@ def _without_recorder(after: Any, before: Any) -> Any:
     for name in modes.Modes.__slots__:
         setattr(record, name, getattr(after, name))
     record.functions = () if base is None else before.functions
-    record.extra = () if base is None else before.extra
+    record.extra = without_fakes(after.extra)
     return record.grad if record.is_plain() else record
 
 

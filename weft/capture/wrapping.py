@@ -18,7 +18,7 @@ import numpy as np
 from weft.capture.guards import TensorFacts
 from weft.capture.outcome import Input
 from weft.capture.sources import Source
-from weft.capture.values import Raised
+from weft.capture.values import Raised, isinstance
 from weft.capture.world import Known, World
 from weft.core.device import device
 from weft.core.dtypes import dtype
