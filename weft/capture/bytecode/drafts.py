@@ -51,6 +51,8 @@ class Draft:
     rest: tuple[Step, ...] = ()
     start: int = -1
     """The offset at which jumps land here; -1 where none can."""
+    is_root: bool = False
+    """Whether the stack is empty before it: the first one, and the first of the original in resumed code."""
     protects: Draft | None = field(default=None, repr=False)
     """Of a handler that has no native counterpart: the one instruction it is for."""
 
@@ -242,6 +244,8 @@ def _fold(words: Words, natives: list[Native], index: int) -> tuple[list[Step], 
         return [("CALL", native.arg)], 2
     if native.name == "LOAD_CONST" and following == "CALL_KW":
         return [("CALL_KW", (natives[index + 1].arg, words.code.co_consts[native.arg]))], 2
+    if native.name == "PUSH_NULL" and NULL_FIRST and following == "SWAP":  # only resumed code has that
+        return [("PUSH_NULL", None)], 2
     if native.name == "CONVERT_VALUE" and following == "FORMAT_SIMPLE":
         return [("FORMAT", (CONVERSIONS[native.arg], False))], 2
     if native.name == "MAKE_FUNCTION" and following == "SET_FUNCTION_ATTRIBUTE":
@@ -290,10 +294,13 @@ def draft(code: CodeType) -> list[Draft]:
 def _from_entrance(drafts: list[Draft]) -> list[Draft]:
     """Code entered in the middle (resume.py) jumps to its tail first: that part is put first here.
 
-    So it reads from top to bottom, as all compiled code does: Note [Holes] counts on that.
+    So it reads from top to bottom, as all compiled code does: Note [Holes] counts on that. For the same
+    reason all of the body counts as reached: what is found out about it is what was found out about the
+    original.
     """
-    first = next(each for each in drafts if each.op == "JUMP")
-    entrance = next(index for index, each in enumerate(drafts) if each.start == first.arg)
+    leave = next(index for index, each in enumerate(drafts) if each.op == "JUMP")
+    drafts[leave + 1].is_root = True
+    entrance = next(index for index, each in enumerate(drafts) if each.start == drafts[leave].arg)
     return drafts[entrance:] + drafts[:entrance]
 
 

@@ -47,8 +47,8 @@ class Slot(NamedTuple):
 
     kind: str
     detail: Any = None
-    marks: frozenset[Any] = frozenset()
-    """Of a hole: the drafts that made it. Above a hole: pairs of who touched this slot last, and the hole."""
+    touched: frozenset[int] = frozenset()
+    """Directly above a hole: the drafts that touched this slot last."""
 
     @property
     def native_only(self) -> bool:
@@ -98,14 +98,18 @@ def _moved(each: Draft, index: int, slots: tuple[Slot, ...], jump: bool) -> tupl
     """The stack after an op, and the lowest place that it touched."""
     depth = len(slots)
     if each.op == "HOLE":
-        return [*slots, Slot("hole", None, frozenset({index}))], depth
+        return [*slots, Slot("hole")], depth
     if each.op == "FILL":
         hole = depth - each.arg - 2
-        return [*slots[:hole], *(slot._replace(marks=frozenset()) for slot in slots[hole + 1 :]), NULL], hole
+        return [
+            *slots[:hole],
+            *(slot._replace(touched=frozenset()) for slot in slots[hole + 1 :]),
+            NULL,
+        ], hole
     if each.op == "COPY":
-        return [*slots, slots[-each.arg]._replace(marks=frozenset())], depth
+        return [*slots, slots[-each.arg]._replace(touched=frozenset())], depth
     if each.op == "SWAP":
-        top = [slot._replace(marks=frozenset()) for slot in slots[depth - each.arg :]]
+        top = [slot._replace(touched=frozenset()) for slot in slots[depth - each.arg :]]
         top[0], top[-1] = top[-1], top[0]
         return [*slots[: depth - each.arg], *top], depth - each.arg
     if each.op == "END_SEND":
@@ -128,8 +132,7 @@ def _advance(each: Draft, index: int, state: State, cells: frozenset[str], jump:
     slots, low = _moved(each, index, state.slots, jump)
     for place in range(max(low, 1), len(slots)):
         if slots[place - 1].kind == "hole":
-            touched = frozenset((index, hole) for hole in slots[place - 1].marks)
-            slots[place] = slots[place]._replace(marks=touched)
+            slots[place] = slots[place]._replace(touched=frozenset({index}))
     plain = state.plain
     if each.arg in cells if isinstance(each.arg, str) else False:
         if each.op == "LOAD_FAST_AND_CLEAR":
@@ -141,50 +144,57 @@ def _advance(each: Draft, index: int, state: State, cells: frozenset[str], jump:
     return State(tuple(slots), plain)
 
 
-def _join_slots(one: Slot, other: Slot) -> Slot:
+def _join_slots(one: Slot, other: Slot, filled: bool) -> Slot:
     if one == other:
         return one
-    marks = one.marks | other.marks
+    touched = one.touched | other.touched
+    if not filled and "hole" in (one.kind, other.kind):
+        return Slot(
+            "hole", None, touched
+        )  # resumed code jumps in with its call complete: no hole on that path
     detail = one.detail if one.detail == other.detail else None
     if one.kind == other.kind:
-        return Slot(one.kind, detail, marks)
+        return Slot(one.kind, detail, touched)
     kinds = {one.kind, other.kind}
     if kinds == {"value", "lasti"}:  # code that was entered in the middle got it as an argument
-        return Slot("lasti", detail, marks)
+        return Slot("lasti", detail, touched)
     if not kinds <= {"null", "self", "value"}:
         raise InconsistentStack(f"a {one.kind} meets a {other.kind}")
-    return Slot("self", detail, marks)
+    return Slot("self", detail, touched)
 
 
-def _join(one: State | None, other: State, where: Draft) -> State:
+def _join(one: State | None, other: State, where: Draft, filled: bool) -> State:
     if one is None:
         return other
     if len(one.slots) != len(other.slots):
         raise InconsistentStack(
             f"{where.op} at {where.offset}: {len(one.slots)} values on one path, {len(other.slots)} on one"
         )
-    slots = tuple(_join_slots(mine, yours) for mine, yours in zip(one.slots, other.slots))
+    slots = tuple(_join_slots(mine, yours, filled) for mine, yours in zip(one.slots, other.slots))
     return State(slots, one.plain | other.plain)
 
 
 class Layouts:
     """The abstract run over one list of drafts, whose jumps are indices into it."""
 
-    def __init__(self, drafts: list[Draft], links: list[Link | None], cells: frozenset[str]) -> None:
-        self.drafts, self.links, self.cells = drafts, links, cells
+    def __init__(
+        self, drafts: list[Draft], links: list[Link | None], cells: frozenset[str], filled: bool = False
+    ) -> None:
+        self.drafts, self.links, self.cells, self.filled = drafts, links, cells, filled
         self.states: list[State | None] = [None] * len(drafts)
         if drafts:
             self._run()
 
     def _run(self) -> None:
-        self.states[0] = State((), frozenset())
-        pending = [0]
+        pending = [index for index, each in enumerate(self.drafts) if each.is_root or index == 0]
+        for index in pending:
+            self.states[index] = State((), frozenset())
         while pending:
             index = pending.pop()
             for target, state in self.edges(index):
                 if target >= len(self.drafts):
                     raise InconsistentStack("the code runs past its end")
-                joined = _join(self.states[target], state, self.drafts[target])
+                joined = _join(self.states[target], state, self.drafts[target], self.filled)
                 if joined != self.states[target]:
                     self.states[target] = joined
                     pending.append(target)
@@ -211,21 +221,19 @@ class Layouts:
         return _advance(self.drafts[index], index, state, self.cells)
 
 
-def _fill_points(layouts: Layouts) -> dict[int, tuple[int, set[int]]]:
-    """Before which draft which holes are complete: index -> (depth of the hole, the HOLE drafts)."""
-    points: dict[int, tuple[int, set[int]]] = {}
+def _fill_points(layouts: Layouts) -> dict[int, int]:
+    """Before which draft a callable is complete: index -> depth of its hole."""
+    points: dict[int, int] = {}
     for index, (each, state) in enumerate(zip(layouts.drafts, layouts.states)):
         if state is None or each.op not in CALLS:
             continue
         place = len(state.slots) - stack_effect(each.op, each.arg)[0]
         if place < 0 or state.slots[place].kind != "hole":
             continue
-        for hole in state.slots[place].marks:
-            touches = [toucher for toucher, below in state.slots[place + 1].marks if below == hole]
-            point = max(touches) + 1
-            while point < index and len(layouts.after(point - 1).slots) != place + 2:
-                point += 1
-            points.setdefault(point, (place, set()))[1].add(hole)
+        point = max(state.slots[place + 1].touched) + 1
+        while point < index and len(layouts.after(point - 1).slots) != place + 2:
+            point += 1
+        points[point] = place
     return points
 
 
@@ -249,7 +257,7 @@ def _filled(layouts: Layouts) -> tuple[list[Draft], list[Link | None]]:
     place: dict[int, int] = {}  # old index -> new index, past a FILL
     for index, each in enumerate(layouts.drafts):
         if index in points:
-            added = _fill(layouts, index, points[index][0])
+            added = _fill(layouts, index, points[index])
             drafts += added
             links += [layouts.links[index - 1]] * len(added)
         place[index] = len(drafts)
@@ -262,10 +270,9 @@ def _filled(layouts: Layouts) -> tuple[list[Draft], list[Link | None]]:
         target = each.arg
         each.arg = place[target]
         if target in points and state is not None:
-            depth, holes = points[target]
             arriving = _advance(each, index, state, layouts.cells, jump=True).slots
-            if arriving[depth].marks & holes:
-                each.arg -= len(_fill(layouts, target, depth))
+            if arriving[points[target]].kind == "hole":
+                each.arg -= len(_fill(layouts, target, points[target]))
     links = [link and link._replace(target=place[link.target]) for link in links]
     return drafts, links
 
@@ -294,7 +301,7 @@ def lay_out(code: CodeType, drafts: list[Draft]) -> Layouts:
     _set_synthetic_depths(drafts, links, cells)
     layouts = Layouts(drafts, links, cells)
     if any(each.op == "HOLE" for each in drafts):
-        layouts = Layouts(*_filled(layouts), cells)
+        layouts = Layouts(*_filled(layouts), cells, filled=True)
         _check_filled(layouts)
     return layouts
 

@@ -29,13 +29,14 @@ back to the very same code object.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType
 
-from weft.capture.bytecode.assembler import Assembled, Item, Range, assemble
+from weft.capture.bytecode.assembler import END, Assembled, Item, Range, assemble
 from weft.capture.bytecode.drafts import NO_ENTRY, NULL_FIRST, Step
 from weft.capture.bytecode.instructions import Bytecode, Entry, Slot, decode
 from weft.capture.bytecode.layout import SAVED_CELL
@@ -317,7 +318,7 @@ class _Tail:
         self.resumed, self.first_constant = resumed, len(code.co_consts)
         self.translates = False
         self.items: list[Item] = []
-        self.rest_start = 0
+        self.rest_start = self.rest_end = 0
 
     def add(self, name: str, arg: int = 0, jump: object = None) -> None:
         label = None if self.items else "tail"
@@ -332,19 +333,17 @@ class _Tail:
                 self.add("LOAD_FAST", self.plan.slots[self.plan.plain[name]])
                 self.add("DELETE_FAST", self.plan.slots[self.plan.plain[name]])
                 self.add("STORE_FAST", self.plan.slots[name])
-        slots = self.entry.slots or ()
-        real = [slot for slot in slots if not slot.native_only]
         number = 0
-        for slot in slots:
+        for slot in self.entry.slots or ():
             if slot.kind == "hole":
                 self.add("PUSH_NULL")
             elif slot.kind == "filler":
                 self.add("LOAD_CONST", self.first_constant + 1)
             else:
-                self.push(number, slot, stack, real)
+                self.push(number, slot, stack)
                 number += 1
 
-    def push(self, number: int, slot: Slot, stack: tuple[StackKind, ...], real: list[Slot]) -> None:
+    def push(self, number: int, slot: Slot, stack: tuple[StackKind, ...]) -> None:
         parameter = self.plan.slots[self.plan.stack[number]]
         if slot.kind == "saved" and not _is_saved_cell(
             slot
@@ -352,12 +351,10 @@ class _Tail:
             self.add("LOAD_FAST_AND_CLEAR", parameter)
             return
         if stack[number] is StackKind.NULL:
-            if not NULL_FIRST:
-                self.add("PUSH_NULL")
-            return
-        next_kinds = zip(stack[number + 1 : number + 2], real[number + 1 : number + 2])
-        if NULL_FIRST and any(given is StackKind.NULL and it.kind != "saved" for given, it in next_kinds):
             self.add("PUSH_NULL")
+            if NULL_FIRST:
+                self.add("SWAP", 2)
+            return
         if slot.kind == "lasti" and not self.resumed:
             self.translates = True
             self.add("LOAD_CONST", self.first_constant)
@@ -380,9 +377,9 @@ class _Tail:
         truth = truth or (instruction.op == "UNARY" and instruction.arg == "not")
         if truth and "TO_BOOL" in OPCODES:  # the compiler leaves it out after comparisons
             self.add("TO_BOOL")
+        self.rest_end = len(self.items)
         if not self.items or self.items[-1].name != "RETURN_VALUE":
             self.add("JUMP_BACKWARD_NO_INTERRUPT", jump=self.entry.offset)
-        self.items[self.rest_start].label = self.items[self.rest_start].label or "rest"
 
     def run_step(self, step: Step) -> None:
         op, arg = step
@@ -399,10 +396,16 @@ class _Tail:
 
     def protected(self, offset: int) -> list[Range]:
         """The handler of the instruction that is entered also is that of its rest."""
+        if self.rest_start == self.rest_end:
+            return []
+        first = self.items[self.rest_start]
+        first.label = first.label or "rest"
+        end: Hashable = END
+        if self.rest_end < len(self.items):
+            end = self.items[self.rest_end].label = "leave"
         for line in read_exception_table(self.code):
             if line.start <= offset < line.end:
-                start = self.items[self.rest_start].label
-                return [Range(start, "end", line.target, line.depth, line.lasti)]
+                return [Range(first.label, end, line.target, line.depth, line.lasti)]
         return []
 
     def constants(self) -> tuple[object, ...]:
