@@ -18,7 +18,7 @@ from weft.ops.record import REGISTRY
 from weft.ops.samples import Maker
 from weft.trace.breaks import Break
 from weft.trace.fake import fake_of, is_fake
-from weft.trace.recorder import _set_grad_enabled
+from weft.trace.recorder import Recorder, _set_grad_enabled, _set_inference_mode
 
 DATA_DEPENDENT = {
     "allclose", "equal", "repeat_interleave", "nonzero", "argwhere", "masked_select", "unique",
@@ -322,13 +322,40 @@ def test_leaving_restores_all_modes():
     assert not is_fake(weft.zeros(2))
 
 
-def test_changes_of_other_modes_break():
+def test_changes_of_autocast_break_where_nobody_can_write_them_down(monkeypatch):
+    def program(x):
+        with weft.autocast("cpu"):
+            return x @ x
+
+    monkeypatch.setattr(Recorder, "set_autocast", None)
+    with pytest.raises(Break, match="mode-change"):
+        Recording(program, weft.randn(2, 2))
+    with weft.autocast("cpu"):
+        check(lambda x: x @ x, lambda: ((weft.randn(2, 2),), {}))
+
+
+def test_inference_mode_changes_are_nodes():
     def program(x):
         with weft.inference_mode():
-            return x * 2
+            y = x * 2
+            y.add_(1)
+        return x * 3
 
-    with pytest.raises(Break, match="mode-change"):
-        Recording(program, weft.randn(2))
+    recording = check(program, lambda: ((weft.randn(2, requires_grad=True),), {}))
+    assert recording.targets == [
+        _set_inference_mode, _set_grad_enabled, weft.mul, weft.add_,
+        _set_inference_mode, _set_grad_enabled, weft.mul,
+    ]  # fmt: skip
+
+
+def test_a_call_that_writes_and_then_fails_breaks():
+    def careless(x):
+        x.add_(1)
+        raise ValueError("too late")
+
+    recording = Recording(lambda x: x, weft.randn(2))
+    with recording.recorder, pytest.raises(Break, match="writes to a tensor and then fails"):
+        recording.recorder.call(careless, (recording.inputs[0],))
 
 
 def test_writes_in_inference_mode_are_nodes():

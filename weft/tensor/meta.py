@@ -3,9 +3,9 @@
 # Note [Fakes]
 A MetaArray may name another device than `meta`: the tensor that holds it is then a *fake*, which stands for a
 tensor of that device while a program is recorded (`weft.trace`). Ops treat both alike, by their type rules.
-Whatever asks a fake for elements while a recorder is active ends in `Reading.refuse`, which the recorder
-fills. `exact` says whether the strides are what eager's would be: views compute theirs, but most kernels are
-free to choose the layout of their results.
+Whatever asks a fake for elements while a recorder is active ends in the recorder's `refuse`. `exact` says
+whether the strides are what eager's would be: views compute theirs, but most kernels are free to choose the
+layout of their results.
 """
 
 from __future__ import annotations
@@ -50,15 +50,6 @@ class NoFlags:
     """What `flags` says of an array without elements: no memory to write straight into."""
 
     c_contiguous = f_contiguous = forc = writeable = False
-
-
-class Reading:
-    """What happens to a read of elements that are not there; `weft.trace` fills it."""
-
-    refuse: Callable[[str], NoReturn] | None = None
-    copied: Callable[[MetaArray, MetaArray], None] | None = (
-        None  # elements are kept before they are overwritten
-    )
 
 
 class MetaArray:
@@ -109,8 +100,9 @@ class MetaArray:
 
     def copy(self) -> MetaArray:
         made = MetaArray(self.shape, self.dtype, None, self.device)
-        if Reading.copied is not None and faking(modes.current()):
-            Reading.copied(self, made)
+        recorder = recorder_of(modes.current())
+        if recorder is not None:
+            recorder.copied(self, made)
         return made
 
     def __bool__(self) -> NoReturn:
@@ -124,8 +116,9 @@ class MetaArray:
 
 def refuse_read(name: str) -> None:
     """Tells the recorder, if one is active, that elements are asked for."""
-    if Reading.refuse is not None and faking(modes.current()):
-        Reading.refuse(name)
+    recorder = recorder_of(modes.current())
+    if recorder is not None:
+        recorder.refuse(name)
 
 
 def is_fake_array(array: Any) -> bool:

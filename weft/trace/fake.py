@@ -8,20 +8,15 @@ rules, as for the meta device; see Note [Fakes] in `weft.tensor.meta`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 from weft.core.device import device
 from weft.core.types import TensorType
 from weft.tensor.base import PLAIN, Parameter, Tensor, wrap
-from weft.tensor.meta import MetaArray, Reading, is_fake_array
+from weft.tensor.meta import MetaArray, is_fake_array
 from weft.tensor.tape import INFERENCE, Node, next_sequence
 from weft.tensor.views import View
 from weft.trace.breaks import Break
-
-SHAPES = frozenset(
-    {"nonzero", "_nonzero", "masked_select", "_repeat_positions", "_unique", "_unique_consecutive"}
-)
-"""Reads that only want to know how many elements there will be."""
 
 
 class Outside(Node):
@@ -99,12 +94,3 @@ def fake_from_type(
 def is_fake(value: Any) -> bool:
     """Whether this is a tensor without elements that stands for one of a real device."""
     return type(value) in PLAIN and is_fake_array(value.array)
-
-
-def _refuse(name: str) -> NoReturn:
-    if name in SHAPES:
-        raise Break("data-dependent-shape", f"how many elements {name.strip('_')} gives")
-    raise Break("data-dependent-value", f"the elements of a tensor ({name})")
-
-
-Reading.refuse = _refuse

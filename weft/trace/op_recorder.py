@@ -25,7 +25,7 @@ from weft.tensor import shims
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.conversion import CASTS
 from weft.tensor.dispatch import named
-from weft.tensor.meta import MetaArray, Reading
+from weft.tensor.meta import MetaArray
 from weft.tensor.wrapper import highest
 from weft.trace.breaks import Break
 from weft.trace.recorder import Recorder, Where
@@ -60,14 +60,9 @@ class OpRecorder(Recorder):
     def __enter__(self) -> Recorder:
         super().__enter__()
         self._functions = modes.modes().functions
-        self._copied, Reading.copied = Reading.copied, self.copied
         if not self._plain:
             self._plain = _plain_functions()
         return self
-
-    def __exit__(self, *error: object) -> None:
-        Reading.copied = self._copied
-        super().__exit__(*error)
 
     # -- nodes -----------------------------------------------------------------------------------------------
     def bind(self, value: Any, node: Node) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -52,9 +52,20 @@ REFUSED: Final = {
 """Words of errors that only a lack of elements can cause, and the kinds of break that they mean."""
 
 
+SHAPES: Final = frozenset(
+    {"nonzero", "_nonzero", "masked_select", "_repeat_positions", "_unique", "_unique_consecutive"}
+)
+"""Reads that only want to know how many elements there will be."""
+
+
 def _set_grad_enabled(enabled: bool) -> None:
     """Switches gradient recording within a graph."""
     put_grad(enabled)
+
+
+def _set_inference_mode(enabled: bool) -> None:
+    """Switches inference mode within a graph."""
+    modes.enter(inference=enabled)
 
 
 def version(tensor: Tensor) -> int:
@@ -120,6 +131,8 @@ class Recorder:
     """
 
     sees_private = True  # ops that no user can name are offered, too
+    set_autocast: Callable[[Any, bool], None] | None = None
+    """What switches autocast in a graph: its dtype (or None) and whether casts are kept."""
 
     def __init__(self, graph: Graph, on_input: Callable[[Any], Node], where: Where | None = None) -> None:
         self.graph = graph
@@ -196,6 +209,15 @@ class Recorder:
             return func(*args, **kwargs)
         raise refusal(treatment, name, first)
 
+    def refuse(self, name: str) -> NoReturn:
+        """Elements of a fake are asked for, somewhere inside a call."""
+        if name in SHAPES:
+            raise Break("data-dependent-shape", f"how many elements {name.strip('_')} gives")
+        raise Break("data-dependent-value", f"the elements of a tensor ({name})")
+
+    def copied(self, array: MetaArray, made: MetaArray) -> None:
+        """Elements are kept before they are overwritten: a matter for those who look inside calls."""
+
     def _name(self, func: Any) -> str:
         if type(func) is FunctionType:
             return func.__name__
@@ -268,6 +290,10 @@ class Recorder:
             for words, kind in REFUSED.items():
                 if words in str(error):
                     raise Break(kind, str(error)) from None
+            if call.written():
+                raise Break(
+                    "unsupported", f"a call that writes to a tensor and then fails: {error}"
+                ) from None
             raise
         finally:
             if default_generator._offset != offset:
@@ -295,21 +321,30 @@ class Recorder:
 
     def follow_modes(self) -> None:
         """Switches the graph to the modes that are active now."""
-        state = self._modes_now()
-        if state == self._state:
-            return
-        assert self._state is not None
-        grad, *others = state
-        if others != list(self._state[1:]):
-            raise Break("mode-change", "inference mode or autocast entered or left inside")
-        self.graph.call_function(_set_grad_enabled, (grad,)).meta["val"] = None
-        self._state = state
+        self._switch(self._modes_now())
 
     def finish(self) -> None:
         """Puts the modes of the graph back to what they were when recording began."""
-        if self._state is not None and self._state != self._entry:
-            self.graph.call_function(_set_grad_enabled, (self._entry[0],)).meta["val"] = None
-            self._state = self._entry
+        if self._state is not None:
+            self._switch(self._entry)
+
+    def _switch(self, wanted: tuple[bool, bool, Any]) -> None:
+        if wanted == self._state:
+            return
+        assert self._state is not None
+        (old_grad, old_inference, old_autocast), (grad, inference, autocast) = self._state, wanted
+        calls: list[tuple[Any, tuple[Any, ...]]] = []
+        if autocast != old_autocast:
+            if self.set_autocast is None:
+                raise Break("mode-change", "autocast entered or left inside")
+            calls.append((self.set_autocast, autocast or (None, True)))
+        if inference != old_inference:
+            calls.append((_set_inference_mode, (inference,)))
+        if grad != old_grad:
+            calls.append((_set_grad_enabled, (grad,)))
+        for function, args in calls:
+            self.graph.call_function(function, args).meta["val"] = None
+        self._state = wanted
 
     def _modes_now(self) -> tuple[bool, bool, Any]:
         mode = modes.modes()
