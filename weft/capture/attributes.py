@@ -163,7 +163,7 @@ class Attributes(Wrapping):
         if name not in fields:
             self.world.guard("LACKS", source, name)
             return ABSENT
-        return self.wrap(fields[name], known.source.field(name))
+        return self.read(fields[name], known.source.field(name))
 
     def bind(self, found: Any, value: Any, cls: type) -> Any:
         """What a class attribute gives when read through an object of the class."""
@@ -234,7 +234,7 @@ class Attributes(Wrapping):
         except AttributeError:
             self.world.guard("UNSET", source)
             return self.unset(value, name)
-        return self.wrap(content, source)
+        return self.read(content, source)
 
     def unset(self, value: Any, name: str) -> Any:
         text = f"'{type(value).__name__}' object has no attribute '{name}'"
@@ -478,11 +478,12 @@ class Attributes(Wrapping):
             raise Break("tensor-metadata-write", seen=f".{name} = ...")
         known = self.world.known.get(id(value))
         if known is None:
+            self.world.keep(new)
             self.native(
                 object.__setattr__ if new is not ABSENT else object.__delattr__,
                 *((value, name) if new is ABSENT else (value, name, new)),
             )
-            raise Break("tensor-attribute", seen=f".{name} = ... on a tensor made by captured code")
+            return
         if new is ABSENT and self.field(value, name) is ABSENT:
             raise self.fail(AttributeError(name))
         self.write(value, "attribute", known.source, name, new)

@@ -20,10 +20,10 @@ from weft.capture.calls import HANDLERS, METACLASSES, handles
 from weft.capture.natives import CONTAINERS, EQUALITY, METHODS, ORDER
 from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY
 from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
-from weft.capture.world import ABSENT
+from weft.capture.world import ABSENT, Appended
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.seams import seams
-from weft.tensor.base import Tensor
+from weft.tensor.base import Parameter, Tensor
 from weft.trace.breaks import Break
 from weft.trace.scalars import SymBool, SymFloat, SymInt
 
@@ -73,6 +73,17 @@ GENERATOR_METHODS: dict[str, Any] = {
     "__iter__": lambda machine, generator: generator,
 }
 SPECIAL[CapturedGenerator] = generator_attribute
+
+
+def append_to(machine: Any, target: Appended, *args: Any, **kwargs: Any) -> None:
+    if len(args) != 1 or kwargs:
+        machine.native([].append, *args, **kwargs)
+    now = machine.world.by_original.get(id(target.original))
+    (target if now is None else now.value).append(machine.world.keep(args[0]))
+
+
+HANDLERS[id(append_to)] = lambda machine, args, kwargs: append_to(*args, **kwargs)
+SPECIAL[Appended] = lambda machine, value, name: functools.partial(append_to, machine, value)
 for _method in GENERATOR_METHODS.values():
     HANDLERS[id(_method)] = lambda machine, args, kwargs, method=_method: method(*args, **kwargs)  # type: ignore[misc]
 
@@ -103,6 +114,8 @@ def isinstance_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     if type(classes) is tuple:
         return any(isinstance_(machine, (value, cls), {}) for cls in classes)
     kind = type_of(value)
+    if classes is Parameter and isinstance(value, Tensor):
+        return issubclass(kind, Parameter) or machine.field(value, "_is_param") is True
     if not isinstance(classes, type):
         return machine.native(builtins.isinstance, value, classes)
     checker = machine.lookup(type(classes), "__instancecheck__") if type(classes) is not type else ABSENT

@@ -20,6 +20,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from weft.amp.casting import NAME
+from weft.capture.autocasting import put_autocast
 from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import check_keys
 from weft.capture.sources import class_dict, class_mro
@@ -41,6 +43,9 @@ def store_lines(builder: Builder) -> list[str]:
     for known in world.changed_mirrors():
         target = builder.read(known.source)
         lines += mirror_stores(builder, known, target)
+    for waiting in world.appended.values():
+        target = builder.read(waiting.source)
+        lines += [f"{target}.append({builder.text(value)})" for value in waiting.values]
     for overlay in world.overlays.values():
         lines += OVERLAYS[overlay.kind](builder, overlay, builder.read(overlay.source))
     builder.storing = False
@@ -292,14 +297,32 @@ def mode_lines(builder: Builder, before: State, after: State) -> list[str]:
     changes = changed_modes(before, after)
     if not changes:
         return []
+    extra = changes.pop("extra", None)
+    lines = [] if extra is None else _autocast_lines(builder, extra)
+    if not changes:
+        return lines
     put = builder.constant(modes.enter, "put_modes")
     parts = ", ".join(f"{name}={builder.text(value)}" for name, value in changes.items())
-    return [f"{put}({parts})"]
+    return [*lines, f"{put}({parts})"]
+
+
+def _autocast_lines(builder: Builder, extra: tuple[tuple[str, Any], ...]) -> list[str]:
+    found = [value for name, value in extra if name == NAME]
+    kind, caching = (found[0].dtype, found[0].caching) if found else (None, True)
+    put = builder.constant(put_autocast, "put_autocast")
+    return [f"{put}({builder.text(kind)}, {caching}, {builder.outcome.autocasts})"]
 
 
 def changes_modes(node: Node) -> bool:
-    """Whether a node of the graph switches gradients on or off."""
-    return getattr(node.target, "__name__", node.target) in ("_set_grad_enabled", "set_grad_enabled")
+    """Whether a node of the graph switches gradients, inference mode or autocast on or off."""
+    return getattr(node.target, "__name__", node.target) in MODE_SWITCHES
+
+
+def switches_grad(node: Node) -> bool:
+    return getattr(node.target, "__name__", node.target) in MODE_SWITCHES[:2]
+
+
+MODE_SWITCHES: Final = ("_set_grad_enabled", "set_grad_enabled", "_set_inference_mode", "_set_autocast")
 
 
 # -- writes of the graph itself ------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ from weft.capture.effects import (
     save,
     saved_inputs,
     store_lines,
+    switches_grad,
     with_grad,
 )
 from weft.capture.frame import PreviousException
@@ -168,7 +169,7 @@ class _Segment:
     # -- the graph -------------------------------------------------------------------------------------------
     def _modes_after_graph(self) -> Any:
         """The modes when the graph is done: it may switch gradients, and need not switch them back."""
-        switches = [node for node in self.nodes if node.op == "call_function" and changes_modes(node)]
+        switches = [node for node in self.nodes if node.op == "call_function" and switches_grad(node)]
         before = self.outcome.modes_before
         if not switches:
             return before
@@ -317,9 +318,20 @@ class _Break:
 
     def _resume(self, index: int, stack: list[Slot], resume: str = RESUME) -> str:
         """The call that goes on at an instruction."""
+        index = self._past_jumps(index) if resume == RESUME else index
         point, arguments, cells = resume_texts(self.builder, self.frame, index, stack)
         name = self.builder.constant(point, f"at_{index}")
         return f"{resume}({name}, {FUNCTION}, {cells})({', '.join(arguments)})"
+
+
+    def _past_jumps(self, index: int) -> int:
+        """Where control gets to from here: a loop entered by several jumps goes on as one function."""
+        instructions = self.frame.bytecode.instructions
+        for _ in range(8):
+            if instructions[index].op != "JUMP":
+                break
+            index = instructions[index].arg
+        return index
 
 
 WITHOUT_TEMPLATE = frozenset(

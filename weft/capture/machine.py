@@ -158,7 +158,7 @@ class Machine(Operators):
             if known is not None:
                 self.world.guard("UNSET", known.source.cell())
             return ABSENT
-        return content if known is None else self.wrap(content, known.source.cell())
+        return content if known is None else self.read(content, known.source.cell())
 
     def write_cell(self, cell: types.CellType, value: Any) -> None:
         known = self.world.known.get(id(cell))
@@ -175,7 +175,7 @@ class Machine(Operators):
         if written and value is not ABSENT:
             return value
         if name in frame.globals and not written:
-            return self.wrap(frame.globals[name], frame.globals_source.item(name))
+            return self.read(frame.globals[name], frame.globals_source.item(name))
         if not written:
             self.world.guard("LACKS", frame.globals_source, name)
         scope = frame.globals.get("__builtins__", __builtins__)
@@ -197,6 +197,14 @@ class Machine(Operators):
         """What zero-argument `super()` takes for the receiver."""
         name = frame.code.co_varnames[0]
         return self.read_cell(frame, name) if name in frame.cells else frame.locals[name]
+
+    def next_appends(self) -> bool:
+        frame = self.frame
+        if frame is None:
+            return False
+        following = frame.bytecode.instructions[frame.index]
+        appends = following.op == "LOAD_METHOD" and following.arg == "append"
+        return appends and reads_plainly(frame.instruction)
 
     # -- calls -----------------------------------------------------------------------------------------------
     def call_native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -293,6 +301,11 @@ class Machine(Operators):
                 return
             raise
         raise self.fail(RuntimeError("generator ignored GeneratorExit"))
+
+
+def reads_plainly(instruction: Instruction) -> bool:
+    """Whether what an instruction reads is what it pushes."""
+    return instruction.op in ("LOAD_GLOBAL", "LOAD_FAST", "LOAD_DEREF", "LOAD_ATTR")
 
 
 def unbound(frame: Frame, name: str) -> NameError:

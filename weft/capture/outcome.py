@@ -38,6 +38,8 @@ class Outcome:
     """What is returned."""
     stop: Break | None = None
     """Why capture stopped."""
+    autocasts: int = 0
+    """How many autocast blocks captured code has entered and not left."""
 
 
 class EscapingException(BaseException):

@@ -26,6 +26,7 @@ from weft.capture.rebuild import Builder, Rule
 from weft.capture.resuming import resume_texts, slot_of
 from weft.capture.sources import class_dict, class_mro, importable_name, instance_dict, written_in_c
 from weft.capture.values import CapturedGenerator, isinstance
+from weft.capture.world import Appended
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.types import layout, memory_format
@@ -102,7 +103,11 @@ def _closes_at_end(text: str) -> bool:
 def tensor(builder: Builder, value: Any) -> str:
     if not is_fake(value):
         builder.refuse(value, "that captured code did not compute")
-    return builder.output(builder.outcome.recorder.node(value))
+    name = builder.output(builder.outcome.recorder.node(value))
+    if value.__dict__:
+        fill = f"{name}.__dict__.update"
+        builder.later(lambda: builder.line(f"{fill}({{{builder.pairs(vars(value).items())}}})"))
+    return name
 
 
 def array(builder: Builder, value: Any) -> str:
@@ -280,6 +285,8 @@ def method(builder: Builder, value: types.MethodType) -> str:
 
 
 def partial(builder: Builder, value: functools.partial[Any]) -> str:
+    if len(value.args) == 2 and type(value.args[1]) is Appended:
+        return builder.assign(f"{builder.read(value.args[1].source)}.append", "append")
     bound = rebuild_standins.generator_method(value)
     if bound is not None:
         return builder.assign(f"{builder.text(bound[1])}.{bound[0]}", bound[0])

@@ -163,8 +163,10 @@ def mutation_guards(outcome: Outcome) -> None:
     for sources in identified.values():
         if len(sources) > 1:
             world.guard("DISTINCT", sources[0], tuple(sources))
-    for kind in kinds:
+    growing = [waiting.source for waiting in world.appended.values()]
+    for kind in kinds | ({list} if growing else set()):
         sources = [k.source for k in world.by_original.values() if type(k.original) is kind]
+        sources += growing if kind is list else []
         if len(sources) > 1:
             world.guard("DISTINCT", sources[0], tuple(sources))
 
