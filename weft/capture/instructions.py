@@ -15,7 +15,7 @@ from weft.capture.frame import NULL, Frame
 from weft.capture.machine import STEPS, Machine, Signal, Step, unbound
 from weft.capture.natives import EQUALITY
 from weft.capture.values import Raised, isinstance
-from weft.capture.world import ABSENT
+from weft.capture.world import ABSENT, Appended
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
 
@@ -63,7 +63,11 @@ def load_fast(machine: Machine, frame: Frame, arg: str) -> None:
         raise machine.fail(unbound(frame, arg))
     value = frame.locals[arg]
     if type(value) is Unread:
-        value = frame.locals[arg] = machine.wrap(value.value, value.source)
+        read = machine.read(value.value, value.source)
+        if type(read) is Appended:  # the argument itself stays unread
+            frame.stack.append(read)
+            return
+        value = frame.locals[arg] = read
     frame.stack.append(value)
 
 
@@ -349,6 +353,14 @@ def as_mapping(machine: Machine, value: Any) -> Any:
     return {name: machine.get_item(value, name) for name in names}
 
 
+def called(function: Any) -> str:
+    """How errors of binding name a callable."""
+    name, module = getattr(function, "__qualname__", None), getattr(function, "__module__", None)
+    if name is None:
+        return str(function)
+    return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
+
+
 @step("DICT_UPDATE")
 def dict_update(machine: Machine, frame: Frame, arg: int) -> None:
     value = frame.stack.pop()
@@ -361,15 +373,15 @@ def dict_update(machine: Machine, frame: Frame, arg: int) -> None:
 @step("DICT_MERGE")
 def dict_merge(machine: Machine, frame: Frame, arg: int) -> None:
     value = frame.stack.pop()
-    target, function = frame.stack[-arg], frame.stack[-(arg + 2)]
+    target, function = frame.stack[-arg], frame.stack[-(arg + 3)]
     mapping = as_mapping(machine, value)
-    name = getattr(function, "__qualname__", type(function).__name__)
     if not hasattr(type(mapping), "keys"):
-        text = f"{name}() argument after ** must be a mapping, not {type(value).__name__}"
+        text = f"{called(function)} argument after ** must be a mapping, not {type(value).__name__}"
         raise machine.fail(TypeError(text))
     for key in mapping:
         if key in target:
-            raise machine.fail(TypeError(f"{name}() got multiple values for keyword argument '{key}'"))
+            text = f"{called(function)} got multiple values for keyword argument '{key}'"
+            raise machine.fail(TypeError(text))
     machine.native(target.update, mapping)
 
 
@@ -462,8 +474,7 @@ def call_function_ex(machine: Machine, frame: Frame, arg: Any) -> None:
     function = frame.stack.pop()
     if not isinstance(args, (tuple, list)):
         if not hasattr(type(args), "__iter__") and not hasattr(type(args), "__getitem__"):
-            name = getattr(function, "__qualname__", type(function).__name__)
-            text = f"{name}() argument after * must be an iterable, not {type(args).__name__}"
+            text = f"{called(function)} argument after * must be an iterable, not {type(args).__name__}"
             raise machine.fail(TypeError(text))
         args = machine.items(args)
     for name in kwargs:

@@ -53,6 +53,25 @@ class Overlay:
     """New values in order of first write; ABSENT where deleted. A cell's content stands under None."""
 
 
+@dataclass(slots=True)
+class Appended:
+    """A list that existed before, of which captured code only asked to append: nothing of it is guarded.
+
+    # Note [Lists that only grow]
+        def step(x):              Reading `losses` as a list would guard its length, and every call would be
+            losses.append(x)      a miss. So `losses.append` alone opens no mirror: what is appended waits
+                                  here, and is emitted as `losses.append(x)`. Whoever reads the list after
+                                  all gets a mirror, which takes over what waits.
+    """
+
+    original: list[Any]
+    source: Source
+    values: list[Any] = field(default_factory=list)
+
+    def append(self, value: Any) -> None:
+        self.values.append(value)
+
+
 class World:
     """The objects of one capture."""
 
@@ -61,6 +80,8 @@ class World:
         self.known: dict[int, Known] = {}
         self.by_original: dict[int, Known] = {}
         self.overlays: dict[int, Overlay] = {}
+        self.appended: dict[int, Appended] = {}
+        """By the `id` of the original list."""
         self.raised: dict[int, tuple[BaseException, int]] = {}
         """Exceptions raised by captured code, with the root frame's step at that time."""
         self.identified: dict[int, Known] = {}

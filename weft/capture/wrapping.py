@@ -19,7 +19,7 @@ from weft.capture.guards import TensorFacts
 from weft.capture.outcome import Input
 from weft.capture.sources import Source
 from weft.capture.values import Raised, isinstance
-from weft.capture.world import Known, World
+from weft.capture.world import Appended, Known, World
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.seams import Seams
@@ -87,6 +87,28 @@ class Wrapping:
         if rule is None:
             rule = _rule_for(value, kind)
         return rule(self, value, source)
+
+    def read(self, value: Any, source: Source) -> Any:
+        """As `wrap`, for a value that the next instruction uses; see Note [Lists that only grow]."""
+        if type(value) is list and id(value) not in self.world.by_original and self.next_appends():
+            return self.growing(value, source)
+        return self.wrap(value, source)
+
+    def growing(self, value: list[Any], source: Source) -> Appended:
+        waiting = self.world.appended.get(id(value))
+        if waiting is None:
+            self.world.guard("TYPE", source, list)
+            waiting = self.world.appended[id(value)] = Appended(value, source)
+        elif waiting.source != source:
+            self.world.guard("SAME", source, waiting.source)
+        return waiting
+
+    def load_attribute(self, value: Any, name: str) -> Any:
+        raise NotImplementedError
+
+    def next_appends(self) -> bool:
+        """Whether the next instruction takes `.append` of the value that is being read."""
+        return False
 
     def seen_before(self, value: Any, source: Source) -> Known | None:
         known = self.world.by_original.get(id(value))
@@ -194,7 +216,13 @@ class Wrapping:
         list_like = list if kind is not deque else deque
         for position, item in enumerate(list_like.__iter__(value)):
             list_like.append(mirror, self.wrap(item, source.item(position)))
-        return self.close(mirror)
+        self.close(mirror)
+        waiting = self.world.appended.pop(id(value), None)
+        if waiting is not None:
+            if waiting.source != source:
+                self.world.guard("SAME", source, waiting.source)
+            mirror.extend(waiting.values)
+        return mirror
 
     def tuple_(self, value: Any, source: Source) -> Any:
         if all(type(item) in SCALARS for item in value) and str(source) not in self.volatile:
@@ -303,6 +331,9 @@ class Wrapping:
             return known.value
         self.world.guard("TYPE", source, type(value))
         self.world.guard("EQ", source.member("__name__"), value.__name__)
+        unopened = type(receiver) is list and id(receiver) not in self.world.by_original
+        if unopened and value.__name__ == "append":
+            return self.load_attribute(self.growing(receiver, source.member("__self__")), "append")
         inner = self.wrap(receiver, source.member("__self__"))
         return self.world.learn(getattr(inner, value.__name__), value, source)
 
