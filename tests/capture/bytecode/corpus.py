@@ -35,7 +35,6 @@ class Case:
 
 
 CASES: list[Case] = []
-SUSPENDING: list[Case] = []
 
 
 def case(

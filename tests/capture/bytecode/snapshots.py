@@ -6,6 +6,7 @@ a function can be left natively before any instruction, and be entered again by 
 
 from __future__ import annotations
 
+import builtins
 import ctypes
 import sys
 import threading
@@ -69,6 +70,31 @@ class Snapshot:
         return tuple(self.cells[name] for name in point.freevars) or None
 
 
+def advance(snapshot: Snapshot, globals_: dict[str, Any]) -> bool:
+    """Interprets the first part of an instruction that has several; False if that part jumps."""
+    instruction = decode(snapshot.code).instructions[snapshot.index]
+    op, arg, stack, kinds = instruction.op, instruction.arg, snapshot.stack, snapshot.kinds
+    if op == "STORE_FAST":
+        snapshot.variables[arg] = stack.pop()
+    elif op.startswith("POP_JUMP_IF"):
+        if bool(stack.pop()) == op.endswith("TRUE"):
+            return False
+    elif op == "BUILD_SLICE":
+        stack[-2:] = [slice(*stack[-2:])]
+    else:
+        push = {
+            "LOAD_FAST": lambda: snapshot.variables[arg],
+            "LOAD_CONST": lambda: arg,
+            "LOAD_GLOBAL": lambda: globals_.get(arg) or getattr(builtins, arg),
+            "COPY": lambda: stack[-arg],
+        }
+        stack.append(push[op]())
+    kinds[len(stack) :] = []
+    kinds += [StackKind.VALUE] * (len(stack) - len(kinds))
+    snapshot.index += 1
+    return True
+
+
 def full(cell: CellType) -> bool:
     try:
         cell.cell_contents
@@ -77,15 +103,20 @@ def full(cell: CellType) -> bool:
     return True
 
 
-def take(frame: FrameType, index: int, native: int | None = None) -> Snapshot:
-    """The canonical state of a frame that stands before instruction `index`.
+def take(
+    frame: FrameType, index: int, handled: BaseException | None = None, suspended: bool = False
+) -> Snapshot:
+    """The canonical state of a frame that stands before instruction `index`, where `handled` is handled.
 
-    `native` is the one that the native frame stands before, when `index` is a later part of the same.
+    If it is `suspended` at that instruction, a yield, what it yielded is no longer there.
     """
     code = frame.f_code
     bytecode = decode(code)
-    entry = bytecode.entries[index if native is None else native]
+    entry = bytecode.entries[index]
     layout = entry.slots
+    if entry.rest and layout and layout[-1].kind == "hole":
+        layout = layout[:-1]  # LOAD_GLOBAL, which will push it
+    layout = layout[:-1] if suspended else layout
     names = slot_names(code)
     values = read_slots(frame, len(names) + len(layout))
     slots = dict(zip(names, values))
@@ -101,7 +132,6 @@ def take(frame: FrameType, index: int, native: int | None = None) -> Snapshot:
             if stack[place] is NULL and slot_kinds[place + 1] in ("null", "self"):
                 stack[place], stack[place + 1] = stack[place + 1], NULL
     kinds = [StackKind.NULL if value is NULL else StackKind.VALUE for value in stack]
-    handled = sys.exc_info()[1]
     for place in reversed(range(len(stack))):
         if slot_kinds[place] == "previous":
             stack[place], handled = handled, stack[place]
@@ -124,7 +154,7 @@ def describe(error: BaseException, depth: int = 4) -> tuple[Any, ...]:
     lines = [
         (entry.name, entry.lineno)
         for entry in traceback.extract_tb(error.__traceback__)
-        if entry.filename.endswith("corpus.py")
+        if entry.filename.endswith(("corpus.py", "test_generators.py"))
     ]
     parts = getattr(error, "exceptions", ())
     linked = [link and describe(link, depth - 1) for link in (error.__cause__, error.__context__) if depth]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from types import CodeType, FrameType
 
@@ -10,6 +11,7 @@ import pytest
 from tests.capture.bytecode.corpus import CASES, EFFECTS, Case
 from tests.capture.bytecode.snapshots import (
     Outcome,
+    advance,
     call,
     first_visits,
     in_new_thread,
@@ -22,6 +24,7 @@ from tests.capture.bytecode.snapshots import (
     warm_up,
 )
 from weft.capture.bytecode.instructions import decode
+from weft.capture.bytecode.native import read_instructions
 from weft.capture.bytecode.resume import original_code, original_index
 
 warm_up()
@@ -50,7 +53,7 @@ def in_body(code: CodeType, index: int) -> bool:
 
 
 def continued(frame: FrameType, index: int) -> Outcome:
-    case = resumed(take(frame, index))
+    case = resumed(take(frame, index, sys.exc_info()[1]))
     return in_new_thread(lambda: outcome(lambda: call(case)))
 
 
@@ -68,11 +71,51 @@ def test_every_instruction_can_be_entered(case: Case) -> None:
     assert entered > 3
 
 
+def parts(code: CodeType) -> dict[int, list[int]]:
+    """Native offset -> the instructions in which that native one has to be entered in its middle."""
+    starts = {native.end: native.start for native in read_instructions(code)}
+    found: dict[int, list[int]] = {}
+    for index, entry in enumerate(decode(code).entries):
+        if entry.rest and entry.slots is not None:
+            found.setdefault(starts[entry.offset], []).append(index)
+    return found
+
+
+def continued_inside(frame: FrameType, index: int) -> Outcome | None:
+    """Goes to `index` by hand, from the first part of its native instruction."""
+    instructions = decode(frame.f_code).instructions
+    offset = instructions[index].offset
+    first = next(each.index for each in instructions if each.offset == offset)
+    snapshot = take(frame, first, sys.exc_info()[1])
+    while snapshot.index < index:
+        if not advance(snapshot, frame.f_globals):
+            return None
+    case = resumed(snapshot)
+    return in_new_thread(lambda: outcome(lambda: call(case)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_instructions_that_have_parts_can_be_entered_in_the_middle(case: Case) -> None:
+    expected = run(case)
+    indices = parts(case.function.__code__)
+    for visit, offset in first_visits(visits(case)):
+        for index in indices.get(offset, ()):
+            EFFECTS.clear()
+            got = left_at(case, visit, lambda frame, index=index: continued_inside(frame, index))
+            instruction = decode(case.function.__code__).instructions[index]
+            assert got is None or got == expected, str(instruction)
+
+
+def test_parts_are_met() -> None:
+    """Every version has instructions of several parts, and the corpus has some."""
+    assert sum(len(parts(case.function.__code__)) for case in CASES) > 20
+
+
 def left_twice(case: Case, first: int, index: int, second: int) -> Outcome | None:
     """Leaves the original at one visit, and what was resumed there at another; None if it ends before."""
 
     def leave(frame: FrameType) -> Outcome | None:
-        inner = resumed(take(frame, index))
+        inner = resumed(take(frame, index, sys.exc_info()[1]))
         indices = entries(inner.function.__code__)
 
         def leave_again(frame: FrameType) -> Outcome | None:
