@@ -507,3 +507,71 @@ def test_recording_is_quick():
                 x + 1
             best = min(best, (time.process_time() - start) / 20)
     assert best < 200e-6, "recording a call is meant to cost less than 60 us"
+
+
+# -- random programs -----------------------------------------------------------------------------------------
+def quietly_doubled(x, _y, _s):
+    with weft.no_grad():
+        return x.mul_(2)
+
+
+STEPS = [
+    lambda x, y, s: x + y,
+    lambda x, y, s: x.T * 2,
+    lambda x, y, s: x[int(s * 3)],
+    lambda x, y, s: x.add_(y),
+    lambda x, y, s: x.mul_(1.5),
+    quietly_doubled,
+    lambda x, y, s: operator.setitem(x, 0, s),
+    lambda x, y, s: operator.setitem(x, x > 0.5, s),
+    lambda x, y, s: x.sum(-1),
+    lambda x, y, s: x.reshape(-1),
+    lambda x, y, s: x.unbind(0)[-1],
+    lambda x, y, s: x.detach(),
+    lambda x, y, s: x.split(2)[0],
+    lambda x, y, s: weft.where(x > 0, x, y),
+    lambda x, y, s: weft.max(x, dim=0)[0],
+    lambda x, y, s: x.contiguous().view(-1),
+    lambda x, y, s: x.zero_(),
+    lambda x, y, s: x.expand(2, *x.shape),
+]
+OF_MEMORY = ("single memory location", "returns multiple views")  # eager's answers that depend on addresses
+
+
+def random_program(seed):
+    """A function of two tensors that computes, views and writes at random; errors are part of it."""
+    random = np.random.default_rng(seed)
+    plan = [(int(random.integers(len(STEPS))), *random.random(3)) for _ in range(random.integers(3, 12))]
+
+    def program(a, b):
+        values = [a, b, a * 1, b + 0.5]
+        for step, first, second, number in plan:
+            x, y = values[int(first * len(values))], values[int(second * len(values))]
+            try:
+                result = STEPS[step](x, y, number)
+            except (RuntimeError, IndexError) as error:
+                if any(words in str(error) for words in OF_MEMORY):
+                    raise
+                result = weft.tensor(float(len(str(error))))
+            if result is not None:
+                values.append(result)
+        return values[-3:]
+
+    return program
+
+
+def random_inputs(seed):
+    random = np.random.default_rng(seed)
+    a, b = (weft.from_numpy(random.standard_normal((3, 3))) for _ in range(2))
+    return (a.requires_grad_() if seed % 2 else a, b.requires_grad_() if seed % 3 else b.T), {}
+
+
+@pytest.mark.parametrize("first", range(0, 200, 20))
+def test_random_programs(first):
+    for seed in range(first, first + 20):
+        try:
+            check(random_program(seed), lambda seed=seed: random_inputs(seed))
+        except Break as found:
+            assert found.kind.startswith("data-dependent"), seed
+        except RuntimeError as error:
+            assert any(words in str(error) for words in OF_MEMORY), seed

@@ -201,8 +201,7 @@ def check_writable(target: Tensor, grad: bool, tracked: bool) -> None:
             "get a normal "
             "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
         )
-    if type(target.array) is not MetaArray:
-        refuse_overlap(target.array)
+    refuse_overlap(target.array)
     check_history(target, grad, tracked)
 
 

@@ -19,9 +19,11 @@ import numpy as np
 
 from weft.core.dtypes import BY_NUMPY
 from weft.core.modes import current, enter, leave
+from weft.core.symbolic import any_symbolic
 from weft.ops.record import Op
 from weft.ops.replay import replay
 from weft.tensor.base import PLAIN, Tensor, wrap
+from weft.tensor.meta import MetaArray
 from weft.tensor.tape import INFERENCE, Node, next_sequence, short_name
 
 DEFAULT, MULTIPLE, NO_GRAD, INFERENCE_VIEW, CUSTOM = 0, 1, 2, 3, 1 << 8
@@ -184,7 +186,11 @@ def forbidden_text(tensor: Tensor, view: View, modified: str) -> str:
 def overlaps_itself(array: Any) -> bool:
     """Whether two indices of this array may name one element (a broadcast dimension, or strides that
     fold)."""
-    if array.size <= 1 or array.flags.c_contiguous:
+    if array.flags.c_contiguous:
+        return False
+    if type(array) is MetaArray and any_symbolic((*array.shape, *array.strides)):
+        return any(type(step) is int and step == 0 for step in array.strides)
+    if array.size <= 1:
         return False
     facts = sorted(
         (abs(step), size) for step, size in zip(array.strides, array.shape, strict=True) if size > 1
