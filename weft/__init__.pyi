@@ -33,6 +33,7 @@ from weft import autograd as autograd
 from weft import compiler as compiler
 from weft import core as core
 from weft import func as func
+from weft import fx as fx
 from weft import library as library
 from weft import linalg as linalg
 from weft import nn as nn
