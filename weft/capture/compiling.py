@@ -104,7 +104,8 @@ def _original(function: types.FunctionType, found: Any, reason: str) -> Entry:
         return Entry(call=lambda *_values: None, reason=reason)
     world = found.machine.world if isinstance(found, Failed) else found.world
     emitted = emit_guards(function.__code__, world.guards)
-    return Entry(call=emitted.make(), guards=world.guards, text=emitted.text, reason=reason)
+    raises = isinstance(found, Failed)
+    return Entry(call=emitted.make(), guards=world.guards, text=emitted.text, reason=reason, raises=raises)
 
 
 def emit_guards(code: types.CodeType, guards: Any) -> Emitted:

@@ -20,6 +20,7 @@ import numpy as np
 
 from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict
 from weft.capture.calls import HANDLERS, Calls
+from weft.capture.sources import class_mro, written_in_c
 from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.types import Size
@@ -111,6 +112,8 @@ class Natives(Calls):
     def refuse_opaque(self, value: Any) -> None:
         """Objects of C classes that existed before, and whose state no guard describes."""
         known = self.world.known.get(id(value))
+        if known is not None and c_base(type(value)) is object:
+            return
         if known is not None and known.value is known.original and not isinstance(value, TRANSPARENT):
             word = "opaque-iterator" if hasattr(type(value), "__next__") else "opaque-object"
             raise Break(word, seen=f"{known.source}, a {type(value).__name__}")
@@ -145,6 +148,8 @@ class Natives(Calls):
             raise Break("numpy-call", seen=f"builtin: {function.__name__}")
         if isinstance(function, type) and issubclass(function, BaseException):
             return self.world.keep(self.native(function, *args, **kwargs))
+        if not callable(function):
+            raise self.fail(TypeError(f"'{type(function).__name__}' object is not callable"))
         raise Break("builtin-call", seen=f"builtin: {builtin_name(function)}")
 
     def call_pure(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -307,6 +312,11 @@ class SequenceIterator:
         if isinstance(error, (IndexError, StopIteration)):
             raise StopIteration
         raise error
+
+
+def c_base(kind: type) -> type:
+    """The first class written in C: what it keeps, no attribute shows."""
+    return next(base for base in class_mro(kind) if written_in_c(base))
 
 
 def is_iterable(value: Any) -> bool:

@@ -97,6 +97,8 @@ class Entry:
     """File, line and function of the break."""
     reason: str | None = None
     """Set where the original is to run: why. `call` only checks guards then."""
+    raises: bool = False
+    """The original runs because captured code raised: it must raise too."""
 
 
 Compile = Callable[[FunctionType, dict[str, Any], Request], Entry]
@@ -597,7 +599,7 @@ class Context:
             log("breaks", lambda: f"{name} runs as written: {entry.reason}")
         step = entry.call
         if entry.reason is not None:
-            step = _checked(entry.call, original_call(cache.code))
+            step = _checked(entry.call, original_call(cache.code), entry.raises)
         installed = Installed(entry, request, step, entry.stop is not None or entry.reason is not None)
         installed.run = functools.partial(self.within, step) if installed.opens else step
         for listener in self.on_entry:
@@ -662,13 +664,19 @@ def _break_text(entry: Entry) -> str:
     return render_break(stop.kind, stop.seen, *(entry.where or ()), why=stop.why, try_=stop.try_)
 
 
-def _checked(guard: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+def _checked(guard: Callable[..., Any], original: Callable[..., Any], raises: bool) -> Callable[..., Any]:
     """Runs the original where the guards hold."""
 
     def step(function: FunctionType, *values: Any) -> Any:
         return MISS if guard(function, *values) is MISS else original(function, *values)
 
-    return step
+    def raising_step(function: FunctionType, *values: Any) -> Any:
+        result = step(function, *values)
+        if settings.strict and result is not MISS:
+            raise CaptureFailed(f"{function.__qualname__} raised when captured, but the original did not")
+        return result
+
+    return raising_step if raises else step
 
 
 # -- what may be compiled ------------------------------------------------------------------------------------

@@ -75,6 +75,8 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
         except Stop:
             kind = "break"
         except Raised as raised:
+            note_facts(machine)
+            machine.scalars.close()
             return Failed(machine, raised.exception)
         except Break as stop:
             return Broken(stop, max(machine.root_steps - 1, 0), frame)

@@ -18,6 +18,7 @@ An object without a record was made by the captured code ("fresh"), or is a cons
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -153,7 +154,8 @@ def _changed(known: Known) -> bool:
 def items_of(container: Any) -> list[Any]:
     """What a mirror holds, in the form of `Known.snapshot`."""
     if isinstance(container, dict):
-        return list(dict.items(container))
+        base = OrderedDict if isinstance(container, OrderedDict) else dict  # which keeps its order apart
+        return list(base.items(container))
     return list(container)
 
 

@@ -19,7 +19,7 @@ from weft.capture.guards import TensorFacts
 from weft.capture.outcome import Input
 from weft.capture.sources import Source
 from weft.capture.values import Raised, isinstance
-from weft.capture.world import Appended, Known, World
+from weft.capture.world import Appended, Known, World, items_of
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.seams import Seams
@@ -252,12 +252,13 @@ class Wrapping:
         if issubclass(kind, defaultdict):
             factory = self.wrap(value.default_factory, source.member("default_factory"))
             mirror.default_factory = self.callback(factory)
-        keys = list(dict.keys(value)) if kind is not OrderedDict else list(value)
+        base = OrderedDict if issubclass(kind, OrderedDict) else dict  # which keeps its order apart
+        keys = list(base.keys(value))
         self.world.learn(mirror, value, source)
         if all(plain_key(key) for key in keys):
             self.world.guard("KEYS", source, tuple(keys))
             for key in keys:
-                dict.__setitem__(mirror, key, self.wrap(dict.__getitem__(value, key), source.item(key)))
+                base.__setitem__(mirror, key, self.wrap(dict.__getitem__(value, key), source.item(key)))
         else:
             self.world.guard("LEN", source, len(keys))
             for position, key in enumerate(keys):
@@ -265,7 +266,7 @@ class Wrapping:
                 if kept is not key and not isinstance(key, tuple):
                     raise Break("unusual-key", seen=f"a {type(key).__name__} as key of {source}")
                 inner = self.wrap(dict.__getitem__(value, key), source.value(position))
-                (OrderedDict if kind is OrderedDict else dict).__setitem__(mirror, kept, inner)
+                base.__setitem__(mirror, kept, inner)
         return self.close(mirror)
 
     def set_(self, value: Any, source: Source) -> Any:
@@ -294,7 +295,7 @@ class Wrapping:
     def close(self, mirror: Any) -> Any:
         """A mirror is filled: what it holds now is what the original holds."""
         known = self.world.known[id(mirror)]
-        known.snapshot = list(dict.items(mirror)) if isinstance(mirror, dict) else list(mirror)
+        known.snapshot = items_of(mirror)
         return mirror
 
     def contents(self, value: Any, source: Source) -> Any:
@@ -353,6 +354,7 @@ class Wrapping:
 
 INLINED_LIBRARY = (
     "weft.nn.modules", "weft.nn.utils", "weft.nn.init", "weft.optim", "weft.testing", "weft.amp",
+    "weft.func.modules",
 )  # fmt: skip
 
 
