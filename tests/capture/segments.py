@@ -1,11 +1,12 @@
 """Segments for tests: values that capture could have made, and calls captured and emitted without a compiler.
 
-`rebuilt` takes a value as if captured code had made it; `Segment` runs the interpreter over a call and emits what
-it gave, with a runtime that resumes uncompiled.
+`rebuilt` takes a value as if captured code had made it; `Segment` runs the interpreter over a call and emits
+what it gave, with a runtime that resumes uncompiled.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
@@ -15,7 +16,7 @@ from weft.capture.emit import Emitted, emit, plan_outputs
 from weft.capture.frame import Frame
 from weft.capture.outcome import EscapingException, Outcome
 from weft.capture.session import Broken, Failed, capture
-from weft.capture.sources import Source, function, local
+from weft.capture.sources import function, local
 from weft.capture.world import World
 from weft.graph.graph import Graph
 from weft.trace.breaks import Break
@@ -84,20 +85,26 @@ def text_of(value: Any, **known: Any) -> str:
     return emitted_of(outcome_of(world, value, root)).text
 
 
-class Segment:
-    """One call of a function, captured up to its first break and emitted."""
+class Uncaught(Exception):
+    """Captured code raised an exception that nothing caught: the original would run."""
 
-    def __init__(self, function: FunctionType, *args: Any) -> None:
+
+class Segment:
+    """One call of a function, captured up to its first break (or up to a step) and emitted."""
+
+    def __init__(self, function: FunctionType, *args: Any, stop_at: int | None = None) -> None:
         self.function, self.args = function, args
         self.runtime = PlainRuntime()
+        self.broke = False
         arguments = dict(zip(parameter_names(function.__code__), args, strict=True))
-        stop_at = None
         while True:
             found = capture(function, arguments, stop_at=stop_at)
             if isinstance(found, Broken):
                 stop_at = found.step
+                self.broke = True
                 continue
-            assert not isinstance(found, Failed), f"raised {found.error!r}"  # type: ignore[union-attr]
+            if isinstance(found, Failed):
+                raise Uncaught(found.error)
             try:
                 outputs = plan_outputs(found)
             except EscapingException as escaping:
@@ -128,5 +135,44 @@ class Segment:
         return "\n".join(line.removeprefix("    ") for line in lines)
 
 
-def source_of(name: str) -> Source:
-    return local(name)
+def outcome_text(call: Callable[[], Any]) -> str:
+    """What a call gives or raises, with the chain of exceptions and the user's lines."""
+    try:
+        return f"gives {shown(call())}"
+    except Exception as error:
+        return f"raises {chain_text(error)}"
+
+
+def chain_text(error: BaseException | None) -> str:
+    if error is None:
+        return "None"
+    parts = f"{type(error).__name__}{error.args!r} from {chain_text(error.__cause__)}"
+    return f"{parts} in {chain_text(error.__context__)}" if error.__context__ is not error else parts
+
+
+def shown(value: Any) -> str:
+    """A text that two values share if they are alike, tensors by their elements."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+def stops_everywhere(function: FunctionType, make: Callable[[], tuple[Any, ...]]) -> int:
+    """Breaks a call before each of its instructions in turn; whatever runs then must do what eager does."""
+    expected_args = make()
+    expected = outcome_text(lambda: function(*expected_args))
+    count = 0
+    for step in range(10_000):
+        args = make()
+        try:
+            segment = Segment(function, *args, stop_at=step)
+        except Uncaught:
+            break
+        if segment.outcome.kind == "return":
+            break
+        found = outcome_text(segment)
+        place = f"stopped at step {step}, before {segment.outcome.frame.instruction}\n{segment.text}"
+        assert found == expected, f"{found}\nwhere eager {expected}\n{place}"
+        assert shown(args) == shown(expected_args), f"{shown(args)} not {shown(expected_args)}\n{place}"
+        count += 1
+        if segment.broke:
+            break
+    return count

@@ -130,11 +130,11 @@ class Fault(Exception):
 
 PLAIN = [
     None, True, 0, -1, 2**70, 1.5, -0.0, math.inf, 1j, "text", "\ud800", b"bytes", ..., NotImplemented, int,
-    Colour.RED, weft.float32, weft.device("cpu"), np.float32(2), np.dtype("f4"), math, len, math.sqrt, range(2, 9, 3),
-    (), (1, (2, "x")), [], [1, [2]], {}, {"b": 1, "a": [2]}, {1, 2}, set(), frozenset({1}), frozenset(),
-    slice(1, None, 2), deque([1, 2]), deque([1, 2], maxlen=2), OrderedDict(b=1, a=2), defaultdict(list, a=[1]),
-    Counter("hello"), Point(1, [2]), Named(1), Data(1, [2]), Frozen(1), FrozenSlots(3), bytearray(b"xy"),
-    types.SimpleNamespace(a=1), list[int], int | None, operator.itemgetter(1, 2), operator.attrgetter("a.b"),
+    Colour.RED, weft.float32, weft.device("cpu"), np.float32(2), np.dtype("f4"), math, len, math.sqrt,
+    range(2, 9, 3), (), (1, (2, "x")), [], [1, [2]], {}, {"b": 1, "a": [2]}, {1, 2}, set(), frozenset({1}),
+    frozenset(), slice(1, None, 2), deque([1, 2]), deque([1, 2], maxlen=2), OrderedDict(b=1, a=2),
+    defaultdict(list, a=[1]), Counter("hello"), Point(1, [2]), Named(1), Data(1, [2]), Frozen(1),
+    FrozenSlots(3), bytearray(b"xy"), types.SimpleNamespace(a=1), list[int], int | None, operator.itemgetter(1, 2), operator.attrgetter("a.b"),
     operator.methodcaller("m", 1, k=2), MyTuple((1, 2)), MyStr("s"), types.MappingProxyType({"a": 1}),
 ]  # fmt: skip
 
@@ -240,7 +240,7 @@ def _with_key(key):
 
 
 def test_functions_with_all_their_attributes():
-    def f(a, b=[1], *, c=(2,), d: int = 3) -> str:
+    def f(a, b=(1,), *, c=(2,), d: int = 3) -> str:
         "text"
         return a, b, c, d
 
@@ -248,7 +248,7 @@ def test_functions_with_all_their_attributes():
     f.__qualname__ = "other"
     made = rebuilt(f)
     assert made(0) == f(0) and made.__code__ is f.__code__ and made.__globals__ is f.__globals__
-    assert made.__defaults__ == ([1],) and made.__kwdefaults__ == {"c": (2,), "d": 3}
+    assert made.__defaults__ == ((1,),) and made.__kwdefaults__ == {"c": (2,), "d": 3}
     assert made.__doc__ == "text" and made.__qualname__ == "other" and made.tag == "x"
     assert made.__annotations__ == f.__annotations__ and made.__module__ == f.__module__
     assert made.__name__ == "f"

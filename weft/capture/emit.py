@@ -95,11 +95,12 @@ class Emitted:
         for node in ast.walk(tree):
             if "lineno" in node._attributes:
                 node.__dict__.update(marks)
+        tree.body[0].__dict__.update(lineno=first, end_lineno=max(first, marks["end_lineno"]))
         space = self.namespace
         exec(compile(tree, self.code.co_filename, "exec"), space)
         function: types.FunctionType = space.pop("entry")
         function.__code__ = function.__code__.replace(
-            co_name=self.code.co_name, co_qualname=self.code.co_qualname, co_firstlineno=first
+            co_name=self.code.co_name, co_qualname=self.code.co_qualname
         )
         return function
 
@@ -322,7 +323,6 @@ class _Break:
         point, arguments, cells = resume_texts(self.builder, self.frame, index, stack)
         name = self.builder.constant(point, f"at_{index}")
         return f"{resume}({name}, {FUNCTION}, {cells})({', '.join(arguments)})"
-
 
     def _past_jumps(self, index: int) -> int:
         """Where control gets to from here: a loop entered by several jumps goes on as one function."""

@@ -17,6 +17,7 @@ from weft.capture.natives import SequenceIterator, UserIterator
 from weft.capture.rebuild import Builder, Rule
 from weft.capture.rebuild_iterators import with_state
 from weft.capture.values import Callback
+from weft.capture.world import Appended
 
 
 def unread(builder: Builder, value: Unread) -> str:
@@ -26,6 +27,11 @@ def unread(builder: Builder, value: Unread) -> str:
 
 def instance_dict(builder: Builder, value: InstanceDict) -> str:
     return builder.read(value._known.source.member("__dict__"))
+
+
+def appended(builder: Builder, value: Appended) -> str:
+    """A list that captured code only appended to: the stores append to it before anybody sees it."""
+    return builder.read(value.source)
 
 
 def super_(builder: Builder, value: Super) -> str:
@@ -50,6 +56,7 @@ def sequence_iterator(builder: Builder, value: SequenceIterator) -> str:
 RULES: Final[dict[type, Rule]] = {
     Unread: unread,
     InstanceDict: instance_dict,
+    Appended: appended,
     Super: super_,
     Callback: callback,
     UserIterator: user_iterator,

@@ -557,6 +557,10 @@ RULES: Final[dict[type, Rule]] = {
 }
 
 
+OUR_OWN: Final = ("weft.capture", "weft.trace", "weft.graph")
+"""Where classes live whose objects are no part of the user's program."""
+
+
 def rule_for(value: Any) -> Rule | None:
     """The rule for an object, None where there is none."""
     kind = type(value)
@@ -571,6 +575,8 @@ def rule_for(value: Any) -> Rule | None:
         return exception
     if issubclass(kind, functools.partial):
         return partial
+    if kind.__module__.startswith(OUR_OWN):
+        return None
     base = allocator(kind)
     known = base in FILLED or base in VALUES
     return instance if known and (kind in FILLED or not written_in_c(kind)) else None

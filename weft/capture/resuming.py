@@ -7,7 +7,7 @@ arguments and cells. One idea: only what may still be read goes along; a local t
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import CodeType
+from types import CellType, CodeType
 from typing import Any
 
 from weft.capture.bytecode.resume import CannotResume, Parameter, ResumePoint, StackKind, resume_code
@@ -45,7 +45,9 @@ def resume_texts(
         for parameter in point.parameters
         if parameter.slot is None or parameter.slot < len(stack)
     ]
-    return point, arguments, builder.tuple_text([frame.cells[name] for name in point.freevars])
+    # Where an inlined comprehension has just taken a cell away, it makes one of its own before it reads it.
+    cells = [frame.cells[name] if name in frame.cells else CellType() for name in point.freevars]
+    return point, arguments, builder.tuple_text(cells)
 
 
 def _argument(builder: Builder, frame: Frame, parameter: Parameter, stack: list[Slot]) -> str:
