@@ -18,6 +18,7 @@ from weft.capture.calls import handles
 from weft.capture.guards import Guard
 from weft.core import modes
 from weft.core.dtypes import dtype
+from weft.nn.modules.rnn import _autocast_dtype
 from weft.tensor.meta import FAKE
 from weft.trace.breaks import Break
 
@@ -75,6 +76,11 @@ def without_fakes(extra: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], 
 def read_defaults(machine: Any) -> None:
     if not state.is_autocast_enabled("cpu"):
         machine.world.guards.add(Guard("AMBIENT", None, (autocast_defaults, autocast_defaults())))
+
+
+@handles(_autocast_dtype)
+def autocast_dtype(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    return _autocast_dtype()  # guarded by the modes around
 
 
 @handles(autocast.__init__)

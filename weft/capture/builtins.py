@@ -23,6 +23,7 @@ from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.world import ABSENT, Appended
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.seams import seams
+from weft.nn.parameter import Buffer
 from weft.tensor.base import Parameter, Tensor
 from weft.trace.breaks import Break
 from weft.trace.scalars import SymBool, SymFloat, SymInt
@@ -114,8 +115,9 @@ def isinstance_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     if type(classes) is tuple:
         return any(isinstance_(machine, (value, cls), {}) for cls in classes)
     kind = type_of(value)
-    if classes is Parameter and isinstance(value, Tensor):
-        return issubclass(kind, Parameter) or machine.field(value, "_is_param") is True
+    if classes is Parameter or classes is Buffer:
+        mark = "_is_param" if classes is Parameter else "_is_buffer"
+        return issubclass(kind, classes) or issubclass(kind, Tensor) and machine.field(value, mark) is True
     if not isinstance(classes, type):
         return machine.native(builtins.isinstance, value, classes)
     checker = machine.lookup(type(classes), "__instancecheck__") if type(classes) is not type else ABSENT
@@ -286,15 +288,27 @@ def len_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         found = machine.python_method(value, "__len__")
         if found is not None:
             result = machine.call_method(found, value)
-            return (
-                result
-                if isinstance(result, SYMBOLIC)
-                else machine.native(len, range(machine.native(operator.index, result)))
-            )
+            return result if isinstance(result, SYMBOLIC) else machine.native(len, Sized(machine, result))
     machine.refuse_opaque(value)
     if isinstance(value, Tensor):
         return machine.native(len_of_tensor, value)
     return machine.native(len, value)
+
+
+class Sized:
+    """Gives `len` the answer of a `__len__`, to be checked as it checks answers."""
+
+    def __init__(self, machine: Any, answer: Any) -> None:
+        self.answer = index_of(machine, answer)
+
+    def __len__(self) -> int:
+        return self.answer  # type: ignore[no-any-return]
+
+
+def index_of(machine: Any, value: Any) -> Any:
+    """What a user's `__index__` gives; other values stay."""
+    found = None if machine.is_plain(value) else machine.python_method(value, "__index__")
+    return value if found is None else machine.call_method(found, value)
 
 
 def len_of_tensor(value: Tensor) -> Any:
@@ -369,14 +383,55 @@ def _converter(function: Any, name: str) -> None:
                 return value
             found = None if machine.is_plain(value) else machine.python_method(value, name)
             if found is not None:
-                return machine.native(function, machine.call_method(found, value))
+                result = machine.call_method(found, value)
+                if type_of(result) is function:
+                    return result
+                text = f"{name} returned non-{function.__name__} (type {type(result).__name__})"
+                raise machine.fail(TypeError(text))
+        args = tuple(index_of(machine, value) for value in args)
         return machine.call_pure(function, args, kwargs)
 
 
 _converter(int, "__int__")
 _converter(float, "__float__")
-_converter(abs, "__abs__")
-_converter(round, "__round__")
+_converter(complex, "__complex__")
+
+
+@handles(abs)
+def abs_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    found = None
+    if len(args) == 1 and not kwargs and not machine.is_plain(args[0]):
+        found = machine.python_method(args[0], "__abs__")
+    return machine.call_pure(abs, args, kwargs) if found is None else machine.call_method(found, args[0])
+
+
+@handles(round)
+def round_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    given = (*args, *kwargs.values()) if set(kwargs) <= {"ndigits"} else ()
+    if 1 <= len(given) <= 2 and args and not machine.is_plain(args[0]):
+        found = machine.python_method(args[0], "__round__")
+        if found is not None:
+            return machine.call_method(found, args[0], *(given[1:] if given[-1] is not None else ()))
+    return machine.call_pure(round, args, kwargs)
+
+
+@handles(divmod)
+def divmod_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    if len(args) != 2 or kwargs or (machine.is_plain(args[0]) and machine.is_plain(args[1])):
+        return machine.call_pure(divmod, args, kwargs)
+    return machine.by_protocol(divmod, "divmod()", "__divmod__", "__rdivmod__", *args)
+
+
+@handles(pow)
+def pow_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    if len(args) == 2 and not kwargs:
+        return machine.binary("**", *args)
+    found = None if not args or machine.is_plain(args[0]) else machine.python_method(args[0], "__pow__")
+    if found is not None and len(args) == 3 and not kwargs:
+        result = machine.call_method(found, *args)
+        if result is not NotImplemented:
+            return result
+    return machine.call_pure(pow, args, kwargs)
 
 
 # -- iteration -----------------------------------------------------------------------------------------------
@@ -530,15 +585,16 @@ HANDLERS[id(operator.delitem)] = lambda machine, args, kwargs: machine.set_item(
 HANDLERS[id(operator.contains)] = lambda machine, args, kwargs: machine.contains(args[1], args[0])
 HANDLERS[id(operator.is_)] = lambda machine, args, kwargs: machine.identical_values(*args)
 HANDLERS[id(operator.is_not)] = lambda machine, args, kwargs: not machine.identical_values(*args)
-HANDLERS[id(operator.index)] = lambda machine, args, kwargs: machine.call_pure(operator.index, args, kwargs)
+HANDLERS[id(operator.index)] = lambda machine, args, kwargs: index_operator(machine, *args)
 HANDLERS[id(sys.exc_info)] = lambda machine, args, kwargs: machine.exception_info()
 if hasattr(sys, "exception"):
     HANDLERS[id(sys.exception)] = lambda machine, args, kwargs: machine.handled(machine.frame)
 HANDLERS[id(seams.is_compiling)] = lambda machine, args, kwargs: True
 
 
-def _getter(machine: Any, value: Any, name: str) -> Any:
-    return machine.native(getattr, value, name)
+def index_operator(machine: Any, value: Any) -> Any:
+    value = index_of(machine, value)
+    return value if isinstance(value, SymInt) else machine.native(operator.index, value)
 
 
 def made(value: Any) -> tuple[Any, tuple[Any, ...]]:

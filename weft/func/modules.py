@@ -51,19 +51,17 @@ def _one_dict(dicts: Any) -> dict[str, Any]:
 
 def _tied(module: Any, given: dict[str, Any]) -> dict[str, Any]:
     """The given tensors under every name that the tensor they replace has in the module."""
-    names: dict[int, list[str]] = {}
-    tensors: dict[int, Any] = {}
+    names: dict[Any, list[str]] = {}
     for source in (
         module.named_parameters(remove_duplicate=False),
         module.named_buffers(remove_duplicate=False),
     ):
         for name, tensor in source:
-            names.setdefault(id(tensor), []).append(name)
-            tensors[id(tensor)] = tensor
+            names.setdefault(tensor, []).append(name)
     result = dict(given)
     for group in names.values():
         known = sorted(name for name in group if name in given)
-        if len({id(given[name]) for name in known}) > 1:
+        if any(given[name] is not given[known[0]] for name in known):
             raise ValueError(
                 f"functional_call got multiple values for keys {known}, which are tied. Consider using "
                 "tie_weights=False"

@@ -482,8 +482,8 @@ class MultiheadAttention(Module):
 
 def _swap_batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Batch and sequence exchanged. What was one tensor stays one, because then one product projects it."""
-    swapped: dict[int, Tensor] = {}
-    for tensor in (query, key, value):
-        if id(tensor) not in swapped:
-            swapped[id(tensor)] = tensor.transpose(1, 0)
-    return swapped[id(query)], swapped[id(key)], swapped[id(value)]
+    first = query.transpose(1, 0)
+    second = first if key is query else key.transpose(1, 0)
+    if value is query or value is key:
+        return first, second, first if value is query else second
+    return first, second, value.transpose(1, 0)
