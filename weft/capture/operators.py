@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import operator
 import types
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict
+from weft.capture.guards import lookup
 from weft.capture.natives import CONTAINERS, EQUALITY, ITERATORS, ORDER, TEXT, VIEWS, Natives
 from weft.capture.values import Callback, CapturedGenerator, isinstance
 from weft.capture.world import ABSENT
@@ -57,6 +59,10 @@ UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
+SEQUENCES = frozenset({list, tuple, str, bytes, bytearray, deque})
+"""Classes whose `+` and `*` are those of sequences, not of numbers."""
+
+
 class Operators(Natives):
     """Applying operators."""
 
@@ -96,8 +102,10 @@ class Operators(Natives):
         self, function: Any, symbol: str, forward: str, backward: str, left: Any, right: Any
     ) -> Any:
         ours, theirs = self.python_method(left, forward), self.python_method(right, backward)
-        if ours is None and theirs is None:
+        if ours is None and theirs is None and not (symbol == "!=" and self.equates(left, right)):
             return self.apply(function, left, right)
+        if ours is None and type(left) in SEQUENCES and symbol in ("+", "*"):
+            return self.after_reflected(function, theirs, left, right)
         attempts: list[tuple[Any, Any, Any, bool]] = [(ours, left, right, True)]
         if type(left) is not type(right) or symbol in COMPARE:
             reflected = (theirs, right, left, False)
@@ -114,12 +122,25 @@ class Operators(Natives):
             return (left is right) is (symbol == "==")
         raise self.fail(TypeError(no_operator(symbol, left, right)))
 
+    def equates(self, *values: Any) -> bool:
+        """Whether one of these has an `__eq__` of the user's, which then decides `!=` too."""
+        return any(self.python_method(value, "__eq__") is not None for value in values)
+
+    def after_reflected(self, function: Any, theirs: Any, left: Any, right: Any) -> Any:
+        """Sequences add and repeat only when the other operand would not."""
+        result = self.call_method(theirs, right, left)
+        if result is not NotImplemented:
+            return result
+        index = self.python_method(right, "__index__")
+        return self.apply(function, left, right if index is None else self.call_method(index, right))
+
     def attempt(self, found: Any, name: str, receiver: Any, other: Any) -> Any:
         if found is not None:
             return self.call_method(found, receiver, other)
-        native = getattr(type(receiver), name, None)
-        if native is None:
+        entry = lookup(type(receiver), name)
+        if entry is None:
             return NotImplemented
+        native = entry[1]
         if native is object.__ne__:
             equal = self.python_method(receiver, "__eq__")
             if equal is not None:
