@@ -517,7 +517,7 @@ def quietly_doubled(x, _y, _s):
 
 STEPS = [
     lambda x, y, s: x + y,
-    lambda x, y, s: x.T * 2,
+    lambda x, y, s: x.transpose(0, -1) * 2,
     lambda x, y, s: x[int(s * 3)],
     lambda x, y, s: x.add_(y),
     lambda x, y, s: x.mul_(1.5),
