@@ -131,6 +131,7 @@ Modules and type parameters
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
@@ -207,14 +208,16 @@ class Bytecode:
     instructions: tuple[Instruction, ...]
     handlers: tuple[Handler | None, ...]
     entries: tuple[Entry, ...]
+    places: tuple[tuple[int, int], ...]
+    """(offset, index) of the first instruction at every offset, by offset."""
 
     def index_at(self, offset: int) -> int:
         """The instruction that native code at `offset` belongs to; f_lasti gives such an offset.
 
         Where several do, the first; between two, the one that runs next.
         """
-        following = [each for each in self.instructions if each.offset >= offset]
-        return min(following, key=lambda each: (each.offset, each.index)).index
+        place = bisect_left(self.places, (offset, -1))
+        return self.places[min(place, len(self.places) - 1)][1]
 
     def kinds(self, index: int) -> tuple[str, ...] | None:
         """The kind of every value on the canonical stack before an instruction; see layout.Slot."""
@@ -262,7 +265,10 @@ def _assemble(code: CodeType, layouts: Layouts) -> Bytecode:
         handlers.append(handler)
         slots, plain = (None, frozenset()) if state is None else (state.slots, state.plain)
         entries.append(Entry(each.entry, each.rest, slots, plain))
-    return Bytecode(code, tuple(instructions), tuple(handlers), tuple(entries))
+    first: dict[int, int] = {}
+    for instruction in instructions:
+        first.setdefault(instruction.offset, instruction.index)
+    return Bytecode(code, tuple(instructions), tuple(handlers), tuple(entries), tuple(sorted(first.items())))
 
 
 @lru_cache(maxsize=4096)
