@@ -482,7 +482,11 @@ def sort_list(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[
     if args or set(kwargs) - {"key", "reverse"} or not isinstance(receiver, list):
         return False, None
     key, reverse = kwargs.get("key"), kwargs.get("reverse", False)
-    keys = receiver if key is None else [machine.call(key, (item,), {}) for item in list(receiver)]
+    if not machine.is_plain(reverse):
+        raise Break("builtin-protocol", seen=f"sorting with a {type(reverse).__name__} for reverse")
+    reverse = type_of(reverse)(reverse) if isinstance(reverse, SYMBOLIC) else reverse
+    machine.native([].sort, reverse=reverse)  # whether it will do is asked before the first key
+    keys = receiver if key is None else keys_of(machine, receiver, key)
     try:
         machine.check(keys, ORDER)
     except Break:
@@ -490,9 +494,21 @@ def sort_list(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[
         wrapped = [before(k) for k in keys]
     else:
         wrapped = list(keys)
-    order = machine.native(sorted, range(len(keys)), key=wrapped.__getitem__, reverse=machine.truth(reverse))
-    receiver[:] = [receiver[i] for i in order]
+    given = iter(wrapped)
+    machine.native(list.sort, receiver, key=lambda _item: next(given), reverse=reverse)
     return True, None
+
+
+def keys_of(machine: Any, receiver: list[Any], key: Any) -> list[Any]:
+    """The keys to sort by. A list that is being sorted is empty to those who look."""
+    items = list(receiver)
+    receiver.clear()
+    try:
+        return [machine.call(key, (item,), {}) for item in items]
+    finally:
+        if receiver:
+            raise Break("builtin-protocol", seen="a list that is changed while it is sorted")
+        receiver.extend(items)
 
 
 def _less(machine: Any, left: Any, right: Any) -> bool:

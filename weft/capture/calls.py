@@ -243,6 +243,8 @@ class Calls(Attributes):
             maker = self.wrapped_function(maker)
         if isinstance(maker, types.FunctionType):
             return self.call(maker, (cls, *args), kwargs)
+        if issubclass(cls, BaseException) and not issubclass(cls, BaseExceptionGroup):
+            return self.world.keep(self.native(maker, cls, *args, **kwargs))  # it keeps all arguments
         if maker is object.__new__ or (isinstance(start, types.FunctionType) and maker in ARGUMENT_BLIND):
             if isinstance(start, types.FunctionType):
                 return self.world.keep(self.native(maker, cls))
@@ -296,7 +298,7 @@ PLAIN_DATA = (
     "weft.core.trees", "weft.core.errors", "weft.ops",
 )  # fmt: skip
 NATIVE_CLASSES = ("weft.core", "weft.autograd.grad_mode", "weft.tensor")
-ARGUMENT_BLIND = (list.__new__, dict.__new__, set.__new__, BaseException.__new__)
+ARGUMENT_BLIND = (list.__new__, dict.__new__, set.__new__)
 METACLASSES: dict[Any, Callable[..., Any]] = {}
 """Metaclasses whose `__call__` capture knows, by that function."""
 

@@ -52,6 +52,7 @@ class Wrapping:
         self.recorder = Recorder(self.graph, self.input_node)
         self.scalars = Scalars()
         self.inputs: list[Input] = []
+        self.symbols: dict[Source, Any] = {}
         self.volatile = volatile
         self.dynamic = dynamic
         self.steps_now: Callable[[], int] = lambda: 0
@@ -139,14 +140,20 @@ class Wrapping:
         if not self.is_dynamic(source) or not -(2**62) < value < 2**62:
             return self.constant(value, source)
         self.world.guard("TYPE", source, int)
-        return self.scalars.symbol_int(str(source), value, source)
+        return self.symbol(self.scalars.symbol_int, value, source)
 
     def number(self, value: float, source: Source) -> Any:
         argument = source.kind in ("local", "item")
         if (self.dynamic is False or not argument) and str(source) not in self.volatile:
             return self.constant(value, source)
         self.world.guard("TYPE", source, float)
-        return self.scalars.symbol_float(str(source), value, source)
+        return self.symbol(self.scalars.symbol_float, value, source)
+
+    def symbol(self, make: Callable[..., Any], value: Any, source: Source) -> Any:
+        """The one symbol for what stands there, however often it is read."""
+        if source not in self.symbols:
+            self.symbols[source] = make(str(source), value, source)
+        return self.symbols[source]
 
     def is_dynamic(self, source: Source) -> bool:
         if self.dynamic is not None and source.kind == "local":
@@ -196,7 +203,11 @@ class Wrapping:
             self.world.guard("EQ", known.source.member("dtype"), value.dtype)
         if known is None:
             raise Break("unknown-tensor", seen=f"a {type(value).__name__} of unknown origin")
-        node = self.graph.placeholder(known.source.placeholder_name(), val=value)
+        name = known.source.placeholder_name()
+        taken = {each.node.target for each in self.inputs}
+        while name in taken:  # x.a and x['a'] are spelt alike
+            name += "_"
+        node = self.graph.placeholder(name, val=value)
         self.inputs.append(Input(node, known))
         self.recorder.bind(value, node)
         return node

@@ -1,0 +1,146 @@
+"""Random programs that once differed when compiled, shrunk and kept.
+
+Each is the text of a module with `main` and `arguments`, as the fuzzer writes them; see generator.py.
+"""
+
+from __future__ import annotations
+
+from tests.whole.fuzz.compare import agree
+
+
+def test_line_of_a_users_exception():
+    agree("""\
+class Worse(KeyError):
+    pass
+
+def main():
+    raise Worse()
+
+def arguments():
+    yield ((), {})
+""")
+
+
+def test_line_of_an_exception_made_elsewhere():
+    agree("""\
+import weft
+
+def main(error, x):
+    y = x + 1
+    LOG.append(y)
+
+    raise error
+
+LOG = []
+
+def arguments():
+    yield ((KeyError(1), weft.ones(2)), {})
+""")
+
+
+def test_line_of_a_call_of_something_else():
+    agree("""\
+def main():
+    1()
+
+def arguments():
+    yield ((), {})
+""")
+
+
+def test_exceptions_keep_arguments_that_their_init_takes():
+    agree("""\
+import weft
+
+class Problem(ValueError):
+    def __init__(self, n, more=2):
+        self.n = n
+
+def main(x):
+    try:
+        raise Problem(3)
+    except Problem as error:
+        held = error.args, error.n
+    return Problem(4, more=1), held, x + 1
+
+def arguments():
+    yield ((weft.ones(2),), {})
+""")
+
+
+def test_a_number_that_changed_is_read_twice():
+    agree("""\
+import weft
+COUNT = 0
+
+def main(x):
+    return x * (COUNT + 1), x * (COUNT + 2)
+
+def arguments():
+    global COUNT
+    for COUNT in (0, 5, 7, 1):
+        yield ((weft.ones(2),), {})
+""")
+
+
+def test_inputs_that_are_spelt_alike():
+    agree("""\
+import weft
+
+class Box:
+    pass
+
+def main(x, x_a):
+    return x.a + x_a.a * x.a_b + x.a.b
+
+def arguments():
+    x, x_a = Box(), Box()
+    x.a, x_a.a, x.a_b = weft.ones(2), weft.ones(2), weft.ones(2)
+    x.a.b = weft.ones(2)
+    yield ((x, x_a), {})
+""")
+
+
+def test_sorting_as_list_sort_does():
+    agree("""\
+import weft
+LOG = []
+
+def main(reverse, x):
+    items, mixed = [3, 1, 2], [3, 'a', 1]
+    try:
+        items.sort(key=lambda i: (LOG.append(len(items)), -i)[1], reverse=reverse)
+    except TypeError as error:
+        LOG.append(error.args)
+    for key in (None, lambda i: i // 2):
+        try:
+            mixed.sort(key=key)
+        except TypeError as error:
+            LOG.append(error.args)
+    return items, mixed, x + 1
+
+def arguments():
+    for reverse in (None, True, 2, 0.5):
+        yield ((reverse, weft.ones(2)), {})
+""")
+
+
+def test_values_of_an_ordered_dict_as_arguments():
+    agree("""\
+from collections import OrderedDict
+import weft
+STATE = {'n': 1, 'a': 2}
+
+def overloaded(*args, **rest):
+    return args[::-1], sorted(rest)
+
+def main(d, x):
+    STATE.update(b=len(d | STATE), z=0)
+    copied = OrderedDict(STATE)
+    STATE['k'] = d.get('a', 0) + copied.get('b', 0)
+    d.clear()
+    return overloaded(*list(copied.values()), x, x=copied), x + 1
+
+def arguments():
+    yield ((dict(b=2, a=2), weft.ones(2)), {})
+""")
