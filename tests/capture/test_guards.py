@@ -323,14 +323,14 @@ def test_code_defaults_and_globals() -> None:
 def test_shadowed_builtins(monkeypatch: pytest.MonkeyPatch) -> None:
     space = types.ModuleType("weft_test_space")
     monkeypatch.setitem(sys.modules, "weft_test_space", space)
-    guards = [Guard("LACKS", module("weft_test_space"), "len"), Guard("IS", builtin("len"), len)]
+    guards = [Guard("LACKS", module("weft_test_space"), "oct"), Guard("IS", builtin("oct"), oct)]
     entry = build(guards, [])
     assert entry() == HIT and check(guards)
-    space.len = lambda x: 3  # type: ignore[attr-defined]
+    space.oct = lambda x: 3  # type: ignore[attr-defined]
     assert entry() is MISS and not check(guards)
-    del space.len  # type: ignore[attr-defined]
+    del space.oct  # type: ignore[attr-defined]
     assert entry() == HIT
-    monkeypatch.setattr("builtins.len", lambda x: 3)
+    monkeypatch.setattr("builtins.oct", lambda x: 3)
     assert entry() is MISS
 
 

@@ -29,13 +29,15 @@ and, at a break, the line and columns of the user's code, so that tracebacks thr
 
 from __future__ import annotations
 
-import ast
+import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from weft.capture.binding import parameter_names
+from weft.capture.bytecode.assembler import one_place
+from weft.capture.bytecode.native import Positions
 from weft.capture.bytecode.resume import StackKind
 from weft.capture.effects import (
     changes_modes,
@@ -64,7 +66,11 @@ from weft.graph.node import Node
 from weft.trace.breaks import Break
 
 GRAPH, RESUME, CALLEE, DEOPTIMISE = "_v_graph", "_v_resume", "_v_callee", "_v_deoptimise"
+READ = "_v_read"
 INDENT = "    "
+SEPARATE_GUARDS = 200
+"""From so many lines on, guards are a function of their own."""
+ASSIGNMENT, NAME = re.compile(r"(_v\w+) = "), re.compile(r"_v\w+")
 
 
 @dataclass(slots=True)
@@ -84,23 +90,18 @@ class Emitted:
 
     def make(self) -> types.FunctionType:
         """The function."""
-        tree = ast.parse(self.text)
-        first = self.code.co_firstlineno
-        place = self.positions
-        line = first if place is None or place.line is None else place.line
-        marks = {"lineno": line, "end_lineno": line, "col_offset": 0, "end_col_offset": 0}
-        if place is not None and place.line is not None and place.end_column is not None:
-            marks |= {"end_lineno": place.end_line, "col_offset": place.column}
-            marks["end_col_offset"] = place.end_column
-        for node in ast.walk(tree):
-            if "lineno" in node._attributes:
-                node.__dict__.update(marks)
-        tree.body[0].__dict__.update(lineno=first, end_lineno=max(first, marks["end_lineno"]))
         space = self.namespace
-        exec(compile(tree, self.code.co_filename, "exec"), space)
+        exec(compile(self.text, self.code.co_filename, "exec"), space)
         function: types.FunctionType = space.pop("entry")
-        function.__code__ = function.__code__.replace(
-            co_name=self.code.co_name, co_qualname=self.code.co_qualname
+        first, made = self.code.co_firstlineno, function.__code__
+        place = self.positions
+        if place is None or place.line is None:
+            place = Positions(first, None, None, None)
+        function.__code__ = made.replace(
+            co_name=self.code.co_name,
+            co_qualname=self.code.co_qualname,
+            co_firstlineno=first,
+            co_linetable=one_place(len(made.co_code) // 2, place, first),
         )
         return function
 
@@ -124,15 +125,34 @@ def emit(outcome: Outcome, *, graph_callable: Callable[..., Any] | None, runtime
     segment = _Segment(outcome, reader)
     lines = segment.lines()
     parameters = tuple(map(local_name, names))
-    body = []
-    if guards:
-        miss = reader.constant(MISS, "MISS")
-        body = ["# guards", "try:", *_indent(guards), "except Exception:", f"{INDENT}return {miss}"]
-    text = "\n".join([f"def entry({', '.join([FUNCTION, *parameters])}):", *_indent(body + lines)]) + "\n"
+    text = "\n".join(_functions(guards, lines, reader, [FUNCTION, *parameters])) + "\n"
     namespace.update({GRAPH: graph_callable, RESUME: runtime.resume, CALLEE: runtime.callee})
     namespace[DEOPTIMISE] = getattr(runtime, "deoptimise", None) or original_call(code)
     positions = outcome.frame.instruction.positions if outcome.kind == "break" else None
     return Emitted(text, namespace, parameters, list(segment.builder.outputs), code, positions)
+
+
+def _functions(guards: list[str], lines: list[str], reader: Reader, parameters: list[str]) -> list[str]:
+    """The entry's lines; large guards become a function of their own.
+
+    What guards read are local variables. Thousands of them make a frame that no longer fits CPython's chunk
+    of stack, and every call below it would then allocate a new chunk.
+    """
+    given = ", ".join(parameters)
+    head = f"def entry({given}):"
+    if not guards:
+        return [head, *_indent(lines)]
+    miss, error = reader.constant(MISS, "MISS"), reader.bind(Exception, "Exception")
+    body = ["# guards", "try:", *_indent(guards), f"except {error}:", f"{INDENT}return {miss}"]
+    if len(guards) < SEPARATE_GUARDS:
+        return [head, *_indent(body + lines)]
+    assigned = {found.group(1) for line in guards if (found := ASSIGNMENT.match(line))}
+    used = sorted(assigned.intersection(NAME.findall("\n".join(lines))))
+    values = "".join(f"{name}, " for name in used)
+    check = [f"def check({given}):", *_indent([*body, f"return ({values})"])]
+    read = [f"{READ} = check({given})", f"if {READ} is {miss}: return {miss}"]
+    read += [f"({values}) = {READ}", f"del {READ}"] if used else []
+    return [*check, head, *_indent(read + lines)]
 
 
 def _indent(lines: list[str], depth: int = 1) -> list[str]:

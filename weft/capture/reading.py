@@ -142,6 +142,8 @@ class Reader:
             return found
         if source.kind == "module":
             return dict
+        if source.kind == "function":
+            return types.FunctionType
         if source.kind == "member":
             return MEMBER_TYPES.get(source.detail)
         parent = source.parent

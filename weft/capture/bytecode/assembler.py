@@ -121,6 +121,17 @@ def _signed(number: int) -> int:
     return -number << 1 | 1 if number < 0 else number << 1
 
 
+def one_place(units: int, positions: Positions, first_line: int) -> bytes:
+    """The line table of code that stands at one place of the user's, all of it."""
+    entries, line = [], first_line
+    while units > 0:
+        count = min(units, 8)
+        entries.append(_line_entry(positions, count, line))
+        units -= count
+        line = line if positions.line is None else positions.line
+    return b"".join(entries)
+
+
 def _line_entry(positions: Positions, units: int, line_before: int) -> bytes:
     """One entry of the line table, in the long form (14), without columns (13) or without anything (15)."""
     line, end_line, column, end_column = positions
