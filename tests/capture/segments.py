@@ -127,12 +127,10 @@ class Segment:
     @property
     def part(self) -> str:
         """The text after the guards."""
-        lines = self.text.splitlines()
-        if "    # guards" in lines:
-            lines = lines[lines.index("    except Exception:") + 2 :]
-        else:
-            lines = lines[1:]
-        return "\n".join(line.removeprefix("    ") for line in lines)
+        lines = [line.removeprefix("    ") for line in self.text.splitlines()]
+        titles = ("# graph", "# objects", "# stores", "# break")
+        start = next(place for place, line in enumerate(lines) if line.startswith(titles))
+        return "\n".join(lines[start:])
 
 
 def outcome_text(call: Callable[[], Any]) -> str:

@@ -134,8 +134,9 @@ PLAIN = [
     range(2, 9, 3), (), (1, (2, "x")), [], [1, [2]], {}, {"b": 1, "a": [2]}, {1, 2}, set(), frozenset({1}),
     frozenset(), slice(1, None, 2), deque([1, 2]), deque([1, 2], maxlen=2), OrderedDict(b=1, a=2),
     defaultdict(list, a=[1]), Counter("hello"), Point(1, [2]), Named(1), Data(1, [2]), Frozen(1),
-    FrozenSlots(3), bytearray(b"xy"), types.SimpleNamespace(a=1), list[int], int | None, operator.itemgetter(1, 2), operator.attrgetter("a.b"),
-    operator.methodcaller("m", 1, k=2), MyTuple((1, 2)), MyStr("s"), types.MappingProxyType({"a": 1}),
+    FrozenSlots(3), bytearray(b"xy"), types.SimpleNamespace(a=1), list[int], int | None,
+    operator.itemgetter(1, 2), operator.attrgetter("a.b"), operator.methodcaller("m", 1, k=2),
+    MyTuple((1, 2)), MyStr("s"), types.MappingProxyType({"a": 1}),
 ]  # fmt: skip
 
 

@@ -191,21 +191,19 @@ MIRRORS: Final[dict[type, Callable[[Builder, Known, str], list[str]]]] = {
 
 # -- overlays ------------------------------------------------------------------------------------------------
 def attribute_stores(builder: Builder, overlay: Overlay, target: str) -> list[str]:
-    return [
-        _attribute_store(builder, overlay.target, target, name, value)
-        for name, value in overlay.writes.items()
-    ]
+    return [_attribute_store(builder, overlay, target, name, value) for name, value in overlay.writes.items()]
 
 
-def _attribute_store(builder: Builder, owner: Any, target: str, name: str, value: Any) -> str:
+def _attribute_store(builder: Builder, overlay: Overlay, target: str, name: str, value: Any) -> str:
     """A store into a slot or the object's own dict, whatever `__setattr__` or property its class has."""
+    owner = overlay.target
     if issubclass(type(owner), type):
         if value is ABSENT:
             return f"{builder.constant(type.__delattr__, 'delattr')}({target}, {name!r})"
         return f"{builder.constant(type.__setattr__, 'setattr')}({target}, {name!r}, {builder.text(value)})"
     member = find_member(type(owner), name)
     if member is None:
-        fields = f"{builder.constant(fields_of, 'fields')}({target})"
+        fields = builder.read(overlay.source.member("__dict__"))
         if value is ABSENT:
             return f"{fields}.pop({name!r}, None)"
         return f"{fields}[{name!r}] = {builder.text(value)}"
@@ -250,11 +248,6 @@ OVERLAYS: Final[dict[str, Callable[[Builder, Overlay, str], list[str]]]] = {
 
 
 # -- what emitted code calls ---------------------------------------------------------------------------------
-def fields_of(owner: Any) -> dict[str, Any]:
-    """The object's own dict, made if it has none yet."""
-    return object.__getattribute__(owner, "__dict__")  # type: ignore[no-any-return]
-
-
 def unset(owner: Any, member: Any) -> None:
     """Empties a slot; one that captured code filled and emptied again was empty before."""
     try:
