@@ -238,4 +238,4 @@ def advance(step: Any) -> float:
         step.bump()
         return count
     step.add_(1)
-    return step if seams.is_compiling() else step.item()  # type: ignore[no-any-return]
+    return step.double() if seams.is_compiling() else step.item()  # type: ignore[no-any-return]
