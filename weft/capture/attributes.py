@@ -8,6 +8,7 @@ alike.
 from __future__ import annotations
 
 import collections
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator, MutableMapping
@@ -39,6 +40,8 @@ class Attributes(Wrapping):
     def __init__(self, volatile: frozenset[str] = frozenset(), dynamic: bool | None = None) -> None:
         super().__init__(volatile, dynamic)
         self.looked_up: dict[tuple[int, str], tuple[type, Any] | None] = {}
+        self.changes = 0
+        """How often captured code has changed something: `protocols.purely` compares."""
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise NotImplementedError
@@ -328,7 +331,7 @@ class Attributes(Wrapping):
             return self.unset(value, name) if new is ABSENT else new
         known = self.world.known.get(id(value))
         if known is not None and name == "grad":
-            return self.wrap(known.original.grad, known.source.member("grad"))
+            return self.wrap(known.original._grad, known.source.member("_grad"))
         if name in OWN_TENSOR_STATE:
             if name == "grad_fn" and not value.requires_grad:
                 return None
@@ -340,7 +343,9 @@ class Attributes(Wrapping):
     def load_from_native(self, value: Any, name: str) -> Any:
         """Attributes of objects whose class is C code."""
         known = self.world.known.get(id(value))
-        if known is None or known.value is not known.original or isinstance(value, types.MethodType):
+        if known is None or known.value is not known.original:
+            return self.native(getattr, value, name)
+        if isinstance(value, (types.MethodType, re.Pattern)):
             return self.native(getattr, value, name)
         if isinstance(value, (types.FunctionType, property, staticmethod, classmethod)):
             return self.load_from_function(value, known, name)
@@ -413,6 +418,7 @@ class Attributes(Wrapping):
 
     def plain_store(self, value: Any, name: str, new: Any) -> None:
         """As `object.__setattr__` and `object.__delattr__`."""
+        self.changes += 1
         cls = type(value)
         found = self.lookup(cls, name) if cls.__flags__ & HEAP else ABSENT
         if found is not ABSENT and is_data_descriptor(found):
@@ -448,6 +454,7 @@ class Attributes(Wrapping):
         return self.write(value, "attribute", known.source, name, new)
 
     def write(self, target: Any, kind: str, source: Source, name: Any, new: Any) -> None:
+        self.changes += 1
         overlay = self.world.overlay(target, kind, source)
         self.world.keep(new)
         overlay.writes[name] = new

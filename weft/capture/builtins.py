@@ -15,13 +15,15 @@ import sys
 import types
 from typing import Any
 
-from weft.capture.attributes import SPECIAL, InstanceDict
+from weft.capture.attributes import SEAMS, SPECIAL, InstanceDict
 from weft.capture.calls import HANDLERS, METACLASSES, handles
-from weft.capture.natives import CONTAINERS, EQUALITY, METHODS, ORDER
+from weft.capture.natives import CONTAINERS, EQUALITY, METHODS, ORDER, TEXT
 from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY
+from weft.capture.protocols import StandIns, has_own_keys, hash_of
 from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.world import ABSENT, Appended
 from weft.capture.wrapping import SCALARS, SYMBOLIC
+from weft.core import modes
 from weft.core.seams import seams
 from weft.nn.parameter import Buffer
 from weft.tensor.base import Parameter, Tensor
@@ -364,13 +366,14 @@ def format_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 def hash_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "hash", args, 1, 1, kwargs)
     value = args[0]
-    found = None if machine.is_plain(value) else machine.python_method(value, "__hash__")
-    if found is not None:
-        return machine.native(hash, machine.call_method(found, value))
+    if has_own_keys(machine, value):
+        return hash_of(machine, value)
     if type(value) in SCALARS or type(value) in (tuple, frozenset):
         machine.check(value, EQUALITY)
         if all(type(item) in SCALARS for item in (value if type(value) in (tuple, frozenset) else ())):
             return machine.native(hash, value)
+    if type(value).__hash__ is None and machine.is_plain(value):
+        return machine.native(hash, value)
     raise Break("builtin-call", seen="builtin: hash of an object")
 
 
@@ -432,6 +435,15 @@ def pow_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         if result is not NotImplemented:
             return result
     return machine.call_pure(pow, args, kwargs)
+
+
+def context_get(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    if receiver is modes.state:
+        return True, current_modes(machine, args, kwargs)
+    return False, None
+
+
+METHODS["get"] = context_get
 
 
 # -- iteration -----------------------------------------------------------------------------------------------
@@ -522,6 +534,54 @@ def _less(machine: Any, left: Any, right: Any) -> bool:
 METHODS["sort"] = sort_list
 
 
+def search_list(machine: Any, receiver: Any, args: Args, kwargs: Kwargs, name: str) -> tuple[bool, Any]:
+    """`index`, `count` and `remove` of sequences whose items compare themselves."""
+    if not isinstance(receiver, (list, tuple, collections.deque)) or not args or kwargs:
+        return False, None
+    if machine.can_check(receiver, EQUALITY) and machine.can_check(args[0], EQUALITY):
+        return False, None
+    base: Any = next(kind for kind in (list, tuple, collections.deque) if isinstance(receiver, kind))
+    if name != "remove":
+        stand_ins = StandIns(machine)
+        items = base(map(stand_ins, receiver))
+        return True, machine.native(getattr(items, name), stand_ins(args[0]), *args[1:])
+    machine.changes += 1
+    for place, item in enumerate(list(receiver)):
+        if item is args[0] or machine.truth(machine.compare("==", item, args[0])):
+            base.__delitem__(receiver, place)
+            return True, None
+    return True, machine.native(base().remove, None)  # raises what the class raises
+
+
+for _name in ("index", "count", "remove"):
+    METHODS[_name] = functools.partial(search_list, name=_name)
+
+
+def format_text(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    """`str.format`, which reads attributes and items where the text says so."""
+    if type(receiver) is not str:
+        return False, None
+    stand_ins = StandIns(machine)
+    for value in (*args, *kwargs.values()):
+        if "." in receiver or "[" in receiver or not machine.can_check(value, TEXT):
+            continue
+        machine.check_text(value)
+    ready = {name: stand_ins(value) for name, value in kwargs.items()}
+    return True, machine.native(receiver.format, *map(stand_ins, args), **ready)
+
+
+METHODS["format"] = format_text
+
+
+def bind_function(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    if not isinstance(receiver, types.FunctionType) or not args or kwargs:
+        return False, None
+    return True, receiver if args[0] is None else types.MethodType(receiver, args[0])
+
+
+METHODS["__get__"] = bind_function
+
+
 def _extreme(function: Any, symbol: str) -> None:
     @handles(function)
     def extreme(machine: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -579,7 +639,7 @@ HANDLERS[id(collections.defaultdict)] = _default_dict
 @handles(collections._count_elements)  # type: ignore[attr-defined]
 def count_elements(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     mapping, items = args[0], machine.items(args[1])
-    machine.check(items, EQUALITY)
+    machine.check_keys(items, mapping)
     for item in items:
         machine.native(dict.__setitem__, mapping, item, machine.native(dict.get, mapping, item, 0) + 1)
 
@@ -605,7 +665,16 @@ HANDLERS[id(operator.index)] = lambda machine, args, kwargs: index_operator(mach
 HANDLERS[id(sys.exc_info)] = lambda machine, args, kwargs: machine.exception_info()
 if hasattr(sys, "exception"):
     HANDLERS[id(sys.exception)] = lambda machine, args, kwargs: machine.handled(machine.frame)
-HANDLERS[id(seams.is_compiling)] = lambda machine, args, kwargs: True
+HANDLERS[id(seams.is_compiling)] = HANDLERS[id(SEAMS["is_compiling"])] = lambda machine, args, kwargs: True
+
+
+@handles(modes.current)
+def current_modes(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    """The modes as captured code would find them without a recorder."""
+    now = modes.modes()
+    if len(now.functions) > 1 or len(now.extra) > 1 or now.inference or now.saved_hooks or now.shielded:
+        raise Break("mode-change", seen="weft.core.modes.current")
+    return now.grad
 
 
 def index_operator(machine: Any, value: Any) -> Any:

@@ -13,7 +13,6 @@ from typing import Any
 
 from weft.capture.frame import NULL, Frame
 from weft.capture.machine import STEPS, Machine, Signal, Step, unbound
-from weft.capture.natives import EQUALITY
 from weft.capture.values import Raised, isinstance
 from weft.capture.world import ABSENT, Appended
 from weft.tensor.base import Tensor
@@ -278,7 +277,7 @@ def build_list(machine: Machine, frame: Frame, arg: int) -> None:
 @step("BUILD_SET")
 def build_set(machine: Machine, frame: Frame, arg: int) -> None:
     values = taken(frame, arg)
-    machine.check(values, EQUALITY)
+    machine.check_keys(values)
     frame.stack.append(machine.world.keep(machine.native(set, values)))
 
 
@@ -290,7 +289,7 @@ def build_string(machine: Machine, frame: Frame, arg: int) -> None:
 @step("BUILD_MAP")
 def build_map(machine: Machine, frame: Frame, arg: int) -> None:
     values = taken(frame, 2 * arg)
-    machine.check(values[::2], EQUALITY)
+    machine.check_keys(values[::2])
     pairs = list(zip(values[::2], values[1::2], strict=True))
     frame.stack.append(machine.world.keep(machine.native(dict, pairs)))
 
@@ -324,21 +323,21 @@ def list_to_tuple(machine: Machine, frame: Frame, arg: Any) -> None:
 @step("SET_ADD")
 def set_add(machine: Machine, frame: Frame, arg: int) -> None:
     value = frame.stack.pop()
-    machine.check(value, EQUALITY)
+    machine.check_keys((value,), frame.stack[-arg])
     machine.native(frame.stack[-arg].add, value)
 
 
 @step("SET_UPDATE")
 def set_update(machine: Machine, frame: Frame, arg: int) -> None:
     values = machine.items(frame.stack.pop())
-    machine.check(values, EQUALITY)
+    machine.check_keys(values, frame.stack[-arg])
     machine.native(frame.stack[-arg].update, values)
 
 
 @step("MAP_ADD")
 def map_add(machine: Machine, frame: Frame, arg: int) -> None:
     value, key = frame.stack.pop(), frame.stack.pop()
-    machine.check(key, EQUALITY)
+    machine.check_keys((key,), frame.stack[-arg])
     machine.native(operator.setitem, frame.stack[-arg], key, value)
 
 

@@ -11,15 +11,18 @@ import functools
 import itertools
 import math
 import operator
+import re
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict
 from weft.capture.calls import HANDLERS, Calls
+from weft.capture.protocols import KEYED, MUTATES, has_own_keys, settle_keys
 from weft.capture.sources import class_mro, written_in_c
 from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.wrapping import SCALARS, SYMBOLIC
@@ -31,6 +34,8 @@ EQUALITY = ("__eq__", "__hash__")
 ORDER = ("__lt__", "__gt__", "__le__", "__ge__", "__eq__")
 TEXT = ("__str__", "__repr__", "__format__")
 NUMERIC = ("__index__", "__int__", "__float__", "__bool__", "__complex__", "__len__")
+HASH_OF_MEMBERS = Enum.__hash__
+"""Hashes a name: harmless where C code calls it."""
 CONTAINERS = frozenset({list, tuple, dict, set, frozenset, deque, OrderedDict, defaultdict, Size})
 VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 ITERATORS: frozenset[Any] = frozenset(
@@ -46,7 +51,8 @@ ITERATORS: frozenset[Any] = frozenset(
 """Iterators in C: they run no Python code but that of callbacks and generators, which re-enter."""
 RECEIVERS = CONTAINERS | ITERATORS | {
     str, bytes, bytearray, int, float, complex, bool, range, slice, object, type(None),
-    types.MappingProxyType, *VIEWS, functools.partial, CapturedGenerator, types.GenericAlias,
+    types.MappingProxyType, *VIEWS, functools.partial, CapturedGenerator, types.GenericAlias, re.Pattern,
+    re.Match,
 }  # fmt: skip
 SHALLOW = frozenset(
     {
@@ -104,10 +110,46 @@ class Natives(Calls):
                 return
             for name in names:
                 found = self.python_method(value, name)
-                if found is not None:
+                if found is not None and found is not HASH_OF_MEMBERS:
                     raise Break("builtin-protocol", seen=f"{name} of {kind.__name__}")
+            if not isinstance(value, ITEMS) or not deep:
+                return
+            base = next(base for base in ITEMS if isinstance(value, base))
+            self.check(
+                base(base.__iter__(value)) if base is not dict else dict(dict.items(value)), names, True, seen
+            )
             return
         self.refuse_opaque(value)
+
+    def check_keys(self, keys: Any, container: Any = ()) -> None:
+        own = any(has_own_keys(self, key) for key in keys)
+        if own or (self.world.settled and any(has_own_keys(self, key) for key in container)):
+            settle_keys(self, keys, container)
+        for key in keys:
+            if not has_own_keys(self, key):
+                self.check(key, EQUALITY)
+
+    def can_check(self, value: Any, names: tuple[str, ...]) -> bool:
+        """Whether C code may work on the value as it is; else stand-ins are needed."""
+        try:
+            self.check(value, names)
+        except Break as stop:
+            if stop.kind != "builtin-protocol":
+                raise
+            return False
+        return True
+
+    def check_items(self, value: Any, names: Iterable[str], deep: bool = True) -> None:
+        """As `check`, where C code looks at what a container holds and not at itself."""
+        kind = type(value)
+        base = next((b for b in (dict, list, tuple, set, frozenset, deque) if issubclass(kind, b)), None)
+        if base is None or kind in CONTAINERS:
+            return self.check(value, names, deep)
+        for item in base.__iter__(value) if deep else ():
+            self.check(item, names)
+        for item in dict.values(value) if deep and base is dict else ():
+            self.check(item, names)
+        return None
 
     def refuse_opaque(self, value: Any) -> None:
         """Objects of C classes that existed before, and whose state no guard describes."""
@@ -159,12 +201,46 @@ class Natives(Calls):
             kwargs = {k: self.callback(v) if k in callbacks else v for k, v in kwargs.items()}
         if iterates:
             args = tuple(self.iterable(v) if is_iterable(v) else v for v in args)
-        for value in (*args, *kwargs.values()):
-            self.check(value, names)
+        if function in MAKES_KEYS and args and not kwargs:
+            args = self.keyed_arguments(function, args)
+        else:
+            for value in (*args, *kwargs.values()):
+                self.check(value, names)
         if function.__class__ is types.BuiltinFunctionType and any(isinstance(v, SYMBOLIC) for v in args):
             if not kwargs:
                 return self.native(self.scalars.apply, function, *args)
         return self.world.keep(self.native(function, *args, **kwargs))
+
+    def keyed_arguments(self, function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What a new set or dict is made of, its keys checked."""
+        if isinstance(args[0], dict):
+            self.check_keys(list(dict.keys(args[0])))
+            return args
+        items = self.items(args[0])
+        if function in (set, frozenset):
+            self.check_keys(items)
+            return (items, *args[1:])
+        pairs = [tuple(self.items(item)) if is_iterable(item) else item for item in items]
+        self.check_keys([pair[0] for pair in pairs if type(pair) is tuple and pair])
+        return (pairs, *args[1:])
+
+    def check_arguments(
+        self, name: str, receiver: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        if isinstance(receiver, KEYED) and name in BY_KEY and not kwargs:
+            self.check_keys(args[:1], receiver)
+            return
+        if isinstance(receiver, KEYED) and all(isinstance(value, KEYED) for value in args) and not kwargs:
+            if name not in SHALLOW:
+                keys = [key for value in args for key in value]
+                self.check_keys(keys, receiver)
+            return
+        if name not in SHALLOW:
+            self.check_items(receiver, EQUALITY)
+        names = TEXT if isinstance(receiver, str) else EQUALITY
+        check = self.check_items if name in ITERATING else self.check
+        for value in (*args, *kwargs.values()):
+            check(value, names, deep=name not in SHALLOW)
 
     def call_builtin_method(
         self, name: str, receiver: Any, args: tuple[Any, ...], kwargs: dict[str, Any], function: Any
@@ -195,11 +271,9 @@ class Natives(Calls):
             args = tuple(self.iterable(v) if is_iterable(v) else v for v in args)
         if "key" in kwargs:
             kwargs = {**kwargs, "key": self.callback(kwargs["key"])}
-        if name not in SHALLOW:
-            self.check(receiver, EQUALITY if name != "sort" else ORDER)
-        names = TEXT if isinstance(receiver, str) else EQUALITY
-        for value in (*args, *kwargs.values()):
-            self.check(value, names, deep=name not in SHALLOW)
+        if name in MUTATES:
+            self.changes += 1
+        self.check_arguments(name, receiver, args, kwargs)
         return self.world.keep(self.native(function, *args, **kwargs))
 
     # -- iteration -------------------------------------------------------------------------------------------
@@ -314,6 +388,18 @@ class SequenceIterator:
         raise error
 
 
+ITEMS: tuple[Any, ...] = (list, tuple, dict, set, frozenset, deque)
+"""Classes whose C code looks at the items of their subclasses' objects too."""
+MAKES_KEYS = (set, frozenset, dict, OrderedDict)
+BY_KEY = frozenset(
+    {
+        "get", "pop", "setdefault", "add", "discard", "remove", "move_to_end", "__contains__", "__getitem__",
+        "__setitem__", "__delitem__",
+    }
+)  # fmt: skip
+"""Methods of dicts and sets whose first argument is a key."""
+
+
 def c_base(kind: type) -> type:
     """The first class written in C: what it keeps, no attribute shows."""
     return next(base for base in class_mro(kind) if written_in_c(base))
@@ -342,7 +428,7 @@ def builtin_name(function: Any) -> str:
 TRANSPARENT = (
     types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.CellType, type, types.ModuleType,
     property, staticmethod, classmethod, range, slice, functools.partial, np.generic, np.dtype,
-    types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, np.ufunc,
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, np.ufunc, re.Pattern,
 )  # fmt: skip
 
 METHODS: dict[str, Any] = {}

@@ -15,6 +15,7 @@ from typing import Any
 from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict
 from weft.capture.guards import lookup
 from weft.capture.natives import CONTAINERS, EQUALITY, ITERATORS, ORDER, TEXT, VIEWS, Natives
+from weft.capture.protocols import KEYED, StandIns, is_users
 from weft.capture.values import Callback, CapturedGenerator, isinstance
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
@@ -90,10 +91,12 @@ class Operators(Natives):
             if kind not in SCALARS and kind not in CONTAINERS and not isinstance(value, (Tensor, *SYMBOLIC)):
                 self.refuse_opaque(value)
         if type(operands[0]) is str and function is operator.mod:
-            self.check_text(operands[1])
-        if len(operands) == 2 and any(isinstance(v, (set, frozenset, dict, *VIEWS)) for v in operands):
-            for value in operands:
-                self.check(value, EQUALITY, deep=True)
+            operands = (operands[0], self.text_operand(operands[1]))
+        if len(operands) == 2 and all(isinstance(v, (*KEYED, *VIEWS)) for v in operands):
+            if not any(isinstance(v, VIEWS) for v in operands):
+                self.check_keys(list(operands[1]), operands[0])
+            else:
+                self.check(operands, EQUALITY)
         if any(isinstance(value, Tensor) for value in operands):
             return self.native(self.recorder.call, function, operands)
         return self.world.keep(self.native(function, *operands))
@@ -152,6 +155,8 @@ class Operators(Natives):
 
     def inplace(self, symbol: str, left: Any, right: Any) -> Any:
         function, name = INPLACE[symbol]
+        if type(left) in CONTAINERS:
+            self.changes += 1
         if self.is_plain(left):
             if isinstance(left, list) and symbol == "+=":
                 return self.apply(function, left, self.iterable(right))
@@ -180,16 +185,20 @@ class Operators(Natives):
         if type(left) in SCALARS and type(right) in SCALARS:
             return self.native(function, left, right)
         if self.is_plain(left) and self.is_plain(right):
-            for value in (left, right):
-                self.check(value, ORDER if symbol not in ("==", "!=") else EQUALITY)
+            names = ORDER if symbol not in ("==", "!=") else EQUALITY
+            if not all(self.can_check(value, names) for value in (left, right)):
+                stand_ins = StandIns(self)
+                return self.native(function, stand_ins(left), stand_ins(right))
             if isinstance(left, Tensor) or isinstance(right, Tensor):
                 return self.native(self.recorder.call, function, (left, right))
             return self.native(function, left, right)
         if self.python_method(left, forward) is None and self.python_method(right, backward) is None:
             if self.python_method(left, "__eq__") is None:
-                for value in (left, right):
-                    self.check(value, ORDER if symbol not in ("==", "!=") else EQUALITY)
-                return self.native(function, left, right)
+                names = ORDER if symbol not in ("==", "!=") else EQUALITY
+                if all(self.can_check(value, names) for value in (left, right)):
+                    return self.native(function, left, right)
+                stand_ins = StandIns(self)
+                return self.native(function, *(stand_ins(as_items(value)) for value in (left, right)))
         return self.by_protocol(function, symbol, forward, backward, left, right)
 
     def identical_values(self, left: Any, right: Any) -> bool:
@@ -214,15 +223,13 @@ class Operators(Natives):
                 return self.found_among(item, self.iterable(container))
         if isinstance(container, (CapturedGenerator, *ITERATORS)):
             return self.found_among(item, container)
-        if isinstance(container, (list, tuple, set, frozenset, dict, *VIEWS)) or not self.is_plain(item):
-            try:
-                self.check(item, EQUALITY)
-                if not isinstance(container, (dict, set, frozenset)):
-                    self.check(container, EQUALITY)
-            except Break:
-                if isinstance(container, (list, tuple, *VIEWS)):
+        if isinstance(container, KEYED):
+            self.check_keys((item,), container)
+        elif isinstance(container, (list, tuple, deque, *VIEWS)) or not self.is_plain(item):
+            if not all(self.can_check(value, EQUALITY) for value in (item, container)):
+                if isinstance(container, (list, tuple, deque, *VIEWS)):
                     return self.found_among(item, container)
-                raise
+                self.check(item, EQUALITY)
         self.refuse_opaque(container)
         return bool(self.native(operator.contains, container, item))
 
@@ -256,17 +263,29 @@ class Operators(Natives):
         if isinstance(container, type):
             return self.subscript_class(container, key)
         if kind in (list, tuple, dict, str) or isinstance(container, Tensor):
-            self.check(key, EQUALITY)
-            return self.native(operator.getitem, container, key)
+            return self.native(operator.getitem, container, self.ready_key(container, key))
         found = None if self.is_plain(container) else self.python_method(container, "__getitem__")
         if found is not None and not isinstance(container, InstanceDict):
             return self.call_method(found, container, key)
-        self.check(key, EQUALITY)
+        key = self.ready_key(container, key)
         self.refuse_opaque(container)
         missing = None if self.is_plain(container) else self.python_method(container, "__missing__")
         if missing is not None and not self.native(dict.__contains__, container, key):
             return self.call_method(missing, container, key)
         return self.native(operator.getitem, container, key)
+
+    def ready_key(self, container: Any, key: Any) -> Any:
+        """The key or index in a form that C code may use on the container."""
+        if isinstance(container, KEYED):
+            self.check_keys((key,), container)
+            return key
+        if is_users(key):
+            found = self.python_method(key, "__index__")
+            return key if found is None else self.call_method(found, key)
+        if type(key) is slice and any(is_users(part) for part in (key.start, key.stop, key.step)):
+            return slice(*(self.ready_key(container, part) for part in (key.start, key.stop, key.step)))
+        self.check(key, EQUALITY)
+        return key
 
     def subscript_class(self, cls: type, key: Any) -> Any:
         maker = self.lookup(type(cls), "__getitem__") if type(cls) is not type else ABSENT
@@ -290,7 +309,8 @@ class Operators(Natives):
         if found is not None and not isinstance(container, InstanceDict):
             self.call_method(found, container, *((key,) if value is ABSENT else (key, value)))
             return
-        self.check(key, EQUALITY)
+        self.changes += 1
+        key = self.ready_key(container, key)
         self.refuse_opaque(container)
         if isinstance(key, slice) and value is not ABSENT and isinstance(container, list):
             value = self.iterable(value)
@@ -328,6 +348,22 @@ class Operators(Natives):
         elif isinstance(value, (CapturedGenerator, *ITERATORS)):
             raise Break("address-in-text", seen=f"the text of a {kind.__name__}")
 
+    def text_ready(self, value: Any) -> Any:
+        """The value in a form whose text C code may make."""
+        if self.can_check(value, TEXT):
+            self.check_text(value)
+            return value
+        return StandIns(self)(value)
+
+    def text_operand(self, value: Any) -> Any:
+        """What stands to the right of a string's `%`."""
+        for item in value if isinstance(value, tuple) else (value,):
+            if is_users(item):
+                for name in ("__int__", "__index__", "__float__"):
+                    if self.python_method(item, name) is not None:
+                        raise Break("builtin-protocol", seen=f"{name} of {type(item).__name__}")
+        return tuple(map(self.text_ready, value)) if isinstance(value, tuple) else self.text_ready(value)
+
     def text(self, value: Any, name: str = "__str__") -> str:
         """`str(value)` or `repr(value)`."""
         if not self.is_plain(value):
@@ -341,8 +377,7 @@ class Operators(Natives):
                     text = f"{name} returned non-string (type {type(result).__name__})"
                     raise self.fail(TypeError(text))
                 return result
-        self.check_text(value)
-        return self.native(str if name == "__str__" else repr, value)  # type: ignore[no-any-return]
+        return self.native(str if name == "__str__" else repr, self.text_ready(value))  # type: ignore[no-any-return]
 
     def format(self, value: Any, specification: str) -> str:
         if not self.is_plain(value):
@@ -351,13 +386,21 @@ class Operators(Natives):
                 return self.call_method(found, value, specification)  # type: ignore[no-any-return]
             if inherits(type(value), "__format__") and not specification:
                 return self.text(value)
-        self.check_text(value)
-        return self.native(format, value, specification)  # type: ignore[no-any-return]
+        return self.native(format, self.text_ready(value), specification)  # type: ignore[no-any-return]
 
 
 def inherits(kind: type, name: str) -> bool:
     """Whether a class has nothing of its own under a name that `object` has."""
     return getattr(kind, name) is getattr(object, name)
+
+
+def as_items(value: Any) -> Any:
+    """A container of a user's class as the one that C code takes it for."""
+    bases: tuple[Any, ...] = (tuple, list, dict, set, frozenset, deque)
+    for base in bases:
+        if isinstance(value, base):
+            return base(base.items(value) if base is dict else base.__iter__(value))
+    return value
 
 
 def stand_in(value: Any) -> Any:
@@ -368,5 +411,5 @@ def no_operator(symbol: str, left: Any, right: Any) -> str:
     names = f"'{type(left).__name__}' and '{type(right).__name__}'"
     if symbol in COMPARE:
         return f"'{symbol}' not supported between instances of {names}"
-    shown = "** or pow()" if symbol == "**" else symbol
-    return f"unsupported operand type(s) for {shown}: {names}"
+    name = "** or pow()" if symbol == "**" else symbol
+    return f"unsupported operand type(s) for {name}: {names}"

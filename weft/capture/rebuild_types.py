@@ -31,6 +31,7 @@ from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.types import layout, memory_format
 from weft.tensor.base import Tensor
+from weft.trace.breaks import Break
 from weft.trace.expressions import NAMES
 from weft.trace.fake import is_fake
 from weft.trace.scalars import SymBool, SymFloat, SymInt
@@ -147,27 +148,29 @@ def _update(builder: Builder, value: Any) -> str:
     return f".update({{{builder.pairs(value.items())}}})"
 
 
-def set_(builder: Builder, value: set[Any]) -> str:
+def set_(builder: Builder, value: Any) -> str:
+    """A set or frozenset, filled item by item: a display would make room for all at once."""
     check_keys(builder, value)
-    display = f"{{{builder.items(value)}}}" if value else set_call(builder, value)
-    return builder.assign(display)
-
-
-def set_call(builder: Builder, value: Any) -> str:
+    check_order(list(value))
     kind = builder.constant(type(value), type(value).__name__)
-    return f"{kind}([{builder.items(value)}])" if value else f"{kind}()"
+    return builder.assign(f"{kind}([{builder.items(value)}])" if value else f"{kind}()")
 
 
-def frozenset_(builder: Builder, value: frozenset[Any]) -> str:
-    check_keys(builder, value)
-    return builder.assign(set_call(builder, value))
+def check_order(items: list[Any]) -> None:
+    """Refuses a set that is walked in another order once it is filled anew.
+
+    Only where hashes are the same then: the order of objects hashed by identity is anybody's guess.
+    """
+    if all(type(item) in IMMUTABLE_KEYS for item in items):
+        if any(new is not old for new, old in zip(set(items), items, strict=True)):
+            raise Break("set-order", seen=f"a set of {len(items)} items made by captured code")
 
 
 def check_keys(builder: Builder, keys: Any) -> None:
     """Hashing these must run no code of a user's; keys are built, and filled, before their container."""
     plain = True
     for key in keys:
-        if not hashes_plainly(key):
+        if not hashes_plainly(key) and builder.world.settled.get(id(key)) != hash(key):
             builder.refuse(key, "as a key: its class defines __hash__ or __eq__")
         if type(key) not in IMMUTABLE_KEYS:
             plain = False
@@ -177,7 +180,7 @@ def check_keys(builder: Builder, keys: Any) -> None:
 
 
 IMMUTABLE_KEYS: Final = frozenset({str, int, float, bool, bytes, type(None), complex})
-TRUSTED_MODULES: Final = ("weft.", "enum", "fractions", "uuid", "pathlib", "ipaddress", "typing", "weakref")
+TRUSTED_MODULES: Final = ("weft", "enum", "fractions", "uuid", "pathlib", "ipaddress", "typing", "weakref")
 
 
 def hashes_plainly(key: Any) -> bool:
@@ -345,6 +348,7 @@ def fill_default_dict(builder: Builder, value: Any, name: str) -> None:
 def fill_set(builder: Builder, value: Any, name: str) -> None:
     items = list(set.__iter__(value))
     check_keys(builder, items)
+    check_order(items)
     if items:
         builder.line(f"{builder.constant(set.update, 'update')}({name}, [{builder.items(items)}])")
 
@@ -540,7 +544,7 @@ RULES: Final[dict[type, Rule]] = {
     tuple: tuple_,
     dict: dict_,
     set: set_,
-    frozenset: frozenset_,
+    frozenset: set_,
     deque: deque_,
     OrderedDict: ordered_dict,
     defaultdict: default_dict,

@@ -85,6 +85,10 @@ class World:
         """By the `id` of the original list."""
         self.raised: dict[int, tuple[BaseException, int]] = {}
         """Exceptions raised by captured code, with the root frame's step at that time."""
+        self.pure = 0
+        """While above 0, code runs that C code will run again: it must see what C code sees."""
+        self.settled: dict[int, int] = {}
+        """The hashes of keys whose `__hash__` is the user's, by `id`."""
         self.identified: dict[int, Known] = {}
         """Objects whose identity decided something (as keys, by `is`): distinct ones must stay distinct."""
         self._keep: list[Any] = []
@@ -133,6 +137,8 @@ class World:
         found = self.overlays.get(id(target))
         if found is None or name not in found.writes:
             return False, None
+        if self.pure:
+            raise Break("builtin-protocol", seen=f"{name} of a key, written before")
         return True, found.writes[name]
 
     # -- mirrors ---------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ this reading valid. One idea: one rule per type; see Note [Values of the interpr
 from __future__ import annotations
 
 import functools
+import re
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
@@ -87,7 +88,14 @@ class Wrapping:
         rule = RULES.get(kind)
         if rule is None:
             rule = _rule_for(value, kind)
-        return rule(self, value, source)
+        result = rule(self, value, source)
+        if self.world.pure and result is not value:
+            raise Break("builtin-protocol", seen=f"{source}, read by a __hash__ or __eq__")
+        return result
+
+    def check_keys(self, keys: Any, container: Any = ()) -> None:
+        """Makes sure that C code may hash these keys, and look them up in the container."""
+        raise NotImplementedError
 
     def read(self, value: Any, source: Source) -> Any:
         """As `wrap`, for a value that the next instruction uses; see Note [Lists that only grow]."""
@@ -272,11 +280,15 @@ class Wrapping:
                 base.__setitem__(mirror, key, self.wrap(dict.__getitem__(value, key), source.item(key)))
         else:
             self.world.guard("LEN", source, len(keys))
-            for position, key in enumerate(keys):
+            items = []
+            for position, (key, item) in enumerate(base.items(value)):
                 kept = self.wrap(key, source.key(position))
-                if kept is not key and not isinstance(key, tuple):
+                self.world.identify(kept)
+                if kept is not key and not isinstance(key, (tuple, Tensor)):
                     raise Break("unusual-key", seen=f"a {type(key).__name__} as key of {source}")
-                inner = self.wrap(dict.__getitem__(value, key), source.value(position))
+                items.append((kept, self.wrap(item, source.value(position))))
+            self.check_keys([key for key, _ in items])
+            for kept, inner in items:
                 base.__setitem__(mirror, kept, inner)
         return self.close(mirror)
 
@@ -293,6 +305,7 @@ class Wrapping:
             for position, item in enumerate(items):
                 if self.wrap(item, source.element(position)) is not item:
                     raise Break("unusual-key", seen=f"a {type(item).__name__} in the set {source}")
+            self.check_keys(items)
         mirror = type(value)(items)
         if any(a is not b for a, b in zip(mirror, items, strict=True)):
             raise Break("set-order", seen=str(source))
@@ -409,7 +422,7 @@ RULES: dict[type, Rule] = {
     Seams: Wrapping.seams,
     **dict.fromkeys(BUILTIN_CALLABLES, Wrapping.builtin),
 }
-PINNED = (type, types.ModuleType, Enum, property, staticmethod, classmethod)
+PINNED = (type, types.ModuleType, Enum, property, staticmethod, classmethod, re.Pattern)
 
 
 def _rule_for(value: Any, kind: type) -> Rule:

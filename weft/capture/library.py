@@ -1,0 +1,178 @@
+"""Library: functions of the standard library that captured code may use, beside the builtins.
+
+Takes calls of heapq, bisect, re, copy and the like. One idea: what works on its arguments alone is called on
+the interpreter's values (see `natives`); copying walks objects the way `copy` does, but reads with guards.
+"""
+
+from __future__ import annotations
+
+import bisect
+import copy
+import functools
+import heapq
+import operator
+import re
+import types
+from collections import OrderedDict, deque
+from typing import Any
+
+from weft.capture.attributes import HEAP, IMMUTABLE
+from weft.capture.builtins import INSTANCES, Args, Kwargs, expect, index_of
+from weft.capture.calls import handles
+from weft.capture.natives import EQUALITY, METHODS, ORDER, RECEIVERS, pure
+from weft.capture.values import Callback, isinstance
+from weft.capture.world import ABSENT
+from weft.capture.wrapping import SCALARS, SYMBOLIC
+from weft.tensor.base import Tensor
+from weft.trace.breaks import Break
+
+pure(heapq.heapify, heapq.heappop, heapq.heappush, heapq.heappushpop, heapq.heapreplace, names=ORDER)
+pure(
+    bisect.bisect_left,
+    bisect.bisect_right,
+    bisect.insort_left,
+    bisect.insort_right,
+    names=ORDER,
+    calls=("key",),
+)
+pure(operator.concat, names=())
+pure(operator.countOf, operator.indexOf, names=EQUALITY, iterates=True)
+
+
+@handles(range)
+def range_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    return machine.call_pure(range, tuple(index_of(machine, value) for value in args), kwargs)
+
+
+@handles(ascii)
+def ascii_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "ascii", args, 1, 1, kwargs)
+    return machine.text(args[0], "__repr__").encode("ascii", "backslashreplace").decode()
+
+
+@handles(types.MappingProxyType)
+def mapping_proxy(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    if args and not isinstance(args[0], (dict, *SCALARS, list, tuple)):
+        raise Break("unusual-object", seen=f"a proxy of a {type(args[0]).__name__}")
+    return machine.world.keep(machine.native(types.MappingProxyType, *args, **kwargs))
+
+
+def bind_function(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    """`function.__get__(object, class)`."""
+    if not isinstance(receiver, types.FunctionType) or not 1 <= len(args) <= 2 or kwargs:
+        return False, None
+    return True, receiver if args[0] is None else types.MethodType(receiver, args[0])
+
+
+METHODS["__get__"] = bind_function
+INSTANCES[type(functools.cmp_to_key(lambda a, b: 0))] = lambda machine, key, value: machine.world.keep(
+    machine.native(key, value)
+)
+
+
+# -- regular expressions -------------------------------------------------------------------------------------
+def _plain_text_work(function: Any) -> None:
+    @handles(function)
+    def work(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+        for value in (*args, *kwargs.values()):
+            if not isinstance(value, (*SCALARS, re.Pattern, re.RegexFlag, types.FunctionType)):
+                raise Break("skipped-function", seen=f"re.{function.__name__}")
+        args = tuple(machine.callback(v) if isinstance(v, types.FunctionType) else v for v in args)
+        return machine.world.keep(machine.native(function, *args, **kwargs))
+
+
+for _function in (
+    re.compile, re.escape, re.findall, re.finditer, re.fullmatch, re.match, re.search, re.split, re.sub,
+    re.subn,
+):  # fmt: skip
+    _plain_text_work(_function)
+assert {re.Pattern, re.Match} <= RECEIVERS
+
+
+# -- copies --------------------------------------------------------------------------------------------------
+SHARED = (
+    *SCALARS, *SYMBOLIC, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, range,
+    property, re.Pattern, Callback,
+)  # fmt: skip
+"""What a copy shares with the original."""
+STATE_METHODS = (
+    "__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__",
+    "__getnewargs__", "__getnewargs_ex__",
+)  # fmt: skip
+
+
+@handles(copy.copy)
+def copy_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    if len(args) != 1 or kwargs:
+        return machine.native(copy.copy, *args, **kwargs)
+    value = args[0]
+    kind = type(value)
+    if isinstance(value, SHARED) or kind in (tuple, frozenset):
+        return value
+    if kind in (list, dict, set, deque, OrderedDict):
+        return machine.world.keep(kind.copy(value))
+    own = machine.python_method(value, "__copy__")
+    if own is not None:
+        return machine.call_method(own, value)
+    result, fields = like(machine, value, "copy.copy")
+    result.__dict__.update(fields)
+    return result
+
+
+@handles(copy.deepcopy)
+def deepcopy_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    if len(args) != 1 or kwargs:
+        raise Break("skipped-function", seen="copy.deepcopy with a memo")
+    return deep(machine, args[0], {})
+
+
+def deep(machine: Any, value: Any, memo: dict[int, Any]) -> Any:
+    kind = type(value)
+    if isinstance(value, SHARED):
+        return value
+    if id(value) in memo:
+        return memo[id(value)]
+    if kind is tuple or kind is frozenset:
+        items = [deep(machine, item, memo) for item in value]
+        if id(value) in memo:  # it holds itself
+            return memo[id(value)]
+        same = kind is tuple and all(a is b for a, b in zip(items, value, strict=True))
+        memo[id(value)] = result = value if same else machine.world.keep(kind(items))
+        return result
+    if kind is list or kind is deque:
+        result = memo[id(value)] = machine.world.keep([] if kind is list else deque(maxlen=value.maxlen))
+        for item in value:
+            result.append(deep(machine, item, memo))
+        return result
+    if kind is dict or kind is OrderedDict:
+        result = memo[id(value)] = machine.world.keep(kind())
+        for key, item in value.items():
+            copied = deep(machine, key, memo)
+            machine.check(copied, EQUALITY)
+            result[copied] = deep(machine, item, memo)
+        return result
+    if kind is set:
+        items = [deep(machine, item, memo) for item in value]
+        machine.check(items, EQUALITY)
+        result = memo[id(value)] = machine.world.keep(set(items))
+        return result
+    result, fields = like(machine, value, "copy.deepcopy")
+    memo[id(value)] = result
+    for name, item in fields.items():
+        result.__dict__[name] = deep(machine, item, memo)
+    return result
+
+
+def like(machine: Any, value: Any, seen: str) -> tuple[Any, dict[str, Any]]:
+    """A new object of an ordinary class, and the attributes of the old one."""
+    kind = type(value)
+    ordinary = kind.__flags__ & HEAP and not kind.__flags__ & IMMUTABLE and not isinstance(value, Tensor)
+    maker: Any = kind.__new__
+    if not ordinary or maker is not object.__new__ or kind.__dictoffset__ == 0:
+        raise Break("skipped-function", seen=f"{seen} of a {kind.__name__}")
+    slots = any("__slots__" in base.__dict__ for base in kind.__mro__)
+    own = any(machine.python_method(value, name) is not None for name in STATE_METHODS)
+    if slots or own or machine.lookup(kind, "__del__") is not ABSENT:
+        raise Break("skipped-function", seen=f"{seen} of a {kind.__name__}")
+    fields = dict(machine.load_attribute(value, "__dict__"))
+    return machine.world.keep(object.__new__(kind)), fields

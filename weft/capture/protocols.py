@@ -1,0 +1,240 @@
+"""Protocols: how C code may hash, compare and print objects whose methods are the user's.
+
+Takes values on their way into a builtin. One idea: what C code only looks at is replaced by stand-ins that
+re-enter the interpreter; what it keeps must be the object itself, so a key's methods are interpreted first,
+which leaves their guards, and may then run again in C because they changed nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from weft.capture.attributes import HEAP, IMMUTABLE
+from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
+from weft.capture.wrapping import SCALARS, SYMBOLIC
+from weft.tensor.base import Tensor
+from weft.trace.breaks import Break
+
+EQUALITY = ("__eq__", "__hash__")
+KEYED = (dict, set, frozenset)
+MUTATES = frozenset(
+    {
+        "append", "appendleft", "clear", "extend", "extendleft", "insert", "pop", "popitem", "popleft",
+        "remove", "reverse", "rotate", "sort", "update", "setdefault", "add", "discard", "move_to_end",
+        "intersection_update", "difference_update", "symmetric_difference_update", "__setitem__",
+        "__delitem__", "__iadd__", "__imul__", "__ior__", "__next__", "send", "throw", "close",
+    }
+)  # fmt: skip
+
+
+def is_users(value: Any) -> bool:
+    """Whether the value's class is written in Python, and not ours."""
+    kind = type(value)
+    if not kind.__flags__ & HEAP or kind.__flags__ & IMMUTABLE or kind.__module__.startswith("weft."):
+        return False
+    return not isinstance(value, (Tensor, type, Callback, CapturedGenerator, *SYMBOLIC))
+
+
+# -- keys ----------------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def purely(machine: Any) -> Iterator[None]:
+    """What runs inside must change nothing and see only what C code would see too."""
+    before = machine.changes, len(machine.graph.nodes)
+    machine.world.pure += 1
+    try:
+        yield
+    finally:
+        machine.world.pure -= 1
+        if (machine.changes, len(machine.graph.nodes)) != before:
+            raise Break("builtin-protocol", seen="a __hash__ or __eq__ that changes something")
+
+
+def has_own_keys(machine: Any, key: Any) -> bool:
+    """Whether hashing or comparing this key runs methods of the user's."""
+    if type(key) in SCALARS:
+        return False
+    if isinstance(key, (tuple, frozenset)) and any(has_own_keys(machine, item) for item in key):
+        return True
+    return is_users(key) and any(machine.python_method(key, name) is not None for name in EQUALITY)
+
+
+def settle_keys(machine: Any, keys: Iterable[Any], container: Iterable[Any]) -> None:
+    """Interprets what C code will run when it looks these keys up among each other and in a container."""
+    by_hash: dict[int, list[Any]] = {}
+    for key in container:
+        by_hash.setdefault(machine.native(hash, key), []).append(key)
+    for key in keys:
+        number = settled_hash(machine, key)
+        others = by_hash.setdefault(number, [])
+        for other in others:
+            if other is not key and (has_own_keys(machine, other) or has_own_keys(machine, key)):
+                with purely(machine):
+                    machine.truth(machine.compare("==", other, key))
+        others.append(key)
+
+
+def settled_hash(machine: Any, key: Any) -> int:
+    if has_own_keys(machine, key):
+        settled = machine.world.settled
+        if id(key) not in settled:
+            with purely(machine):
+                hash_of(machine, key)
+            machine.world.keep(key)
+        settled[id(key)] = machine.native(hash, key)
+    return machine.native(hash, key)  # type: ignore[no-any-return]
+
+
+def hash_of(machine: Any, value: Any) -> Any:
+    """`hash(value)` by the interpreter."""
+    if is_users(value):
+        found = machine.python_method(value, "__hash__")
+        if found is None and machine.lookup(type(value), "__hash__") is None:
+            return machine.native(hash, unhashable(value))
+        if found is not None:
+            return machine.native(hash, Hashed(machine.call_method(found, value)))
+    if isinstance(value, (tuple, frozenset)) and has_own_keys(machine, value):
+        base: Any = tuple if isinstance(value, tuple) else frozenset
+        return machine.native(hash, base([Hashed(hash_of(machine, item)) for item in value]))
+    machine.world.identify(value)
+    return machine.native(hash, value)
+
+
+def unhashable(value: Any) -> Any:
+    """An object that `hash` complains about under the name of the value's class."""
+    return type(type(value).__name__, (), {"__hash__": None})()
+
+
+class Hashed:
+    """Has a given hash."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: Any) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        return self.number  # type: ignore[no-any-return]
+
+
+# -- stand-ins -----------------------------------------------------------------------------------------------
+class StandIn:
+    """An object of the user's in a form that C code may compare and print: the interpreter runs its methods.
+    Each has a class of the same name, for errors.
+    """
+
+    __slots__ = ("machine", "value")
+
+    def __init__(self, machine: Any, value: Any) -> None:
+        self.machine, self.value = machine, value
+
+    def _enter(self, function: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return function(*args)
+        except Raised as raised:
+            error = raised.exception
+        raise error
+
+    def _compare(self, symbol: str, other: Any) -> Any:
+        other = other.value if isinstance(other, StandIn) else other
+        result = self._enter(self.machine.compare, symbol, self.value, other)
+        return result if type(result) is bool else self._enter(self.machine.truth, result)
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare("==", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compare("!=", other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare("<", other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(">", other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(">=", other)
+
+    def __hash__(self) -> int:
+        return self._enter(hash_of, self.machine, self.value)  # type: ignore[no-any-return]
+
+    def __str__(self) -> str:
+        return self._enter(self.machine.text, self.value)  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return self._enter(self.machine.text, self.value, "__repr__")  # type: ignore[no-any-return]
+
+    def __format__(self, specification: str) -> str:
+        return self._enter(self.machine.format, self.value, specification)  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        found = self._enter(self.machine.load_attribute, self.value, name)
+        return StandIns(self.machine)(found)
+
+    def __getitem__(self, key: Any) -> Any:
+        return StandIns(self.machine)(self._enter(self.machine.get_item, self.value, key))
+
+
+class StandIns:
+    """Copies of containers with stand-ins for the users' objects in them, one for each object."""
+
+    def __init__(self, machine: Any) -> None:
+        self.machine = machine
+        self.made: dict[int, Any] = {}
+
+    def __call__(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in SCALARS or isinstance(value, (Tensor, *SYMBOLIC)):
+            return value
+        if id(value) in self.made:
+            return self.made[id(value)]
+        copier = COPIERS.get(kind)
+        if copier is not None:
+            return copier(self, value)
+        if is_users(value):
+            made: Any = type(kind.__name__, (StandIn,), {"__slots__": ()})
+            return self.put(value, made(self.machine, value))
+        return self.put(value, value)
+
+    def put(self, value: Any, made: Any) -> Any:
+        self.made[id(value)] = made
+        return made
+
+    def tuple_(self, value: Any) -> Any:
+        return self.put(value, tuple([self(item) for item in value]))
+
+    def list_(self, value: Any) -> Any:
+        made = self.put(value, deque(maxlen=value.maxlen) if type(value) is deque else [])
+        made.extend([self(item) for item in value])
+        return made
+
+    def set_(self, value: Any) -> Any:
+        items = [self(item) for item in value]
+        made = self.put(value, type(value)(items))
+        if any(a is not b for a, b in zip(made, items, strict=True)):
+            raise Break("set-order", seen=f"a {type(value).__name__} of objects of the user's")
+        return made
+
+    def dict_(self, value: Any) -> Any:
+        made = self.put(value, type(value)())
+        made.update([(self(key), self(item)) for key, item in value.items()])
+        if type(value) is defaultdict:
+            made.default_factory = value.default_factory
+        return made
+
+
+COPIERS: dict[type, Callable[[StandIns, Any], Any]] = {
+    tuple: StandIns.tuple_,
+    list: StandIns.list_,
+    deque: StandIns.list_,
+    set: StandIns.set_,
+    frozenset: StandIns.set_,
+    dict: StandIns.dict_,
+    OrderedDict: StandIns.dict_,
+    defaultdict: StandIns.dict_,
+}
