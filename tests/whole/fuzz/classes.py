@@ -502,7 +502,65 @@ CONTAINER = Definition(
     ),
 )
 
+META = Definition(
+    Piece(
+        "class Registry(type):\n"
+        "    def __call__(cls, *args, **kwargs):\n"
+        "        #: int:len(args)\n"
+        "        LOG.append((cls.__name__, len(args)))\n"
+        "        return super().__call__(*args, **kwargs)\n"
+        "    def __len__(cls):\n"
+        "        return len(cls.made)\n"
+        "class Plain(metaclass=Registry):\n"
+        "    made = []\n"
+        "    registry = {}\n"
+        "    def __init_subclass__(cls, **options):\n"
+        "        super().__init_subclass__()\n"
+        "        Plain.registry[cls.__name__.lower()] = cls\n"
+        "    def __new__(cls, n=1, *rest):\n"
+        "        self = super().__new__(cls)\n"
+        "        cls.made.append(n)\n"
+        "        return self\n"
+        "    def __init__(self, n=1, *rest):\n"
+        "        self.n = n\n"
+        "        self.rest = rest\n"
+        "    def __class_getitem__(cls, key):\n"
+        "        return cls.registry.get(key, cls)\n"
+        "class Sealed(Plain):\n"
+        "    def __getattribute__(self, name):\n"
+        "        if name == 'hidden':\n"
+        "            return 8\n"
+        "        return super().__getattribute__(name)\n"
+        "    def __bool__(self):\n"
+        "        return self.n > 1\n"
+        "    def __index__(self):\n"
+        "        return abs(self.n) % 3",
+        gives={
+            "M": ["Plain($int)", "Sealed($int)", "Plain['sealed']($int)", "Plain($int, *$ints)"],
+            "int": [
+                "$M.n",
+                "len(Plain)",
+                "Sealed($int).hidden",
+                "[4, 5, 6][Sealed($int)]",
+                "len($M.rest)",
+                "operator.index(Sealed($int))",
+            ],
+            "bool": ["bool($M)", "not $M", "isinstance($M, Sealed)", "Plain.made == []", "type($M) is Plain"],
+            "ints": ["list(Plain.made)", "list(range(Sealed($int)))"],
+            "str": ["type(type($M)).__name__", "Plain[$key].__name__"],
+        },
+        does=(
+            "$new_M = $M",
+            "$var_M.n = $int",
+            "Plain.made.append($int)",
+            "if $var_M:\n    $block\nelse:\n    $block",
+        ),
+    ),
+    state=("SEALED: M = Sealed(3)",),
+)
+
 CLASSES: dict[str, Definition] = {
+    "meta": META,
     "point": POINT,
     "loose": LOOSE,
     "slotted": SLOTTED,
