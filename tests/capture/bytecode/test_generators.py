@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 from collections.abc import Callable
@@ -241,15 +242,11 @@ def facts(generator: Any) -> tuple[Any, ...]:
     return generator.__name__, generator.__qualname__, frame and frame.f_lineno, delegate
 
 
-KEPT: list[Any] = []
-"""Generators that were exchanged: one that is dropped is closed, which has effects."""
-
-
 def play(function: Callable[..., Any], arguments: tuple[Any, ...], script: list[Action], stop: int) -> Any:
     """The results of a script; before action number `stop` the generator is exchanged for a rebuilt one."""
     EFFECTS.clear()
     generator = function(*arguments)
-    KEPT.append(generator)
+    first = generator
     results: list[Any] = []
     for number, action in enumerate(script):
         if number == stop:
@@ -259,6 +256,9 @@ def play(function: Callable[..., Any], arguments: tuple[Any, ...], script: list[
                 generator = made
         results.append(act(generator, action))
     effects = list(map(repr, EFFECTS))
+    for each in (first, generator):  # else they would be closed later, with effects
+        with contextlib.suppress(BaseException):
+            each.close()
     return results, effects
 
 

@@ -249,7 +249,10 @@ def test_a_handler_is_entered_with_an_exception_raised_natively() -> None:
     handler = decode(code).handlers[index]
     assert handler is not None
     manager = Manager()
-    stack = [manager.__exit__, decode(code).instructions[index].offset // 2, ValueError("native")]
+    try:
+        raise ValueError("native")
+    except ValueError as error:
+        stack = [manager.__exit__, decode(code).instructions[index].offset // 2, error]
     assert (handler.depth, handler.lasti) == (1, True)
     point = resume_code(code, handler.target_index, (V, V, V), frozenset({"manager", "a"}))
     EFFECTS.clear()

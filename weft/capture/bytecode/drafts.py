@@ -310,8 +310,7 @@ NO_ENTRY = -1
 def _with_cleanup(drafts: list[Draft]) -> list[Draft]:
     """For 3.11, the CLEANUP_THROW that later versions have for each delegating yield.
 
-    SEND end; YIELD_VALUE; RESUME; JUMP back   ->   SEND end; YIELD_VALUE; RESUME; JUMP back; CLEANUP_THROW;
-    JUMP end
+    SEND end; YIELD_VALUE; RESUME; JUMP back   ->   (the same); CLEANUP_THROW; JUMP end
     """
     result: list[Draft] = []
     for index, each in enumerate(drafts):

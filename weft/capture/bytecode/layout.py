@@ -14,7 +14,7 @@ While the callable is evaluated the native stack has a slot that the canonical o
 there the first point at which nothing lies above that slot. There the hole is filled: op FILL, which becomes
 PUSH_NULL. Jumps to that point come from inside <callable> and go to FILL; only where code was entered in the
 middle (resume.py) may one come with its call complete already, and goes past it. The second run checks all
-this: a hole never meets anything but a hole.
+this: a hole meets nothing but a hole, and no CALL takes one.
 """
 
 from __future__ import annotations

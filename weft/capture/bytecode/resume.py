@@ -14,12 +14,14 @@ come by the closure.
 What the tail does for each slot, with the kind that the caller states:
 
     VALUE       .stack3 is a parameter: LOAD_FAST, DELETE_FAST, so that the frame keeps nothing alive and
-    shows no name NULL        PUSH_NULL, on 3.11 and 3.12 before the callable that the canonical stack has
-    under it EXCEPTION   the slot that PUSH_EXC_INFO made: the parameter is the exception *being handled*;
-    PUSH_EXC_INFO puts it in place, and what is handled before it, by the caller, goes to the stack
+                shows no name
+    NULL        PUSH_NULL, on 3.11 and 3.12 then SWAP 2: it belongs under the callable there
+    EXCEPTION   the slot that PUSH_EXC_INFO made. The parameter is the exception *being handled*, which
+                PUSH_EXC_INFO puts in place; what the caller handles goes to the stack. It must have been
+                raised: 3.11 crashes in a `with` that is left by an exception without a traceback
     a hole      (layout.py, Note [Holes]) is no value of the canonical stack: PUSH_NULL
-    lasti       a VALUE: instruction.offset // 2 in the code that is left. The body's offsets are others, so a
-    table among the constants translates it; between two resumed codes of one original they are the same.
+    lasti       a VALUE: instruction.offset // 2 in the code that is left. The body's offsets are others: a
+                table among the constants translates. In all resumed codes of an original they are the same
 
 # Note [Resuming what was resumed]
 A resumed function is compiled like any other, and may break again. Its constants end with (MARK, original):
@@ -83,7 +85,7 @@ class ResumePoint:
     """Code that starts in the middle of `original`: call it with `parameters`, in order, by position.
 
     types.FunctionType(code, globals, name, None, closure), where closure has the cells of `freevars`, in
-    order.
+    order. Where an inlined comprehension made a cell variable a plain local, any new cell will do for it.
     """
 
     code: CodeType
