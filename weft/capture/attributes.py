@@ -8,6 +8,7 @@ alike.
 from __future__ import annotations
 
 import collections
+import functools
 import re
 import sys
 import types
@@ -106,7 +107,7 @@ class Attributes(Wrapping):
         special = SPECIAL.get(cls)
         if special is not None:
             return special(self, value, name)
-        if not cls.__flags__ & HEAP or cls.__flags__ & IMMUTABLE:
+        if (not cls.__flags__ & HEAP or cls.__flags__ & IMMUTABLE) and cls is not types.SimpleNamespace:
             return self.load_from_native(value, name)
         return self.load_from_instance(value, name)
 
@@ -179,6 +180,8 @@ class Attributes(Wrapping):
             return types.MethodType(self.wrapped_function(found), cls)
         if kind is property:
             return self.call_property(found, value)
+        if kind is functools.cached_property:
+            return self.compute_once(found, value)
         if kind is types.MemberDescriptorType:
             return self.slot(found, value)
         if kind is types.GetSetDescriptorType:
@@ -222,6 +225,22 @@ class Attributes(Wrapping):
         if source is not None:
             getter = self.wrap(getter, source.member("fget"))
         return self.call(getter, (value,), {})
+
+    def compute_once(self, found: functools.cached_property[Any], value: Any) -> Any:
+        """A cached property that has no value yet. Its lock is left alone: nobody else sees this object."""
+        if found.attrname is None or not has_dict(value):
+            raise Break("unusual-descriptor", seen="a cached_property without a place to keep its value")
+        function = self.descriptor(found, type(value)).func
+        source = self.world.source_of(found)
+        if source is not None:
+            function = self.wrap(function, source.member("func"))
+        result = self.call(function, (value,), {})
+        known = self.world.known.get(id(value))
+        if known is not None:
+            self.write(value, "attribute", known.source, found.attrname, result)
+        else:
+            value.__dict__[found.attrname] = result
+        return result
 
     def slot(self, found: Any, value: Any) -> Any:
         name = found.__name__
@@ -450,7 +469,8 @@ class Attributes(Wrapping):
             if slotted:
                 self.slot(found, value)
             elif self.field(value, name) is ABSENT:
-                raise self.fail(AttributeError(name, name=name, obj=value))
+                text = f"'{type(value).__name__}' object has no attribute '{name}'"
+                raise self.fail(AttributeError(text))
         return self.write(value, "attribute", known.source, name, new)
 
     def write(self, target: Any, kind: str, source: Source, name: Any, new: Any) -> None:

@@ -8,6 +8,7 @@ runs nothing that captured code has run already. What no rule knows is a break.
 from __future__ import annotations
 
 import functools
+import random
 import re
 import types
 from collections import OrderedDict, defaultdict, deque
@@ -151,19 +152,28 @@ def _update(builder: Builder, value: Any) -> str:
 def set_(builder: Builder, value: Any) -> str:
     """A set or frozenset, filled item by item: a display would make room for all at once."""
     check_keys(builder, value)
-    check_order(list(value))
     kind = builder.constant(type(value), type(value).__name__)
-    return builder.assign(f"{kind}([{builder.items(value)}])" if value else f"{kind}()")
+    items = in_filling_order(list(value))
+    return builder.assign(f"{kind}([{builder.items(items)}])" if items else f"{kind}()")
 
 
-def check_order(items: list[Any]) -> None:
-    """Refuses a set that is walked in another order once it is filled anew.
+TRIALS: Final = 200
 
-    Only where hashes are the same then: the order of objects hashed by identity is anybody's guess.
+
+def in_filling_order(items: list[Any]) -> list[Any]:
+    """The items of a set in an order that fills a new one to be walked as this one is.
+
+    Captured code may have walked the set, so its order matters; it depends on what collides with what, and
+    came first. Objects hashed by identity are hashed otherwise in the next call: no order is the right one.
     """
-    if all(type(item) in IMMUTABLE_KEYS for item in items):
-        if any(new is not old for new, old in zip(set(items), items, strict=True)):
-            raise Break("set-order", seen=f"a set of {len(items)} items made by captured code")
+    if not all(type(item) in IMMUTABLE_KEYS for item in items):
+        return items
+    order, shuffle = list(items), random.Random(0).shuffle
+    for _ in range(TRIALS):
+        if all(new is old for new, old in zip(set(order), items, strict=True)):
+            return order
+        shuffle(order)
+    raise Break("set-order", seen=f"a set of {len(items)} items made by captured code")
 
 
 def check_keys(builder: Builder, keys: Any) -> None:
@@ -346,9 +356,8 @@ def fill_default_dict(builder: Builder, value: Any, name: str) -> None:
 
 
 def fill_set(builder: Builder, value: Any, name: str) -> None:
-    items = list(set.__iter__(value))
+    items = in_filling_order(list(set.__iter__(value)))
     check_keys(builder, items)
-    check_order(items)
     if items:
         builder.line(f"{builder.constant(set.update, 'update')}({name}, [{builder.items(items)}])")
 
@@ -381,7 +390,7 @@ FILLED: Final[dict[type, Filler]] = {
 
 VALUES: Final[dict[type, Callable[[Builder, Any], str]]] = {
     tuple: lambda builder, value: builder.tuple_text(tuple.__iter__(value)),
-    frozenset: lambda builder, value: f"[{builder.items(frozenset.__iter__(value))}]",
+    frozenset: lambda builder, value: f"[{builder.items(in_filling_order(list(frozenset.__iter__(value))))}]",
     int: lambda builder, value: builder.constant(int.__int__(value)),
     float: lambda builder, value: builder.constant(float.__float__(value)),
     complex: lambda builder, value: builder.constant(complex.__complex__(value)),
