@@ -195,8 +195,18 @@ class Machine(Operators):
 
     def first_argument(self, frame: Frame) -> Any:
         """What zero-argument `super()` takes for the receiver."""
+        if not frame.code.co_argcount:
+            raise self.fail(RuntimeError("super(): no arguments"))
         name = frame.code.co_varnames[0]
-        return self.read_cell(frame, name) if name in frame.cells else frame.locals[name]
+        content = ABSENT
+        if name in frame.cells:
+            content = self.cell_content(frame.cells[name])
+        elif name in frame.locals:
+            STEPS["LOAD_FAST"](self, frame, name)  # it may be the first to look at an argument
+            content = frame.stack.pop()
+        if content is ABSENT:
+            raise self.fail(RuntimeError("super(): arg[0] deleted"))
+        return content
 
     def next_appends(self) -> bool:
         frame = self.frame

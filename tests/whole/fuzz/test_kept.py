@@ -144,3 +144,34 @@ def main(d, x):
 def arguments():
     yield ((dict(b=2, a=2), weft.ones(2)), {})
 """)
+
+
+def test_super_is_the_first_to_look_at_self():
+    agree("""\
+import weft
+
+class Base:
+    def apply(self, v):
+        weft.compiler.graph_break()
+        return v + 1
+
+class Right(Base):
+    def apply(self, v):
+        return super().apply(v) + (super().apply(v) + v).clone()
+
+    def lost(*args):
+        return super().apply(1)
+
+    def gone(self):
+        del self
+        return super().apply(1)
+
+def main(x, name):
+    y = weft.ones(2) * 2
+    x.add_(Right().apply(x))
+    return getattr(Right(), name)(), y
+
+def arguments():
+    yield ((weft.ones(3), 'lost'), {})
+    yield ((weft.ones(3), 'gone'), {})
+""")
