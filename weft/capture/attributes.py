@@ -335,6 +335,13 @@ class Attributes(Wrapping):
             return self.identical(value, constant(f"{module.__name__}.{name}", value))
         raise Break("module-getattr", seen=f"{module.__name__}.{name}")
 
+    def module_dict(self, fields: dict[str, Any], source: Source) -> Any:
+        """The variables of a module as a value: one for each module."""
+        known = self.world.by_original.get(id(fields))
+        if known is not None:
+            return known.value
+        return self.world.learn(ModuleDict(self, fields, source), fields, source)
+
     def module_source(self, module: types.ModuleType) -> Source:
         from_import = module_by_name(module)
         if from_import is not None:
@@ -590,3 +597,38 @@ class InstanceDict(MutableMapping[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         return self._machine.field(self._known.value, name) is not ABSENT  # type: ignore[arg-type]
+
+
+class ModuleDict(InstanceDict):
+    """The variables of a module, as `globals()` and `vars(module)` give them."""
+
+    def __init__(self, machine: Attributes, fields: dict[str, Any], source: Source) -> None:
+        self._machine, self._fields, self.source = machine, fields, source
+
+    def _find(self, name: Any) -> Any:
+        written, new = self._machine.world.written(self._fields, name)
+        if written:
+            return new
+        if name not in self._fields:
+            self._machine.world.guard("LACKS", self.source, name)
+            return ABSENT
+        return self._machine.wrap(self._fields[name], self.source.item(name))
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._find(name)
+        if value is ABSENT:
+            raise KeyError(name)
+        return value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._machine.write(self._fields, "item", self.source, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        self[name]
+        self._machine.write(self._fields, "item", self.source, name, ABSENT)
+
+    def __iter__(self) -> Iterator[str]:
+        raise Break("builtin-protocol", seen="all variables of a module")
+
+    def __contains__(self, name: object) -> bool:
+        return self._find(name) is not ABSENT

@@ -16,8 +16,8 @@ import types
 from collections import OrderedDict, deque
 from typing import Any
 
-from weft.capture.attributes import HEAP, IMMUTABLE
-from weft.capture.builtins import INSTANCES, Args, Kwargs, expect, index_of
+from weft.capture.attributes import HEAP, IMMUTABLE, ModuleDict
+from weft.capture.builtins import INSTANCES, STOOD_FOR, Args, Kwargs, expect, index_of
 from weft.capture.calls import handles
 from weft.capture.natives import EQUALITY, METHODS, ORDER, RECEIVERS, pure
 from weft.capture.values import Callback, isinstance
@@ -42,6 +42,15 @@ pure(operator.countOf, operator.indexOf, names=EQUALITY, iterates=True)
 @handles(range)
 def range_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     return machine.call_pure(range, tuple(index_of(machine, value) for value in args), kwargs)
+
+
+@handles(globals)
+def globals_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    expect(machine, "globals", args, 0, 0, kwargs)
+    return machine.module_dict(machine.frame.globals, machine.frame.globals_source)
+
+
+STOOD_FOR[ModuleDict] = dict
 
 
 @handles(ascii)

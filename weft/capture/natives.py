@@ -101,7 +101,7 @@ class Natives(Calls):
                 for item in dict.values(value):
                     self.check(item, names, True, seen)
             return
-        if kind is InstanceDict:
+        if isinstance(value, InstanceDict):
             raise Break("opaque-object", seen="__dict__ handed to a builtin")
         if kind.__flags__ & HEAP and not kind.__flags__ & IMMUTABLE:
             if kind.__module__.startswith("weft.") or isinstance(
@@ -257,7 +257,7 @@ class Natives(Calls):
         if (
             user
             and not issubclass(kind, tuple(CONTAINERS) + (BaseException, str, int, float))
-            and kind is not InstanceDict
+            and not issubclass(kind, InstanceDict)
         ):
             if name not in ("__init__", "__init_subclass__", "__new__"):
                 if not isinstance(receiver, (CapturedGenerator, *SYMBOLIC, np.generic)):
@@ -287,7 +287,7 @@ class Natives(Calls):
         if not kind.__flags__ & HEAP or kind.__flags__ & IMMUTABLE:
             self.refuse_opaque(value)
             return value
-        if kind is InstanceDict:
+        if isinstance(value, InstanceDict):
             return value
         maker = self.python_method(value, "__iter__")
         if maker is not None:

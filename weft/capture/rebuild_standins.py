@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-from weft.capture.attributes import InstanceDict
+from weft.capture.attributes import InstanceDict, ModuleDict
 from weft.capture.builtins import GENERATOR_METHODS, Super
 from weft.capture.instructions import Unread
 from weft.capture.natives import SequenceIterator, UserIterator
@@ -27,6 +27,10 @@ def unread(builder: Builder, value: Unread) -> str:
 
 def instance_dict(builder: Builder, value: InstanceDict) -> str:
     return builder.read(value._known.source.member("__dict__"))
+
+
+def module_dict(builder: Builder, value: ModuleDict) -> str:
+    return builder.read(value.source)
 
 
 def appended(builder: Builder, value: Appended) -> str:
@@ -56,6 +60,7 @@ def sequence_iterator(builder: Builder, value: SequenceIterator) -> str:
 RULES: Final[dict[type, Rule]] = {
     Unread: unread,
     InstanceDict: instance_dict,
+    ModuleDict: module_dict,
     Appended: appended,
     Super: super_,
     Callback: callback,

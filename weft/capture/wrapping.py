@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
@@ -19,6 +20,7 @@ import numpy as np
 from weft.capture.guards import TensorFacts
 from weft.capture.outcome import Input
 from weft.capture.sources import Source
+from weft.capture.sources import module as module_source
 from weft.capture.values import Raised, isinstance
 from weft.capture.world import Appended, Known, World, items_of
 from weft.core.device import device
@@ -261,10 +263,17 @@ class Wrapping:
             return mirror
         return self.world.learn(mirror, value, source)
 
+    def module_dict(self, fields: dict[str, Any], source: Source) -> Any:
+        raise NotImplementedError
+
     def mapping(self, value: Any, source: Source) -> Any:
         known = self.seen_before(value, source)
         if known is not None:
             return known.value
+        name = value.get("__name__") if type(value) is dict else None
+        if type(name) is str and name in sys.modules and sys.modules[name].__dict__ is value:
+            self.world.guard("SAME", source, module_source(name))
+            return self.module_dict(value, module_source(name))
         kind: Any = type(value)
         mirror: Any = kind.__new__(kind)
         self.world.guard("TYPE", source, kind)
