@@ -140,8 +140,8 @@ def some_pairs(case: Case) -> Iterator[tuple[int, int, int]]:
     """A few places to leave the original at, and a few later ones each."""
     indices = entries(case.function.__code__)
     seen = [(visit, offset) for visit, offset in first_visits(visits(case), 1) if offset in indices]
-    for visit, offset in seen[:: max(1, len(seen) // 5)]:
-        for second in range(4, len(seen) + 20, max(3, len(seen) // 6)):
+    for visit, offset in seen[:: max(1, len(seen) // 4)]:
+        for second in range(4, len(seen) + 20, max(5, len(seen) // 3)):
             yield visit, indices[offset][0], second
 
 
