@@ -12,6 +12,8 @@ becomes
         if _weft_result is not _weft_MISS:
             return _weft_result
         return _weft_slow(_weft_function, a, b, c, args, kwargs)
+A front that users keep asks for defaults when it is called, since the function's may have changed by then:
+        if b is _weft_unset: b = _weft_default(_weft_function, -1, "b")
 `_weft_first` lives in a cell that all fronts of one code object share, so putting a new entry first is one
 store to that cell. Entries take every parameter by position, in the order of `co_varnames`. The front of a
 bound method lacks the first parameter and takes it from a cell.
@@ -27,7 +29,22 @@ from typing import Any
 from weft.capture.binding import VARARGS, VARKEYWORDS, parameter_names, signature_text
 from weft.capture.reading import MISS
 
-_SPACE: dict[str, Any] = {"_weft_MISS": MISS}
+UNSET: Any = type("Unset", (), {"__repr__": lambda self: "<default>", "__slots__": ()})()
+"""The default of every parameter of a public front that has one."""
+
+
+def default_of(function: FunctionType, place: int | None, name: str) -> Any:
+    """What the function's default is now: by place among `__defaults__`, or by name."""
+    try:
+        if place is None:
+            return function.__kwdefaults__[name]
+        return function.__defaults__[place]  # type: ignore[index]
+    except (TypeError, LookupError):
+        kind = "positional" if place is not None else "keyword-only"
+    raise TypeError(f"{function.__qualname__}() missing 1 required {kind} argument: '{name}'")
+
+
+_SPACE: dict[str, Any] = {"_weft_MISS": MISS, "_weft_unset": UNSET, "_weft_default": default_of}
 FRONT = "_weft_front"
 """Attribute of a public front: the context that made it."""
 
@@ -46,8 +63,24 @@ def _signature(code: CodeType) -> str:
     return signature_text(code)
 
 
-def _front_text(code: CodeType, bound: bool) -> str:
+Late = tuple[tuple[str, int | None], ...]
+"""Parameters whose defaults are asked for in the call: name, and place among `__defaults__` if there."""
+
+
+def late_defaults(function: FunctionType) -> Late:
+    positional = parameter_names(function.__code__)[: function.__code__.co_argcount]
+    count = len(function.__defaults__ or ())
+    late: list[tuple[str, int | None]] = [(positional[-i], -i) for i in range(count, 0, -1)]
+    return (*late, *((name, None) for name in function.__kwdefaults__ or ()))
+
+
+def _front_text(code: CodeType, bound: bool, late: Late) -> str:
     names = clean_names(code)
+    fill = "".join(
+        f"        if {name} is _weft_unset: {name} = _weft_default(_weft_function, {place}, {name!r})\n"
+        for name, place in late
+        if not (bound and name == names[0])
+    )
     signature = _signature(code)
     if bound and code.co_argcount:
         first = signature.split(", ")[0]
@@ -63,6 +96,7 @@ def _front_text(code: CodeType, bound: bool) -> str:
         f"def make():\n"
         f"    {cells}\n"
         f"    def front({signature}):\n"
+        f"{fill}"
         f"        _weft_result = _weft_first({values})\n"
         f"        if _weft_result is not _weft_MISS:\n"
         f"            return _weft_result\n"
@@ -71,9 +105,9 @@ def _front_text(code: CodeType, bound: bool) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def front_code(code: CodeType, bound: bool) -> CodeType:
+def front_code(code: CodeType, bound: bool, late: Late = ()) -> CodeType:
     """The code of fronts for functions with this code."""
-    text = _front_text(code, bound)
+    text = _front_text(code, bound, late)
     outer = compile(text, f"<weft: front of {code.co_name}>", "exec")
     make = next(part for part in outer.co_consts if isinstance(part, CodeType))
     inner = next(part for part in make.co_consts if isinstance(part, CodeType))
@@ -108,11 +142,13 @@ def make_front(
     slow: CellType,
     owner: Any = None,
     code: CodeType | None = None,
+    late: bool = False,
 ) -> FunctionType:
     """A front with the function's defaults, and nothing else of it. `owner` is a bound method's object, and
-    `code` the front's where it is at hand: looking it up hashes the function's.
+    `code` the front's where it is at hand: looking it up hashes the function's. `late`: the defaults are
+    those that the function has when the front is called.
     """
-    code = code or front_code(function.__code__, owner is not None)
+    code = code or front_code(function.__code__, owner is not None, late_defaults(function) if late else ())
     cells = {
         "_weft_first": first,
         "_weft_slow": slow,
@@ -123,9 +159,11 @@ def make_front(
     defaults = function.__defaults__
     if owner is not None and defaults and len(defaults) == function.__code__.co_argcount:
         defaults = defaults[1:]
+    if late and defaults:
+        defaults = (UNSET,) * len(defaults)
     front = FunctionType(code, _SPACE, function.__name__, defaults, closure)
     if function.__kwdefaults__:
-        front.__kwdefaults__ = dict(function.__kwdefaults__)
+        front.__kwdefaults__ = {k: UNSET if late else v for k, v in function.__kwdefaults__.items()}
     return front
 
 

@@ -612,7 +612,7 @@ class Context:
         plain: Any = function.__func__ if isinstance(function, MethodType) else function
         owner = function.__self__ if isinstance(function, MethodType) else None
         cache = self.cache(plain.__code__)
-        return public(make_front(plain, cache.first, cache.slow, owner), function, self)
+        return public(make_front(plain, cache.first, cache.slow, owner, late=True), function, self)
 
     def callee(self, value: Any) -> Any:
         """The compiled form of something that is about to be called, or the thing itself."""
