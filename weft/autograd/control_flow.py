@@ -124,7 +124,7 @@ def _check_other(
         return
     given = [typed(value) for value in values]
     other, code = (false_fn, true_fn) if chosen else (true_fn, false_fn)
-    first, second = getattr(code, "__code__", None), getattr(other, "__code__", None)
+    first, second = _code(code), _code(other)
     key = (second, tuple([(leaf.shape, leaf.dtype) for leaf in leaves]))
     known = None if first is None or second is None else _agreed.setdefault(first, set())
     if known is not None and key in known:
@@ -135,6 +135,12 @@ def _check_other(
     compare_branches(*((given, expected) if chosen else (expected, given)))
     if known is not None:
         known.add(key)
+
+
+def _code(function: Any) -> Any:
+    """What tells a function, or a module generated from a graph, from others."""
+    generated = getattr(type(function), "_generated", False)
+    return type(function).forward.__code__ if generated else getattr(function, "__code__", None)
 
 
 def _comparable(leaves: list[Any]) -> bool:

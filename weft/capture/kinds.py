@@ -76,6 +76,14 @@ KINDS: Final[dict[str, Kind]] = {
         "nothing could notice later that this object has changed.",
         "pass it as an argument, or keep it in an attribute of an ordinary object.",
     ),
+    "higher-order-effects": Kind(
+        "a function given to cond, while_loop, scan or map changes something outside of itself.",
+        "return what it computes instead.",
+    ),
+    "higher-order-operands": Kind(
+        "cond, while_loop, scan and map are captured with tensors as operands and results.",
+        "weft.tensor(...) of the number, or close over it.",
+    ),
     "recursion-depth": Kind(
         "the calls are nested more deeply than capture follows.",
         "a loop instead of recursion, or fewer levels.",

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import weft.capture.builtins as _handlers  # noqa: F401 - registers what stands for builtins
+import weft.capture.higher_order as _higher_order  # noqa: F401 - registers control flow
+import weft.capture.library as _library  # noqa: F401 - and for functions of the standard library
 from weft.capture.autocasting import _set_autocast
 from weft.capture.builtins import INSTANCES
 from weft.capture.bytecode.instructions import Instruction

@@ -19,7 +19,8 @@ the same code that eager runs; the recorder only looks at what came out and at w
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, Final, NoReturn
 
@@ -172,6 +173,20 @@ class Recorder:
         if treatment is not None:
             return self.treat(treatment, func, args, kwargs or {})
         return self.record(func, args, kwargs or {}, self.rules.form(key))
+
+    @contextmanager
+    def nested(self, graph: Graph, on_input: Callable[[Any], Node]) -> Iterator[None]:
+        """Records into another graph for a while, where nothing of this one is known; `finish` ends it."""
+        self.follow_modes()
+        assert self._state is not None
+        before = self.graph, self.on_input, self._nodes, self._pending, self.symbols, self._state, self._entry
+        self.graph, self.on_input, self._entry = graph, on_input, self._state
+        self._nodes, self._pending, self.symbols = {}, {}, {}
+        try:
+            yield
+        finally:
+            self.graph, self.on_input, self._nodes, self._pending = before[:4]
+            self.symbols, self._state, self._entry = before[4:]
 
     # -- calls that the interpreter makes itself -------------------------------------------------------------
     def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any = None) -> Any:
