@@ -6,6 +6,7 @@ frame, which C code would do without leaving guards.
 
 from __future__ import annotations
 
+import abc
 import builtins
 import collections.abc
 import enum
@@ -17,6 +18,7 @@ from typing import Any
 
 from weft.capture.attributes import SEAMS, SPECIAL, InstanceDict
 from weft.capture.calls import HANDLERS, METACLASSES, handles
+from weft.capture.guards import Guard
 from weft.capture.natives import CONTAINERS, EQUALITY, METHODS, ORDER, TEXT
 from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY
 from weft.capture.protocols import StandIns, has_own_keys, hash_of
@@ -125,10 +127,18 @@ def isinstance_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     checker = machine.lookup(type(classes), "__instancecheck__") if type(classes) is not type else ABSENT
     if isinstance(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
         return machine.truth(machine.call(checker, (classes, value), {}))
-    if machine.native(issubclass, kind, classes):
+    if belongs(machine, kind, classes):
         return True
     told = machine.load_attribute(value, "__class__") if tells_its_class(machine, value) else kind
-    return told is not kind and isinstance(told, type) and machine.native(issubclass, told, classes)
+    return told is not kind and isinstance(told, type) and belongs(machine, told, classes)
+
+
+def belongs(machine: Any, cls: Any, base: Any) -> bool:
+    """`issubclass`, by C code. What an abstract class denies may change with later registrations."""
+    answer: bool = machine.native(issubclass, cls, base)
+    if not answer and isinstance(base, abc.ABCMeta):
+        machine.world.guards.add(Guard("AMBIENT", None, (abc.get_cache_token, abc.get_cache_token())))
+    return answer
 
 
 def tells_its_class(machine: Any, value: Any) -> bool:
@@ -151,7 +161,7 @@ def issubclass_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         if isinstance(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
             if machine.truth(machine.call(checker, (candidate, cls), {})):
                 return True
-        elif machine.native(issubclass, cls, candidate):
+        elif belongs(machine, cls, candidate):
             return True
     return False
 
