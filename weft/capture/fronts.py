@@ -37,7 +37,7 @@ def default_of(function: FunctionType, place: int | None, name: str) -> Any:
     """What the function's default is now: by place among `__defaults__`, or by name."""
     try:
         if place is None:
-            return function.__kwdefaults__[name]
+            return function.__kwdefaults__[name]  # type: ignore[index]
         return function.__defaults__[place]  # type: ignore[index]
     except (TypeError, LookupError):
         kind = "positional" if place is not None else "keyword-only"
