@@ -265,16 +265,20 @@ def docstring_complaints(modules: dict[str, Module]) -> list[str]:
     ]
 
 
+BY_SUBJECT = frozenset({"features", "attacks", "parity"})
+
+
 def mirror_complaints(tests: Path, package: Path) -> list[str]:
     """Tests that stand where nobody would look for them.
 
     tests/ops/test_reduce.py needs weft/ops/reduce.py. A file of tests that grew too long becomes a folder of
-    any number of files: tests/ops/reduce/test_*.py. What concerns the whole stands in tests/whole or tests/.
+    any number of files: tests/ops/reduce/test_*.py. What concerns the whole stands in tests/whole or tests/,
+    what concerns all of a package in a folder named for its subject (`BY_SUBJECT`).
     """
     complaints = []
     for path in sorted(tests.rglob("test_*.py")):
         place = path.relative_to(tests)
-        if len(place.parts) == 1 or place.parts[0] == "whole":
+        if len(place.parts) == 1 or place.parts[0] == "whole" or place.parent.name in BY_SUBJECT:
             continue
         tested = package / place.parent / path.stem.removeprefix("test_")
         candidates = (tested.with_suffix(".py"), tested / "__init__.py")
@@ -407,6 +411,7 @@ def test_mirror_rule_sees_a_stray_test(tmp_path):
         "ops/test_reduce.py",
         "ops/reduce/test_sums.py",
         "ops/test_kernels.py",
+        "ops/features/test_subject.py",
     ]
     for name in (*kept, "ops/test_stray.py"):
         (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
