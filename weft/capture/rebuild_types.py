@@ -8,7 +8,6 @@ runs nothing that captured code has run already. What no rule knows is a break.
 from __future__ import annotations
 
 import functools
-import random
 import re
 import types
 from collections import OrderedDict, defaultdict, deque
@@ -24,6 +23,7 @@ from weft.capture.frame import Frame
 from weft.capture.outcome import Outcome
 from weft.capture.reading import Reader, has_plain_dict
 from weft.capture.rebuild import Builder, Rule
+from weft.capture.rebuild_sets import filled, filling, table_size
 from weft.capture.resuming import resume_texts, slot_of
 from weft.capture.sources import class_dict, class_mro, importable_name, instance_dict, written_in_c
 from weft.capture.values import CapturedGenerator, isinstance
@@ -149,31 +149,30 @@ def _update(builder: Builder, value: Any) -> str:
     return f".update({{{builder.pairs(value.items())}}})"
 
 
-def set_(builder: Builder, value: Any) -> str:
-    """A set or frozenset, filled item by item: a display would make room for all at once."""
+def set_(builder: Builder, value: set[Any]) -> str:
+    kind = builder.constant(set, "set")
+    return builder.assign(set_text(builder, value, f"{kind}()") if value else f"{kind}()")
+
+
+def frozenset_(builder: Builder, value: frozenset[Any]) -> str:
     check_keys(builder, value)
-    kind = builder.constant(type(value), type(value).__name__)
-    items = in_filling_order(list(value))
-    return builder.assign(f"{kind}([{builder.items(items)}])" if items else f"{kind}()")
+    if all(type(item) in IMMUTABLE_KEYS for item in value):
+        return builder.constant(value, "items")
+    return builder.assign(f"{builder.constant(frozenset, 'frozenset')}([{builder.items(value)}])")
 
 
-TRIALS: Final = 200
-
-
-def in_filling_order(items: list[Any]) -> list[Any]:
-    """The items of a set in an order that fills a new one to be walked as this one is.
-
-    Captured code may have walked the set, so its order matters; it depends on what collides with what, and
-    came first. Objects hashed by identity are hashed otherwise in the next call: no order is the right one.
-    """
-    if not all(type(item) in IMMUTABLE_KEYS for item in items):
-        return items
-    order, shuffle = list(items), random.Random(0).shuffle
-    for _ in range(TRIALS):
-        if all(new is old for new, old in zip(set(order), items, strict=True)):
-            return order
-        shuffle(order)
-    raise Break("set-order", seen=f"a set of {len(items)} items made by captured code")
+def set_text(builder: Builder, value: Any, empty: str) -> str:
+    """The empty set filled with the items of this one, to be walked in this one's order."""
+    items = list(set.__iter__(value))
+    check_keys(builder, items)
+    order, at_once = items, 0
+    if all(type(item) in IMMUTABLE_KEYS for item in items):
+        # Objects hashed by identity are hashed otherwise in the next call: no order is the right one.
+        found = filling(items, table_size(value))
+        if found is None:
+            raise Break("set-order", seen=f"a set of {len(items)} items made by captured code")
+        order, at_once = found
+    return f"{builder.constant(filled, 'filled')}({empty}, [{builder.items(order)}], {at_once})"
 
 
 def check_keys(builder: Builder, keys: Any) -> None:
@@ -356,10 +355,8 @@ def fill_default_dict(builder: Builder, value: Any, name: str) -> None:
 
 
 def fill_set(builder: Builder, value: Any, name: str) -> None:
-    items = in_filling_order(list(set.__iter__(value)))
-    check_keys(builder, items)
-    if items:
-        builder.line(f"{builder.constant(set.update, 'update')}({name}, [{builder.items(items)}])")
+    if set.__len__(value):
+        builder.line(set_text(builder, value, name))
 
 
 def fill_deque(builder: Builder, value: Any, name: str) -> None:
@@ -390,7 +387,7 @@ FILLED: Final[dict[type, Filler]] = {
 
 VALUES: Final[dict[type, Callable[[Builder, Any], str]]] = {
     tuple: lambda builder, value: builder.tuple_text(tuple.__iter__(value)),
-    frozenset: lambda builder, value: f"[{builder.items(in_filling_order(list(frozenset.__iter__(value))))}]",
+    frozenset: lambda builder, value: f"[{builder.items(frozenset.__iter__(value))}]",
     int: lambda builder, value: builder.constant(int.__int__(value)),
     float: lambda builder, value: builder.constant(float.__float__(value)),
     complex: lambda builder, value: builder.constant(complex.__complex__(value)),
@@ -553,7 +550,7 @@ RULES: Final[dict[type, Rule]] = {
     tuple: tuple_,
     dict: dict_,
     set: set_,
-    frozenset: set_,
+    frozenset: frozenset_,
     deque: deque_,
     OrderedDict: ordered_dict,
     defaultdict: default_dict,

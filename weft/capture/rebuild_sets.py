@@ -1,0 +1,56 @@
+"""Rebuilding sets: an order of filling by which a new set is walked as another one is.
+
+Takes the items of a set as it is walked, and the size of its table; gives the order in which to add them. One
+idea: captured code may have walked the set (`for name in names: ...`) and the rest of the program may walk it
+again, so both must meet the items in the same order, whatever it is.
+
+# Note [Order of sets]
+A set is walked along its table. Where an item lies depends on its hash, on the size of the table, and on who
+came first to a place that two items want. Added one by one, items make the table grow fourfold when it is
+full by 60 %; added from a dict or a set, they make room for twice their number at once. Items that are added
+in the order of the table find their places again, save those that had to leave their own for one *before* it:
+each of these moves to the end of the queue, so that the other is there first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+ATTEMPTS = 100
+SetLike = TypeVar("SetLike", bound=set[Any])
+
+
+def table_size(value: Any) -> int:
+    """The bytes of a set's table, 0 where the small one inside the object serves."""
+    return set.__sizeof__(value) - type(value).__basicsize__
+
+
+def filled(target: SetLike, items: list[Any], at_once: int) -> SetLike:
+    """The set with the items added: so many of them at once, the others one by one."""
+    if at_once:
+        set.update(target, dict.fromkeys(items[:at_once]))
+    set.update(target, items[at_once:])
+    return target
+
+
+def filling(items: list[Any], size: int) -> tuple[list[Any], int] | None:
+    """The order of adding, and how many to add at once; None if none is found."""
+    count = len(items)
+    ways = dict.fromkeys([0, count, *range(count - 1, max(count - 9, 0), -1), count // 2, count // 4])
+    for at_once in ways:
+        if table_size(filled(set(), items, at_once)) == size:
+            order = _repaired(items, at_once)
+            if order is not None:
+                return order, at_once
+    return None
+
+
+def _repaired(items: list[Any], at_once: int) -> list[Any] | None:
+    order = list(items)
+    for _ in range(ATTEMPTS):
+        made = filled(set(), order, at_once)
+        wrong = next((place for place, got in enumerate(made) if items[place] is not got), None)
+        if wrong is None:
+            return order
+        order = [item for item in order if item is not items[wrong]] + [items[wrong]]
+    return None
