@@ -105,6 +105,9 @@ class Calls(Attributes):
     def call_function(
         self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
+        special = BY_CODE.get(function.__code__)
+        if special is not None:
+            return special(self, function, args, kwargs)
         if FRONT in function.__dict__ or function.__code__ in WRAPPERS_LEFT_OUT:
             return self.call(function.__wrapped__, args, kwargs)  # type: ignore[attr-defined]
         policy, reason = policy_of(function)
@@ -275,6 +278,8 @@ class Calls(Attributes):
         return function
 
 
+BY_CODE: dict[types.CodeType, Callable[..., Any]] = {}
+"""What captured code does instead of calling closures of these: `(machine, function, args, kwargs)`."""
 WRAPPERS_LEFT_OUT = frozenset(
     {reprlib.recursive_repr()(lambda self: "").__code__, dataclass(type("Sample", (), {})).__repr__.__code__}
 )

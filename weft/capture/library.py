@@ -18,7 +18,7 @@ from typing import Any
 
 from weft.capture.attributes import HEAP, IMMUTABLE, ModuleDict
 from weft.capture.builtins import INSTANCES, STOOD_FOR, Args, Kwargs, expect, index_of
-from weft.capture.calls import handles
+from weft.capture.calls import BY_CODE, handles
 from weft.capture.natives import EQUALITY, METHODS, ORDER, RECEIVERS, pure
 from weft.capture.values import Callback, isinstance
 from weft.capture.world import ABSENT
@@ -77,6 +77,28 @@ METHODS["__get__"] = bind_function
 INSTANCES[type(functools.cmp_to_key(lambda a, b: 0))] = lambda machine, key, value: machine.world.keep(
     machine.native(key, value)
 )
+
+
+def dispatch(machine: Any, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
+    """Which function `functools.singledispatch` chooses: read from its registry, leaving its cache alone."""
+    source = machine.world.source_of(function)
+    if source is None or len(args) != 1 or kwargs:
+        raise Break("skipped-function", seen="functools.singledispatch")
+    cells = {}
+    for position, name in enumerate(function.__code__.co_freevars):
+        cell = (function.__closure__ or ())[position]
+        if name in ("registry", "cache_token"):
+            if id(cell) not in machine.world.known:
+                machine.world.learn(cell, cell, source.member("__closure__").item(position))
+            cells[name] = machine.cell_content(cell)
+    if cells["cache_token"] is not None:
+        raise Break("skipped-function", seen="functools.singledispatch with abstract classes")
+    registry = cells["registry"]
+    found = registry.get(args[0])
+    return machine.native(functools._find_impl, args[0], registry) if found is None else found  # type: ignore[attr-defined]
+
+
+BY_CODE[functools.singledispatch(lambda value: value).dispatch.__code__] = dispatch
 
 
 # -- regular expressions -------------------------------------------------------------------------------------
