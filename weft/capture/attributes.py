@@ -13,10 +13,11 @@ import re
 import sys
 import types
 from collections.abc import Callable, Iterator, MutableMapping
+from enum import Enum
 from typing import Any
 
 from weft.capture.guards import Guard, class_source, guards_for_lookup, guards_for_member, lookup
-from weft.capture.sources import Source, constant, written_in_c
+from weft.capture.sources import Source, class_mro, constant, written_in_c
 from weft.capture.sources import module as module_source
 from weft.capture.values import Raised, isinstance
 from weft.capture.world import ABSENT, Known
@@ -43,6 +44,7 @@ class Attributes(Wrapping):
         self.looked_up: dict[tuple[int, str], tuple[type, Any] | None] = {}
         self.changes = 0
         """How often captured code has changed something: `protocols.purely` compares."""
+        self.classes_written = False
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise NotImplementedError
@@ -58,12 +60,16 @@ class Attributes(Wrapping):
             self.world.keep(cls)
             if not written_in_c(cls):
                 self.world.guards.update(guards_for_lookup(cls, name, found))
+        if self.classes_written:
+            for owner in class_mro(cls):
+                written, new = self.world.written(owner, name)
+                if written:
+                    return new
+                if found is not None and owner is found[0]:
+                    break
         if found is None:
             return ABSENT
         owner, value = found
-        written, new = self.world.written(owner, name)
-        if written:
-            return new
         self._know_entry(owner, name, value)
         return value
 
@@ -83,7 +89,18 @@ class Attributes(Wrapping):
         found = self.lookup(cls, name)
         if found is ABSENT or isinstance(found, NATIVE_SLOTS):
             return None
+        if isinstance(value, Enum) and self.is_plain_enum(cls):
+            return None if getattr(found, "__module__", "") == "enum" else found
         return found
+
+    def is_plain_enum(self, cls: type) -> bool:
+        """Whether members are what `enum` makes of them, so that its methods may run as they are."""
+        for name in ("__new__", "__eq__", "__hash__", "__str__", "__repr__", "__format__", "_missing_"):
+            found = self.lookup(cls, name)
+            found = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+            if isinstance(found, types.FunctionType) and found.__module__ != "enum":
+                return False
+        return True
 
     def call_method(self, found: Any, receiver: Any, *args: Any) -> Any:
         """Calls what `lookup` found on the receiver's class, as the interpreter calls special methods."""
@@ -163,6 +180,7 @@ class Attributes(Wrapping):
             return ABSENT
         if known is None:
             return fields.get(name, ABSENT)
+        self.world.claim(fields, known)
         source = known.source.member("__dict__")
         if name not in fields:
             self.world.guard("LACKS", source, name)
@@ -283,15 +301,15 @@ class Attributes(Wrapping):
 
     # -- from other things -----------------------------------------------------------------------------------
     def load_from_class(self, cls: type, name: str) -> Any:
-        written, new = self.world.written(cls, name)
-        if written and new is not ABSENT:
-            return new
         meta = type(cls)
         above = self.lookup(meta, name)
         if above is not ABSENT and is_data_descriptor(above):
             if isinstance(above, types.GetSetDescriptorType) or meta is type:
                 return self.native(getattr, cls, name)
             return self.bind(above, cls, meta)
+        written, new = self.world.written(cls, name)
+        if written:
+            return new
         found = self.lookup(cls, name)
         if found is not ABSENT:
             return self.bind_to_class(found, cls, name)
@@ -321,19 +339,55 @@ class Attributes(Wrapping):
         return self.class_value(found, cls)
 
     def load_from_module(self, module: types.ModuleType, name: str) -> Any:
-        fields = module.__dict__
+        kind, fields = type(module), module.__dict__
+        self.world.claim(fields, fields)
+        if kind is not types.ModuleType and isinstance(
+            self.lookup(kind, "__getattribute__"), types.FunctionType
+        ):
+            raise Break("module-getattr", seen=f"{kind.__name__}.__getattribute__")
+        found = self.lookup(kind, name)
+        if found is not ABSENT and is_data_descriptor(found) and not isinstance(found, NATIVE_SLOTS):
+            return self.bind(found, module, kind)
         written, new = self.world.written(fields, name)
         if written and new is not ABSENT:
             return new
         source = self.module_source(module)
-        if name in fields:
+        if name in fields and not written:
             return self.wrap(fields[name], source.item(name))
-        value = self.native(getattr, module, name)  # a lazy module's __getattr__ files what it loads
-        if name in fields and fields[name] is value:
+        if not written and str(fields.get("__name__")).split(".")[0] == "weft":
+            return self.load_lazily(module, name, source)
+        if not written:
+            self.world.guard("LACKS", source, name)
+        if isinstance(found, NATIVE_SLOTS):
+            raise Break("module-getattr", seen=f"{fields.get('__name__')}.{name}")
+        if found is not ABSENT:
+            return self.bind(found, module, kind)
+        return self.ask_module(module, name, source)
+
+    def load_lazily(self, module: types.ModuleType, name: str, source: Source) -> Any:
+        """An attribute that a module of this library files when it is asked for."""
+        try:
+            value = self.native(getattr, module, name)
+        except Raised:
+            self.world.guard("LACKS", source, name)
+            raise
+        if name in module.__dict__:
             return self.wrap(value, source.item(name))
-        if module.__name__.split(".")[0] == "weft":
-            return self.identical(value, constant(f"{module.__name__}.{name}", value))
-        raise Break("module-getattr", seen=f"{module.__name__}.{name}")
+        return self.identical(value, constant(f"{module.__name__}.{name}", value))
+
+    def ask_module(self, module: types.ModuleType, name: str, source: Source) -> Any:
+        """What the `__getattr__` of a module's class or of the module itself gives."""
+        hook = self.lookup(type(module), "__getattr__")
+        if hook is not ABSENT:
+            return self.call_method(hook, module, name)
+        written, own = self.world.written(module.__dict__, "__getattr__")
+        if not written and "__getattr__" in module.__dict__:
+            own = self.wrap(module.__dict__["__getattr__"], source.item("__getattr__"))
+        elif not written:
+            self.world.guard("LACKS", source, "__getattr__")
+        if own is not None and own is not ABSENT:
+            return self.call(own, (name,), {})
+        return self.native(getattr, types.ModuleType(str(module.__dict__.get("__name__"))), name)
 
     def module_dict(self, fields: dict[str, Any], source: Source) -> Any:
         """The variables of a module as a value: one for each module."""
@@ -405,6 +459,9 @@ class Attributes(Wrapping):
             text = "super(type, obj): obj must be an instance or subtype of type"
             raise self.fail(TypeError(text))
         for owner in mro[mro.index(cls) + 1 :]:
+            written, new = self.world.written(owner, name)
+            if written:
+                return new
             if owner.__flags__ & HEAP and not owner.__flags__ & IMMUTABLE:
                 if name in owner.__dict__:
                     entry = class_source(owner).entry(name)
@@ -426,9 +483,6 @@ class Attributes(Wrapping):
             return self.store_on_tensor(value, name, new)
         if isinstance(value, type):
             return self.store_on_class(value, name, new)
-        if isinstance(value, types.ModuleType):
-            source = self.module_source(value)
-            return self.write(value.__dict__, "item", source, name, new)
         if isinstance(value, types.FunctionType) and not self.world.is_fresh(value):
             if name.startswith("__"):
                 raise Break("function-state", seen=f"{value.__name__}.{name}")
@@ -454,6 +508,8 @@ class Attributes(Wrapping):
                 return self.store_by_descriptor(found, value, new)
             if isinstance(found, types.GetSetDescriptorType) and not self.world.is_fresh(value):
                 raise Break("unusual-attribute", seen=f"writing {name} of {cls.__name__}")
+        if isinstance(value, types.ModuleType):
+            return self.store_on_module(value, name, new)
         if self.world.is_fresh(value):
             if new is ABSENT:
                 self.native(object.__delattr__, value, name)
@@ -461,6 +517,17 @@ class Attributes(Wrapping):
                 self.native(object.__setattr__, value, name, new)
             return None
         return self.store_on_known(value, name, new, found)
+
+    def store_on_module(self, value: types.ModuleType, name: str, new: Any) -> None:
+        source = self.module_source(value)
+        if new is ABSENT:
+            written, old = self.world.written(value.__dict__, name)
+            if not written:
+                old = name if name in value.__dict__ else ABSENT
+                self.world.guard("LACKS" if old is ABSENT else "HAS", source, name)
+            if old is ABSENT:
+                return self.native(delattr, types.ModuleType("module"), name)  # type: ignore[no-any-return]
+        return self.write(value.__dict__, "item", source, name, new)
 
     def store_on_known(self, value: Any, name: str, new: Any, found: Any) -> None:
         known = self.world.known[id(value)]
@@ -472,6 +539,8 @@ class Attributes(Wrapping):
             if new is ABSENT:
                 return self.native(object.__delattr__, known.original, name)  # type: ignore[no-any-return]
             return self.native(object.__setattr__, known.original, name, None)  # type: ignore[no-any-return]
+        if not slotted:
+            self.world.claim(object.__getattribute__(known.original, "__dict__"), known)
         if new is ABSENT:
             if slotted:
                 self.slot(found, value)
@@ -484,6 +553,9 @@ class Attributes(Wrapping):
         self.changes += 1
         overlay = self.world.overlay(target, kind, source)
         self.world.keep(new)
+        if new is ABSENT or name in overlay.deleted:  # what comes back after that stands last
+            overlay.writes.pop(name, None)
+            overlay.deleted[name] = None
         overlay.writes[name] = new
 
     def store_by_property(self, found: property, value: Any, name: str, new: Any) -> None:
@@ -528,6 +600,7 @@ class Attributes(Wrapping):
             raise Break("class-write", seen=f"{cls.__name__}.{name} = ...")
         if callable(new) or hasattr(type(new), "__get__"):
             raise Break("class-write", seen=f"{cls.__name__}.{name} = a {type(new).__name__}")
+        self.classes_written = True
         known = self.world.source_of(cls)
         self.write(cls, "attribute", known or class_source(cls), name, new)
 
@@ -544,6 +617,12 @@ def has_dict(value: Any) -> bool:
     except AttributeError:
         return False
     return True
+
+
+def find_slot(cls: type, name: str) -> bool:
+    """Whether the name is kept beside the object's dict."""
+    found = lookup(cls, name)
+    return found is not None and isinstance(found[1], types.MemberDescriptorType)
 
 
 def is_data_descriptor(found: Any) -> bool:
@@ -588,9 +667,13 @@ class InstanceDict(MutableMapping[str, Any]):
         source = self._known.source.member("__dict__")
         self._machine.world.guard("KEYS", source, tuple(fields))
         overlay = self._machine.world.overlays.get(id(self._known.value))
-        writes = {} if overlay is None else overlay.writes
-        names = [n for n in fields if writes.get(n) is not ABSENT]
-        return iter([*names, *(n for n, v in writes.items() if n not in fields and v is not ABSENT)])
+        if overlay is None:
+            return iter(list(fields))
+        gone = overlay.deleted
+        added = [name for name in overlay.writes if name not in fields or name in gone]
+        slots = [name for name in added if find_slot(type(self._known.value), name)]
+        added = [name for name in added if overlay.writes[name] is not ABSENT and name not in slots]
+        return iter([*(name for name in fields if name not in gone), *added])
 
     def __len__(self) -> int:
         return len(list(iter(self)))

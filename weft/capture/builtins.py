@@ -16,6 +16,8 @@ import sys
 import types
 from typing import Any
 
+import numpy as np
+
 from weft.capture.attributes import SEAMS, SPECIAL, InstanceDict
 from weft.capture.calls import HANDLERS, METACLASSES, handles
 from weft.capture.guards import Guard
@@ -301,9 +303,11 @@ def len_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         if found is not None:
             result = machine.call_method(found, value)
             return result if isinstance(result, SYMBOLIC) else machine.native(len, Sized(machine, result))
+    if isinstance(value, np.ndarray):
+        return machine.native(len_of_tensor, machine.load_attribute(value, "shape"))
     machine.refuse_opaque(value)
     if isinstance(value, Tensor):
-        return machine.native(len_of_tensor, value)
+        return machine.native(len_of_tensor, value.shape)
     return machine.native(len, value)
 
 
@@ -323,10 +327,10 @@ def index_of(machine: Any, value: Any) -> Any:
     return value if found is None else machine.call_method(found, value)
 
 
-def len_of_tensor(value: Tensor) -> Any:
-    if value.dim() == 0:
-        raise TypeError("len() of a 0-d tensor")
-    return value.shape[0]
+def len_of_tensor(shape: Any) -> Any:
+    if not shape:
+        raise TypeError("len() of unsized object" if type(shape) is tuple else "len() of a 0-d tensor")
+    return shape[0]
 
 
 @handles(iter)
@@ -378,10 +382,9 @@ def hash_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     value = args[0]
     if has_own_keys(machine, value):
         return hash_of(machine, value)
-    if type(value) in SCALARS or type(value) in (tuple, frozenset):
-        machine.check(value, EQUALITY)
-        if all(type(item) in SCALARS for item in (value if type(value) in (tuple, frozenset) else ())):
-            return machine.native(hash, value)
+    items = value if isinstance(value, (tuple, frozenset)) else (value,)
+    if all(type(item) in SCALARS or isinstance(item, SYMBOLIC) for item in items):
+        return machine.native(hash, value)
     if type(value).__hash__ is None and machine.is_plain(value):
         return machine.native(hash, value)
     raise Break("builtin-call", seen="builtin: hash of an object")
@@ -394,6 +397,8 @@ def _converter(function: Any, name: str) -> None:
             value = args[0]
             if isinstance(value, (SymInt, SymFloat)) and type_of(value) is function:
                 return value
+            if isinstance(value, SymInt) and function is float:
+                return machine.native(operator.mul, value, 1.0)
             found = None if machine.is_plain(value) else machine.python_method(value, name)
             if found is not None:
                 result = machine.call_method(found, value)

@@ -343,13 +343,7 @@ def map_add(machine: Machine, frame: Frame, arg: int) -> None:
 
 def as_mapping(machine: Machine, value: Any) -> Any:
     """A mapping that C code may read."""
-    if isinstance(value, dict) and not machine.python_method(value, "keys"):
-        return value
-    keys = machine.python_method(value, "keys")
-    if keys is None:
-        return value
-    names = machine.items(machine.call_method(keys, value))
-    return {name: machine.get_item(value, name) for name in names}
+    return machine.readable_mapping(value)
 
 
 def called(function: Any) -> str:

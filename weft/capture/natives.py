@@ -23,7 +23,7 @@ import numpy as np
 from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict
 from weft.capture.calls import HANDLERS, Calls
 from weft.capture.protocols import KEYED, MUTATES, has_own_keys, settle_keys
-from weft.capture.sources import class_mro, written_in_c
+from weft.capture.sources import PLAIN_PARTS, c_base
 from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.types import Size
@@ -154,7 +154,7 @@ class Natives(Calls):
     def refuse_opaque(self, value: Any) -> None:
         """Objects of C classes that existed before, and whose state no guard describes."""
         known = self.world.known.get(id(value))
-        if known is not None and c_base(type(value)) is object:
+        if known is not None and c_base(type(value)) in (object, *PLAIN_PARTS):
             return
         if known is not None and known.value is known.original and not isinstance(value, TRANSPARENT):
             word = "opaque-iterator" if hasattr(type(value), "__next__") else "opaque-object"
@@ -199,6 +199,8 @@ class Natives(Calls):
         if callbacks:
             args = tuple(self.callback(v) if i in callbacks else v for i, v in enumerate(args))
             kwargs = {k: self.callback(v) if k in callbacks else v for k, v in kwargs.items()}
+        if function in (dict, OrderedDict):
+            args = tuple(map(self.readable_mapping, args))
         if iterates:
             args = tuple(self.iterable(v) if is_iterable(v) else v for v in args)
         if function in MAKES_KEYS and args and not kwargs:
@@ -213,8 +215,8 @@ class Natives(Calls):
 
     def keyed_arguments(self, function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """What a new set or dict is made of, its keys checked."""
-        if isinstance(args[0], dict):
-            self.check_keys(list(dict.keys(args[0])))
+        if isinstance(args[0], (dict, types.MappingProxyType)):
+            self.check_keys(list(args[0].keys()))
             return args
         items = self.items(args[0])
         if function in (set, frozenset):
@@ -223,6 +225,15 @@ class Natives(Calls):
         pairs = [tuple(self.items(item)) if is_iterable(item) else item for item in items]
         self.check_keys([pair[0] for pair in pairs if type(pair) is tuple and pair])
         return (pairs, *args[1:])
+
+    def readable_mapping(self, value: Any) -> Any:
+        """An object with `keys` of the user's as a dict that C code may read; other values stay."""
+        keys = self.python_method(value, "keys")
+        if keys is None or isinstance(value, InstanceDict):
+            return value
+        names = self.items(self.call_method(keys, value))
+        self.check_keys(names)
+        return {name: self.call(operator.getitem, (value, name), {}) for name in names}
 
     def check_arguments(
         self, name: str, receiver: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -267,6 +278,8 @@ class Natives(Calls):
                 raise Break("builtin-call", seen=f"builtin: {kind.__name__}.{name}")
         if kind in ITERATORS or kind in VIEWS:
             self.refuse_opaque(receiver)
+        if name == "update" and isinstance(receiver, dict):
+            args = tuple(map(self.readable_mapping, args))
         if name in ITERATING:
             args = tuple(self.iterable(v) if is_iterable(v) else v for v in args)
         if "key" in kwargs:
@@ -400,11 +413,6 @@ BY_KEY = frozenset(
 """Methods of dicts and sets whose first argument is a key."""
 
 
-def c_base(kind: type) -> type:
-    """The first class written in C: what it keeps, no attribute shows."""
-    return next(base for base in class_mro(kind) if written_in_c(base))
-
-
 def is_iterable(value: Any) -> bool:
     kind = type(value)
     return (
@@ -429,6 +437,7 @@ TRANSPARENT = (
     types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.CellType, type, types.ModuleType,
     property, staticmethod, classmethod, range, slice, functools.partial, np.generic, np.dtype,
     types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, np.ufunc, re.Pattern,
+    Enum, frozenset,
 )  # fmt: skip
 
 METHODS: dict[str, Any] = {}

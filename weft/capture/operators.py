@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import types
-from collections import deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -353,6 +353,12 @@ class Operators(Natives):
         if self.can_check(value, TEXT):
             self.check_text(value)
             return value
+        if is_users(value):
+            # No method of the user's answers for the value itself, only for what it holds.
+            if isinstance(value, (set, frozenset, deque, OrderedDict, defaultdict)):
+                raise Break("builtin-protocol", seen=f"the text of a {type(value).__name__}")
+            value = as_items(value)
+            return value if is_users(value) else StandIns(self)(value)
         return StandIns(self)(value)
 
     def text_operand(self, value: Any) -> Any:

@@ -7,6 +7,7 @@ this reading valid. One idea: one rule per type; see Note [Values of the interpr
 from __future__ import annotations
 
 import functools
+import operator
 import re
 import sys
 import types
@@ -19,7 +20,7 @@ import numpy as np
 
 from weft.capture.guards import TensorFacts
 from weft.capture.outcome import Input
-from weft.capture.sources import Source
+from weft.capture.sources import PLAIN_PARTS, Source, c_base, plain_part
 from weft.capture.sources import module as module_source
 from weft.capture.values import Raised, isinstance
 from weft.capture.world import Appended, Known, World, items_of
@@ -146,6 +147,15 @@ class Wrapping:
         self.world.guard("TYPE", source, type(value))
         return self.world.learn(value, value, source)
 
+    def plain_part(self, value: Any, source: Source) -> Any:
+        """A number or text of a class of the user's."""
+        known = self.seen_before(value, source)
+        if known is not None:
+            return known.value
+        self.world.guard("TYPE", source, type(value))
+        self.world.guard("EQ", source.plain(), plain_part(value))
+        return self.world.learn(value, value, source)
+
     def integer(self, value: int, source: Source) -> Any:
         if not self.is_dynamic(source) or not -(2**62) < value < 2**62:
             return self.constant(value, source)
@@ -189,6 +199,7 @@ class Wrapping:
                 sizes[dim] = self.scalars.symbol_int(str(inner), size, inner, size=True)
         if any(size is None for size in shape):
             fake.array.shape = tuple(sizes)
+            fake.array.strides = open_strides(value.array, sizes)
         facts = TensorFacts(type(value), value.array.dtype, tuple(shape), value.requires_grad, value.device)
         self.world.guard("TENSOR", source, facts)
         return self.world.learn(fake, value, source)
@@ -214,6 +225,12 @@ class Wrapping:
         if known is None:
             raise Break("unknown-tensor", seen=f"a {type(value).__name__} of unknown origin")
         name = known.source.placeholder_name()
+        if isinstance(value, SYMBOLIC) and known.source.kind == "size":
+            name = symbol.name
+        elif isinstance(value, Tensor):
+            for size in value.array.shape:
+                if isinstance(size, SymInt) and size.expression.op == "symbol":
+                    self.recorder.node(size)  # sizes stand before the first tensor that has them
         taken = {each.node.target for each in self.inputs}
         while name in taken:  # x.a and x['a'] are spelt alike
             name += "_"
@@ -228,13 +245,13 @@ class Wrapping:
         if known is not None:
             return known.value
         kind: Any = type(value)
-        mirror: Any = kind.__new__(kind)
+        list_like: Any = list if kind is not deque else deque
+        mirror: Any = list_like.__new__(kind)
         if kind is deque:
             mirror = deque(maxlen=value.maxlen)
             self.world.guard("EQ", source.member("maxlen"), value.maxlen)
-        self.open(value, source, len(value))
+        self.open(value, source, list_like.__len__(value))
         self.world.learn(mirror, value, source)
-        list_like = list if kind is not deque else deque
         for position, item in enumerate(list_like.__iter__(value)):
             list_like.append(mirror, self.wrap(item, source.item(position)))
         self.close(mirror)
@@ -246,20 +263,20 @@ class Wrapping:
         return mirror
 
     def tuple_(self, value: Any, source: Source) -> Any:
-        if all(type(item) in SCALARS for item in value) and str(source) not in self.volatile:
+        if all(type(item) in SCALARS for item in tuple.__iter__(value)) and str(source) not in self.volatile:
             if type(value) is tuple and not any(self.is_dynamic(source.item(i)) for i in range(len(value))):
                 return self.contents(value, source)
         known = self.seen_before(value, source)
         if known is not None:
             return known.value
-        self.open(value, source, len(value))
+        self.open(value, source, tuple.__len__(value))
         items = [self.wrap(item, source.item(i)) for i, item in enumerate(tuple.__iter__(value))]
         mirror = tuple.__new__(type(value), items)
-        if type(value) is not tuple and not all(a is b for a, b in zip(items, value, strict=True)):
+        if type(value) is not tuple and not all(map(operator.is_, items, tuple.__iter__(value))):
             fields = getattr(value, "__dict__", None)
             if fields:
                 raise Break("unusual-object", seen=f"{type(value).__name__} with attributes of its own")
-        if not mirror:
+        if not items:
             return mirror
         return self.world.learn(mirror, value, source)
 
@@ -274,8 +291,10 @@ class Wrapping:
         if type(name) is str and name in sys.modules and sys.modules[name].__dict__ is value:
             self.world.guard("SAME", source, module_source(name))
             return self.module_dict(value, module_source(name))
+        if id(value) in self.world.namespaces:
+            raise Break("unusual-object", seen=f"{source}, a __dict__ under two names")
         kind: Any = type(value)
-        mirror: Any = kind.__new__(kind)
+        mirror: Any = c_base(kind).__new__(kind)
         self.world.guard("TYPE", source, kind)
         if issubclass(kind, defaultdict):
             factory = self.wrap(value.default_factory, source.member("default_factory"))
@@ -315,11 +334,13 @@ class Wrapping:
                 if self.wrap(item, source.element(position)) is not item:
                     raise Break("unusual-key", seen=f"a {type(item).__name__} in the set {source}")
             self.check_keys(items)
+        if type(value) is frozenset:
+            return self.world.learn(value, value, source)  # all of it is guarded, and it cannot change
         mirror = type(value)(items)
         if any(a is not b for a, b in zip(mirror, items, strict=True)):
             raise Break("set-order", seen=str(source))
         self.world.learn(mirror, value, source)
-        return mirror if type(value) is frozenset else self.close(mirror)
+        return self.close(mirror)
 
     def open(self, value: Any, source: Source, length: int) -> None:
         self.world.guard("TYPE", source, type(value))
@@ -405,6 +426,20 @@ def plain_key(key: Any) -> bool:
     return kind in SCALARS or (kind is tuple and all(plain_key(item) for item in key))
 
 
+def open_strides(array: Any, sizes: list[Any]) -> tuple[Any, ...]:
+    """The strides of an array whose sizes may vary: a stride that is the extent of the next inner dimension
+    varies with it.
+    """
+    strides: list[Any] = list(array.strides)
+    order = sorted(range(array.ndim), key=lambda dim: (array.strides[dim], -dim))
+    extent, varying = array.itemsize, array.itemsize
+    for dim in order:
+        if array.strides[dim] == extent:
+            strides[dim] = varying
+        extent, varying = array.strides[dim] * array.shape[dim], strides[dim] * sizes[dim]
+    return tuple(strides)
+
+
 def size_source(source: Source, dim: int) -> Source:
     return source.size(dim)
 
@@ -448,4 +483,4 @@ def _rule_for(value: Any, kind: type) -> Rule:
     for base, rule in ((list, Wrapping.sequence), (dict, Wrapping.mapping), (tuple, Wrapping.tuple_)):
         if isinstance(value, base):
             return rule
-    return Wrapping.typed
+    return Wrapping.plain_part if c_base(kind) in PLAIN_PARTS else Wrapping.typed
