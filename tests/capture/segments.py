@@ -153,12 +153,14 @@ def shown(value: Any) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
-def stops_everywhere(function: FunctionType, make: Callable[[], tuple[Any, ...]]) -> int:
+def stops_everywhere(
+    function: FunctionType, make: Callable[[], tuple[Any, ...]], start: int = 0, stride: int = 1
+) -> int:
     """Breaks a call before each of its instructions in turn; whatever runs then must do what eager does."""
     expected_args = make()
     expected = outcome_text(lambda: function(*expected_args))
     count = 0
-    for step in range(10_000):
+    for step in range(start, 10_000, stride):
         args = make()
         try:
             segment = Segment(function, *args, stop_at=step)

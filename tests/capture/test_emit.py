@@ -308,3 +308,20 @@ def test_breaks_within_everything_at_once():
         return total
 
     assert stops_everywhere(f, lambda: (weft.zeros(1), [])) > 0
+
+
+def test_parameters_named_like_exceptions():
+    def f(x, Exception, BaseException, log):
+        try:
+            log.append(x.gather(0, Exception))
+            print("breaks")
+        finally:
+            log.append("done")
+        return BaseException
+
+    log = []
+    segment = Segment(f, weft.arange(2.0), weft.tensor([0]), 5, log)
+    assert segment() == 5 and log[1] == "done"
+    with pytest.raises((IndexError, RuntimeError)):
+        segment(weft.arange(2.0), weft.tensor([7]), 5, log)
+    assert log[2:] == ["done"]

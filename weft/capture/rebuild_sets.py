@@ -48,7 +48,7 @@ def filling(items: list[Any], size: int) -> tuple[list[Any], int] | None:
 def _repaired(items: list[Any], at_once: int) -> list[Any] | None:
     order = list(items)
     for _ in range(ATTEMPTS):
-        made = filled(set(), order, at_once)
+        made: set[Any] = filled(set(), order, at_once)
         wrong = next((place for place, got in enumerate(made) if items[place] is not got), None)
         if wrong is None:
             return order
