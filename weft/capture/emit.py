@@ -22,7 +22,8 @@ globals it needs. One idea: everything that can fail comes before everything tha
                                         _v6_result = print(_v5_add)
                                         return _v_resume(_v7, _v_function, ())(_v5_add, _v6_result)
                                     return _v_deoptimise(_v_function, x, out)
-A graph that fails has stored nothing: the original runs on the same arguments, and raises at its own line.
+A graph that fails has stored nothing: the original runs on the same arguments, and raises at its own line. It
+runs when the entry has returned (`_v_deoptimise` only takes note), so tracebacks show the original alone.
 What it wrote in place is put back before. The function that results from the text bears the name, the file
 and, at a break, the line and columns of the user's code, so that tracebacks through it read as its own.
 """
@@ -66,7 +67,7 @@ from weft.graph.node import Node
 from weft.trace.breaks import Break
 
 GRAPH, RESUME, CALLEE, DEOPTIMISE = "_v_graph", "_v_resume", "_v_callee", "_v_deoptimise"
-READ = "_v_read"
+ENTER, READ = "_v_enter_original", "_v_read"
 INDENT = "    "
 SEPARATE_GUARDS = 200
 """From so many lines on, guards are a function of their own."""
@@ -127,7 +128,8 @@ def emit(outcome: Outcome, *, graph_callable: Callable[..., Any] | None, runtime
     parameters = tuple(map(local_name, names))
     text = "\n".join(_functions(guards, lines, reader, [FUNCTION, *parameters])) + "\n"
     namespace.update({GRAPH: graph_callable, RESUME: runtime.resume, CALLEE: runtime.callee})
-    namespace[DEOPTIMISE] = getattr(runtime, "deoptimise", None) or original_call(code)
+    namespace[DEOPTIMISE] = getattr(runtime, "graph_failed", None) or original_call(code)
+    namespace[ENTER] = getattr(runtime, "enter_original", None) or enter_original
     positions = outcome.frame.instruction.positions if outcome.kind == "break" else None
     return Emitted(text, namespace, parameters, list(segment.builder.outputs), code, positions)
 
@@ -334,8 +336,7 @@ class _Break:
         if settings.strict and op not in WITHOUT_TEMPLATE:
             raise Break("cannot-perform", seen=op)
         stack = [slot_of(self.builder, value) for value in self.frame.stack]
-        enter = self.builder.constant(enter_original, "enter_original")
-        return self._resume(self.instruction.index, stack, enter)
+        return self._resume(self.instruction.index, stack, ENTER)
 
     def _resume(self, index: int, stack: list[Slot], resume: str = RESUME) -> str:
         """The call that goes on at an instruction."""

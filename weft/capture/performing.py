@@ -211,19 +211,19 @@ def _delete_attribute(site: Site) -> Performed:
 @performs("BINARY_SUBSCR")
 def _load_item(site: Site) -> Performed:
     owner, key = site.operands(2)
-    return site.gives(2, f"{_atom(owner)}[{key}]")
+    return site.gives(2, f"{_named(site, owner)}[{key}]")
 
 
 @performs("STORE_SUBSCR")
 def _store_item(site: Site) -> Performed:
     value, owner, key = site.operands(3)
-    return site.does(3, f"{_atom(owner)}[{key}] = {value}")
+    return site.does(3, f"{_named(site, owner)}[{key}] = {value}")
 
 
 @performs("DELETE_SUBSCR")
 def _delete_item(site: Site) -> Performed:
     owner, key = site.operands(2)
-    return site.does(2, f"del {_atom(owner)}[{key}]")
+    return site.does(2, f"del {_named(site, owner)}[{key}]")
 
 
 # -- operators -----------------------------------------------------------------------------------------------
@@ -403,7 +403,9 @@ def _convert(site: Site) -> Performed:
 
 
 def _named(site: Site, text: str) -> str:
-    """A name for the text: literals may hold quotes, which an f-string of 3.11 cannot."""
+    """A name for the text: literals may hold quotes, which an f-string of 3.11 cannot, and to subscript one
+    may be a SyntaxWarning.
+    """
     return text if text.isidentifier() else site.builder.assign(text)
 
 

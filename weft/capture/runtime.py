@@ -38,7 +38,9 @@ from weft.capture.counters import count
 from weft.capture.fronts import FRONT, front_code, make_front, original_call, public
 from weft.capture.guards import Guard, explain_miss
 from weft.capture.kinds import Unsupported, render_break
+from weft.capture.leaving import AS_WRITTEN, Errors, Tail, failure
 from weft.capture.logs import log
+from weft.capture.performing import enter_original
 from weft.capture.plain import thaw
 from weft.capture.policy import MARK, Policy, policy_of
 from weft.capture.reading import MISS
@@ -173,15 +175,6 @@ def outside(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-class Tail:
-    """The rest of a broken frame: a resume function and its arguments, not yet run. See Note [Tails]."""
-
-    __slots__ = ("arguments", "cache", "function")
-
-    def __init__(self, cache: CodeCache, function: FunctionType, arguments: tuple[Any, ...]) -> None:
-        self.cache, self.function, self.arguments = cache, function, arguments
-
-
 # -- stances -------------------------------------------------------------------------------------------------
 STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 _stance = "default"
@@ -254,6 +247,8 @@ class CodeCache:
         """Runs the entry that fits. `inside` a region of this context the result may be a Tail."""
         if _stance == "force_eager" or capturing.get():
             return original_call(self.code)(function, *values)
+        if failure.takes(function, values):
+            return self.context.deoptimise(function, *values)
         while True:
             entries = self.entries
             for place, installed in enumerate(entries):
@@ -264,6 +259,8 @@ class CodeCache:
                     if place:
                         self._promote(installed)
                     return result
+                if failure.takes(function, values):
+                    return self.context.deoptimise(function, *values)
             made = self._compile(function, values, entries)
             if made is None:
                 return self.original(function, *values)
@@ -272,6 +269,8 @@ class CodeCache:
             result = (made.step if inside else made.run)(function, *values)
             if result is not MISS:
                 return result
+            if failure.takes(function, values):
+                return self.context.deoptimise(function, *values)
             return self._useless(made, function, values)
 
     def original(self, function: FunctionType, *values: Any) -> Any:
@@ -578,11 +577,22 @@ class Context:
             if outermost:
                 _close_seam()
 
+    def graph_failed(self, function: FunctionType, *values: Any) -> Any:
+        """What an entry returns whose graph failed. The entry must be gone when the original runs: it bears
+        the original's name, and would stand beside it in tracebacks.
+        """
+        failure.call = function, values
+        return MISS
+
     def deoptimise(self, function: FunctionType, *values: Any) -> Any:
         """The original, where a segment failed before it had any effect: it raises the right error."""
         count("fallbacks", "deoptimised")
-        result = self.within(original_call(function.__code__), function, *values)
-        if settings.strict:
+        call = original_call(function.__code__)
+        if not settings.strict:
+            return self.within(call, function, *values)
+        with Errors() as seen:
+            result = self.within(call, function, *values)
+        if not seen.any:
             raise CaptureFailed(
                 f"the compiled form of {function.__qualname__} failed where the original did not"
             )
@@ -657,6 +667,13 @@ class Context:
         resumed.__qualname__ = function.__qualname__
         cache = self.cache(code)
         return lambda *values: Tail(cache, resumed, values)
+
+    def enter_original(
+        self, point: Any, function: FunctionType, cells: tuple[CellType, ...]
+    ) -> Callable[..., Tail]:
+        """`resume` for what must run uncompiled; a Tail too, lest tracebacks show the segment beside it."""
+        made = enter_original(point, function, cells)
+        return lambda *values: Tail(AS_WRITTEN, made, values)
 
 
 def _break_text(entry: Entry) -> str:
