@@ -28,7 +28,7 @@ from weft.autograd import control_flow
 from weft.autograd.custom_op import CustomOpDef, OpOverload, OpOverloadPacket
 from weft.autograd.shapes import typed
 from weft.capture.calls import handles
-from weft.capture.values import Callback, CapturedGenerator
+from weft.capture.values import Callback, CapturedGenerator, isinstance
 from weft.capture.world import ABSENT, items_of
 from weft.capture.wrapping import RULES, SCALARS, SYMBOLIC, Wrapping
 from weft.core import modes

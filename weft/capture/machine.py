@@ -7,10 +7,12 @@ stops before the root frame's instruction where it happened.
 
 from __future__ import annotations
 
+import builtins
 import types
 from collections.abc import Callable
 from typing import Any
 
+import weft.capture.arrays as _arrays  # noqa: F401 - registers NumPy
 import weft.capture.builtins as _handlers  # noqa: F401 - registers what stands for builtins
 import weft.capture.higher_order as _higher_order  # noqa: F401 - registers control flow
 import weft.capture.library as _library  # noqa: F401 - and for functions of the standard library
@@ -19,7 +21,7 @@ from weft.capture.builtins import INSTANCES
 from weft.capture.bytecode.instructions import Instruction
 from weft.capture.frame import Frame, PreviousException
 from weft.capture.operators import Operators
-from weft.capture.sources import Source, builtin
+from weft.capture.sources import Source, builtin, module
 from weft.capture.values import CapturedGenerator, Raised, isinstance
 from weft.capture.world import ABSENT
 from weft.trace.breaks import Break
@@ -176,17 +178,22 @@ class Machine(Operators):
         written, value = self.world.written(frame.globals, name)
         if written and value is not ABSENT:
             return value
+        self.world.claim(frame.globals, frame.globals)
         if name in frame.globals and not written:
             return self.read(frame.globals[name], frame.globals_source.item(name))
         if not written:
             self.world.guard("LACKS", frame.globals_source, name)
         scope = frame.globals.get("__builtins__", __builtins__)
         scope = scope if isinstance(scope, dict) else scope.__dict__
+        if scope is not builtins.__dict__:
+            raise Break("unknown-globals", seen=f"{name}, from builtins of its own")
         if name not in scope:
+            self.world.guard("LACKS", module("builtins"), name)
             raise self.fail(NameError(f"name '{name}' is not defined", name=name))
         return self.wrap(scope[name], builtin(name))
 
     def write_global(self, frame: Frame, name: str, value: Any) -> None:
+        self.world.claim(frame.globals, frame.globals)
         if value is ABSENT:
             written, old = self.world.written(frame.globals, name)
             if (written and old is ABSENT) or (not written and name not in frame.globals):

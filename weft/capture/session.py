@@ -24,6 +24,7 @@ from weft.capture.outcome import Outcome
 from weft.capture.sources import function as function_source
 from weft.capture.sources import local
 from weft.capture.values import Raised, isinstance
+from weft.capture.wrapping import SYMBOLIC
 from weft.core import modes
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
@@ -83,6 +84,7 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
         after = modes.current()
     note_facts(machine)
     machine.scalars.close()
+    drop_settled(machine)
     return Outcome(
         world=machine.world,
         recorder=machine.recorder,
@@ -134,7 +136,7 @@ def note_facts(machine: Machine) -> None:
         if known is None:
             continue
         if fact == "stride":
-            machine.world.guard("STRIDE", known.source, strides_of(known.original))
+            note_strides(machine, known)
         else:
             machine.world.guard("FACT", known.source, (fact, known.original.node is None))
     scalars = machine.scalars
@@ -145,6 +147,26 @@ def note_facts(machine: Machine) -> None:
         if sources:
             condition = Condition(expression, truth, sources)
             machine.world.guard("CONDITION", sources[0][1], condition)
+
+
+def note_strides(machine: Machine, known: Any) -> None:
+    """The strides of a tensor were asked for. Those of a contiguous one follow from its sizes."""
+    shape = known.value.array.shape
+    varies = any(isinstance(size, SYMBOLIC) for size in shape)
+    if varies and known.original.array.flags.c_contiguous and 1 not in known.original.array.shape:
+        machine.world.guard("FACT", known.source, ("is_contiguous", True))
+    else:
+        machine.world.guard("STRIDE", known.source, strides_of(known.original))
+
+
+def drop_settled(machine: Machine) -> None:
+    """Leaves out the placeholders of sizes that turned out to be fixed."""
+    for item in list(machine.inputs):
+        value = item.known.value
+        if isinstance(value, SYMBOLIC) and value.expression.symbols <= machine.scalars.static.keys():
+            if not item.node.users:
+                machine.graph.erase_node(item.node)
+                machine.inputs.remove(item)
 
 
 def break_text(stop: Break, frame: Frame) -> str:

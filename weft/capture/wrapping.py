@@ -294,7 +294,8 @@ class Wrapping:
         if id(value) in self.world.namespaces:
             raise Break("unusual-object", seen=f"{source}, a __dict__ under two names")
         kind: Any = type(value)
-        mirror: Any = c_base(kind).__new__(kind)
+        first: Any = c_base(kind)
+        mirror: Any = first.__new__(kind)
         self.world.guard("TYPE", source, kind)
         if issubclass(kind, defaultdict):
             factory = self.wrap(value.default_factory, source.member("default_factory"))

@@ -24,6 +24,7 @@ from weft.tensor.base import PUBLIC, Tensor
 from weft.tensor.indexing import split_key
 from weft.tensor.meta import MetaArray
 from weft.trace.fake import fake_from_type
+from weft.trace.scalars import hint_of
 
 Special = Callable[..., Any]
 
@@ -76,17 +77,24 @@ def contiguous(input: Tensor, memory_format: Any = contiguous_format) -> Any:
 
 
 def tensor(data: Any, **options: Any) -> Any:
-    """`weft.tensor(data)` of a tensor."""
+    """`weft.tensor(data)` of a tensor, or of numbers that may vary."""
     if not isinstance(data, Tensor):
-        return PUBLIC["tensor"](data, **options)
+        return PUBLIC["tensor"](_hinted(data), **options)
     return _copy_of(data, data, "tensor", **options)
 
 
 def new_tensor(self: Tensor, data: Any, **options: Any) -> Any:
-    """`self.new_tensor(data)` of a tensor."""
+    """`self.new_tensor(data)` of a tensor, or of numbers that may vary."""
     if not isinstance(data, Tensor):
-        return Tensor.new_tensor(self, data, **options)
+        return Tensor.new_tensor(self, _hinted(data), **options)
     return _copy_of(data, self, "new_tensor", **options)
+
+
+def _hinted(data: Any) -> Any:
+    """The data with the values of this run in place of symbols: what is made has the same type."""
+    if type(data) in (list, tuple):
+        return type(data)([_hinted(item) for item in data])
+    return hint_of(data)
 
 
 def _copy_of(
