@@ -7,8 +7,11 @@ alike.
 
 from __future__ import annotations
 
+import builtins
 import collections
 import functools
+import itertools
+import operator
 import re
 import sys
 import types
@@ -132,11 +135,17 @@ class Attributes(Wrapping):
         cls = type(value)
         hook = self.lookup(cls, "__getattribute__")
         if not isinstance(hook, types.FunctionType):
+            self.refuse_own_way(hook, cls)
             return self.plain_attribute(value, name)
         try:
             return self.call(hook, (value, name), {})
         except Raised as raised:
             return self.fall_back(value, name, raised)
+
+    def refuse_own_way(self, hook: Any, cls: type) -> None:
+        """Breaks where C code keeps the attributes of its objects in a way of its own (`threading.local`)."""
+        if hook is not ABSENT and hook not in USUAL_HOOKS:
+            raise Break("unusual-object", seen=f"attributes of a {cls.__name__}")
 
     def fall_back(self, value: Any, name: str, raised: Raised) -> Any:
         """What `__getattr__` gives where reading an attribute raised AttributeError."""
@@ -494,6 +503,7 @@ class Attributes(Wrapping):
             args = (value, name) if new is ABSENT else (value, name, new)
             self.call(hook, args, {})
             return None
+        self.refuse_own_way(hook, cls)
         return self.plain_store(value, name, new)
 
     def plain_store(self, value: Any, name: str, new: Any) -> None:
@@ -609,6 +619,17 @@ NATIVE_SLOTS = (
     types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType,
     types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType,
 )  # fmt: skip
+
+
+USUAL_HOOKS = frozenset(
+    cls.__dict__[name]
+    for module in (builtins, collections, functools, operator, itertools)
+    for cls in vars(module).values()
+    if isinstance(cls, type) and cls not in (type, super)
+    for name in ("__getattribute__", "__setattr__", "__delattr__")
+    if name in cls.__dict__
+)
+"""Builtin classes whose objects keep attributes as `object` does."""
 
 
 def has_dict(value: Any) -> bool:

@@ -300,7 +300,9 @@ def _tensor(guard: Guard, reader: Reader) -> None:
     exact = f"{type_of(reader, name)} is not {reader.constant(facts.cls, facts.cls.__name__)} or "
     if reader.types.get(source) is facts.cls:
         exact = ""
-    reader.miss_if(f"{exact}{name}.tracked is not {facts.requires_grad}")
+    # A view whose base was told to require grad after it was made requires it too, and is not tracked yet.
+    follows = "" if facts.requires_grad else f" or {name}.origin is not None and {name}.requires_grad"
+    reader.miss_if(f"{exact}{name}.tracked is not {facts.requires_grad}{follows}")
     reader.types[source] = facts.cls
     reader.facts[source] = facts
     array = reader.read_array(source)

@@ -316,6 +316,8 @@ def is_tensor(value: Any, facts: TensorFacts) -> bool:
         return False
     if array.dtype is not facts.dtype or value.tracked is not facts.requires_grad:
         return False
+    if not facts.requires_grad and value.origin is not None and value.requires_grad:
+        return False
     shape = array.shape
     return len(shape) == len(facts.shape) and all(
         want is None or want == size for want, size in zip(facts.shape, shape, strict=True)

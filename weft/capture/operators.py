@@ -234,6 +234,7 @@ class Operators(Natives):
         return bool(self.native(operator.contains, container, item))
 
     def found_among(self, item: Any, container: Any) -> bool:
+        self.refuse_opaque(container)
         iterator = self.native(iter, container)
         while (candidate := self.native(next, iterator, ABSENT)) is not ABSENT:
             if candidate is item or self.truth(self.compare("==", candidate, item)):

@@ -189,6 +189,8 @@ class Wrapping:
             raise Break("nested-capture", seen=str(source))
         if type(value.array) is not np.ndarray:
             raise Break("unknown-tensor", seen=f"{source}: a tensor on {value.device}")
+        if value.requires_grad is not value.tracked:
+            raise Break("unknown-tensor", seen=f"{source}: a view that does not follow its base")
         fake = fake_of(value, self.recorder.originals)
         shape: list[int | None] = list(value.array.shape)
         sizes: list[Any] = list(value.array.shape)

@@ -56,7 +56,7 @@ from weft.tensor.meta import MetaArray
 from weft.tensor.overrides import has_override, intercept_call
 from weft.tensor.plan import plan_of
 from weft.tensor.tape import INFERENCE, next_sequence
-from weft.tensor.views import DEFAULT, NO_GRAD, View, attach_view, check_overlap, refresh
+from weft.tensor.views import DEFAULT, NO_GRAD, View, attach_view, check_overlap, cut_off, refresh
 from weft.tensor.wrapper import Wrapper
 
 ndarray = np.ndarray
@@ -181,6 +181,8 @@ def _viewed(
     else:
         tensor.node = None
         tensor.tracked = False
+        if not mode and tensor.origin is not None and tensor.origin.base.tracked:
+            cut_off(tensor)
     return tensor
 
 

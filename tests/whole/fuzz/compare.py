@@ -102,7 +102,7 @@ def execute(code: types.CodeType, compile_function: Compile) -> Run:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        with contextlib.redirect_stdout(output), weft.enable_grad():
+        with contextlib.redirect_stdout(output), weft.enable_grad(), warned(output):
             if not begin(code, names, run):
                 return run
             function = compile_function(names["main"])
@@ -128,6 +128,19 @@ def begin(code: types.CodeType, names: dict[str, Any], run: Run) -> bool:
         run.calls.append((("no module", type(error).__name__), "", "", "", "", "", ""))
         return False
     return True
+
+
+@contextlib.contextmanager
+def warned(output: io.StringIO) -> Iterator[None]:
+    """Writes the program's warnings to its output, with their lines."""
+
+    def show(message: Any, category: type[Warning], file: str, line: int, *rest: Any) -> None:
+        output.write(f"{category.__name__}: {message} at {line if file == FILE else file}\n")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
 
 
 def restart(output: io.StringIO) -> None:

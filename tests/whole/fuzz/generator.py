@@ -38,6 +38,24 @@ IMPORTS = {
     "np": "import numpy as np",
     "nn": "from weft import nn",
     "collections": "import collections.abc",
+    "bisect": "import bisect",
+    "heapq": "import heapq",
+    "json": "import json",
+    "re": "import re",
+    "fractions": "import fractions",
+    "decimal": "import decimal",
+    "textwrap": "import textwrap",
+    "types": "import types",
+    "statistics": "import statistics",
+    "struct": "import struct",
+    "weakref": "import weakref",
+    "datetime": "import datetime",
+    "string": "import string",
+    "array": "import array",
+    "warnings": "import warnings",
+    "random": "import random",
+    "pprint": "import pprint",
+    "threading": "import threading",
     "copy": "import copy",
     "inspect": "import inspect",
     "os": "import os",
@@ -52,6 +70,15 @@ STATE_LINES = [
     "RUNNING = weft.tensor([1.0, 2.0, 3.0])",
     "LAST = None",
 ]
+# Made where the group `library` is on.
+LIBRARY_LINES = """\
+SPACE = types.SimpleNamespace(n=1, t=None)
+COUNTS = Counter('ab')
+BYTES = bytearray(b'a')
+MATRIX = [[1, 2], [3, 4]]
+SHARED = threading.local()
+SHARED.value = 1
+""".splitlines()
 # Made where the group `rare` is on.
 RARE_LINES = """\
 import contextvars
@@ -76,7 +103,15 @@ ERRORS = [
 ]
 ALWAYS = ("numbers", "tensors", "lists")
 # Groups that break the graph at nearly every use: with them in most programs, few segments would be long.
-LIKELY = {"rare": 0.15, "autograd": 0.2, "arrays": 0.2, "copies": 0.25, "data": 0.35, "reflection": 0.35}
+LIKELY = {
+    "rare": 0.15,
+    "autograd": 0.2,
+    "arrays": 0.2,
+    "copies": 0.25,
+    "data": 0.35,
+    "reflection": 0.35,
+    "library": 0.35,
+}
 COMMON = ("int", "int", "float", "str", "V", "V", "T", "A", "ints", "d", "bool")
 SAFE = ("int", "float", "str", "ints", "V", "d", "bool")
 COST_LIMIT = 60
@@ -452,6 +487,8 @@ class Generator:
         self.lines = list(STATE_LINES)
         if "rare" in self.groups:
             self.lines += RARE_LINES
+        if "library" in self.groups:
+            self.lines += LIBRARY_LINES
         if chance.random() < 0.2:
             self.lines.append(f"OPTIONS = {{'dynamic': {chance.random() < 0.5}}}")
         for name, kind in GLOBALS.items():
@@ -541,7 +578,8 @@ class Generator:
     def arguments(self, parameters: list[tuple[str, str]]) -> None:
         """The calls: new values, old objects again, aliases, views, other sizes, other types."""
         chance = self.chance
-        between = BETWEEN + [line for name in self.definitions for line in BETWEEN_WITH.get(name, ())]
+        named = [*self.definitions, *self.groups]
+        between = BETWEEN + [line for name in named for line in BETWEEN_WITH.get(name, ())]
         start = len(self.lines)
         assigned: set[str] = set()
         kept: dict[str, list[str]] = {}

@@ -175,3 +175,53 @@ def arguments():
     yield ((weft.ones(3), 'lost'), {})
     yield ((weft.ones(3), 'gone'), {})
 """)
+
+
+def test_looking_for_an_item_of_an_iterator_from_outside():
+    agree("""\
+import weft
+
+def main(items, x):
+    y = x + 1
+    return 0 in items, items, y
+
+def arguments():
+    yield ((iter([0, 5]), weft.ones(2)), {})
+""")
+
+
+def test_views_made_without_gradients():
+    agree("""\
+import weft
+
+def main(x, y):
+    part = x[1]
+    print()
+    return part, y + 1, y.requires_grad
+
+def arguments():
+    x = weft.arange(6.0).requires_grad_()
+    late = weft.arange(6.0)
+    weft.set_grad_enabled(False)
+    view = late[1]
+    yield ((x, view), {})
+    late.requires_grad_()
+    yield ((x, view), {})
+    yield ((x, weft.ones(2)), {})
+""")
+
+
+def test_attributes_of_a_thread():
+    agree("""\
+import threading
+import weft
+SHARED = threading.local()
+
+def main(x):
+    y = x + 1
+    SHARED.value = 2
+    return SHARED.value, y
+
+def arguments():
+    yield ((weft.ones(2),), {})
+""")
