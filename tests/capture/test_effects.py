@@ -158,6 +158,7 @@ def written(target, kind, writes, known=True):
         world.learn(target, target, local("a"))
     overlay = world.overlay(target, kind, local("a"))
     overlay.writes.update(writes)
+    overlay.deleted.update(dict.fromkeys(name for name, value in writes.items() if value is ABSENT))
     emitted = emitted_of(outcome_of(world, None, lambda a: None))
     emitted.make()(None, target)
     return emitted.text

@@ -236,18 +236,21 @@ def test_what_looks_at_its_frame_runs_in_the_users_own():
 
 
 def test_strict_refuses_what_has_no_template():
-    def f(x, a, b):
-        return x + 1, dict(**a, **b)
+    def f(x, a):
+        match a:
+            case {"k": value}:
+                return x + value
+        return x
 
-    segments = [Segment(f, weft.ones(1), {"a": 1}, {"b": 2}, stop_at=step) for step in range(15)]
+    segments = [Segment(f, weft.ones(1), {"k": 1}, stop_at=step) for step in range(14)]
     ops = [each.outcome.frame.instruction.op for each in segments]
-    step = ops.index("DICT_MERGE")
-    segment = segments[step]
-    assert "enter_original" in segment.text and segment()[1] == {"a": 1, "b": 2}
+    step = ops.index("MATCH_KEYS")
+    assert "_v_enter" in segments[step].text.replace("enter_original", "_v_enter")
+    assert segments[step]().tolist() == [2.0]
     settings.strict, before = True, settings.strict
     try:
-        with pytest.raises(Break, match="cannot-perform: DICT_MERGE"):
-            Segment(f, weft.ones(1), {"a": 1}, {"b": 2}, stop_at=step)
+        with pytest.raises(Break, match="cannot-perform: MATCH_KEYS"):
+            Segment(f, weft.ones(1), {"k": 1}, stop_at=step)
     finally:
         settings.strict = before
 

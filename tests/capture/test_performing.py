@@ -370,6 +370,29 @@ def shows_locals(x, box):
     return sorted(found), a, b
 
 
+def keywords(x, box):
+    first, second = {"a": 1, "b": 2}, {"c": 3}
+    out = [box.method(**first, **second), dict(**first, **second)]
+    for make in (
+        lambda: box.method(**first, b=5),
+        lambda: box.method(**first, **box),
+        lambda: len(a=1),
+    ):
+        try:
+            make()
+        except TypeError as error:
+            out.append(str(error))
+    try:
+        box.method(**first, b=5)
+    except TypeError as error:
+        out.append(str(error))
+    try:
+        dict(**first, **3)
+    except TypeError as error:
+        out.append(str(error))
+    return x, out
+
+
 FUNCTIONS = [
     each
     for name, each in list(globals().items())

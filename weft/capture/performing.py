@@ -366,6 +366,29 @@ def _update_dict(site: Site) -> Performed:
     return site.does(1, f"{site.peek(site.arg + 1)}.update({{**{value}}})")
 
 
+@performs("DICT_MERGE")
+def _merge_keywords(site: Site) -> Performed:
+    (value,) = site.operands(1)
+    target, function = site.peek(site.arg + 1), site.peek(site.arg + 4)
+    merge = site.constant(merge_keywords, "merge_keywords")
+    return site.does(1, f"{merge}({target}, {value}, {function})")
+
+
+def merge_keywords(target: dict[str, Any], mapping: Any, function: Any) -> None:
+    """Adds `**mapping` to the keyword arguments of a call of the function."""
+    name = getattr(function, "__qualname__", None)
+    module = getattr(function, "__module__", None)
+    text = str(function) if name is None else f"{name}()"
+    if name is not None and module not in (None, "builtins"):
+        text = f"{module}.{text}"
+    if not hasattr(mapping, "keys"):
+        raise TypeError(f"{text} argument after ** must be a mapping, not {type(mapping).__name__}")
+    for key in mapping.keys():  # noqa: SIM118 - what Python asks a mapping for
+        if key in target:
+            raise TypeError(f"{text} got multiple values for keyword argument '{key}'")
+        target[key] = mapping[key]
+
+
 @performs("SET_ADD")
 def _add_to_set(site: Site) -> Performed:
     (value,) = site.operands(1)
