@@ -216,7 +216,7 @@ class _Segment:
         objects = _titled("objects", builder.lines)
         parameters = [FUNCTION, *map(local_name, parameter_names(self.outcome.frame.code))]
         deoptimise = f"return {DEOPTIMISE}({', '.join(parameters)})"
-        failed = ["except Exception:", *_indent(undo or ["pass"])]
+        failed = [f"except {reader.bind(Exception, 'Exception')}:", *_indent(undo or ["pass"])]
         if len(ending) == 1 and ending[0].startswith("return "):
             whole = _shorten([call, *objects, *ending])
             return ["# graph", *before, "try:", *_indent(whole), *failed, deoptimise]
@@ -290,7 +290,8 @@ class _Break:
             stack.append((StackKind.VALUE, str(instruction.offset // 2)))
         stack.append((StackKind.VALUE, kept))
         away = self._resume(handler.target_index, stack)
-        caught = [f"except BaseException as {error}:", f"{INDENT}{kept} = {error}"]
+        every = self.builder.reader.bind(BaseException, "BaseException")  # a parameter may have that name
+        caught = [f"except {every} as {error}:", f"{INDENT}{kept} = {error}"]
         normal = ["else:", *_indent(ways)] if ways else []
         # The exception's traceback holds this frame: it must not hold the exception.
         leave = ["try:", f"{INDENT}return {away}", "finally:", f"{INDENT}del {kept}"]
@@ -307,7 +308,7 @@ class _Break:
             f"{trace}, {context} = {error}.__traceback__, {error}.__context__",
             "try:",
             f"{INDENT}raise {error}",
-            "except BaseException:",
+            f"except {self.builder.reader.bind(BaseException, 'BaseException')}:",
             f"{INDENT}{error}.__traceback__, {error}.__context__ = {trace}, {context}",
             *_indent(lines),
         ]
