@@ -22,7 +22,7 @@ from typing import Any
 from weft.capture.guards import Guard, class_source, guards_for_lookup, guards_for_member, lookup
 from weft.capture.sources import Source, class_mro, constant, written_in_c
 from weft.capture.sources import module as module_source
-from weft.capture.values import Raised, isinstance
+from weft.capture.values import CapturedTraceback, Raised, isinstance
 from weft.capture.world import ABSENT, Known
 from weft.capture.wrapping import SYMBOLIC, Wrapping
 from weft.core.seams import Seams
@@ -45,6 +45,7 @@ class Attributes(Wrapping):
     def __init__(self, volatile: frozenset[str] = frozenset(), dynamic: bool | None = None) -> None:
         super().__init__(volatile, dynamic)
         self.looked_up: dict[tuple[int, str], tuple[type, Any] | None] = {}
+        self.tracebacks: dict[int, CapturedTraceback] = {}
         self.changes = 0
         """How often captured code has changed something: `protocols.purely` compares."""
         self.classes_written = False
@@ -295,12 +296,18 @@ class Attributes(Wrapping):
             return self.instance_dict(value)
         if self.world.is_fresh(value) or name == "__class__":
             if isinstance(value, BaseException) and name == "__traceback__":
-                raise Break("traceback", seen="__traceback__")
+                return self.traceback_of(value)
             return self.native(found.__get__, value)
         known = self.world.known[id(value)]
         if isinstance(value, BaseException) and name in ("__cause__", "__context__", "args"):
             return self.wrap(found.__get__(known.original), known.source.member(name))
         raise Break("unusual-attribute", seen=f"{name} of {type(value).__name__}")
+
+    def traceback_of(self, error: BaseException) -> Any:
+        """`error.__traceback__`: None for an exception that was never raised."""
+        if id(error) not in self.world.raised and self.world.is_fresh(error):
+            return None
+        return self.tracebacks.setdefault(id(error), CapturedTraceback(error))
 
     def instance_dict(self, value: Any) -> Any:
         known = self.world.known.get(id(value))
@@ -431,6 +438,8 @@ class Attributes(Wrapping):
 
     def load_from_native(self, value: Any, name: str) -> Any:
         """Attributes of objects whose class is C code."""
+        if name == "__traceback__" and isinstance(value, BaseException):
+            return self.traceback_of(value)
         known = self.world.known.get(id(value))
         if known is None or known.value is not known.original:
             return self.native(getattr, value, name)
@@ -509,6 +518,8 @@ class Attributes(Wrapping):
     def plain_store(self, value: Any, name: str, new: Any) -> None:
         """As `object.__setattr__` and `object.__delattr__`."""
         self.changes += 1
+        if type(new) is CapturedTraceback and isinstance(value, BaseException) and name == "__traceback__":
+            return None  # raising will set it anew
         cls = type(value)
         found = self.lookup(cls, name) if cls.__flags__ & HEAP else ABSENT
         if found is not ABSENT and is_data_descriptor(found):
@@ -624,7 +635,7 @@ NATIVE_SLOTS = (
 USUAL_HOOKS = frozenset(
     cls.__dict__[name]
     for module in (builtins, collections, functools, operator, itertools)
-    for cls in vars(module).values()
+    for cls in (*vars(module).values(), types.SimpleNamespace)
     if isinstance(cls, type) and cls not in (type, super)
     for name in ("__getattribute__", "__setattr__", "__delattr__")
     if name in cls.__dict__

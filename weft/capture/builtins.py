@@ -24,7 +24,7 @@ from weft.capture.guards import Guard
 from weft.capture.natives import CONTAINERS, EQUALITY, METHODS, ORDER, TEXT
 from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY
 from weft.capture.protocols import StandIns, has_own_keys, hash_of
-from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
+from weft.capture.values import Callback, CapturedGenerator, CapturedTraceback, Raised, isinstance
 from weft.capture.world import ABSENT, Appended
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core import modes
@@ -38,7 +38,7 @@ Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 STOOD_FOR: dict[type, type] = {
     SymInt: int, SymFloat: float, SymBool: bool, CapturedGenerator: types.GeneratorType, InstanceDict: dict,
-    Callback: types.FunctionType,
+    Callback: types.FunctionType, CapturedTraceback: types.TracebackType,
 }  # fmt: skip
 
 
@@ -51,6 +51,11 @@ class Super:
         self.cls, self.receiver = cls, receiver
 
 
+def traceback_attribute(machine: Any, value: CapturedTraceback, name: str) -> Any:
+    raise Break("traceback", seen=f".{name} of a traceback")
+
+
+SPECIAL[CapturedTraceback] = traceback_attribute
 SPECIAL[Super] = lambda machine, value, name: machine.load_super(value.cls, value.receiver, name)
 
 
@@ -586,6 +591,15 @@ def format_text(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tupl
 
 
 METHODS["format"] = format_text
+
+
+def with_traceback(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    if not isinstance(receiver, BaseException) or len(args) != 1 or type(args[0]) is not CapturedTraceback:
+        return False, None
+    return True, receiver
+
+
+METHODS["with_traceback"] = with_traceback
 
 
 def bind_function(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:

@@ -99,7 +99,7 @@ def before_with(machine: Machine, frame: Frame, arg: Any) -> None:
 def with_except_start(machine: Machine, frame: Frame, arg: Any) -> None:
     error = frame.stack[-1]
     leave = frame.stack[-4]
-    frame.stack.append(machine.call(leave, (type(error), error, error.__traceback__), {}))
+    frame.stack.append(machine.call(leave, (type(error), error, machine.traceback_of(error)), {}))
 
 
 # -- match ---------------------------------------------------------------------------------------------------

@@ -141,7 +141,7 @@ class Machine(Operators):
         error = self.handled(self.frame)
         if error is None:
             return None, None, None
-        return type(error), error, error.__traceback__
+        return type(error), error, self.traceback_of(error)
 
     # -- variables -------------------------------------------------------------------------------------------
     def read_cell(self, frame: Frame, name: str) -> Any:

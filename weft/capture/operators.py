@@ -384,7 +384,25 @@ class Operators(Natives):
                     text = f"{name} returned non-string (type {type(result).__name__})"
                     raise self.fail(TypeError(text))
                 return result
+        if isinstance(value, BaseException):
+            found = self.exception_text(value, name)
+            if found is not None:
+                return found
         return self.native(str if name == "__str__" else repr, self.text_ready(value))  # type: ignore[no-any-return]
+
+    def exception_text(self, error: BaseException, name: str) -> str | None:
+        """As the methods of BaseException and KeyError make it of `args`; None for other classes' methods."""
+        entry = lookup(type(error), name)
+        method = None if entry is None else entry[1]
+        args = self.load_attribute(error, "args")
+        if method is BaseException.__repr__:
+            inner = self.text(args[0], "__repr__") if len(args) == 1 else None
+            return type(error).__name__ + (self.text(args) if inner is None else f"({inner})")
+        if method is KeyError.__str__ and len(args) == 1:
+            return self.text(args[0], "__repr__")
+        if method is BaseException.__str__ or method is KeyError.__str__:
+            return self.text(args[0] if len(args) == 1 else args) if args else ""
+        return None
 
     def format(self, value: Any, specification: str) -> str:
         if not self.is_plain(value):
@@ -393,6 +411,8 @@ class Operators(Natives):
                 return self.call_method(found, value, specification)  # type: ignore[no-any-return]
             if inherits(type(value), "__format__") and not specification:
                 return self.text(value)
+        if isinstance(value, BaseException) and not specification:
+            return self.text(value)
         return self.native(format, self.text_ready(value), specification)  # type: ignore[no-any-return]
 
 

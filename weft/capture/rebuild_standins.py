@@ -16,7 +16,7 @@ from weft.capture.instructions import Unread
 from weft.capture.natives import SequenceIterator, UserIterator
 from weft.capture.rebuild import Builder, Rule
 from weft.capture.rebuild_iterators import with_state
-from weft.capture.values import Callback
+from weft.capture.values import Callback, CapturedTraceback
 from weft.capture.world import Appended
 
 
@@ -46,6 +46,13 @@ def callback(builder: Builder, value: Callback) -> str:
     return builder.text(value.function)
 
 
+def traceback(builder: Builder, value: CapturedTraceback) -> str:
+    """Of an exception that existed before; others get theirs when they are raised."""
+    if builder.world.is_fresh(value.error):
+        builder.refuse(value)
+    return f"{builder.text(value.error)}.__traceback__"
+
+
 def user_iterator(builder: Builder, value: UserIterator) -> str:
     return builder.text(value.iterator)
 
@@ -64,6 +71,7 @@ RULES: Final[dict[type, Rule]] = {
     Appended: appended,
     Super: super_,
     Callback: callback,
+    CapturedTraceback: traceback,
     UserIterator: user_iterator,
     SequenceIterator: sequence_iterator,
 }

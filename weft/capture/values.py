@@ -30,6 +30,15 @@ class Raised(BaseException):
         self.exception = exception
 
 
+class CapturedTraceback:
+    """The traceback of an exception in captured code. It may be handed around, not looked into."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
 class Callback:
     """A Python callable in a form that C code may call: the interpreter runs it."""
 
