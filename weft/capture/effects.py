@@ -191,7 +191,19 @@ MIRRORS: Final[dict[type, Callable[[Builder, Known, str], list[str]]]] = {
 
 # -- overlays ------------------------------------------------------------------------------------------------
 def attribute_stores(builder: Builder, overlay: Overlay, target: str) -> list[str]:
-    return [_attribute_store(builder, overlay, target, name, value) for name, value in overlay.writes.items()]
+    pairs = [*((name, ABSENT) for name in gone(overlay)), *written_last(overlay)]
+    return [_attribute_store(builder, overlay, target, name, value) for name, value in pairs]
+
+
+def gone(overlay: Overlay) -> list[Any]:
+    """What has to be deleted first."""
+    absent = [name for name, value in overlay.writes.items() if value is ABSENT]
+    return list(dict.fromkeys([*overlay.deleted, *absent]))
+
+
+def written_last(overlay: Overlay) -> list[tuple[Any, Any]]:
+    """What stands there in the end, after all deletions."""
+    return [(name, value) for name, value in overlay.writes.items() if value is not ABSENT]
 
 
 def _attribute_store(builder: Builder, overlay: Overlay, target: str, name: str, value: Any) -> str:
@@ -223,11 +235,9 @@ def find_member(kind: type, name: str) -> Any:
 
 
 def item_stores(builder: Builder, overlay: Overlay, target: str) -> list[str]:
-    return [
-        f"{target}.pop({builder.text(key)}, None)"
-        if value is ABSENT
-        else f"{target}[{builder.text(key)}] = {builder.text(value)}"
-        for key, value in overlay.writes.items()
+    lines = [f"{target}.pop({builder.text(key)}, None)" for key in gone(overlay)]
+    return lines + [
+        f"{target}[{builder.text(key)}] = {builder.text(value)}" for key, value in written_last(overlay)
     ]
 
 

@@ -32,6 +32,7 @@ from weft.capture.sources import (
     class_mro,
     instance_dict,
     nth,
+    plain_part,
     safe_item,
     safe_iter,
     safe_member,
@@ -216,6 +217,8 @@ class Reader:
                 return self.assign(f"{above}.cell_contents" if short else f"{reader}({above})")
             case "type":
                 return self.assign(f"{self.constant(type, 'type')}({above})")
+            case "plain":
+                return self.assign(f"{self.constant(plain_part, 'plain')}({above})")
             case _:
                 return self.assign(f"{self.constant(class_mro, 'mro')}({above})[{detail}]")
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import builtins
 import enum
+import functools
+import operator
 import re
 import sys
 import types
@@ -86,6 +88,11 @@ def is_a(value: Any, kind: type) -> bool:
 def written_in_c(kind: type) -> bool:
     """Whether the class cannot be changed: no attribute of it can be set, nor its bases."""
     return bool(class_flags(kind) & IMMUTABLE_TYPE)
+
+
+def c_base(kind: type) -> type:
+    """The first class written in C: what it keeps, no attribute shows."""
+    return next(base for base in class_mro(kind) if written_in_c(base))
 
 
 def importable_name(value: Any) -> str | None:
@@ -229,6 +236,10 @@ class WithinClass:
         return hash((self.owner, self.name))
 
 
+GETTERS: Final = frozenset({operator.attrgetter, operator.itemgetter, operator.methodcaller})
+GETTER_PARTS: Final = frozenset({str, int, float, bool, bytes, type(None)})
+
+
 def is_inert(value: Any) -> bool:
     """Whether a strong reference to the object keeps nothing of a user's alive."""
     kind = type(value)
@@ -237,6 +248,10 @@ def is_inert(value: Any) -> bool:
         return owner is None or is_a(owner, types.ModuleType) or is_inert(owner)
     if is_a(value, type):
         return written_in_c(value)
+    if kind in GETTERS:
+        maker, parts = value.__reduce__()
+        more = (*maker.args, *maker.keywords.values()) if type(maker) is functools.partial else ()
+        return all(type(part) in GETTER_PARTS for part in (*parts, *more))
     return kind in INERT or is_a(value, np.dtype) or kind.__module__.startswith("weft.core.")
 
 
@@ -255,6 +270,7 @@ STEPS: Final = (
     "entry",  # cls.__dict__[name]
     "base",  # the i-th class of the method resolution order
     "size",  # of a tensor, dimension i
+    "plain",  # the number or text in an object of a subclass of int, float, complex, str or bytes
 )
 
 
@@ -321,6 +337,9 @@ class Source:
 
     def size(self, dim: int) -> Source:
         return Source(self, "size", dim)
+
+    def plain(self) -> Source:
+        return Source(self, "plain")
 
     # -- facts
     # ------------------------------------------------------------------------------------------------------
@@ -411,6 +430,8 @@ def _text(source: Source) -> str:
             return f"{above}.__dict__[{key!r}]"
         case "base":
             return f"{above}.__mro__[{key}]"
+        case "plain":
+            return f"plain({above})"
         case _:
             return f"{above}.size()[{key}]"
 
@@ -516,6 +537,17 @@ def safe_contains(value: Any, key: Any) -> bool:
     return dict.__contains__(value, key)
 
 
+PLAIN_PARTS: Final[dict[type, Callable[[Any], Any]]] = {
+    int: int.__int__, float: float.__float__, complex: complex.__complex__, str: str.__str__,
+    bytes: bytes.__bytes__,
+}  # fmt: skip
+
+
+def plain_part(value: Any) -> Any:
+    """The exact number or text in an object of a subclass of these."""
+    return PLAIN_PARTS[c_base(type(value))](value)
+
+
 def nth(iterator: Any, position: int) -> Any:
     for _ in range(position):
         next(iterator)
@@ -569,5 +601,7 @@ def fetch(source: Source, function: Any, local_values: Mapping[str, Any]) -> Any
             return class_dict(above)[key]
         case "base":
             return class_mro(above)[key]
+        case "plain":
+            return plain_part(above)
         case _:
             return above.array.shape[key]

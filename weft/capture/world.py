@@ -18,7 +18,7 @@ An object without a record was made by the captured code ("fresh"), or is a cons
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,6 +52,8 @@ class Overlay:
     source: Source
     writes: dict[Any, Any] = field(default_factory=dict)
     """New values in order of first write; ABSENT where deleted. A cell's content stands under None."""
+    deleted: dict[Any, None] = field(default_factory=dict)
+    """Names that were deleted at some time: written again, they stand last."""
 
 
 @dataclass(slots=True)
@@ -91,6 +93,8 @@ class World:
         """The hashes of keys whose `__hash__` is the user's, by `id`."""
         self.identified: dict[int, Known] = {}
         """Objects whose identity decided something (as keys, by `is`): distinct ones must stay distinct."""
+        self.namespaces: dict[int, Any] = {}
+        """Whose attributes or globals a dict holds, by the `id` of the dict."""
         self._keep: list[Any] = []
 
     def guard(self, kind: str, source: Source, payload: Any = None) -> None:
@@ -112,6 +116,13 @@ class World:
         self._keep.append(value)
         return value
 
+    def claim(self, fields: dict[str, Any], owner: Any) -> None:
+        """Notes that a dict is read and written name by name for one owner, and in no other way."""
+        mirror = self.by_original.get(id(fields))
+        mirrored = mirror is not None and isinstance(mirror.value, dict)
+        if mirrored or self.namespaces.setdefault(id(fields), owner) is not owner:
+            raise Break("unusual-object", seen="a __dict__ under two names")
+
     def source_of(self, value: Any) -> Source | None:
         known = self.known.get(id(value))
         return None if known is None else known.source
@@ -124,6 +135,12 @@ class World:
 
     def is_fresh(self, value: Any) -> bool:
         return id(value) not in self.known
+
+    def forget(self) -> None:
+        """Lets go of all objects; guards stay."""
+        for held in vars(self).values():
+            if isinstance(held, (dict, list)):
+                held.clear()
 
     # -- overlays --------------------------------------------------------------------------------------------
     def overlay(self, target: Any, kind: str, source: Source) -> Overlay:
@@ -162,7 +179,9 @@ def items_of(container: Any) -> list[Any]:
     if isinstance(container, dict):
         base = OrderedDict if isinstance(container, OrderedDict) else dict  # which keeps its order apart
         return list(base.items(container))
-    return list(container)
+    kinds: tuple[Any, ...] = (list, set, deque)  # whose users' classes may iterate otherwise
+    kind = next((kind for kind in kinds if isinstance(container, kind)), None)
+    return list(container if kind is None else kind.__iter__(container))
 
 
 Where = Callable[[], tuple[str, int, str] | None]

@@ -1,0 +1,261 @@
+"""Reading: what captured code reads of the world, and what tells it that the world has changed."""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import sys
+import types
+from typing import Any
+
+import pytest
+
+from tests.capture.attacks.scenario import Compile, same, tensor
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    return put(monkeypatch, types.ModuleType("attacked"))
+
+
+def put(monkeypatch: pytest.MonkeyPatch, made: Any) -> Any:
+    monkeypatch.setitem(sys.modules, "attacked", made)
+    return made
+
+
+# -- modules -------------------------------------------------------------------------------------------------
+def test_a_name_deleted_from_a_module_is_gone(module: Any) -> None:
+    def scenario(compile: Compile) -> Any:
+        def forward(x: Any) -> Any:
+            scaled = x * module.scale
+            del module.scale
+            try:
+                return scaled * module.scale
+            except AttributeError as error:
+                return scaled - 1, str(error)
+
+        compiled = compile(forward)
+        module.scale = 2
+        first = compiled(tensor())
+        module.scale = 3
+        return first, compiled(tensor()), "scale" in vars(module)
+
+    same(scenario, breaks=0)
+
+
+def test_a_name_that_a_module_lacks_may_come(module: Any) -> None:
+    def scenario(compile: Compile) -> Any:
+        vars(module).pop("scale", None)
+        compiled = compile(lambda x: x * getattr(module, "scale", 5))
+        first = compiled(tensor())
+        module.scale = 2
+        return first, compiled(tensor())
+
+    same(scenario, frames=2, breaks=0)
+
+
+def test_properties_and_setattr_of_a_module_s_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scenario(compile: Compile) -> Any:
+        written = []
+
+        class Module(types.ModuleType):
+            @property
+            def scale(self) -> int:
+                return self.base + 1  # type: ignore[no-any-return]
+
+            def __setattr__(self, name: str, value: Any) -> None:
+                written.append(name)
+                super().__setattr__(name, value)
+
+        module: Any = put(monkeypatch, Module("attacked"))
+        module.base = 1
+        module.__dict__["scale"] = 100
+
+        def forward(x: Any) -> Any:
+            y = x * module.scale
+            module.base = module.base + 1
+            return y * module.scale
+
+        compiled = compile(forward)
+        return compiled(tensor()), compiled(tensor()), module.base, written
+
+    same(scenario)
+
+
+def test_getattr_of_a_module_runs_once_a_call(module: Any) -> None:
+    def scenario(compile: Compile) -> Any:
+        asked = []
+
+        def __getattr__(name: str) -> int:
+            asked.append(name)
+            return 3 + len(name)
+
+        module.__getattr__ = __getattr__
+        compiled = compile(lambda x: x * module.missing)
+        return compiled(tensor()), compiled(tensor()), asked
+
+    same(scenario, breaks=0)
+
+
+def test_a_builtin_may_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scenario(compile: Compile) -> Any:
+        monkeypatch.delattr(builtins, "attacked", raising=False)
+
+        def forward(x: Any) -> Any:
+            try:
+                return x * attacked  # type: ignore[name-defined]
+            except NameError:
+                return x - 1
+
+        compiled = compile(forward)
+        first = compiled(tensor())
+        monkeypatch.setattr(builtins, "attacked", 7, raising=False)
+        return first, compiled(tensor())
+
+    same(scenario)
+
+
+def test_builtins_of_a_function_s_own() -> None:
+    def scenario(compile: Compile) -> Any:
+        scope: dict[str, Any] = {"__builtins__": {"abs": lambda x: x * 10}}
+        exec("def forward(x): return abs(x) + 1", scope)
+        compiled = compile(scope["forward"])
+        first = compiled(tensor())
+        scope["__builtins__"]["abs"] = lambda x: x * 20
+        return first, compiled(tensor())
+
+    same(scenario)
+
+
+# -- classes -------------------------------------------------------------------------------------------------
+def test_a_class_attribute_written_is_seen_by_objects_and_subclasses() -> None:
+    def scenario(compile: Compile) -> Any:
+        class Base:
+            scale = 1
+
+        class Derived(Base):
+            pass
+
+        class Last(Derived):
+            def above(self) -> Any:
+                return super().scale
+
+        thing = Last()
+
+        def forward(x: Any) -> Any:
+            Derived.scale = 5
+            Base.shift = 2  # type: ignore[attr-defined]
+            return x * thing.scale + Last.scale + thing.shift + thing.above()  # type: ignore[attr-defined]
+
+        compiled = compile(forward)
+        return compiled(tensor()), Base.scale, Derived.scale, compiled(tensor())
+
+    same(scenario)
+
+
+# -- numbers and texts of users' classes ---------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("base", "values"), [(int, (2, 3, 4)), (float, (1.0, 1.5, 3.0)), (str, ("a", "bbb", "bb"))]
+)
+def test_the_value_of_a_subclass_of_a_number_or_text(base: Any, values: tuple[Any, ...]) -> None:
+    class Own(base):  # type: ignore[misc]
+        pass
+
+    def scenario(compile: Compile) -> Any:
+        def forward(x: Any, own: Any) -> Any:
+            if own > values[1]:
+                return x * 2
+            return x * (len(own) if base is str else own), own in (values[0], values[2])
+
+        compiled = compile(forward)
+        return [compiled(tensor(), Own(value)) for value in values]
+
+    same(scenario, breaks=0)
+
+
+def test_integer_enumerations() -> None:
+    class Level(enum.IntEnum):
+        LOW = 1
+        HIGH = 3
+
+    def scenario(compile: Compile) -> Any:
+        compiled = compile(lambda x, level: x * level + (level > 2))
+        return [compiled(tensor(), level).tolist() for level in Level]
+
+    same(scenario, frames=2, breaks=0)
+
+
+# -- containers of users' classes ----------------------------------------------------------------------------
+def test_methods_of_containers_do_not_run_while_they_are_read() -> None:
+    def scenario(compile: Compile) -> Any:
+        ran = []
+
+        class Dict(dict):  # type: ignore[type-arg]
+            def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+                ran.append("new")
+                return super().__new__(cls, *args, **kwargs)
+
+        class List(list):  # type: ignore[type-arg]
+            def __len__(self) -> int:
+                return 99
+
+        class Tuple(tuple):  # type: ignore[type-arg]
+            def __len__(self) -> int:
+                return 98
+
+            def __iter__(self) -> Any:
+                return iter([7.0])
+
+        def forward(x: Any, items: Any, pair: Any, table: Any) -> Any:
+            items.append(x)
+            (number,) = pair
+            return items[0] * table["a"] + len(items) + len(pair) + number + pair[1]
+
+        compiled = compile(forward)
+        items, pair, table = List([tensor()]), Tuple([1.0, 2.0]), Dict(a=2)
+        first = compiled(tensor(), items, pair, table)
+        return first, compiled(tensor(), items, pair, table), list.__len__(items), ran
+
+    same(scenario, breaks=0)
+
+
+# -- dicts under two names -----------------------------------------------------------------------------------
+def test_objects_that_share_their_dict() -> None:
+    def scenario(compile: Compile) -> Any:
+        class Shared:
+            state: dict[str, Any] = {}
+
+            def __init__(self) -> None:
+                self.__dict__ = Shared.state
+
+        one, other = Shared(), Shared()
+        one.count = 1  # type: ignore[attr-defined]
+
+        def forward(x: Any, one: Any, other: Any) -> Any:
+            one.count = one.count + 1
+            return x * other.count
+
+        compiled = compile(forward)
+        return [compiled(tensor(), one, other) for _ in range(3)]
+
+    same(scenario)
+
+
+def test_the_dict_of_an_object_read_as_a_dict() -> None:
+    def scenario(compile: Compile) -> Any:
+        class Thing:
+            count = 0
+
+        thing = Thing()
+        fields = vars(thing)
+
+        def forward(x: Any) -> Any:
+            fields["count"] = 3
+            y = x * thing.count
+            thing.count = 4
+            return y * fields["count"]
+
+        compiled = compile(forward)
+        return compiled(tensor()), compiled(tensor()), fields
+
+    same(scenario)
