@@ -23,7 +23,7 @@ import numpy as np
 from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict
 from weft.capture.calls import HANDLERS, Calls
 from weft.capture.protocols import KEYED, MUTATES, has_own_keys, settle_keys
-from weft.capture.sources import PLAIN_PARTS, c_base
+from weft.capture.sources import GETTERS, PLAIN_PARTS, c_base
 from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.types import Size
@@ -276,7 +276,7 @@ class Natives(Calls):
         elif not user and kind not in RECEIVERS and not isinstance(receiver, type):
             if not isinstance(receiver, (np.generic, BaseException, operator.itemgetter)):
                 raise Break("builtin-call", seen=f"builtin: {kind.__name__}.{name}")
-        if kind in ITERATORS or kind in VIEWS:
+        if not user and kind not in CONTAINERS and not isinstance(receiver, (BaseException, *GETTERS)):
             self.refuse_opaque(receiver)
         if name == "update" and isinstance(receiver, dict):
             args = tuple(map(self.readable_mapping, args))

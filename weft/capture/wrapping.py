@@ -20,7 +20,7 @@ import numpy as np
 
 from weft.capture.guards import TensorFacts
 from weft.capture.outcome import Input
-from weft.capture.sources import PLAIN_PARTS, Source, c_base, plain_part
+from weft.capture.sources import GETTERS, PLAIN_PARTS, Source, c_base, plain_part
 from weft.capture.sources import module as module_source
 from weft.capture.values import Raised, isinstance
 from weft.capture.world import Appended, Known, World, items_of
@@ -164,7 +164,7 @@ class Wrapping:
 
     def number(self, value: float, source: Source) -> Any:
         argument = source.kind in ("local", "item")
-        if (self.dynamic is False or not argument) and str(source) not in self.volatile:
+        if (self.dynamic is False or not argument) and str(source) not in self.volatile or value != value:
             return self.constant(value, source)
         self.world.guard("TYPE", source, float)
         return self.symbol(self.scalars.symbol_float, value, source)
@@ -247,10 +247,10 @@ class Wrapping:
         if known is not None:
             return known.value
         kind: Any = type(value)
-        list_like: Any = list if kind is not deque else deque
+        list_like: Any = deque if issubclass(kind, deque) else list
         mirror: Any = list_like.__new__(kind)
-        if kind is deque:
-            mirror = deque(maxlen=value.maxlen)
+        if list_like is deque:
+            deque.__init__(mirror, (), value.maxlen)
             self.world.guard("EQ", source.member("maxlen"), value.maxlen)
         self.open(value, source, list_like.__len__(value))
         self.world.learn(mirror, value, source)
@@ -327,8 +327,10 @@ class Wrapping:
         known = self.seen_before(value, source)
         if known is not None:
             return known.value
-        self.world.guard("TYPE", source, type(value))
-        items = list(value)
+        kind = type(value)
+        self.world.guard("TYPE", source, kind)
+        base: Any = set if issubclass(kind, set) else frozenset
+        items = list(base.__iter__(value))
         if all(plain_key(item) for item in items):
             self.world.guard("KEYS", source, tuple(items))
         else:
@@ -337,10 +339,11 @@ class Wrapping:
                 if self.wrap(item, source.element(position)) is not item:
                     raise Break("unusual-key", seen=f"a {type(item).__name__} in the set {source}")
             self.check_keys(items)
-        if type(value) is frozenset:
+        if base is frozenset:
             return self.world.learn(value, value, source)  # all of it is guarded, and it cannot change
-        mirror = type(value)(items)
-        if any(a is not b for a, b in zip(mirror, items, strict=True)):
+        mirror = set.__new__(kind)
+        set.update(mirror, items)
+        if any(a is not b for a, b in zip(set.__iter__(mirror), items, strict=True)):
             raise Break("set-order", seen=str(source))
         self.world.learn(mirror, value, source)
         return self.close(mirror)
@@ -469,7 +472,17 @@ RULES: dict[type, Rule] = {
     Seams: Wrapping.seams,
     **dict.fromkeys(BUILTIN_CALLABLES, Wrapping.builtin),
 }
-PINNED = (type, types.ModuleType, Enum, property, staticmethod, classmethod, re.Pattern)
+PINNED = (type, types.ModuleType, Enum, property, staticmethod, classmethod, re.Pattern, *GETTERS)
+
+
+SUBCLASSED: tuple[tuple[type, Rule], ...] = (
+    (list, Wrapping.sequence),
+    (dict, Wrapping.mapping),
+    (tuple, Wrapping.tuple_),
+    (set, Wrapping.set_),
+    (frozenset, Wrapping.set_),
+    (deque, Wrapping.sequence),
+)
 
 
 def _rule_for(value: Any, kind: type) -> Rule:
@@ -483,7 +496,7 @@ def _rule_for(value: Any, kind: type) -> Rule:
     if kind.__module__.startswith("weft.core"):
         by_identity: Any = kind.__hash__
         return Wrapping.identical if by_identity is object.__hash__ else Wrapping.typed
-    for base, rule in ((list, Wrapping.sequence), (dict, Wrapping.mapping), (tuple, Wrapping.tuple_)):
+    for base, rule in SUBCLASSED:
         if isinstance(value, base):
             return rule
     return Wrapping.plain_part if c_base(kind) in PLAIN_PARTS else Wrapping.typed
