@@ -26,10 +26,14 @@ def table_size(value: Any) -> int:
 
 
 def filled(target: SetLike, items: list[Any], at_once: int) -> SetLike:
-    """The set with the items added: so many of them at once, the others one by one."""
-    if at_once:
+    """The set with the items added: so many of them at once, the others one by one. Below 0: all one by one,
+    then so many again at once, which makes room for them as if they were new (as `a | b` does).
+    """
+    if at_once > 0:
         set.update(target, dict.fromkeys(items[:at_once]))
-    set.update(target, items[at_once:])
+    set.update(target, items[max(at_once, 0) :])
+    if at_once < 0:
+        set.update(target, dict.fromkeys(items[:-at_once]))
     return target
 
 
@@ -37,6 +41,7 @@ def filling(items: list[Any], size: int) -> tuple[list[Any], int] | None:
     """The order of adding, and how many to add at once; None if none is found."""
     count = len(items)
     ways = dict.fromkeys([0, count, *range(count - 1, max(count - 9, 0), -1), count // 2, count // 4])
+    ways.update(dict.fromkeys(range(-1, -min(count, 8) - 1, -1)))
     for at_once in ways:
         if table_size(filled(set(), items, at_once)) == size:
             order = _repaired(items, at_once)
