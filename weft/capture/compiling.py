@@ -15,10 +15,11 @@ from weft.capture.bytecode.instructions import UnknownInstruction
 from weft.capture.emit import Emitted, emit, plan_outputs
 from weft.capture.guard_render import guarded, render_guards
 from weft.capture.kinds import unsupported
+from weft.capture.machine import Machine
 from weft.capture.outcome import EscapingException, Outcome
 from weft.capture.reading import FUNCTION, Reader, local_name
 from weft.capture.runtime import Entry, Request, count_ops
-from weft.capture.session import Broken, Failed, capture, mutation_guards
+from weft.capture.session import Broken, Failed, capture, mutation_guards, release
 from weft.capture.sources import fetch
 from weft.graph.graph import Graph
 from weft.trace.breaks import Break
@@ -32,11 +33,22 @@ def compile_frame(function: types.FunctionType, arguments: dict[str, Any], reque
     """The entry that serves this call."""
     if function.__code__.co_flags & GENERATOR_LIKE:
         return _original(function, None, "generators and coroutines run as they are")
+    machines: list[Machine] = []
+    try:
+        return _compile(function, arguments, request, machines)
+    finally:
+        for machine in machines:
+            release(machine)
+
+
+def _compile(
+    function: types.FunctionType, arguments: dict[str, Any], request: Request, machines: list[Machine]
+) -> Entry:
     stop_at: int | None = None
     stop: Break | None = None
     while True:
         try:
-            found = capture(function, arguments, request.volatile, request.dynamic, stop_at)
+            found = capture(function, arguments, request.volatile, request.dynamic, stop_at, machines)
         except UnknownInstruction as error:
             return _original(function, None, str(error))
         if isinstance(found, Failed):
@@ -44,7 +56,7 @@ def compile_frame(function: types.FunctionType, arguments: dict[str, Any], reque
         if isinstance(found, Broken):
             if request.fullgraph:
                 raise _refusal(found)
-            stop, stop_at = found.stop, found.step
+            stop, stop_at = found.stop.with_traceback(None), found.step  # which would hold all frames
             continue
         found.stop = stop
         try:

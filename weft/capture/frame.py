@@ -60,6 +60,13 @@ class Frame:
             frame = frame.parent
         return frame
 
+    def forget(self) -> None:
+        """Lets go of all values."""
+        self.locals.clear()
+        self.cells.clear()
+        self.stack.clear()
+        self.handled = None
+
     def place(self) -> tuple[str, int, str]:
         """File, line and function now."""
         line = self.instruction.line or self.code.co_firstlineno

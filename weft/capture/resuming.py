@@ -2,18 +2,33 @@
 
 Takes a frame that stands before an instruction and a `Builder`; gives the resume point and the text of its
 arguments and cells. One idea: only what may still be read goes along; a local that is dead is not rebuilt.
+
+# Note [Dead locals]
+    folder = TemporaryDirectory()     `folder` is not read any more, but it must live as long as the frame:
+    path = folder.name                when it dies, the folder is deleted. So what may be noticed when it goes
+    print("a break")                  (anything but tensors and plain data) is handed on, read or not.
+    save(x, path)
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
-from types import CellType, CodeType
-from typing import Any
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from typing import Any, Final
 
+from weft.capture.attributes import HEAP
 from weft.capture.bytecode.resume import CannotResume, Parameter, ResumePoint, StackKind, resume_code
 from weft.capture.frame import NULL, Frame, PreviousException
+from weft.capture.instructions import Unread
 from weft.capture.liveness import live_before
 from weft.capture.rebuild import Builder
+from weft.capture.values import CapturedGenerator
+from weft.core.device import device
+from weft.core.dtypes import dtype
+from weft.core.types import Size
+from weft.tensor.base import Parameter as TensorParameter
+from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
 
 Slot = tuple[StackKind, str | None]
@@ -36,6 +51,7 @@ def resume_texts(
     live = live_before(frame.code)[index]
     bound = {name for name in frame.locals if name in live}
     bound |= {name for name in frame.code.co_varnames[:1] if name in frame.cells}  # super() looks at it
+    bound |= {name for name, value in frame.locals.items() if name not in live and _is_missed(builder, value)}
     try:
         point = make(frame.code, index, tuple(kind for kind, _ in stack), frozenset(bound))
     except CannotResume as error:
@@ -61,3 +77,42 @@ def _argument(builder: Builder, frame: Frame, parameter: Parameter, stack: list[
     if known is not None and not written:
         return builder.read(known.source.cell())
     return builder.text(content if written else cell.cell_contents)
+
+
+UNNOTICED: Final = frozenset(
+    {
+        type(None), bool, int, float, complex, str, bytes, range, slice, type(Ellipsis), type(NotImplemented),
+        Tensor, TensorParameter, Size, dtype, device, type, ModuleType, BuiltinFunctionType,
+    }
+)  # fmt: skip
+"""Classes of objects that nobody sees go."""
+CONTAINERS: Final = frozenset({list, tuple, set, frozenset, deque})
+MAPPINGS: Final = frozenset({dict, OrderedDict, defaultdict})
+
+
+def _is_missed(builder: Builder, value: Any, depth: int = 4) -> bool:
+    """Whether it may be noticed when the value of a local dies before its frame: see Note [Dead locals]."""
+    known = builder.world.known.get(id(value))
+    existed = known is not None
+    if type(value) is Unread:
+        value = value.value
+    elif type(value) is CapturedGenerator:
+        return value.started and value.frame is not None
+    elif known is not None:
+        value = known.original
+    kind = type(value)
+    if kind in UNNOTICED or (kind is FunctionType and not value.__closure__):
+        return False
+    if not depth:
+        return True
+    if kind in CONTAINERS:
+        return any(_is_missed(builder, item, depth - 1) for item in value)
+    if kind in MAPPINGS:
+        return any(_is_missed(builder, item, depth - 1) for item in value.values())
+    if existed or id(value) in builder.world.by_original or not kind.__flags__ & HEAP:
+        return existed
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return False
+    return type(held) is dict and any(_is_missed(builder, item, depth - 1) for item in held.values())

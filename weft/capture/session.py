@@ -57,13 +57,30 @@ def capture(
     dynamic: bool | None = None,
     stop_at: int | None = None,
 ) -> Outcome | Failed | Broken:
-    """Runs the machine once over a call of the function."""
+    """Runs the machine once over a call of the function, and files it in `machines`, for `release`."""
+    machines: list[Machine] | None = None,
     machine = Machine(function, volatile, dynamic, stop_at)
     return contextvars.copy_context().run(_run, machine, arguments)
 
+    if machines is not None:
+        machines.append(machine)
 
 def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Broken:
     before = modes.current()
+def release(machine: Machine) -> None:
+    """Lets go of the user's objects: the machine is part of cycles, and they must not wait for a collection.
+
+    What capture gave stays valid but for its objects: graph, guards and texts.
+    """
+    world = machine.world
+    for error, _step in world.raised.values():
+        error.__traceback__ = None
+    world.forget()
+    if machine.root is not None:
+        machine.root.forget()
+    vars(machine).clear()
+
+
     nesting = own_settings()
     frame = root_frame(machine, arguments)
     value: Any = None

@@ -54,7 +54,10 @@ class Callback:
             error = raised.exception
         else:
             return result
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
 
 
 class CapturedGenerator:
@@ -88,4 +91,7 @@ class CapturedGenerator:
             exception = raised.exception
         else:
             return result
-        raise exception
+        try:
+            raise exception
+        finally:
+            del exception  # its traceback holds this frame

@@ -70,7 +70,10 @@ class Wrapping:
             raise Break("recursion-depth") from None
         except Exception as error:
             caught = error
-        raise Raised(self.note_raised(caught))
+        try:
+            raise Raised(self.note_raised(caught))
+        finally:
+            del caught  # its traceback holds this frame
 
     def note_raised(self, error: BaseException) -> BaseException:
         self.world.raised.setdefault(id(error), (error, self.steps_now()))
