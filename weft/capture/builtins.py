@@ -404,6 +404,8 @@ def _converter(function: Any, name: str) -> None:
                 return value
             if isinstance(value, SymInt) and function is float:
                 return machine.native(operator.mul, value, 1.0)
+            if isinstance(value, SymFloat) and function is int:
+                return machine.native(value.__trunc__)
             found = None if machine.is_plain(value) else machine.python_method(value, name)
             if found is not None:
                 result = machine.call_method(found, value)

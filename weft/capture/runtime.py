@@ -36,7 +36,7 @@ from typing import Any
 from weft.capture.binding import parameter_names
 from weft.capture.counters import count
 from weft.capture.fronts import FRONT, front_code, make_front, original_call, public
-from weft.capture.guards import Guard, explain_miss
+from weft.capture.guards import Guard, explain_miss, holds
 from weft.capture.kinds import Unsupported, render_break
 from weft.capture.leaving import AS_WRITTEN, Errors, Tail, failure
 from weft.capture.logs import log
@@ -46,6 +46,7 @@ from weft.capture.policy import MARK, Policy, policy_of
 from weft.capture.reading import MISS
 from weft.capture.sources import Ref, Source, fetch
 from weft.capture.wrapping import library_native, size_source
+from weft.core import device, dtypes
 from weft.core.seams import seams
 from weft.core.settings import settings
 from weft.nn.modules.module import Module
@@ -204,7 +205,20 @@ def _on_setting(name: str) -> None:
         _refresh_all()
 
 
+def _defaults() -> tuple[Any, ...]:
+    """What captured code relies upon without asking. Entries are kept for each, and only these are in use."""
+    return dtypes.default.dtype, device.Default.device
+
+
+def _on_defaults() -> None:
+    for context in list(contexts):
+        for cache in list(context.caches.values()):
+            cache.change_defaults()
+
+
 settings.watchers.append(_on_setting)
+dtypes.default.watchers.append(_on_defaults)
+device.Default.watchers.append(_on_defaults)
 
 
 # -- entries of one code object ------------------------------------------------------------------------------
@@ -230,6 +244,9 @@ class CodeCache:
     def __init__(self, context: Context, code: CodeType) -> None:
         self.context, self.code = context, code
         self.entries: tuple[Installed, ...] = ()
+        self.defaults = _defaults()
+        self.others: dict[tuple[Any, ...], tuple[Installed, ...]] = {}
+        """Entries made under other defaults."""
         self.lock = threading.RLock()
         self.misses: Counter[str] = Counter()
         self.volatile: set[str] = set()
@@ -288,6 +305,14 @@ class CodeCache:
         """Puts the newest entry first, where calls may go to it directly."""
         direct = self.entries and _stance != "force_eager" and not settings.verify
         self.first.cell_contents = self.entries[0].run if direct else _never
+
+    def change_defaults(self) -> None:
+        """Puts away the entries made under other defaults."""
+        with self.lock:
+            self.others[self.defaults] = self.entries
+            self.defaults = _defaults()
+            self.entries = self.others.pop(self.defaults, ())
+            self.refresh()
 
     # -- compiling -------------------------------------------------------------------------------------------
     def _compile(self, function: FunctionType, values: tuple[Any, ...], seen: tuple[Installed, ...]) -> Any:
@@ -351,7 +376,9 @@ class CodeCache:
             reasons.append(reason)
             self.misses[reason] += 1
             if miss is not None and self.context.dynamic is None:
-                self.volatile.update(changed_sources(miss.guard, function, arguments))
+                for guard in installed.entry.guards:
+                    if guard.kind in NUMERIC and not holds(guard, function, arguments):
+                        self.volatile.update(changed_sources(guard, function, arguments))
         if reasons:
             count("recompiles", reasons[0])
             log("recompiles", lambda: f"{self.code.co_qualname}: " + "; ".join(reasons))
@@ -447,10 +474,14 @@ def is_gone(guard: Guard) -> bool:
     return isinstance(held, Ref) and held.weak is not None and held() is None
 
 
+NUMERIC = ("EQ", "CONTENTS", "TENSOR")
+"""The kinds of guards that hold numbers and sizes."""
+
+
 def changed_sources(guard: Guard, function: Any, arguments: dict[str, Any]) -> set[str]:
     """The sizes and numbers whose change made this guard fail, as the text of their sources."""
     source = guard.source
-    if source is None or guard.kind not in ("EQ", "CONTENTS", "TENSOR"):
+    if source is None or guard.kind not in NUMERIC:
         return set()
     try:
         value = fetch(source, function, arguments)
@@ -529,6 +560,7 @@ class Context:
         for cache in list(self.caches.values()):
             with cache.lock:
                 cache.entries = ()
+                cache.others.clear()
                 cache.given_up = None
                 cache.volatile.clear()
                 cache.misses.clear()

@@ -20,6 +20,7 @@ import numpy as np
 
 from weft.capture.guards import TensorFacts
 from weft.capture.outcome import Input
+from weft.capture.rebuild_sets import filled, filling, table_size
 from weft.capture.sources import GETTERS, PLAIN_PARTS, Source, c_base, plain_part
 from weft.capture.sources import module as module_source
 from weft.capture.values import Raised, isinstance
@@ -179,7 +180,10 @@ class Wrapping:
         return self.symbols[source]
 
     def is_dynamic(self, source: Source) -> bool:
-        if self.dynamic is not None and source.kind == "local":
+        root: Source | None = source
+        while root is not None and root.kind == "item":
+            root = root.parent
+        if self.dynamic is not None and root is not None and root.kind == "local":
             return self.dynamic
         return str(source) in self.volatile
 
@@ -344,10 +348,12 @@ class Wrapping:
             self.check_keys(items)
         if base is frozenset:
             return self.world.learn(value, value, source)  # all of it is guarded, and it cannot change
-        mirror = set.__new__(kind)
-        set.update(mirror, items)
+        order, at_once = filling(items, table_size(value)) or (items, 0)
+        mirror = filled(set.__new__(kind), order, at_once)
         if any(a is not b for a, b in zip(set.__iter__(mirror), items, strict=True)):
             raise Break("set-order", seen=str(source))
+        if table_size(mirror) != table_size(value):
+            self.world.cramped.add(id(mirror))
         self.world.learn(mirror, value, source)
         return self.close(mirror)
 
@@ -363,6 +369,8 @@ class Wrapping:
 
     def contents(self, value: Any, source: Source) -> Any:
         self.world.guard("CONTENTS", source, value)
+        if value and id(value) not in self.world.known:
+            self.world.learn(value, value, source)  # who returns it returns this very object
         return value
 
     # -- callables -------------------------------------------------------------------------------------------

@@ -49,6 +49,52 @@ def test_float_argument_never_recompiles() -> None:
     run(lambda x, f: x * f + f / 2, *[(tensor(), f) for f in (0.5, 1.5, 2.0, -1.0)], frames=1)
 
 
+def test_all_sizes_that_changed_are_symbols_at_once() -> None:
+    run(lambda x, y: x @ y, *[(sized(n, n + 1), sized(n + 1, n)) for n in (3, 5, 6)], frames=2)
+    run(lambda xs, k: sum(xs) * k, *[([sized(n), sized(n)], n) for n in (3, 5, 6)], frames=2)
+
+
+def test_numbers_in_containers_are_symbols() -> None:
+    calls = [(tensor(), [n, n + 1], {"k": n}, (n, 2)) for n in (3, 5, 6, 8)]
+    run(lambda x, a, b, c: x * a[0] + sum(a) - b["k"] * c[0], *calls, frames=2)
+    run(lambda x, a, b, c: x * a[0] + sum(a) - b["k"] * c[0], *calls, dynamic=True, frames=1)
+
+
+def test_sizes_after_a_break_are_symbols_too() -> None:
+    def f(x: Tensor) -> Tensor:
+        n = x.shape[0]
+        y = x * 2
+        weft.compiler.graph_break()
+        return y.reshape(-1) + weft.ones(n) * n
+
+    counter = CompileCounter()
+    compiled = weft.compile(f, backend=counter)
+    for n in (3, 5, 6, 7):
+        assert weft.equal(compiled(sized(n)), f(sized(n)))
+    assert counter.frame_count == 4
+
+
+def test_int_of_a_symbolic_float() -> None:
+    run(lambda x: x[: int(x.shape[0] * 0.5)], *[(sized(n),) for n in (4, 5, 6, 9)], dynamic=True, frames=1)
+    run(lambda x, s: x * int(s) + float(int(s)), *[(tensor(), s) for s in (1.5, 2.75, -3.8)], frames=1)
+
+
+def test_strides_of_varying_sizes() -> None:
+    def f(x: Tensor) -> Any:
+        return x * 2, x.stride(), x.T.stride(), x.is_contiguous(), x.T.is_contiguous()
+
+    run(f, *[(sized(n, 4),) for n in (3, 5, 6)], dynamic=True, frames=1)
+    run(f, (sized(4, 3),), (sized(5, 6).T,), (sized(7, 2).T,), dynamic=True, frames=3)
+
+
+def test_tensor_of_a_symbol() -> None:
+    run(
+        lambda x, n: x + weft.tensor([n, n * 2, 1]) + weft.tensor(n),
+        *[(tensor(), n) for n in (3, 4, 5)],
+        frames=2,
+    )
+
+
 def test_int_attribute_is_a_symbol_after_the_first_miss() -> None:
     class Holder:
         count = 0

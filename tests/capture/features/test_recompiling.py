@@ -31,7 +31,7 @@ def test_dtype_rank_and_requires_grad_are_guarded() -> None:
 
 
 def test_tensor_in_place_of_none() -> None:
-    both, one = lambda: (tensor(), tensor()), lambda: (tensor(), None)  # noqa: E731
+    both, one = lambda: (tensor(), tensor()), lambda: (tensor(), None)
     check(lambda x, mask: x if mask is None else x * mask, both, one, both)
 
 
