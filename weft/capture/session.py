@@ -56,17 +56,15 @@ def capture(
     volatile: frozenset[str] = frozenset(),
     dynamic: bool | None = None,
     stop_at: int | None = None,
+    machines: list[Machine] | None = None,
 ) -> Outcome | Failed | Broken:
     """Runs the machine once over a call of the function, and files it in `machines`, for `release`."""
-    machines: list[Machine] | None = None,
     machine = Machine(function, volatile, dynamic, stop_at)
-    return contextvars.copy_context().run(_run, machine, arguments)
-
     if machines is not None:
         machines.append(machine)
+    return contextvars.copy_context().run(_run, machine, arguments)
 
-def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Broken:
-    before = modes.current()
+
 def release(machine: Machine) -> None:
     """Lets go of the user's objects: the machine is part of cycles, and they must not wait for a collection.
 
@@ -81,6 +79,8 @@ def release(machine: Machine) -> None:
     vars(machine).clear()
 
 
+def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Broken:
+    before = modes.current()
     nesting = own_settings()
     frame = root_frame(machine, arguments)
     value: Any = None
