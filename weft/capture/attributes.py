@@ -432,8 +432,11 @@ class Attributes(Wrapping):
             if name == "grad_fn" and not value.requires_grad:
                 return None
             raise Break("tensor-state", seen=f".{name} of a tensor")
-        if known is not None and name not in type(value).__dict__ and lookup(type(value), name) is None:
+        found = lookup(type(value), name)
+        if known is not None and found is None:
             return self.plain_attribute(value, name, fallback=False)
+        if found is not None and is_added(found[1]):
+            return self.bind(self.lookup(type(value), name), value, type(value))
         return self.native(getattr, value, name)
 
     def load_from_native(self, value: Any, name: str) -> Any:
@@ -649,6 +652,12 @@ def has_dict(value: Any) -> bool:
     except AttributeError:
         return False
     return True
+
+
+def is_added(found: Any) -> bool:
+    """Whether an attribute of a class of ours was put there by the user."""
+    inner = getattr(found, "__func__", found.fget if isinstance(found, property) else found)
+    return isinstance(inner, types.FunctionType) and not str(inner.__module__).startswith("weft")
 
 
 def find_slot(cls: type, name: str) -> bool:

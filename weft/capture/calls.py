@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.capture.attributes import HEAP, IMMUTABLE, NATIVE_SLOTS, Attributes
+from weft.capture.attributes import HEAP, IMMUTABLE, NATIVE_SLOTS, Attributes, is_added
 from weft.capture.binding import DEFAULT, bind_arguments
 from weft.capture.frame import Frame
 from weft.capture.fronts import FRONT
@@ -328,7 +328,7 @@ def is_word(function: types.FunctionType) -> bool:
 def is_tensor_method(method: types.MethodType) -> bool:
     """Whether a bound method is Tensor's own, under its own name."""
     found = Tensor.__dict__.get(method.__name__)
-    return found is method.__func__ and not method.__name__.startswith("_")
+    return found is method.__func__ and not method.__name__.startswith("_") and not is_added(found)
 
 
 HANDLERS[id(seams)] = lambda machine, args, kwargs: None

@@ -19,10 +19,12 @@ from typing import Any
 from weft.capture.attributes import HEAP, IMMUTABLE, ModuleDict
 from weft.capture.builtins import INSTANCES, STOOD_FOR, Args, Kwargs, expect, index_of
 from weft.capture.calls import BY_CODE, handles
+from weft.capture.guards import Guard
 from weft.capture.natives import EQUALITY, METHODS, ORDER, RECEIVERS, pure
 from weft.capture.values import Callback, isinstance
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
+from weft.core.device import get_default_device, is_plain
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
 
@@ -99,6 +101,29 @@ def dispatch(machine: Any, function: types.FunctionType, args: Args, kwargs: Kwa
 
 
 BY_CODE[functools.singledispatch(lambda value: value).dispatch.__code__] = dispatch
+
+
+def pop_of_set(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    """A set remembers where it popped last, which no copy knows."""
+    if isinstance(receiver, set) and len(receiver) > 1 and not machine.world.is_fresh(receiver):
+        raise Break("set-order", seen=f"{machine.world.source_of(receiver)}.pop()")
+    return False, None
+
+
+METHODS["pop"] = pop_of_set
+
+
+# -- devices -------------------------------------------------------------------------------------------------
+def note_device(machine: Any) -> None:
+    """New tensors went where the code around the call says."""
+    ask = is_plain if is_plain() else get_default_device
+    machine.world.guards.add(Guard("AMBIENT", None, (ask, ask())))
+
+
+@handles(get_default_device)
+def default_device(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    note_device(machine)
+    return machine.native(get_default_device, *args, **kwargs)
 
 
 # -- regular expressions -------------------------------------------------------------------------------------

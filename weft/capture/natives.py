@@ -23,8 +23,9 @@ import numpy as np
 from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict
 from weft.capture.calls import HANDLERS, Calls
 from weft.capture.protocols import KEYED, MUTATES, has_own_keys, settle_keys
-from weft.capture.sources import GETTERS, PLAIN_PARTS, c_base
+from weft.capture.sources import GETTERS, PLAIN_PARTS, c_base, plain_part
 from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
+from weft.capture.world import is_changed
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.types import Size
 from weft.tensor.base import Tensor
@@ -293,6 +294,8 @@ class Natives(Calls):
     def iterable(self, value: Any) -> Any:
         """Something that C code may iterate in place of the value."""
         kind = type(value)
+        if isinstance(value, set):
+            self.note_order(value)
         if kind in CONTAINERS or kind in SCALARS or isinstance(value, (CapturedGenerator, UserIterator)):
             return value
         if isinstance(value, Tensor):
@@ -310,6 +313,14 @@ class Natives(Calls):
         if self.python_method(value, "__getitem__") is not None and not hasattr(kind, "__iter__"):
             return SequenceIterator(value, self)
         return value
+
+    def note_order(self, value: set[Any]) -> None:
+        """A set that existed before, and that captured code changed, is about to be walked."""
+        known = self.world.known.get(id(value))
+        if known is not None and is_changed(known):
+            if id(value) in self.world.cramped:
+                raise Break("set-order", seen=f"{known.source}, once larger")
+            self.world.guard("EQ", known.source.plain(), plain_part(known.original))
 
     def iterable_iterator(self, value: Any) -> Any:
         """What a user's `__iter__` gave, for C code to advance."""

@@ -19,6 +19,7 @@ from weft.capture.frame import Frame
 from weft.capture.guards import Condition, Guard, strides_of
 from weft.capture.instructions import Unread
 from weft.capture.kinds import render_break
+from weft.capture.library import note_device
 from weft.capture.machine import Machine, Stop
 from weft.capture.outcome import Outcome
 from weft.capture.sources import function as function_source
@@ -26,6 +27,7 @@ from weft.capture.sources import local
 from weft.capture.values import Raised, isinstance
 from weft.capture.wrapping import SYMBOLIC
 from weft.core import modes
+from weft.graph.node import Node
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
 
@@ -156,6 +158,8 @@ def note_facts(machine: Machine) -> None:
             note_strides(machine, known)
         else:
             machine.world.guard("FACT", known.source, (fact, known.original.node is None))
+    if any(map(makes_tensor, machine.graph.nodes)):
+        note_device(machine)
     scalars = machine.scalars
     for symbol, value in scalars.static.items():
         machine.world.guard("EQ", scalars.sources[symbol], value)
@@ -186,6 +190,14 @@ def drop_settled(machine: Machine) -> None:
                 machine.inputs.remove(item)
 
 
+def makes_tensor(node: Node) -> bool:
+    """Whether a node gives a tensor that no other tensor and no argument says where to put."""
+    if node.op != "call_function" or not isinstance(node.meta.get("val"), Tensor):
+        return False
+    placed = any(isinstance(value.meta.get("val"), Tensor) for value in node.all_input_nodes)
+    return not placed and node.kwargs.get("device") is None
+
+
 def break_text(stop: Break, frame: Frame) -> str:
     file, line, name = frame.place()
     return render_break(stop.kind, stop.seen, file, line, name, frame.instruction.positions)
@@ -213,4 +225,4 @@ def mutation_guards(outcome: Outcome) -> None:
 
 
 def _is_object(known: Any) -> bool:
-    return not isinstance(known.original, (type, types.FunctionType, types.ModuleType))
+    return not isinstance(known.original, (type, types.ModuleType))  # whose identity is guarded

@@ -544,8 +544,9 @@ PLAIN_PARTS: Final[dict[type, Callable[[Any], Any]]] = {
 
 
 def plain_part(value: Any) -> Any:
-    """The exact number or text in an object of a subclass of these."""
-    return PLAIN_PARTS[c_base(type(value))](value)
+    """The exact number or text in an object of a subclass of these; the size of a set with its table."""
+    base = c_base(type(value))
+    return set.__sizeof__(value) if base is set else PLAIN_PARTS[base](value)
 
 
 def nth(iterator: Any, position: int) -> Any:

@@ -93,6 +93,8 @@ class World:
         """The hashes of keys whose `__hash__` is the user's, by `id`."""
         self.identified: dict[int, Known] = {}
         """Objects whose identity decided something (as keys, by `is`): distinct ones must stay distinct."""
+        self.cramped: set[int] = set()
+        """Mirrors of sets whose tables have another size, by `id`: changed, they are walked in another order."""
         self.namespaces: dict[int, Any] = {}
         """Whose attributes or globals a dict holds, by the `id` of the dict."""
         self._keep: list[Any] = []
@@ -161,10 +163,10 @@ class World:
     # -- mirrors ---------------------------------------------------------------------------------------------
     def changed_mirrors(self) -> list[Known]:
         """The mirrors that no longer hold what the originals hold, in order of first reading."""
-        return [known for known in self.known.values() if known.snapshot is not None and _changed(known)]
+        return [known for known in self.known.values() if known.snapshot is not None and is_changed(known)]
 
 
-def _changed(known: Known) -> bool:
+def is_changed(known: Known) -> bool:
     now = items_of(known.value)
     before = known.snapshot
     if len(now) != len(before):

@@ -7,9 +7,10 @@ backends.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 KNOWN: Final = ("cpu", "meta", "cuda")
 
@@ -98,6 +99,8 @@ class Default:
     """The device of new tensors outside of any `with device(...)`."""
 
     device: device = cpu
+    watchers: ClassVar[list[Callable[[], None]]] = []
+    """Called after a change: compiled code does not ask, it is told."""
 
 
 def get_default_device() -> device:
@@ -114,6 +117,8 @@ def is_plain() -> bool:
 def set_default_device(device: Any) -> None:
     """Sets the device on which new tensors are made that name none; None is the CPU."""
     Default.device = creation_device(cpu if device is None else device)
+    for watcher in Default.watchers:
+        watcher()
 
 
 def creation_device(where: Any) -> device:

@@ -7,8 +7,8 @@ between operands of different rank, and a pairwise table decides between equals.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Final
 
 import ml_dtypes
 import numpy as np
@@ -127,6 +127,8 @@ class Default:
     """The default floating dtype (process-wide, as PyTorch's is)."""
 
     dtype: dtype = float32
+    watchers: ClassVar[list[Callable[[], None]]] = []
+    """Called after a change: compiled code does not ask, it is told."""
 
 
 default = Default()
@@ -143,6 +145,8 @@ def set_default_dtype(d: dtype) -> None:
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
     default.dtype = d
+    for watcher in default.watchers:
+        watcher()
 
 
 def _promote_pair(a: dtype, b: dtype) -> dtype:

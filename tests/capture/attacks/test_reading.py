@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+import weft
+
 from tests.capture.attacks.scenario import Compile, same, tensor
 
 
@@ -259,3 +261,49 @@ def test_the_dict_of_an_object_read_as_a_dict() -> None:
         return compiled(tensor()), compiled(tensor()), fields
 
     same(scenario)
+
+
+# -- what is around ------------------------------------------------------------------------------------------
+def test_defaults_changed_between_calls() -> None:
+    def scenario(compile: Compile) -> Any:
+        def forward(x: Any) -> Any:
+            made, half = weft.zeros(2), weft.tensor([1, 2]) / 2
+            if made.device.type == "meta" or half.dtype == weft.float64:
+                return x - 1, str(weft.get_default_device()), weft.get_default_dtype() is weft.float64
+            return made + 1, half.dtype
+
+        compiled = compile(forward)
+        results = [compiled(tensor())]
+        for dtype in (weft.float64, weft.float32, weft.float64, weft.float32):
+            weft.set_default_dtype(dtype)
+            results.append(compiled(tensor()))
+        for device in ("meta", None):
+            weft.set_default_device(device)
+            results.append(compiled(tensor()))
+        with weft.device("meta"):
+            results.append(compiled(tensor()))
+        return [*results, compiled(tensor())]
+
+    same(scenario, frames=4)
+
+
+def test_attributes_that_users_add_to_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scenario(compile: Compile) -> Any:
+        read = []
+
+        def doubled(self: Any) -> Any:
+            read.append("doubled")
+            return self * 2
+
+        def added(self: Any, by: Any) -> Any:
+            read.append("added")
+            return self + by
+
+        monkeypatch.setattr(weft.Tensor, "doubled", property(doubled), raising=False)
+        monkeypatch.setattr(weft.Tensor, "added", added, raising=False)
+        compiled = compile(lambda x: (x.doubled, (x * 1).added(4), weft.Tensor.added(x, 1)))
+        results = [compiled(tensor()), compiled(tensor())]
+        monkeypatch.setattr(weft.Tensor, "added", lambda self, by: self - by)
+        return *results, compiled(tensor()), read
+
+    same(scenario, breaks=0)
