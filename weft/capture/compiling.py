@@ -70,7 +70,11 @@ def _compile(
         except Break as refused:
             if request.fullgraph:
                 raise _refusal(Broken(refused, 0, found.frame)) from None
-            return _original(function, found, str(refused))
+            earlier = found.world.made_at.get(id(refused.culprit), 0) - 1
+            if earlier < 0 or (stop_at is not None and earlier >= stop_at):
+                return _original(function, found, str(refused))
+            stop, stop_at = refused.with_traceback(None), earlier
+            refused.culprit = None
 
 
 def _entry(

@@ -59,7 +59,7 @@ class Machine(Operators):
         self.entry_function = function
         self.stop_at = stop_at
         self.frame: Frame | None = None
-        self.steps_now = lambda: self.root_steps
+        self.steps_now = self.world.steps_now = lambda: self.root_steps
         self.root_steps = 0
         self.root: Frame | None = None
         self.recorder.where = self.where

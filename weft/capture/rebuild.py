@@ -143,7 +143,9 @@ class Builder:
         name = (
             kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         )
-        raise Break("cannot-rebuild", seen=f"an object of class {name} {why}".rstrip())
+        stop = Break("cannot-rebuild", seen=f"an object of class {name} {why}".rstrip())
+        stop.culprit = value
+        raise stop
 
     # -- for the rules ---------------------------------------------------------------------------------------
     def put(self, value: Any, name: str) -> str:

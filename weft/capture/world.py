@@ -98,6 +98,9 @@ class World:
         self.namespaces: dict[int, Any] = {}
         """Whose attributes or globals a dict holds, by the `id` of the dict."""
         self._keep: list[Any] = []
+        self.steps_now: Callable[[], int] = lambda: 0
+        self.made_at: dict[int, int] = {}
+        """The root frame's step at which a value was first kept."""
 
     def guard(self, kind: str, source: Source, payload: Any = None) -> None:
         try:
@@ -116,6 +119,7 @@ class World:
     def keep(self, value: Any) -> Any:
         """Keeps a value alive as long as the capture, so that its `id` stays its own."""
         self._keep.append(value)
+        self.made_at.setdefault(id(value), self.steps_now())
         return value
 
     def claim(self, fields: dict[str, Any], owner: Any) -> None:

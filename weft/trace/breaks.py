@@ -17,6 +17,8 @@ class Break(BaseException):
         self.seen = seen
         self.why = why
         self.try_ = try_
+        self.culprit: object = None
+        """The object that could not be rebuilt, where that is the reason."""
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.seen}" if self.seen else self.kind
