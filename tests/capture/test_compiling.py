@@ -1,4 +1,4 @@
-"""How far a segment goes: to the return, to a break, or to the last instruction whose values can be rebuilt."""
+"""How far a segment goes: to the return, to a break, or to what can still be rebuilt."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_tuple_that_is_returned_is_the_one_that_came() -> None:
     def program(x: weft.Tensor, pair: tuple[int, int]) -> Any:
         return x + pair[0], pair
 
-    pair = tuple([1, 2])
+    pair = (1, int("2"))
     assert weft.compile(program, fullgraph=True)(weft.ones(2), pair)[1] is pair
 
 
