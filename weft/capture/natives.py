@@ -484,7 +484,7 @@ pure(
     iterates=True,
 )
 pure(list.__new__, dict.__new__, set.__new__, frozenset.__new__, names=EQUALITY, iterates=True)
-pure(BaseException.__new__, names=())
+pure(BaseException.__new__, BaseExceptionGroup.__new__, names=())
 pure(list, tuple, enumerate, zip, deque, reversed, names=(), iterates=True)
 pure(set, frozenset, dict, OrderedDict, names=EQUALITY, iterates=True)
 pure(Size, names=NUMERIC, iterates=True)

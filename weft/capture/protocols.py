@@ -41,15 +41,17 @@ def is_users(value: Any) -> bool:
 # -- keys ----------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
 def purely(machine: Any) -> Iterator[None]:
-    """What runs inside must change nothing and see only what C code would see too."""
+    """What runs inside must change nothing and see only what C code would see too. (Where it raises, C code
+    will not run it again.)
+    """
     before = machine.changes, len(machine.graph.nodes)
     machine.world.pure += 1
     try:
         yield
     finally:
         machine.world.pure -= 1
-        if (machine.changes, len(machine.graph.nodes)) != before:
-            raise Break("builtin-protocol", seen="a __hash__ or __eq__ that changes something")
+    if (machine.changes, len(machine.graph.nodes)) != before:
+        raise Break("builtin-protocol", seen="a __hash__ or __eq__ that changes something")
 
 
 def has_own_keys(machine: Any, key: Any) -> bool:
