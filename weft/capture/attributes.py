@@ -38,6 +38,9 @@ BINDS_NATIVELY = (
 )  # fmt: skip
 OWN_TENSOR_STATE = frozenset({"grad_fn", "_base", "_version", "_backward_hooks"})
 
+CACHED = type(functools.lru_cache(len))
+"""What `functools.lru_cache` makes."""
+
 
 class Attributes(Wrapping):
     """Reading and writing attributes."""
@@ -448,7 +451,7 @@ class Attributes(Wrapping):
             return self.native(getattr, value, name)
         if isinstance(value, (types.MethodType, re.Pattern)):
             return self.native(getattr, value, name)
-        if isinstance(value, (types.FunctionType, property, staticmethod, classmethod)):
+        if isinstance(value, (types.FunctionType, property, staticmethod, classmethod, CACHED)):
             return self.load_from_function(value, known, name)
         if callable(getattr(type(value), name, None)):
             return self.native(getattr, value, name)  # a bound method: what it does is decided when called

@@ -753,6 +753,10 @@ INSTANCES: dict[type, Any] = {
 }
 
 
+CALLED: dict[type, Any] = {}
+"""What captured code does instead of calling objects of these types: `(machine, object, args, kwargs)`."""
+
+
 def _enum_call(machine: Any, cls: type, args: Args, kwargs: Kwargs) -> Any:
     if kwargs or len(args) != 1:
         raise Break("class-definition", seen=f"{cls.__name__}(...)")

@@ -13,18 +13,22 @@ import heapq
 import operator
 import re
 import types
-from collections import OrderedDict, deque
+from collections import OrderedDict, deque, namedtuple
 from typing import Any
 
-from weft.capture.attributes import HEAP, IMMUTABLE, ModuleDict
-from weft.capture.builtins import INSTANCES, STOOD_FOR, Args, Kwargs, expect, index_of
+from weft.autograd.grad_mode import no_grad, set_grad_enabled
+from weft.capture.attributes import CACHED, HEAP, IMMUTABLE, ModuleDict
+from weft.capture.builtins import CALLED, INSTANCES, STOOD_FOR, Args, Kwargs, expect, index_of
 from weft.capture.calls import BY_CODE, handles
 from weft.capture.guards import Guard
 from weft.capture.natives import EQUALITY, METHODS, ORDER, RECEIVERS, pure
+from weft.capture.plain import NotPlain, exact_key, freeze
 from weft.capture.values import Callback, isinstance
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
-from weft.core.device import get_default_device, is_plain
+from weft.core.device import device, get_default_device, is_plain
+from weft.core.dtypes import dtype
+from weft.core.types import Size
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
 
@@ -124,6 +128,75 @@ def note_device(machine: Any) -> None:
 def default_device(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     note_device(machine)
     return machine.native(get_default_device, *args, **kwargs)
+
+
+# -- functools.lru_cache, collections.namedtuple, decorating with grad modes ---------------------------------
+def call_cached(machine: Any, function: Any, args: Args, kwargs: Kwargs) -> Any:
+    """A call of what `functools.lru_cache` made: the function itself is captured.
+
+    That is the same where it does nothing but compute, and where nobody can tell a cached result from a new
+    one but by its identity. Tensors are found again by their identity, which graphs do not keep.
+    """
+    if not any(isinstance(value, Tensor) for value in (*args, *kwargs.values())):
+        raise Break("builtin-call", seen="functools.lru_cache, whose cache knows numbers and texts again")
+    before = effects_so_far(machine)
+    inner = machine.load_attribute(function, "__wrapped__")
+    result = machine.call(inner, args, kwargs)
+    if effects_so_far(machine) != before:
+        raise Break("builtin-call", seen="functools.lru_cache around a function with side effects")
+    if not shareable(result):
+        raise Break("builtin-call", seen=f"functools.lru_cache around a maker of a {type(result).__name__}")
+    return result
+
+
+def effects_so_far(machine: Any) -> tuple[Any, ...]:
+    """What captured code has written to the outside until now."""
+    world = machine.world
+    writes = [(id(o.target), name, id(v)) for o in world.overlays.values() for name, v in o.writes.items()]
+    grown = sum(len(waiting.values) for waiting in world.appended.values())
+    changed = [(id(known.value), [*map(id, known.value)]) for known in world.changed_mirrors()]
+    written = sum("writes" in node.meta for node in machine.graph.nodes)
+    return writes, grown, changed, written
+
+
+def shareable(value: Any) -> bool:
+    if type(value) is tuple:
+        return all(map(shareable, value))
+    return type(value) in SCALARS or isinstance(value, (Tensor, *SYMBOLIC, dtype, device, Size))
+
+
+CALLED[CACHED] = call_cached
+
+
+@handles(namedtuple)
+def namedtuple_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    """The class, one for all calls that ask for the same one."""
+    try:
+        exact = [exact_key(freeze(value)) for value in (args, tuple(kwargs.items()))]
+    except NotPlain:
+        raise Break("class-definition", seen="collections.namedtuple") from None
+    kwargs = {"module": machine.frame.globals.get("__name__", "__main__"), **kwargs}
+    key = (*exact, kwargs["module"])
+    if key not in TUPLE_CLASSES:
+        TUPLE_CLASSES[key] = machine.native(namedtuple, *args, **kwargs)
+    return TUPLE_CLASSES[key]
+
+
+TUPLE_CLASSES: dict[Any, type] = {}
+"""Classes of named tuples that captured code asked for, by how they were asked for."""
+
+
+def decorate_with_mode(machine: Any, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
+    """`no_grad()(function)` and the like, for a function that captured code made."""
+    plain = len(args) == 2 and not kwargs and type(args[1]) is types.FunctionType
+    if not plain or not machine.world.is_fresh(args[1]) or args[1].__code__.co_flags & SUSPENDS:
+        raise Break("library-callback", seen=f"a {type(args[0]).__name__} as a decorator")
+    return machine.world.keep(machine.native(function, *args))
+
+
+SUSPENDS = 0x20 | 0x80 | 0x100 | 0x200
+for _mode in (no_grad, set_grad_enabled):
+    BY_CODE[_mode.__call__.__code__] = decorate_with_mode
 
 
 # -- regular expressions -------------------------------------------------------------------------------------

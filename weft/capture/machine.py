@@ -17,7 +17,7 @@ import weft.capture.builtins as _handlers  # noqa: F401 - registers what stands 
 import weft.capture.higher_order as _higher_order  # noqa: F401 - registers control flow
 import weft.capture.library as _library  # noqa: F401 - and for functions of the standard library
 from weft.capture.autocasting import _set_autocast
-from weft.capture.builtins import INSTANCES
+from weft.capture.builtins import CALLED, INSTANCES
 from weft.capture.bytecode.instructions import Instruction
 from weft.capture.frame import Frame, PreviousException
 from weft.capture.operators import Operators
@@ -230,6 +230,9 @@ class Machine(Operators):
         special = INSTANCES.get(type(function))
         if special is not None and len(args) == 1 and not kwargs:
             return special(self, function, args[0])
+        special = CALLED.get(type(function))
+        if special is not None:
+            return special(self, function, args, kwargs)
         return super().call_native(function, args, kwargs)
 
     # -- generators ------------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ def _each_power(call: Callable[..., Any], base: Any, exponent: Any) -> list[Any]
 
 
 def _foreach_pow(base: Any, exponent: Any) -> Any:
-    if is_number(base):
+    if is_number(base) or getattr(base, "ndim", None) == 0:
         check_list(exponent)
         return tuple(ops.pow(base, value) for value in exponent)
     return tuple(_each_power(ops.pow, base, exponent))
