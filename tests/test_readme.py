@@ -11,8 +11,12 @@ import weft
 README = Path(__file__).resolve().parent.parent / "README.md"
 
 
+def examples() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+
 def test_the_example_learns() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    code = examples()[0]
     weft.manual_seed(0)
     first: dict[str, Any] = {}
     exec(compile(code.replace("range(100)", "range(1)"), str(README), "exec"), first)
@@ -20,3 +24,18 @@ def test_the_example_learns() -> None:
     last: dict[str, Any] = {}
     exec(compile(code, str(README), "exec"), last)
     assert last["loss"].item() < 0.25 * first["loss"].item()
+
+
+def test_the_captured_example_does_what_eager_does() -> None:
+    weft.manual_seed(0)
+    space: dict[str, Any] = {}
+    exec(compile(examples()[1], str(README), "exec"), space)
+    weft.manual_seed(0)
+    eager: dict[str, Any] = {}
+    exec(
+        compile(examples()[1].replace("weft.compile(step, fullgraph=True)", "step"), str(README), "exec"),
+        eager,
+    )
+    assert weft.equal(space["result"], eager["result"])
+    norms = [norm.item() for norm in space["recorder"].norms]
+    assert norms == [norm.item() for norm in eager["recorder"].norms] and len(norms) == 3

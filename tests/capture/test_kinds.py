@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft.capture.kinds import KINDS, Unsupported, documentation, render_break, source_lines, unsupported
+from weft.capture.kinds import (
+    KINDS,
+    Unsupported,
+    documentation,
+    page,
+    render_break,
+    source_lines,
+    unsupported,
+)
 from weft.trace.breaks import Break
 
 MODEL = """\
@@ -134,3 +142,8 @@ def test_the_table_is_the_documentation() -> None:
 
 def test_a_kind_that_is_missing_still_reads() -> None:
     assert "Why:  capture does not know this." in render_break("never-heard-of")
+
+
+def test_the_manual_is_current() -> None:
+    manual = Path(__file__).resolve().parents[2] / "docs" / "breaks.md"
+    assert manual.read_text(encoding="utf-8") == page(), "python -m weft.capture.kinds > docs/breaks.md"

@@ -362,3 +362,21 @@ def documentation(kinds: Sequence[str] | None = None) -> str:
         entry = kind_of(name)
         rows.append(f"| `{name}` | {entry.why} | {entry.try_} |")
     return "\n".join(rows)
+
+
+def page() -> str:
+    """docs/breaks.md, whole: `python -m weft.capture.kinds > docs/breaks.md` writes it anew."""
+    head = """# Breaks
+
+Where captured code does something that a graph cannot hold, the graph ends, the instruction runs as it is,
+and capture goes on behind it. `weft.compiler.explain(f)(...)` lists the breaks of a call,
+`WEFT_LOGS=breaks` prints them as they happen, and `fullgraph=True` makes them errors.
+
+Each break has a kind. This is the table that the messages are made of.
+
+"""
+    return f"{head}{documentation()}\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
