@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Sequence
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -18,14 +19,14 @@ class Tail:
 
     __slots__ = ("arguments", "cache", "function")
 
-    def __init__(self, cache: Any, function: FunctionType, arguments: tuple[Any, ...]) -> None:
+    def __init__(self, cache: Any, function: FunctionType, arguments: list[Any]) -> None:
         self.cache, self.function, self.arguments = cache, function, arguments
 
 
 class AsWritten:
     """Stands for the cache of a Tail that runs uncompiled."""
 
-    def serve(self, function: FunctionType, values: tuple[Any, ...], *, inside: bool) -> Any:
+    def serve(self, function: FunctionType, values: Sequence[Any], *, inside: bool) -> Any:
         return function(*values)
 
 
@@ -57,7 +58,7 @@ class Failure(threading.local):
 
     call: tuple[FunctionType, tuple[Any, ...]] | None = None
 
-    def takes(self, function: FunctionType, values: tuple[Any, ...]) -> bool:
+    def takes(self, function: FunctionType, values: Sequence[Any]) -> bool:
         """Whether it is this call, which is thereby done. Finalisers may make others in between."""
         if self.call is None or self.call[0] is not function:
             return False

@@ -90,29 +90,31 @@ CONTAINERS: Final = frozenset({list, tuple, set, frozenset, deque})
 MAPPINGS: Final = frozenset({dict, OrderedDict, defaultdict})
 
 
-def _is_missed(builder: Builder, value: Any, depth: int = 4) -> bool:
-    """Whether it may be noticed when the value of a local dies before its frame: see Note [Dead locals]."""
+def _is_missed(builder: Builder, value: Any, existed: bool = False, depth: int = 4) -> bool:
+    """Whether it may be noticed when the value of a local dies before its frame: see Note [Dead locals].
+
+    `existed`: it is not a value of the interpreter but an object that was there before.
+    """
     known = builder.world.known.get(id(value))
-    existed = known is not None
-    if type(value) is Unread:
-        value = value.value
-    elif type(value) is CapturedGenerator:
+    if type(value) is CapturedGenerator:
         return value.started and value.frame is not None
+    if type(value) is Unread:
+        value, existed = value.value, True
     elif known is not None:
-        value = known.original
+        value, existed = known.original, True
     kind = type(value)
     if kind in UNNOTICED or (kind is FunctionType and not value.__closure__):
         return False
     if not depth:
         return True
     if kind in CONTAINERS:
-        return any(_is_missed(builder, item, depth - 1) for item in value)
+        return any(_is_missed(builder, item, existed, depth - 1) for item in value)
     if kind in MAPPINGS:
-        return any(_is_missed(builder, item, depth - 1) for item in value.values())
-    if existed or id(value) in builder.world.by_original or not kind.__flags__ & HEAP:
+        return any(_is_missed(builder, item, existed, depth - 1) for item in value.values())
+    if existed or not kind.__flags__ & HEAP:
         return existed
     try:
         held = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return False
-    return type(held) is dict and any(_is_missed(builder, item, depth - 1) for item in held.values())
+    return type(held) is dict and any(_is_missed(builder, item, False, depth - 1) for item in held.values())

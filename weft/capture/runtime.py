@@ -26,7 +26,7 @@ import threading
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import get_ident
@@ -260,7 +260,7 @@ class CodeCache:
         """The slow way: the other entries, else a new one, else the original."""
         return self.serve(function, values, inside=False)
 
-    def serve(self, function: FunctionType, values: tuple[Any, ...], *, inside: bool) -> Any:
+    def serve(self, function: FunctionType, values: Sequence[Any], *, inside: bool) -> Any:
         """Runs the entry that fits. `inside` a region of this context the result may be a Tail."""
         if _stance == "force_eager" or capturing.get():
             return original_call(self.code)(function, *values)
@@ -315,7 +315,7 @@ class CodeCache:
             self.refresh()
 
     # -- compiling -------------------------------------------------------------------------------------------
-    def _compile(self, function: FunctionType, values: tuple[Any, ...], seen: tuple[Installed, ...]) -> Any:
+    def _compile(self, function: FunctionType, values: Sequence[Any], seen: tuple[Installed, ...]) -> Any:
         """A new entry; None where the original is to run, `seen` where the entries changed meanwhile."""
         with self.lock:
             if self.entries is not seen:
@@ -409,7 +409,7 @@ class CodeCache:
         warnings.warn(f"{text}. The original function runs from now on.", RuntimeWarning, stacklevel=5)
         return False
 
-    def _useless(self, made: Installed, function: FunctionType, values: tuple[Any, ...]) -> Any:
+    def _useless(self, made: Installed, function: FunctionType, values: Sequence[Any]) -> Any:
         """The new entry's guards do not hold for the very call that it was made from."""
         arguments = dict(zip(parameter_names(self.code), values))
         miss = explain_miss(made.entry.guards, function, arguments)
@@ -419,7 +419,7 @@ class CodeCache:
         self._failed(AssertionError(f"its own guard does not hold: {miss or made.entry.text}"))
         return self.original(function, *values)
 
-    def verify(self, installed: Installed, function: FunctionType, values: tuple[Any, ...]) -> None:
+    def verify(self, installed: Installed, function: FunctionType, values: Sequence[Any]) -> None:
         """Captures again where the entry is about to serve a call; both captures must be the same."""
         arguments = dict(zip(parameter_names(self.code), values))
         entry = installed.entry
@@ -601,7 +601,9 @@ class Context:
         try:
             result = call(function, *values)
             while type(result) is Tail:
-                result = result.cache.serve(result.function, result.arguments, inside=True)
+                tail = result
+                result = tail.cache.serve(tail.function, tail.arguments, inside=True)
+                tail.arguments.reverse()  # a list drops its last item first; a frame drops its first local
             return result
         finally:
             region.open = False
@@ -698,14 +700,14 @@ class Context:
         resumed = FunctionType(code, function.__globals__, function.__name__, None, tuple(cells) or None)
         resumed.__qualname__ = function.__qualname__
         cache = self.cache(code)
-        return lambda *values: Tail(cache, resumed, values)
+        return lambda *values: Tail(cache, resumed, list(values))
 
     def enter_original(
         self, point: Any, function: FunctionType, cells: tuple[CellType, ...]
     ) -> Callable[..., Tail]:
         """`resume` for what must run uncompiled; a Tail too, lest tracebacks show the segment beside it."""
         made = enter_original(point, function, cells)
-        return lambda *values: Tail(AS_WRITTEN, made, values)
+        return lambda *values: Tail(AS_WRITTEN, made, list(values))
 
 
 def _break_text(entry: Entry) -> str:

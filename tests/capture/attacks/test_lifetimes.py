@@ -97,7 +97,7 @@ def breaks(x: Any, thing: Any) -> Any:
 
 
 def generates(x: Any, thing: Any) -> Any:
-    return list(map(lambda i: x * i, (i + thing.number for i in range(3))))
+    return list(map(x.mul, (i + thing.number for i in range(3))))
 
 
 def fails(x: Any, thing: Any) -> Any:
