@@ -329,9 +329,10 @@ def set_add(machine: Machine, frame: Frame, arg: int) -> None:
 
 @step("SET_UPDATE")
 def set_update(machine: Machine, frame: Frame, arg: int) -> None:
-    values = machine.items(frame.stack.pop())
+    source = frame.stack.pop()
+    values = machine.items(source)
     machine.check_keys(values, frame.stack[-arg])
-    machine.native(frame.stack[-arg].update, values)
+    machine.native(frame.stack[-arg].update, source if type(source) in (set, frozenset, dict) else values)
 
 
 @step("MAP_ADD")

@@ -222,7 +222,9 @@ class Natives(Calls):
         items = self.items(args[0])
         if function in (set, frozenset):
             self.check_keys(items)
-            return (items, *args[1:])
+            return (
+                args if type(args[0]) in (set, frozenset) else (items, *args[1:])
+            )  # their tables are copied
         pairs = [tuple(self.items(item)) if is_iterable(item) else item for item in items]
         self.check_keys([pair[0] for pair in pairs if type(pair) is tuple and pair])
         return (pairs, *args[1:])
@@ -448,7 +450,7 @@ TRANSPARENT = (
     types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.CellType, type, types.ModuleType,
     property, staticmethod, classmethod, range, slice, functools.partial, np.generic, np.dtype,
     types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, np.ufunc, re.Pattern,
-    Enum, frozenset,
+    Enum, frozenset, tuple,
 )  # fmt: skip
 
 METHODS: dict[str, Any] = {}
