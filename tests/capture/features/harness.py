@@ -42,8 +42,8 @@ def one() -> tuple[weft.Tensor]:
 def check(
     function: Function,
     *calls: Arguments,
-    frames: int = 1,
-    breaks: int = 0,
+    frames: int | None = 1,
+    breaks: int | None = 0,
     ops: int | None = None,
     state: Callable[[], Any] | None = None,
     watch: Callable[[], Any] | None = None,
@@ -54,16 +54,16 @@ def check(
 
     `calls` make the arguments of one call each (default: one tensor); a single one is used twice. `frames` is
     the number of graphs, `breaks` that of breaks (0 also means `fullgraph=True`), `ops` that of calls in all
-    graphs. `state()` runs before each side, to put globals and objects back; where it gives a function, that
-    is the one to run. `watch()` answers what else to compare after each call, `after(result)` uses a result.
-    `raises` is the class of what calls may raise to the test itself.
+    graphs; None is any number. `state()` runs before each side, to put globals and objects back; where it
+    gives a function, that is the one to run. `watch()` answers what else to compare after each call,
+    `after(result)` uses a result. `raises` is the class of what calls may raise to the test itself.
     """
     calls = calls or (one,)
     calls = calls * 2 if len(calls) == 1 else calls
     counter = CompileCounter()
 
     def compiled(plain: Function) -> Function:
-        return weft.compile(plain, backend=counter, fullgraph=not breaks)  # type: ignore[no-any-return]
+        return weft.compile(plain, backend=counter, fullgraph=breaks == 0)  # type: ignore[no-any-return]
 
     with everything_strict():
         expected = side(function, lambda plain: plain, calls, state, watch, after, raises)
@@ -73,8 +73,10 @@ def check(
         for part in left:
             found = difference(left[part], right[part])
             assert found is None, f"call {number}, {part}{found}"
-    assert broken == breaks, f"{broken} breaks: {dict(counters['graph_break'])}"
-    assert counter.frame_count == frames, f"{counter.frame_count} graphs; {dict(counters['recompiles'])}"
+    assert breaks is None or broken == breaks, f"{broken} breaks: {dict(counters['graph_break'])}"
+    assert frames is None or counter.frame_count == frames, (
+        f"{counter.frame_count} graphs; {dict(counters['recompiles'])}"
+    )
     assert ops is None or counter.op_count == ops, f"{counter.op_count} ops"
     return counter
 

@@ -322,15 +322,23 @@ def test_frozenset():
     check(function, lambda: (tensor(), frozenset({1, 2})))
 
 
-def test_set_popped_and_walked_in_order():
+def test_set_walked_in_order():
     def function(x, items):
         total = x
         for item in items:
             total = total * item
-        first = items.pop()
-        return total, first, items
+        return total, [*items], sorted(items), max(items), items
 
-    check(function, lambda: (tensor(), {3, 1, 2}))
+    check(function, lambda: (tensor(), {3, 1, 2}), ops=3)
+
+
+def test_pop_of_a_set_breaks():
+    def function(x, items):
+        y = x + 1
+        first = items.pop()
+        return y * first, items
+
+    check(function, lambda: (tensor(), {3, 1, 2}), frames=2, breaks=1)
 
 
 def test_set_of_tensors():
