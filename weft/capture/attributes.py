@@ -26,7 +26,7 @@ from weft.capture.values import CapturedTraceback, Raised, isinstance
 from weft.capture.world import ABSENT, Known
 from weft.capture.wrapping import SYMBOLIC, Wrapping
 from weft.core.seams import Seams
-from weft.tensor.base import Tensor
+from weft.tensor.base import PLAIN, Tensor
 from weft.trace.breaks import Break
 
 _Sample = collections.namedtuple("_Sample", "field")
@@ -430,9 +430,9 @@ class Attributes(Wrapping):
             return self.unset(value, name) if new is ABSENT else new
         known = self.world.known.get(id(value))
         if known is not None and name == "grad":
-            return self.wrap(known.original._grad, known.source.member("_grad"))
+            return self.load_gradient(value, known)
         if name in OWN_TENSOR_STATE:
-            if name == "grad_fn" and not value.requires_grad:
+            if name == "grad_fn" and self.is_leaf(value):
                 return None
             raise Break("tensor-state", seen=f".{name} of a tensor")
         found = lookup(type(value), name)
@@ -441,6 +441,30 @@ class Attributes(Wrapping):
         if found is not None and is_added(found[1]):
             return self.bind(self.lookup(type(value), name), value, type(value))
         return self.native(getattr, value, name)
+
+    def is_leaf(self, value: Tensor) -> bool:
+        """Whether no op made the tensor, as far as that is sure; guarded."""
+        if value.requires_grad and id(value) in self.world.known:
+            self.recorder.facts.append((value, "is_leaf"))
+        return not value.requires_grad or (value.node is None and value.origin is None)
+
+    def load_gradient(self, value: Tensor, known: Known) -> Any:
+        written, new = self.world.written(value, "_grad")
+        if written:
+            return new
+        if not self.is_leaf(value):
+            raise Break("tensor-state", seen=".grad of a tensor that is no leaf, which may warn")
+        return self.wrap(known.original._grad, known.source.member("_grad"))
+
+    def store_gradient(self, value: Tensor, known: Known, new: Any) -> None:
+        """`value.grad = new`, where nothing speaks against it."""
+        fits = new is None or new is ABSENT
+        if not fits and type(new) in PLAIN and new is not value and new.device == value.device:
+            shapes = tuple(new.array.shape), tuple(value.array.shape)
+            fits = new.array.dtype is value.array.dtype and bool(shapes[0] == shapes[1])
+        if not fits:
+            raise Break("tensor-metadata-write", seen=".grad = ...")
+        self.write(value, "attribute", known.source, "_grad", None if new is ABSENT else new)
 
     def load_from_native(self, value: Any, name: str) -> Any:
         """Attributes of objects whose class is C code."""
@@ -606,20 +630,22 @@ class Attributes(Wrapping):
     def store_on_tensor(self, value: Tensor, name: str, new: Any) -> None:
         if name in ("real", "imag") and new is not ABSENT:
             self.native(setattr, value, name, new)
-            return
+            return None
+        known = self.world.known.get(id(value))
+        if name == "grad" and known is not None:
+            return self.store_gradient(value, known, new)
         if lookup(type(value), name) is not None:
             raise Break("tensor-metadata-write", seen=f".{name} = ...")
-        known = self.world.known.get(id(value))
         if known is None:
             self.world.keep(new)
             self.native(
                 object.__setattr__ if new is not ABSENT else object.__delattr__,
                 *((value, name) if new is ABSENT else (value, name, new)),
             )
-            return
+            return None
         if new is ABSENT and self.field(value, name) is ABSENT:
             raise self.fail(AttributeError(name))
-        self.write(value, "attribute", known.source, name, new)
+        return self.write(value, "attribute", known.source, name, new)
 
     def store_on_class(self, cls: type, name: str, new: Any) -> None:
         hook = self.lookup(type(cls), "__setattr__")

@@ -14,6 +14,7 @@ from typing import Any
 from weft.amp import state
 from weft.amp.autocast_mode import autocast
 from weft.amp.casting import NAME, Autocast, Cache, without_autocast
+from weft.autograd.grad_mode import _drive
 from weft.capture.calls import handles
 from weft.capture.guards import Guard
 from weft.core import modes
@@ -76,6 +77,12 @@ def without_fakes(extra: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], 
 def read_defaults(machine: Any) -> None:
     if not state.is_autocast_enabled("cpu"):
         machine.world.guards.add(Guard("AMBIENT", None, (autocast_defaults, autocast_defaults())))
+
+
+@handles(_drive)
+def drive(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Runs a generator under a grad mode: its steps are the user's, so they are interpreted."""
+    return machine.inline(_drive, args, kwargs)
 
 
 @handles(_autocast_dtype)

@@ -655,7 +655,12 @@ def reversed_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     if machine.is_plain(value) or isinstance(value, tuple(CONTAINERS)):
         machine.refuse_opaque(value)
         return machine.world.keep(machine.native(reversed, *args))
-    raise Break("builtin-protocol", seen=f"reversed of a {type(value).__name__}")
+    found = machine.python_method(value, "__getitem__")
+    if found is None or machine.python_method(value, "__len__") is None:
+        raise Break("builtin-protocol", seen=f"reversed of a {type(value).__name__}")
+    length = len_(machine, (value,), {})
+    items = [machine.call_method(found, value, index) for index in reversed(range(length))]
+    return machine.world.keep(iter(items))
 
 
 def _default_dict(machine: Any, args: Args, kwargs: Kwargs) -> Any:

@@ -29,7 +29,7 @@ from weft.capture.world import ABSENT
 from weft.capture.wrapping import library_native
 from weft.core.seams import seams
 from weft.tensor import shims
-from weft.tensor.base import Tensor
+from weft.tensor.base import Parameter, Tensor
 from weft.trace.breaks import Break
 
 GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200
@@ -62,6 +62,9 @@ class Calls(Attributes):
         raise NotImplementedError
 
     def advance(self, generator: CapturedGenerator, value: Any, error: BaseException | None) -> Any:
+        raise NotImplementedError
+
+    def drop(self, generator: CapturedGenerator) -> None:
         raise NotImplementedError
 
     def call_native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -141,7 +144,9 @@ class Calls(Attributes):
         if flags & (COROUTINE | ASYNC_GENERATOR):
             raise Break("async", seen=f"a call of {function.__qualname__}")
         if flags & GENERATOR:
-            return self.world.keep(CapturedGenerator(frame, arguments, self.advance))
+            generator = CapturedGenerator(frame, arguments, self.advance, self.drop)
+            self.world.watch(generator)
+            return generator
         self.depth += 1
         if self.depth > DEEPEST:
             raise Break("recursion-depth", seen=function.__qualname__)
@@ -264,7 +269,9 @@ class Calls(Attributes):
             self.call_native(start, (value, *args), kwargs)
 
     def construct_library(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if issubclass(cls, Tensor) and not getattr(self.recorder, "constructs", False):
+        if cls is Parameter:
+            return self.native(self.recorder.call, cls, args, kwargs)
+        if issubclass(cls, Tensor):
             raise Break("tensor-class", seen=f"{cls.__name__}(...)")
         return self.world.keep(self.native(cls, *args, **kwargs))
 

@@ -108,8 +108,13 @@ def test_cond_calls_modules() -> None:
 
 
 def test_cond_on_a_python_value_is_inlined() -> None:
-    check(lambda x, flag: weft.cond(flag, lambda x: x + 1, lambda x: x - 1, (x,)),
-          lambda: (*up(), True), lambda: (*up(), False), frames=2, ops=2)  # fmt: skip
+    check(
+        lambda x, flag: weft.cond(flag, lambda x: x + 1, lambda x: x - 1, (x,)),
+        lambda: (*up(), True),
+        lambda: (*up(), False),
+        frames=2,
+        ops=2,
+    )
 
 
 def test_cond_branches_of_different_dtypes_raise_as_eager() -> None:
@@ -196,8 +201,10 @@ def test_scan_reverse_over_structures() -> None:
 
 
 def test_map() -> None:
-    check(lambda xs, w: weft.map(lambda x, w: (x * w, x.sum() + GLOBAL), xs, w),
-          lambda: (weft.arange(12).reshape(4, 3) / 4, tensor()))  # fmt: skip
+    check(
+        lambda xs, w: weft.map(lambda x, w: (x * w, x.sum() + GLOBAL), xs, w),
+        lambda: (weft.arange(12).reshape(4, 3) / 4, tensor()),
+    )
 
 
 def test_scan_gradients() -> None:

@@ -247,8 +247,12 @@ def test_views_and_reductions_of_symbols() -> None:
 
 
 def test_matrix_products_of_symbols() -> None:
-    run(lambda x, w: weft.nn.functional.linear(x, w).softmax(-1) @ w,
-        *[(sized(n, 4), sized(5, 4)) for n in (3, 6, 7)], dynamic=True, frames=1)  # fmt: skip
+    run(
+        lambda x, w: weft.nn.functional.linear(x, w).softmax(-1) @ w,
+        *[(sized(n, 4), sized(5, 4)) for n in (3, 6, 7)],
+        dynamic=True,
+        frames=1,
+    )
 
 
 def test_concatenation_and_padding_of_symbols() -> None:

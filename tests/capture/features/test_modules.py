@@ -327,8 +327,10 @@ def test_recursive_modules() -> None:
 
 def test_functional_call() -> None:
     model = ready(MLP)
-    check(lambda params, x: weft.func.functional_call(model, params, (x,)),
-          lambda: ({k: v.detach() * 2 for k, v in model.named_parameters()}, *rows()))  # fmt: skip
+    check(
+        lambda params, x: weft.func.functional_call(model, params, (x,)),
+        lambda: ({k: v.detach() * 2 for k, v in model.named_parameters()}, *rows()),
+    )
 
 
 def test_module_compile_in_place() -> None:
@@ -401,7 +403,7 @@ GLOBAL = ready(lambda: nn.Linear(4, 2))
         (lambda: nn.MSELoss(), lambda: (*rows(), weft.zeros(3, 4))),
         (lambda: nn.Upsample(scale_factor=2), lambda: (weft.arange(4).reshape(1, 1, 2, 2) / 8,)),
     ],
-)  # fmt: skip
+)
 def test_layers(make: Callable[[], nn.Module], arguments: Any) -> None:
     check_module(make, arguments)
 
@@ -440,6 +442,54 @@ def test_multihead_attention() -> None:
             return self.attention(x, x, x, need_weights=True)
 
     check_module(Model, lambda: (weft.arange(24).reshape(2, 3, 4) / 24,))
+
+
+def test_parameter_made_at_first_use() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight: Any = None
+
+        def forward(self, x: Tensor) -> Tensor:
+            if self.weight is None:
+                self.weight = nn.Parameter(weft.full((4,), 2.0))
+            return x * self.weight
+
+    check_module(Model, rows, rows, rows, frames=2)
+
+
+def test_layer_made_inside() -> None:
+    check_module(lambda: Made(), rows, rows)
+
+
+class Made(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.Linear(4, 2)(x)
+
+
+def test_sequential_backwards() -> None:
+    net = ready(lambda: nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4)))
+    check(lambda x: [layer(x) for layer in reversed(net)], rows, ops=3)
+
+
+def test_optimizer_step() -> None:
+    current: list[Any] = []
+
+    def state() -> Any:
+        model = ready(lambda: nn.Linear(4, 2))
+        optimizer = weft.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        current[:] = model.parameters()
+
+        def step(x: Tensor) -> Tensor:
+            optimizer.zero_grad()
+            for parameter in model.parameters():
+                parameter.grad = weft.ones_like(parameter) * x.sum()
+            optimizer.step()
+            return model(x)
+
+        return step
+
+    check(lambda x: x, rows, rows, rows, rows, state=state, watch=lambda: list(current), frames=2)
 
 
 def test_forward_replaced_on_the_instance_is_used() -> None:

@@ -16,8 +16,13 @@ TABLE = np.arange(3, dtype=np.float32)
 
 
 def test_numpy_scalar_argument_is_a_constant() -> None:
-    check(lambda x, n: x * n + 1, lambda: (tensor(), np.float32(2)), lambda: (tensor(), np.float32(3)),
-          lambda: (tensor(), np.float64(3)), frames=3)  # fmt: skip
+    check(
+        lambda x, n: x * n + 1,
+        lambda: (tensor(), np.float32(2)),
+        lambda: (tensor(), np.float32(3)),
+        lambda: (tensor(), np.float64(3)),
+        frames=3,
+    )
 
 
 def test_numpy_scalar_of_a_module() -> None:
@@ -53,8 +58,13 @@ def test_array_shape_and_dtype_are_guarded() -> None:
     def f(x: Tensor, a: np.ndarray) -> Any:
         return x + a.shape[0] + a.ndim + len(a) + a.size, a.dtype == np.float32
 
-    check(f, lambda: (tensor(), np.ones(3, np.float32)), lambda: (tensor(), np.ones(3, np.float32) * 2),
-          lambda: (tensor(), np.ones((3, 1))), frames=2)  # fmt: skip
+    check(
+        f,
+        lambda: (tensor(), np.ones(3, np.float32)),
+        lambda: (tensor(), np.ones(3, np.float32) * 2),
+        lambda: (tensor(), np.ones((3, 1))),
+        frames=2,
+    )
 
 
 def test_global_array_becomes_a_tensor() -> None:

@@ -26,8 +26,15 @@ def counted(function: Any, **options: Any) -> tuple[Any, CompileCounter]:
 
 # -- guards --------------------------------------------------------------------------------------------------
 def test_dtype_rank_and_requires_grad_are_guarded() -> None:
-    check(lambda x: x * 2, lambda: (tensor(),), lambda: (tensor().double(),), lambda: (tensor()[None],),
-          lambda: (tensor().requires_grad_(),), lambda: (tensor(),), frames=4)  # fmt: skip
+    check(
+        lambda x: x * 2,
+        lambda: (tensor(),),
+        lambda: (tensor().double(),),
+        lambda: (tensor()[None],),
+        lambda: (tensor().requires_grad_(),),
+        lambda: (tensor(),),
+        frames=4,
+    )
 
 
 def test_tensor_in_place_of_none() -> None:

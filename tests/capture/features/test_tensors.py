@@ -28,13 +28,17 @@ def seeded() -> tuple[Tensor]:
 
 # -- operators, methods, functions ---------------------------------------------------------------------------
 def test_arithmetic_operators() -> None:
-    check(lambda x, y: (x + y, x - 1, 2 * x, x / y, x // y, x % y, x**2, 2**x, -x, abs(x), +x),
-          lambda: (tensor(), tensor(4.0, 5.0, 6.0)))  # fmt: skip
+    check(
+        lambda x, y: (x + y, x - 1, 2 * x, x / y, x // y, x % y, x**2, 2**x, -x, abs(x), +x),
+        lambda: (tensor(), tensor(4.0, 5.0, 6.0)),
+    )
 
 
 def test_comparison_and_bitwise_operators() -> None:
-    check(lambda x, y: (x < y, x <= 2, 2 > x, x >= y, x == y, x != 1, ~(x < y), (x < y) & (y > 1), (x < y) | (x > 1)),
-          lambda: (tensor(), tensor(3.0, 2.0, 1.0)))  # fmt: skip
+    check(
+        lambda x, y: (x < y, x <= 2, x >= y, x == y, x != 1, ~(x < y), (x < y) & (y > 1), (x < y) | (x > 1)),
+        lambda: (tensor(), tensor(3.0, 2.0, 1.0)),
+    )
 
 
 def test_matrix_operators_and_transposes() -> None:
@@ -292,8 +296,14 @@ def test_random_numbers_follow_the_eager_stream() -> None:
             x.clone().normal_(),
         )
 
-    check(f, lambda: (tensor(),), lambda: (tensor(),), lambda: (tensor(),), state=lambda: weft.manual_seed(7) and None,
-          after=lambda _: weft.rand(2))  # fmt: skip
+    check(
+        f,
+        lambda: (tensor(),),
+        lambda: (tensor(),),
+        lambda: (tensor(),),
+        state=lambda: weft.manual_seed(7) and None,
+        after=lambda _: weft.rand(2),
+    )
 
 
 def test_random_numbers_of_a_generator_argument() -> None:
@@ -393,6 +403,62 @@ def test_grad_mode_decorators() -> None:
     check(lambda x: (untracked(x), tracked(x), untracked(x) + x), leaf)
 
 
+@weft.no_grad()
+def untracked_steps(x: Tensor) -> Any:
+    for step in range(3):
+        yield x * step
+
+
+def test_decorated_generator() -> None:
+    check(lambda x: ([y.requires_grad for y in untracked_steps(x)], x * 2), leaf)
+
+
+def with_gradient() -> tuple[Tensor]:
+    x = tensor().requires_grad_()
+    (x * x).sum().backward()
+    return (x,)
+
+
+def test_gradient_is_read_and_written_in_place() -> None:
+    def f(p: Tensor) -> Tensor:
+        p.grad.mul_(2)
+        with weft.no_grad():
+            p -= 0.1 * p.grad
+        return p.sum()
+
+    check(f, with_gradient)
+
+
+def test_gradient_is_assigned_and_removed() -> None:
+    def f(p: Tensor, q: Tensor) -> Tensor:
+        p.grad = None
+        q.grad = p.detach() * 2
+        assert p.grad is None
+        return q.grad + 1
+
+    check(f, lambda: (*with_gradient(), *with_gradient()), lambda: (*with_gradient(), *leaf()))
+
+
+def test_absence_of_a_gradient_is_guarded() -> None:
+    check(lambda p: p * 2 if p.grad is None else p + p.grad, leaf, with_gradient, leaf, frames=2)
+
+
+def test_gradient_of_another_shape_raises_as_eager() -> None:
+    def f(p: Tensor) -> Tensor:
+        p.grad = weft.ones(2)
+        return p * 2
+
+    check(f, leaf, frames=1, breaks=1, raises=RuntimeError)
+
+
+def test_parameter_made_inside() -> None:
+    def f(x: Tensor) -> Any:
+        p = weft.nn.Parameter(x * 2)
+        return p, p * 3, p.is_leaf, p.grad_fn
+
+    check(f, after=lambda result: result[1].sum().backward())
+
+
 def test_decorated_function_compiled() -> None:
     check(untracked, leaf)
 
@@ -453,8 +519,12 @@ def labelled(label: str) -> Tensor:
 
 
 def test_attribute_of_a_tensor_is_read_and_guarded() -> None:
-    check(lambda x: x + 1 if x.label == "plus" else x - 1, lambda: (labelled("plus"),), lambda: (labelled("minus"),),
-          frames=2)  # fmt: skip
+    check(
+        lambda x: x + 1 if x.label == "plus" else x - 1,
+        lambda: (labelled("plus"),),
+        lambda: (labelled("minus"),),
+        frames=2,
+    )
 
 
 def test_attribute_is_set_on_an_argument() -> None:
