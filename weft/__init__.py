@@ -1,6 +1,7 @@
 """Weft: a PyTorch-shaped tensor library whose autograd is compiled whole."""
 
 import weft.ops as _ops  # noqa: F401
+import weft.trace as _trace  # noqa: F401 - first: the function of that name is to hide the package
 from weft.tensor import conversion as _conversion  # noqa: F401
 from weft.tensor import creation as _creation  # noqa: F401
 from weft.tensor import display as _display  # noqa: F401
