@@ -28,6 +28,7 @@ from weft.capture.wrapping import SYMBOLIC, Wrapping
 from weft.core.seams import Seams
 from weft.tensor.base import PLAIN, Tensor
 from weft.trace.breaks import Break
+from weft.trace.scalars import SymFloat, SymInt
 
 _Sample = collections.namedtuple("_Sample", "field")
 IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
@@ -124,7 +125,9 @@ class Attributes(Wrapping):
         if isinstance(value, Tensor):
             return self.load_from_tensor(value, name)
         if isinstance(value, SYMBOLIC):
-            return self.native(getattr, value, name)
+            if name == "__class__":
+                return value.expression.kind
+            return self.native(getattr, number_of(value) if name.startswith("__") else value, name)
         cls = type(value)
         if cls is Seams:
             return False if name == "callee_active" else SEAMS.get(name)
@@ -431,6 +434,8 @@ class Attributes(Wrapping):
         known = self.world.known.get(id(value))
         if known is not None and name == "grad":
             return self.load_gradient(value, known)
+        if name == "grad" and not self.is_leaf(value):
+            raise Break("tensor-state", seen=".grad of a tensor that is no leaf, which warns")
         if name in OWN_TENSOR_STATE:
             if name == "grad_fn" and self.is_leaf(value):
                 return None
@@ -673,6 +678,11 @@ USUAL_HOOKS = frozenset(
     if name in cls.__dict__
 )
 """Builtin classes whose objects keep attributes as `object` does."""
+
+
+def number_of(value: Any) -> Any:
+    """The number that a symbolic one is, which from now on it must be."""
+    return int(value) if type(value) is SymInt else float(value) if type(value) is SymFloat else bool(value)
 
 
 def has_dict(value: Any) -> bool:

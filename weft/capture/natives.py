@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict
+from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict, number_of
 from weft.capture.calls import HANDLERS, Calls
 from weft.capture.protocols import KEYED, MUTATES, has_own_keys, settle_keys
 from weft.capture.sources import GETTERS, PLAIN_PARTS, c_base, plain_part
@@ -180,6 +180,8 @@ class Natives(Calls):
                 return handler(self, (receiver, *args), kwargs)
         if isinstance(function, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
             name = function.__name__
+            if isinstance(args[0], SYMBOLIC):
+                args = (number_of(args[0]), *args[1:])
             if function.__objclass__ in RECEIVERS or name in ("__init__", "__new__"):
                 bound = self.native(function.__get__, args[0])
                 return self.call_builtin_method(name, args[0], args[1:], kwargs, bound)
@@ -231,8 +233,10 @@ class Natives(Calls):
 
     def readable_mapping(self, value: Any) -> Any:
         """An object with `keys` of the user's as a dict that C code may read; other values stay."""
+        if isinstance(value, InstanceDict):
+            return self.native(dict, list(value.items()))
         keys = self.python_method(value, "keys")
-        if keys is None or isinstance(value, InstanceDict):
+        if keys is None:
             return value
         names = self.items(self.call_method(keys, value))
         self.check_keys(names)
@@ -306,7 +310,7 @@ class Natives(Calls):
             self.refuse_opaque(value)
             return value
         if isinstance(value, InstanceDict):
-            return value
+            return list(value)
         maker = self.python_method(value, "__iter__")
         if maker is not None:
             return self.iterable_iterator(self.call_method(maker, value))

@@ -69,6 +69,8 @@ class Wrapping:
             return function(*args, **kwargs)
         except RecursionError:
             raise Break("recursion-depth") from None
+        except FloatingPointError as error:  # see `session`: NumPy would warn
+            raise Break("numpy-call", seen=str(error)) from None
         except Exception as error:
             caught = error
         try:
@@ -77,6 +79,9 @@ class Wrapping:
             del caught  # its traceback holds this frame
 
     def note_raised(self, error: BaseException) -> BaseException:
+        if len(error.args) == 1 and type(error.args[0]) is str and "Sym" in error.args[0]:
+            text = error.args[0].replace("SymInt", "int").replace("SymFloat", "float")
+            error.args = (text.replace("SymBool", "bool"),)
         self.world.raised.setdefault(id(error), (error, self.steps_now()))
         return error
 
@@ -168,7 +173,7 @@ class Wrapping:
 
     def number(self, value: float, source: Source) -> Any:
         argument = source.kind in ("local", "item")
-        if (self.dynamic is False or not argument) and str(source) not in self.volatile or value != value:
+        if (self.dynamic is False or not argument) and str(source) not in self.volatile:
             return self.constant(value, source)
         self.world.guard("TYPE", source, float)
         return self.symbol(self.scalars.symbol_float, value, source)
