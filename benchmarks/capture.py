@@ -24,8 +24,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 Row = Callable[[Any], float]
 ROWS: dict[str, tuple[str, float | None, float | None, Row]] = {}
-"""By name: the unit, the most that Weft may take in it, how many times below torch.compile it has to be (None:
-no aim yet), and the measurement.
+"""By name: the unit, the most that Weft may take in it, how many times below torch.compile it has to be
+(None: no aim yet), and the measurement.
 """
 
 
