@@ -69,6 +69,28 @@ def fake_of(tensor: Tensor, originals: Originals | None = None) -> Tensor:
     return fake
 
 
+def fake_input(tensor: Tensor) -> Tensor:
+    """The fake of a tensor that is looked at alone: its type and autograd facts, of which it is no view."""
+    array = tensor.array
+    fake = wrap(MetaArray(array.shape, array.dtype, array.strides, tensor.device, True), tensor.tracked)
+    fake.cell = INFERENCE if tensor.cell is INFERENCE else [0]
+    if tensor.tracked and tensor.node is not None:
+        fake.node = _outside(tensor)
+    return fake
+
+
+def bare(fake: Tensor, exact: bool = True) -> Tensor:
+    """A fake of the same type, without history and with memory of its own."""
+    array = fake.array
+    strides = array.strides if exact else None
+    return wrap(MetaArray(array.shape, array.dtype, strides, array.device, exact and array.exact))
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether this is a tensor, of any kind."""
+    return isinstance(value, Tensor)
+
+
 def _outside(tensor: Tensor) -> Node:
     node = Outside.__new__(Outside)
     node._seq = next_sequence()

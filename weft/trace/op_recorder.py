@@ -16,6 +16,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from weft.autograd import engine
 from weft.core import modes
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -96,10 +97,20 @@ class OpRecorder(Recorder):
         before = self._tensors.get(id(array))
         if before is None:
             return
-        node = self.append(("call_function", ops.clone.face, False), (before,), {}, None)
         kept = wrap(made)
-        node.meta["val"] = kept
-        self.bind(kept, node)
+        self.bind(kept, self.node_of_copy(before, kept))
+
+    def node_of_copy(self, before: Tensor, kept: Tensor) -> Node:
+        """The node that gives a tensor's present elements whatever becomes of it."""
+        return self.append(("call_function", ops.clone.face, False), (before,), {}, kept)
+
+    def gradients(self, outputs: list[Any], inputs: list[Any], tangents: list[Any]) -> tuple[Any, ...]:
+        """Records the gradients of the outputs, in a form that can itself be differentiated."""
+        if not outputs or not inputs:
+            return (None,) * len(inputs)
+        grad = self.plain(engine.grad)
+        options = {"create_graph": True, "allow_unused": True}
+        return self.within(grad, (outputs, inputs, tangents), options)  # type: ignore[no-any-return]
 
     # -- calls -----------------------------------------------------------------------------------------------
     def treat(self, treatment: Treatment, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

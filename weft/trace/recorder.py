@@ -22,7 +22,7 @@ import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FunctionType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -124,6 +124,18 @@ class Call:
             for tensor, before in zip(self.tensors, self.versions, strict=True)
             if version(tensor) != before
         ]
+
+
+class Recorded(NamedTuple):
+    """A call that was run on fakes, and what it did."""
+
+    func: Any
+    form: Form
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    result: Any
+    call: Call
+    written: list[Tensor]
 
 
 class Recorder:
@@ -243,6 +255,8 @@ class Recorder:
         if is_fake_array(first.array):
             if name == "is_leaf":
                 self.facts.append((first, name))
+            elif name == "is_inference":
+                self.note_inputs(first, name)
             elif not first.array.exact:
                 raise Break("tensor-strides", f"the strides of a tensor of shape {list(first.array.shape)}")
             else:
@@ -251,8 +265,11 @@ class Recorder:
 
     def note_strides(self, fake: Tensor) -> None:
         """What was asked depends on this tensor's strides: if it was made here, on those of all inputs."""
+        self.note_inputs(fake, "stride")
+
+    def note_inputs(self, fake: Tensor, fact: str) -> None:
         inputs = [fake] if not self.knows(fake) else [t for t in self._kept.values() if self.is_input(t)]
-        self.facts += [(tensor, "stride") for tensor in inputs]
+        self.facts += [(tensor, fact) for tensor in inputs]
 
     def note_identity(self, func: Any, kwargs: dict[str, Any], made: list[Tensor]) -> None:
         """A call gave back an argument: where strides were the reason, they are relied upon."""
@@ -289,11 +306,15 @@ class Recorder:
             return self.original(result)
         if any(type(item.array) is not MetaArray for item in made):
             result = self.faked_result(result)
-        node = self.append(form, given, given_kwargs, result)
-        if written:
-            node.meta["writes"] = tuple(self.node(tensor) for tensor in written)
-        self.bind_result(result, node, call, written)
+        self.note_call(Recorded(func, form, given, given_kwargs, result, call, written))
         return self.original(result)
+
+    def note_call(self, done: Recorded) -> None:
+        """Writes down a call that gave or wrote tensors."""
+        node = self.append(done.form, done.args, done.kwargs, done.result)
+        if done.written:
+            node.meta["writes"] = tuple(self.node(tensor) for tensor in done.written)
+        self.bind_result(done.result, node, done.call, done.written)
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Any:
         """The call on fakes. Random state is put back; errors that only fakes have become breaks."""
