@@ -178,6 +178,11 @@ class _Segment:
         self.builder: Builder = make_builder(outcome, reader)
         self.parts: _Parts = self.builder.build(self._parts)
         self.nodes = list(outcome.recorder.graph.nodes)  # asking for outputs may have added some
+        for generator in filter(None, [watched() for watched in outcome.world.generators]):
+            if generator.would_act() and not self.builder.has(generator):
+                stop = Break("generator-dies", seen=generator.code.co_qualname)
+                stop.culprit = generator
+                raise stop
 
     def _parts(self, builder: Builder) -> _Parts:
         parts = _Parts()

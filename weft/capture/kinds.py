@@ -206,6 +206,10 @@ KINDS: Final[dict[str, Kind]] = {
         "the function is itself a generator: it hands values out one by one while its caller runs.",
         "compile the function that consumes it, or what it calls.",
     ),
+    "generator-dies": Kind(
+        "a generator is dropped inside a `try` or `with` of its own, and closing it cannot be captured.",
+        "run it to its end, or close it in code that runs as it is.",
+    ),
     "exception-escapes": Kind(
         "the captured code raises an exception that its caller sees: the original runs, with its traceback.",
         "nothing, if the exception is meant; else handle it inside.",

@@ -3,6 +3,14 @@
 Takes a root frame, gives what it returns, or stops just before the instruction that it was told to stop at.
 One idea: a frame's exceptions are Python's own, carried in `Raised`; a `Break` ends the run, and the next run
 stops before the root frame's instruction where it happened.
+
+# Note [Generators die]
+    for item in items():              CPython closes the suspended generator when `break` drops it, and what
+        break                         its `finally` does is part of the program, at this very place. The
+    log.append("after")               machine's values are real objects, so a `CapturedGenerator` knows when
+                                      that is: nothing else may hold it, and its `__del__` runs the rest.
+What cannot be run from there, or a generator that is still suspended inside a `try` when its segment ends and
+that no one will see again, sends capture back to before it was made: it is then Python's own.
 """
 
 from __future__ import annotations
@@ -56,6 +64,7 @@ class Machine(Operators):
         stop_at: int | None = None,
     ) -> None:
         super().__init__(volatile, dynamic)
+        self.over = False
         self.entry_function = function
         self.stop_at = stop_at
         self.frame: Frame | None = None
@@ -97,6 +106,8 @@ class Machine(Operators):
             frame.index += 1
             try:
                 signal: Signal | None = STEPS[instruction.op](self, frame, instruction.arg)
+                if self.pending is not None:
+                    raise self.pending
             except Raised as raised:
                 error = raised.exception
             else:
@@ -309,6 +320,26 @@ class Machine(Operators):
             self.close_generator(inner)
         elif hasattr(type(inner), "close"):
             self.call(self.load_attribute(inner, "close"), (), {})
+
+    over = True
+    """Whether capture has ended: what dies now, dies with it."""
+    pending: Break | None = None
+    """Why a generator that died could not be closed."""
+
+    def drop(self, generator: CapturedGenerator) -> None:
+        """Closes a generator that nothing refers to any more."""
+        if self.over:
+            return
+        try:
+            self.close_generator(generator)
+        except Break as stop:
+            self.pending = stop
+        except Raised as raised:
+            error = type(raised.exception).__name__
+            self.pending = Break("generator-dies", seen=f"{generator.code.co_qualname} raises {error}")
+        if self.pending is not None:
+            self.pending.with_traceback(None).culprit = generator.code
+            self.world.made_at[id(generator.code)] = self.world.made_at[id(generator)]
 
     def close_generator(self, generator: CapturedGenerator) -> None:
         if generator.frame is None:

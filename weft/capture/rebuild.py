@@ -113,6 +113,10 @@ class Builder:
             self._check_late(value)
         return name
 
+    def has(self, value: Any) -> bool:
+        """Whether the value is built."""
+        return id(value) in self._names
+
     def _make(self, value: Any) -> str:
         key = id(value)
         raised = self.world.raised.get(key)

@@ -92,6 +92,9 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
         machine.world.guards.add(Guard("MODE", function_source(), before))
         try:
             value = machine.run(frame)
+            frame.forget()
+            if machine.pending is not None:
+                raise machine.pending
         except Stop:
             kind = "break"
         except Raised as raised:
@@ -99,7 +102,12 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
             machine.scalars.close()
             return Failed(machine, raised.exception)
         except Break as stop:
-            return Broken(stop, max(machine.root_steps - 1, 0), frame)
+            step = machine.root_steps
+            if stop.culprit is not None:
+                step = machine.world.made_at.get(id(stop.culprit), step)
+            return Broken(stop, max(step - 1, 0), frame)
+        finally:
+            machine.over = True
         after = modes.current()
     note_facts(machine)
     machine.scalars.close()

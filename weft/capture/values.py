@@ -63,9 +63,17 @@ class Callback:
 class CapturedGenerator:
     """A generator whose frame the interpreter runs. `frame` is None once it has finished."""
 
-    __slots__ = ("advance", "arguments", "code", "frame", "function", "running", "started", "__weakref__")
+    __slots__ = (
+        "advance", "arguments", "code", "drop", "frame", "function", "running", "started", "__weakref__",
+    )  # fmt: skip
 
-    def __init__(self, frame: Frame, arguments: dict[str, Any], advance: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        frame: Frame,
+        arguments: dict[str, Any],
+        advance: Callable[..., Any],
+        drop: Callable[[CapturedGenerator], None],
+    ) -> None:
         self.frame: Frame | None = frame
         self.function = frame.function
         self.code = frame.code
@@ -73,7 +81,23 @@ class CapturedGenerator:
         """The bound arguments, by which one that has not started can be made again."""
         self.advance = advance
         """`advance(generator, value, error)` runs to the next yield, or raises Raised(StopIteration)."""
+        self.drop = drop
+        """Called when nothing refers to it any more: see Note [Generators die] in `weft.capture.machine`."""
         self.started = self.running = False
+
+    def __del__(self) -> None:
+        if self.would_act():
+            self.drop(self)
+
+    def would_act(self) -> bool:
+        """Whether closing it runs code of its own: it is suspended inside a `try` or a `with`."""
+        frame = self.frame
+        if frame is None or not self.started or self.running:
+            return False
+        handler = frame.bytecode.handlers[frame.instruction.index]
+        if handler is None:
+            return False
+        return frame.bytecode.instructions[handler.target_index].op != "STOPITERATION_ERROR"
 
     def __iter__(self) -> CapturedGenerator:
         return self

@@ -18,6 +18,7 @@ An object without a record was made by the captured code ("fresh"), or is a cons
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from typing import Any
 from weft.capture.guards import Guard, GuardSet
 from weft.capture.plain import NotPlain
 from weft.capture.sources import Source, Unholdable
+from weft.capture.values import CapturedGenerator
 from weft.trace.breaks import Break
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>", "__slots__": ()})()
@@ -94,13 +96,14 @@ class World:
         self.identified: dict[int, Known] = {}
         """Objects whose identity decided something (as keys, by `is`): distinct ones must stay distinct."""
         self.cramped: set[int] = set()
-        """Mirrors of sets whose tables have another size, by `id`: changed, they are walked in another order."""
+        """Mirrors of sets whose tables have another size, by `id`: changed, they walk otherwise."""
         self.namespaces: dict[int, Any] = {}
         """Whose attributes or globals a dict holds, by the `id` of the dict."""
         self._keep: list[Any] = []
         self.steps_now: Callable[[], int] = lambda: 0
         self.made_at: dict[int, int] = {}
         """The root frame's step at which a value was first kept."""
+        self.generators: list[weakref.ref[Any]] = []
 
     def guard(self, kind: str, source: Source, payload: Any = None) -> None:
         try:
@@ -118,6 +121,8 @@ class World:
 
     def keep(self, value: Any) -> Any:
         """Keeps a value alive as long as the capture, so that its `id` stays its own."""
+        if type(value) is CapturedGenerator:
+            return value  # whose end is part of the program
         self._keep.append(value)
         self.made_at.setdefault(id(value), self.steps_now())
         return value
@@ -128,6 +133,11 @@ class World:
         mirrored = mirror is not None and isinstance(mirror.value, dict)
         if mirrored or self.namespaces.setdefault(id(fields), owner) is not owner:
             raise Break("unusual-object", seen="a __dict__ under two names")
+
+    def watch(self, generator: Any) -> None:
+        """Notes a generator, which is not kept: see Note [Generators die] in `weft.capture.machine`."""
+        self.generators.append(weakref.ref(generator))
+        self.made_at[id(generator)] = self.steps_now()
 
     def source_of(self, value: Any) -> Source | None:
         known = self.known.get(id(value))
