@@ -59,7 +59,7 @@ class CheckpointError(RuntimeError):
     """The function did not do the same again."""
 
 
-class _Enough(Exception):
+class _Enough(BaseException):  # nothing on its way may take it for an error of its own
     """Everything that was saved has been computed again: the rest of the function need not run."""
 
     def __init__(self, part: Any) -> None:

@@ -14,6 +14,7 @@ from weft.capture.binding import parameter_names
 from weft.capture.bytecode.instructions import UnknownInstruction
 from weft.capture.emit import Emitted, emit, plan_outputs
 from weft.capture.guard_render import guarded, render_guards
+from weft.capture.guards import Guard, GuardSet
 from weft.capture.kinds import unsupported
 from weft.capture.machine import Machine
 from weft.capture.outcome import EscapingException, Outcome
@@ -21,6 +22,7 @@ from weft.capture.reading import FUNCTION, Reader, local_name
 from weft.capture.runtime import Entry, Request, count_ops
 from weft.capture.session import Broken, Failed, capture, mutation_guards, release
 from weft.capture.sources import fetch
+from weft.core import modes
 from weft.graph.graph import Graph
 from weft.trace.breaks import Break
 from weft.trace.module import GraphModule
@@ -33,6 +35,10 @@ def compile_frame(function: types.FunctionType, arguments: dict[str, Any], reque
     """The entry that serves this call."""
     if function.__code__.co_flags & GENERATOR_LIKE:
         return _original(function, None, "generators and coroutines run as they are")
+    if function_modes_active():
+        guards = GuardSet()
+        guards.add(Guard("AMBIENT", None, (function_modes_active, True)))
+        return _guarded_original(function, guards, "a function mode takes its calls over")
     machines: list[Machine] = []
     try:
         return _compile(function, arguments, request, machines)
@@ -119,9 +125,20 @@ def _original(function: types.FunctionType, found: Any, reason: str) -> Entry:
     if found is None:
         return Entry(call=lambda *_values: None, reason=reason)
     world = found.machine.world if isinstance(found, Failed) else found.world
-    emitted = emit_guards(function.__code__, world.guards)
-    raises = isinstance(found, Failed)
-    return Entry(call=emitted.make(), guards=world.guards, text=emitted.text, reason=reason, raises=raises)
+    return _guarded_original(function, world.guards, reason, raises=isinstance(found, Failed))
+
+
+def _guarded_original(
+    function: types.FunctionType, guards: GuardSet, reason: str, raises: bool = False
+) -> Entry:
+    emitted = emit_guards(function.__code__, guards)
+    return Entry(call=emitted.make(), guards=guards, text=emitted.text, reason=reason, raises=raises)
+
+
+def function_modes_active() -> bool:
+    """Whether a mode of the user's sees every call: it must see them as they happen."""
+    state = modes.current()
+    return type(state) is not bool and bool(state.functions)
 
 
 def emit_guards(code: types.CodeType, guards: Any) -> Emitted:

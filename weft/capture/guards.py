@@ -139,6 +139,8 @@ def plain_modes(mode: Any) -> tuple[tuple[str, Any], ...]:
     """What has no identity: flags, and the facts of an autocast, which is a new object each time."""
     names = ("grad", "inference", "saved_hooks_error", "anomaly", "multithreading", "shielded")
     facts = [(name, getattr(mode, name)) for name in names]
+    # Which hooks they are makes no difference: a graph runs under those that are active then.
+    facts += [("saved_hooks", bool(mode.saved_hooks)), ("witness", mode.witness is not None)]
     for _name, value in mode.extra:
         if type(value) is Autocast:
             facts += [("autocast", value.dtype), ("caching", value.caching)]
@@ -146,10 +148,7 @@ def plain_modes(mode: Any) -> tuple[tuple[str, Any], ...]:
 
 
 def _mode_objects(mode: Any) -> list[Any]:
-    pairs = [part for pair in mode.saved_hooks for part in pair]
-    extra = [value for _name, value in mode.extra if type(value) is not Autocast]
-    witness = [] if mode.witness is None else [mode.witness]
-    return [*mode.functions, *pairs, *extra, *witness]
+    return [*mode.functions, *(value for _name, value in mode.extra if type(value) is not Autocast)]
 
 
 # -- guards --------------------------------------------------------------------------------------------------

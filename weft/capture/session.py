@@ -12,11 +12,13 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 import weft.capture.control as _control
 from weft.capture.autocasting import entered_since, own_settings, without_fakes
 from weft.capture.binding import parameter_names
 from weft.capture.frame import Frame
-from weft.capture.guards import Condition, Guard, strides_of
+from weft.capture.guards import TENSOR_FACTS, Condition, Guard, strides_of
 from weft.capture.instructions import Unread
 from weft.capture.kinds import render_break
 from weft.capture.library import note_device
@@ -82,8 +84,11 @@ def release(machine: Machine) -> None:
 
 
 def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Broken:
+    np.seterr(**{name: "raise" for name, way in np.geterr().items() if way == "warn"})  # in this context only
     before = modes.current()
     nesting = own_settings()
+    if isinstance(before, modes.Modes) and (before.saved_hooks or before.witness is not None):
+        modes.enter(saved_hooks=(), witness=None)  # they are for what the graph computes, not for fakes
     frame = root_frame(machine, arguments)
     value: Any = None
     kind = "return"
@@ -134,6 +139,8 @@ def _without_recorder(after: Any, before: Any) -> Any:
         setattr(record, name, getattr(after, name))
     record.functions = () if base is None else before.functions
     record.extra = without_fakes(after.extra)
+    record.saved_hooks = () if base is None else before.saved_hooks
+    record.witness = None if base is None else before.witness
     return record.grad if record.is_plain() else record
 
 
@@ -165,7 +172,7 @@ def note_facts(machine: Machine) -> None:
         if fact == "stride":
             note_strides(machine, known)
         else:
-            machine.world.guard("FACT", known.source, (fact, known.original.node is None))
+            machine.world.guard("FACT", known.source, (fact, TENSOR_FACTS[fact](known.original)))
     if any(map(makes_tensor, machine.graph.nodes)):
         note_device(machine)
     scalars = machine.scalars

@@ -36,10 +36,10 @@ class Treatment(Enum):
 METHODS: Final = {
     Treatment.ANSWER: (
         "dim", "ndimension", "size", "numel", "nelement", "element_size", "is_floating_point", "is_complex",
-        "is_signed", "is_inference", "__len__", "is_same_size", "get_device", "is_conj", "is_neg",
+        "is_signed", "__len__", "is_same_size", "get_device", "is_conj", "is_neg",
         "is_pinned", "is_shared", "share_memory_", "__dlpack_device__",
     ),
-    Treatment.FACT: ("stride", "is_contiguous", "dim_order"),
+    Treatment.FACT: ("stride", "is_contiguous", "dim_order", "is_inference"),
     Treatment.DATA: (
         "item", "tolist", "__int__", "__float__", "__complex__", "__index__", "__contains__", "numpy",
         "__array__", "__array_wrap__", "__dlpack__", "__repr__", "__format__", "is_nonzero", "apply_", "map_",

@@ -14,7 +14,9 @@ import pytest
 import weft
 from tests.capture.features.harness import check, everything_strict, tensor
 from weft.compiler import RecompileLimitExceeded, Unsupported, counters, settings
+from weft.overrides import TorchFunctionMode
 from weft.testing import CompileCounter, EagerAndRecordGraphs
+from weft.utils.checkpoint import checkpoint
 
 Tensor = weft.Tensor
 
@@ -84,6 +86,95 @@ def test_tensor_subclasses_run_as_eager() -> None:
     compiled, _ = counted(f)
     assert type(compiled(x)) is type(expected) is Logged
     assert Logged.seen == names
+
+
+def test_inference_tensors_are_told_apart_where_asked() -> None:
+    def inference() -> tuple[Tensor]:
+        with weft.inference_mode():
+            return (tensor(),)
+
+    def plain() -> tuple[Tensor]:
+        return (tensor(),)
+
+    check(lambda x: (x * 2, x.is_inference()), plain, inference, plain, frames=2)
+    check(lambda x: (x * 2, x.view(3).is_inference()), plain, inference, plain, frames=2)
+
+
+# -- what surrounds a call -----------------------------------------------------------------------------------
+class Counting(TorchFunctionMode):
+    """Counts the calls it sees."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_function_modes_see_every_call_and_no_fakes() -> None:
+    compiled, counter = counted(lambda x: x * 2 + 1, recompile_limit=3)
+    x = tensor()
+    for _ in range(5):
+        with Counting() as mode:
+            compiled(x)
+        assert mode.count == 2
+    assert counter.frame_count == 0
+    assert weft.equal(compiled(x), x * 2 + 1)
+    assert counter.frame_count == 1
+
+
+def test_saved_tensor_hooks_see_every_tensor_and_no_fakes() -> None:
+    compiled, counter = counted(lambda x: (x * x).sin(), recompile_limit=2)
+    seen: list[Any] = []
+
+    def pack(value: Tensor) -> Tensor:
+        seen.append(value.tolist())
+        return value
+
+    for _ in range(4):
+        counts = []
+        for function in (compiled, lambda x: (x * x).sin()):
+            seen.clear()
+            with weft.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
+                function(tensor().requires_grad_()).sum().backward()
+            counts.append(list(seen))
+        assert counts[0] == counts[1]
+    assert counter.frame_count == 1
+
+
+def test_checkpoint_of_a_compiled_function() -> None:
+    compiled, counter = counted(lambda x: (x * x).sin().sum(), recompile_limit=2)
+    for _ in range(4):
+        x, y = tensor().requires_grad_(), tensor().requires_grad_()
+        checkpoint(compiled, x, use_reentrant=False).backward()
+        (y * y).sin().sum().backward()
+        assert weft.equal(x.grad, y.grad)
+    assert counter.frame_count == 1
+
+
+def test_transforms_of_a_compiled_function() -> None:
+    compiled, _ = counted(lambda x: (x * x).sum())
+    compiled(tensor())
+    assert weft.equal(weft.func.grad(compiled)(tensor()), tensor() * 2)
+    assert weft.equal(weft.vmap(compiled)(weft.ones(2, 3)), weft.full((2,), 3.0))
+    assert weft.equal(weft.func.hessian(compiled)(tensor()), weft.eye(3) * 2)
+
+
+def test_error_while_a_graph_runs_leaves_what_eager_leaves() -> None:
+    table = weft.arange(10).float()
+
+    def f(x: Tensor, index: Tensor) -> Tensor:
+        x.add_(1)
+        noise = weft.rand(3)
+        picked = table[index]
+        x.mul_(2)
+        return noise + picked + x
+
+    good, bad = lambda: (tensor(), weft.tensor([1, 2, 3])), lambda: (tensor(), weft.tensor([1, 2, 30]))
+    seed = lambda: weft.manual_seed(1) and None
+    check(f, good, bad, good, state=seed, raises=IndexError, watch=lambda: weft.rand(1))
 
 
 # -- limits --------------------------------------------------------------------------------------------------
