@@ -308,7 +308,7 @@ def test_generator_unpacked() -> None:
         a, b = scaled(x, 1.0, 2.0)
         first, *rest = counted(4)
         try:
-            c, d = counted(3)
+            c, d = scaled(x, 1.0, 2.0, 3.0)
         except ValueError as error:
             return a + b, first, rest, str(error)
 
