@@ -68,6 +68,7 @@ from weft.trace.breaks import Break
 
 GRAPH, RESUME, CALLEE, DEOPTIMISE = "_v_graph", "_v_resume", "_v_callee", "_v_deoptimise"
 ENTER, READ = "_v_enter_original", "_v_read"
+WARNED = "__warningregistry__"
 INDENT = "    "
 SEPARATE_GUARDS = 200
 """From so many lines on, guards are a function of their own."""
@@ -131,6 +132,8 @@ def emit(outcome: Outcome, *, graph_callable: Callable[..., Any] | None, runtime
     namespace[DEOPTIMISE] = getattr(runtime, "graph_failed", None) or original_call(code)
     namespace[ENTER] = getattr(runtime, "enter_original", None) or enter_original
     positions = outcome.frame.instruction.positions if outcome.kind == "break" else None
+    if outcome.kind == "break":  # which warnings the user's module has given
+        namespace[WARNED] = outcome.frame.globals.setdefault(WARNED, {})
     return Emitted(text, namespace, parameters, list(segment.builder.outputs), code, positions)
 
 

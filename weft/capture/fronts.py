@@ -22,15 +22,33 @@ bound method lacks the first parameter and takes it from a cell.
 from __future__ import annotations
 
 import functools
+import linecache
 from collections.abc import Callable
 from types import CellType, CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.capture.binding import VARARGS, VARKEYWORDS, parameter_names, signature_text
 from weft.capture.reading import MISS
 
 UNSET: Any = type("Unset", (), {"__repr__": lambda self: "<default>", "__slots__": ()})()
 """The default of every parameter of a public front that has one."""
+
+
+UNCOUNTED = "importlib_bootstrap"
+"""`warnings` skips frames of files named so when it counts to the frame that `stacklevel` means."""
+Run = TypeVar("Run", bound=Callable[..., Any])
+
+
+def uncounted(function: Run) -> Run:
+    """The function, whose frames stand between a user's and the one that it was called from in the original:
+    `warnings` must look past them. Its lines are still found for tracebacks.
+    """
+    code = function.__code__
+    folder, _, name = code.co_filename.rpartition("/")
+    path = f"{folder}/{UNCOUNTED}/{name}"
+    linecache.lazycache(path, function.__globals__)
+    function.__code__ = code.replace(co_filename=path)
+    return function
 
 
 def default_of(function: FunctionType, place: int | None, name: str) -> Any:
@@ -108,7 +126,7 @@ def _front_text(code: CodeType, bound: bool, late: Late) -> str:
 def front_code(code: CodeType, bound: bool, late: Late = ()) -> CodeType:
     """The code of fronts for functions with this code."""
     text = _front_text(code, bound, late)
-    outer = compile(text, f"<weft: front of {code.co_name}>", "exec")
+    outer = compile(text, f"<weft: front of {code.co_name}, {UNCOUNTED}>", "exec")
     make = next(part for part in outer.co_consts if isinstance(part, CodeType))
     inner = next(part for part in make.co_consts if isinstance(part, CodeType))
     return inner.replace(co_name=code.co_name, co_qualname=code.co_qualname)
@@ -131,7 +149,7 @@ def original_call(code: CodeType) -> Callable[..., Any]:
         f"def call({', '.join(['_weft_function', *names])}):\n    return _weft_function({', '.join(parts)})\n"
     )
     space: dict[str, Any] = {}
-    exec(compile(text, f"<weft: call of {code.co_name}>", "exec"), space)
+    exec(compile(text, f"<weft: call of {code.co_name}, {UNCOUNTED}>", "exec"), space)
     call: Callable[..., Any] = space["call"]
     return call
 

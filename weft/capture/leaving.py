@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from types import FrameType, FunctionType
 from typing import Any
 
+from weft.capture.fronts import uncounted
+
 
 class Tail:
     """The rest of a broken frame: a resume function and its arguments, not yet run. See Note [Tails]."""
@@ -26,6 +28,7 @@ class Tail:
 class AsWritten:
     """Stands for the cache of a Tail that runs uncompiled."""
 
+    @uncounted
     def serve(self, function: FunctionType, values: Sequence[Any], *, inside: bool) -> Any:
         return function(*values)
 

@@ -7,12 +7,14 @@ somebody listens, so `log` takes a function.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
+import threading
 import warnings
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 TOPICS: Final = {
     "graph": "each captured graph as it is handed to the backend",
@@ -67,3 +69,30 @@ def read_environment() -> None:
             )
     if topics:
         set_logs(*topics)
+
+
+class Hush:
+    """While capturing, no warning is shown: what captured code does will warn when it is run."""
+
+    def __init__(self) -> None:
+        self.lock, self.depth = threading.Lock(), 0
+        self.show: Callable[..., Any] = warnings.showwarning
+
+    @contextlib.contextmanager
+    def __call__(self, asked: Callable[[], bool]) -> Iterator[None]:
+        """`asked()` says, in the thread that warns, whether it is capturing: others are not concerned."""
+        with self.lock:
+            self.depth += 1
+            if self.depth == 1:
+                self.show = show = warnings.showwarning
+                warnings.showwarning = lambda *args, **kwargs: None if asked() else show(*args, **kwargs)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.depth -= 1
+                if not self.depth:
+                    warnings.showwarning = self.show
+
+
+hush = Hush()

@@ -35,11 +35,11 @@ from typing import Any
 
 from weft.capture.binding import parameter_names
 from weft.capture.counters import count
-from weft.capture.fronts import FRONT, front_code, make_front, original_call, public
+from weft.capture.fronts import FRONT, front_code, make_front, original_call, public, uncounted
 from weft.capture.guards import Guard, explain_miss, holds
 from weft.capture.kinds import Unsupported, render_break
 from weft.capture.leaving import AS_WRITTEN, Errors, Tail, failure
-from weft.capture.logs import log
+from weft.capture.logs import hush, log
 from weft.capture.performing import enter_original
 from weft.capture.plain import thaw
 from weft.capture.policy import MARK, Policy, policy_of
@@ -164,6 +164,7 @@ def outside(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, run as if no compiled frame were around."""
 
     @functools.wraps(function)
+    @uncounted
     def run(*args: Any, **kwargs: Any) -> Any:
         if active.get() is None:
             return function(*args, **kwargs)
@@ -256,10 +257,12 @@ class CodeCache:
         self.front_code = front_code(code, False)
 
     # -- running ---------------------------------------------------------------------------------------------
+    @uncounted
     def find(self, function: FunctionType, *values: Any) -> Any:
         """The slow way: the other entries, else a new one, else the original."""
         return self.serve(function, values, inside=False)
 
+    @uncounted
     def serve(self, function: FunctionType, values: Sequence[Any], *, inside: bool) -> Any:
         """Runs the entry that fits. `inside` a region of this context the result may be a Tail."""
         if _stance == "force_eager" or capturing.get():
@@ -290,6 +293,7 @@ class CodeCache:
                 return self.context.deoptimise(function, *values)
             return self._useless(made, function, values)
 
+    @uncounted
     def original(self, function: FunctionType, *values: Any) -> Any:
         """The function as written, with what it calls compiled."""
         return self.context.within(original_call(self.code), function, *values)
@@ -343,7 +347,8 @@ class CodeCache:
         count("frames", "total")
         flag, region = capturing.set(True), active.set(None)
         try:
-            entry = self.context.compile_frame(function, arguments, request)
+            with hush(capturing.get):
+                entry = self.context.compile_frame(function, arguments, request)
         except (CompilerError, Unsupported, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a Break is no Exception
@@ -429,7 +434,8 @@ class CodeCache:
         request = Request(_quiet, old.fullgraph, old.dynamic, old.context, old.volatile)
         flag, region = capturing.set(True), active.set(None)
         try:
-            again = self.context.compile_frame(function, arguments, request)
+            with hush(capturing.get):
+                again = self.context.compile_frame(function, arguments, request)
         finally:
             active.reset(region)
             capturing.reset(flag)
@@ -591,6 +597,7 @@ class Context:
         return forward if compiled is graph_module else outside(compiled)
 
     # -- running ---------------------------------------------------------------------------------------------
+    @uncounted
     def within(self, call: Callable[..., Any], function: FunctionType, *values: Any) -> Any:
         """Runs native code in a region of this context, and whatever tails it leaves."""
         outermost = current_region() is None
@@ -618,6 +625,7 @@ class Context:
         failure.call = function, values
         return MISS
 
+    @uncounted
     def deoptimise(self, function: FunctionType, *values: Any) -> Any:
         """The original, where a segment failed before it had any effect: it raises the right error."""
         count("fallbacks", "deoptimised")
@@ -718,9 +726,11 @@ def _break_text(entry: Entry) -> str:
 def _checked(guard: Callable[..., Any], original: Callable[..., Any], raises: bool) -> Callable[..., Any]:
     """Runs the original where the guards hold."""
 
+    @uncounted
     def step(function: FunctionType, *values: Any) -> Any:
         return MISS if guard(function, *values) is MISS else original(function, *values)
 
+    @uncounted
     def raising_step(function: FunctionType, *values: Any) -> Any:
         result = step(function, *values)
         if settings.strict and result is not MISS:

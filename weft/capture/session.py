@@ -84,7 +84,8 @@ def release(machine: Machine) -> None:
 
 
 def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Broken:
-    np.seterr(**{name: "raise" for name, way in np.geterr().items() if way == "warn"})  # in this context only
+    warning: Any = {name: "raise" for name, way in np.geterr().items() if way == "warn"}
+    np.seterr(**warning)  # in this context only
     before = modes.current()
     nesting = own_settings()
     if isinstance(before, modes.Modes) and (before.saved_hooks or before.witness is not None):

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import weft
-
 from tests.capture.attacks.scenario import Compile, same, tensor
 
 
