@@ -23,7 +23,8 @@ from weft.capture.calls import HANDLERS, METACLASSES, handles
 from weft.capture.guards import Guard
 from weft.capture.natives import CONTAINERS, EQUALITY, METHODS, ORDER, TEXT
 from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY
-from weft.capture.protocols import StandIns, has_own_keys, hash_of
+from weft.capture.protocols import StandIns, has_own_keys, hash_of, is_users
+from weft.capture.sources import c_base
 from weft.capture.values import Callback, CapturedGenerator, CapturedTraceback, Raised, isinstance
 from weft.capture.world import ABSENT, Appended
 from weft.capture.wrapping import SCALARS, SYMBOLIC
@@ -593,6 +594,26 @@ def format_text(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tupl
 
 
 METHODS["format"] = format_text
+
+
+def _as_object(name: str) -> None:
+    """`super().__eq__(other)` and the like, where only `object` is above."""
+
+    def answer(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+        if not is_users(receiver) or c_base(type(receiver)) is not object or len(args) != 1 or kwargs:
+            return False, None
+        if name == "__eq__":
+            return True, True if machine.identical_values(receiver, args[0]) else NotImplemented
+        if name == "__ne__":
+            equal = machine.call(machine.load_attribute(receiver, "__eq__"), args, {})
+            return True, equal if equal is NotImplemented else not machine.truth(equal)
+        return True, NotImplemented
+
+    METHODS[name] = answer
+
+
+for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
+    _as_object(_name)
 
 
 def with_traceback(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:

@@ -314,6 +314,8 @@ class Natives(Calls):
         maker = self.python_method(value, "__iter__")
         if maker is not None:
             return self.iterable_iterator(self.call_method(maker, value))
+        if isinstance(value, Enum) and hasattr(kind, "__iter__"):
+            return self.native(list, value)  # the members of a flag
         if self.python_method(value, "__next__") is not None and hasattr(kind, "__iter__"):
             return UserIterator(value, self)
         if self.python_method(value, "__getitem__") is not None and not hasattr(kind, "__iter__"):

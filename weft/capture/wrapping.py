@@ -100,6 +100,8 @@ class Wrapping:
         rule = RULES.get(kind)
         if rule is None:
             rule = _rule_for(value, kind)
+        if self.world.pure and kind in (int, float):
+            rule = Wrapping.constant
         result = rule(self, value, source)
         if self.world.pure and result is not value:
             raise Break("builtin-protocol", seen=f"{source}, read by a __hash__ or __eq__")
