@@ -46,6 +46,23 @@ Kwargs = dict[str, Any]
 
 
 # -- what graphs call ----------------------------------------------------------------------------------------
+def cond_with_numbers(pred: Any, true_graph: Any, false_graph: Any, operands: tuple[Any, ...]) -> Any:
+    """`weft.cond` where some operands are numbers."""
+    places = [place for place, value in enumerate(operands) if isinstance(value, Tensor)]
+
+    def filled(graph: Any) -> Callable[..., Any]:
+        def branch(*tensors: Tensor) -> Any:
+            values = list(operands)
+            for place, tensor in zip(places, tensors, strict=True):
+                values[place] = tensor
+            return graph(*values)
+
+        return branch
+
+    tensors = tuple([operands[place] for place in places])
+    return control_flow.cond(pred, filled(true_graph), filled(false_graph), tensors)
+
+
 def while_loop(condition: Any, body: Any, carried: tuple[Any, ...], extra: tuple[Any, ...]) -> Any:
     """`weft.while_loop` whose functions take more operands, the same in each round."""
     return control_flow.while_loop(
@@ -78,7 +95,7 @@ class Body:
 
     graph: Graph
     operands: list[Tensor]
-    lifted: list[Tensor] = field(default_factory=list)
+    lifted: list[Any] = field(default_factory=list)
     leaves: list[Any] = field(default_factory=list)
     build: Callable[[list[Any]], Any] = field(default=lambda leaves: leaves)
 
@@ -100,14 +117,14 @@ def interpret(machine: Any, function: Any, args: Args, operands: list[Tensor]) -
     """Captures a call of the function into a graph whose placeholders are these tensors."""
     body = Body(Graph(), operands)
     versions: list[tuple[Tensor, int]] = [(tensor, version(tensor)) for tensor in operands]
+    counts = {id(tensor): version(tensor) for tensor in machine.recorder.tensors()}
 
     def on_input(value: Any) -> Any:
-        if isinstance(value, SYMBOLIC):
-            return machine.native(float if type(value).__name__ == "SymFloat" else operator.index, value)
-        if not isinstance(value, Tensor):
+        if isinstance(value, Tensor):
+            versions.append((value, counts.get(id(value), first_version(machine, value))))
+        elif not isinstance(value, SYMBOLIC):
             raise Break("higher-order-operands", seen=f"a {type(value).__name__} used by the function")
         body.lifted.append(value)
-        versions.append((value, version(value)))
         return _placeholder(body.graph, machine, value)
 
     recorder = machine.recorder
@@ -120,7 +137,7 @@ def interpret(machine: Any, function: Any, args: Args, operands: list[Tensor]) -
         outputs = tuple([recorder.node(leaf) for leaf in body.tensors()])
         recorder.finish()
         body.graph.output(outputs)
-    if modes.current() is not state or any(version(tensor) != count for tensor, count in versions):
+    if not same_modes(modes.current(), state) or any(version(one) != count for one, count in versions):
         raise Break("higher-order-effects", seen="a tensor or a mode from outside is changed")
     before.compare(machine)
     for leaf in body.leaves:
@@ -129,16 +146,33 @@ def interpret(machine: Any, function: Any, args: Args, operands: list[Tensor]) -
     return body
 
 
-def _placeholder(graph: Graph, machine: Any, value: Tensor) -> Node:
+def first_version(machine: Any, value: Tensor) -> int:
+    """The version of a tensor that nothing was known of before the function read it."""
+    known = machine.world.known.get(id(value))
+    return version(value if known is None else known.original)
+
+
+def same_modes(first: Any, second: Any) -> bool:
+    return all(getattr(first, name) == getattr(second, name) for name in modes.Modes.__slots__)
+
+
+def key_of(value: Any) -> Any:
+    """What tells lifted values apart: a number that may vary is a new object each time."""
+    return value.expression if isinstance(value, SYMBOLIC) else id(value)
+
+
+def _placeholder(graph: Graph, machine: Any, value: Any) -> Node:
     source = machine.world.source_of(value)
     taken = [node.target for node in graph.placeholders]
     name = None if source is None else source.placeholder_name()
+    if isinstance(value, SYMBOLIC) and value.expression.op == "symbol":
+        name = str(next(iter(value.expression.symbols)).name)
     return graph.placeholder(name if name and name not in taken else f"arg{len(taken)}_1", val=value)
 
 
-def joined_graphs(machine: Any, bodies: list[Body]) -> tuple[list[Tensor], list[Graph]]:
+def joined_graphs(machine: Any, bodies: list[Body]) -> tuple[list[Any], list[Graph]]:
     """The tensors that any of the bodies closes over, and the graphs with all of these as placeholders."""
-    lifted = {id(tensor): tensor for body in bodies for tensor in body.lifted}
+    lifted = {key_of(value): value for body in bodies for value in body.lifted}
     if len(bodies) == 1:
         return bodies[0].lifted, [bodies[0].graph]
     return list(lifted.values()), [
@@ -146,18 +180,18 @@ def joined_graphs(machine: Any, bodies: list[Body]) -> tuple[list[Tensor], list[
     ]
 
 
-def _with_placeholders(machine: Any, body: Body, lifted: list[Tensor]) -> Graph:
+def _with_placeholders(machine: Any, body: Body, lifted: list[Any]) -> Graph:
     graph = Graph()
     graph.subgraphs.update(body.graph.subgraphs)
     old = list(body.graph.placeholders)
-    known = dict(zip([id(tensor) for tensor in (*body.operands, *body.lifted)], old, strict=True))
+    known = dict(zip([key_of(value) for value in (*body.operands, *body.lifted)], old, strict=True))
     places: dict[Node, Any] = {}
     for node in old[: len(body.operands)]:
         places[node] = graph.node_copy(node)
-    for tensor in lifted:
-        node = _placeholder(graph, machine, tensor)
-        if id(tensor) in known:
-            places[known[id(tensor)]] = node
+    for value in lifted:
+        node = _placeholder(graph, machine, value)
+        if key_of(value) in known:
+            places[known[key_of(value)]] = node
     graph.output(graph.graph_copy(body.graph, places))
     return graph
 
@@ -168,13 +202,14 @@ def stand_in(value: Tensor, shape: tuple[Any, ...], tracked: bool = False) -> Te
     return wrap(MetaArray(shape, array.dtype, None, array.device), tracked)
 
 
-def result_of(kind: str, value: Tensor, other: Tensor, shape: Any, operands: list[Tensor]) -> Tensor:
+def result_of(kind: str, value: Tensor, other: Tensor, shape: Any, operands: list[Any]) -> Tensor:
     """The fake for a result of the call: of the type that the body gives, tracked as eager would have it."""
     array, second = value.array, other.array
     exact = array.exact and second.exact and array.strides == second.strides and shape == array.shape
     strides = array.strides if exact else None
     fresh = wrap(MetaArray(shape, array.dtype, strides, array.device, exact))
-    (made,) = control_flow.joined(kind, [fresh], [*operands, value, other])
+    given = [operand for operand in operands if isinstance(operand, Tensor)]
+    (made,) = control_flow.joined(kind, [fresh], [*given, value, other])
     return made  # type: ignore[no-any-return]
 
 
@@ -250,7 +285,9 @@ def cond(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         machine.native(watch.outputs, body.tensors(), lenient=not modes.grad_enabled())
     results = [result_of(TRACKED, a, b, a.array.shape, every) for a, b in pairs]
     parts = [pred, ("cond_true_0", graphs[0]), ("cond_false_0", graphs[1]), tuple(every)]
-    return first.whole(append(machine, control_flow.cond, "cond", parts, results))
+    plain = all(isinstance(value, Tensor) for value in every)
+    target = control_flow.cond if plain else cond_with_numbers
+    return first.whole(append(machine, target, "cond", parts, results))
 
 
 @handles(control_flow.while_loop)

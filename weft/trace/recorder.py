@@ -267,6 +267,10 @@ class Recorder:
         """What was asked depends on this tensor's strides: if it was made here, on those of all inputs."""
         self.note_inputs(fake, "stride")
 
+    def tensors(self) -> list[Tensor]:
+        """The fakes that have nodes."""
+        return [value for value in self._kept.values() if isinstance(value, Tensor)]
+
     def note_inputs(self, fake: Tensor, fact: str) -> None:
         inputs = [fake] if not self.knows(fake) else [t for t in self._kept.values() if self.is_input(t)]
         self.facts += [(tensor, fact) for tensor in inputs]

@@ -159,6 +159,71 @@ def test_cond_writing_a_fresh_object_breaks() -> None:
         weft.compile(f, backend="eager", fullgraph=True)(*up())
 
 
+def test_cond_writing_a_closed_over_tensor_breaks() -> None:
+    weight = weft.ones(3)
+
+    def f(x: Tensor) -> Tensor:
+        def left(x: Tensor) -> Tensor:
+            weight.add_(1)
+            return x * weight
+
+        return weft.cond(x.sum() > 0, left, lambda x: x - 1, (x,)) * 2
+
+    def state() -> None:
+        weight.fill_(1)
+
+    check(f, up, down, frames=2, breaks=1, state=state, watch=weight.clone)
+
+
+def test_cond_with_grad_modes_in_branches() -> None:
+    def left(x: Tensor) -> Tensor:
+        with weft.no_grad():
+            y = x * 2
+        return y + x
+
+    def f(x: Tensor) -> Tensor:
+        return weft.cond(x.sum() > 0, left, lambda x: x - 1, (x,))
+
+    check(f, lambda: (tensor().requires_grad_(),), after=lambda y: y.sum().backward())
+
+
+def test_cond_draws_random_numbers_as_eager() -> None:
+    def f(x: Tensor) -> Tensor:
+        return weft.cond(x.sum() > 0, lambda x: x + weft.rand(3), lambda x: x - 1, (x,))
+
+    def state() -> None:
+        weft.manual_seed(3)
+
+    check(f, up, down, up, state=state, after=lambda _: weft.rand(1))
+
+
+def test_numbers_that_branches_close_over_are_operands() -> None:
+    compiled = weft.compile(
+        lambda x, n: weft.cond(x.sum() > 0, lambda x: x * n + x.shape[0], lambda x: x - n, (x,)),
+        backend=(graphs := EagerAndRecordGraphs()),
+        dynamic=True,
+        fullgraph=True,
+    )
+    for size, number in ((3, 5), (4, 6), (5, 7)):
+        x = weft.ones(size)
+        assert weft.equal(compiled(x, number), x * number + size)
+        assert weft.equal(compiled(-x, number), -x - number)
+    assert len(graphs.graphs) == 1
+
+
+def test_loops_with_dynamic_sizes() -> None:
+    def f(x: Tensor) -> Any:
+        looped = weft.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2), (weft.tensor(0), x))
+        carry, rows = weft.scan(lambda c, r: (c + r, c * 2), weft.zeros(3), x)
+        return looped[1], carry, rows, weft.map(lambda r: r.sum() + x.shape[0], x)
+
+    graphs = EagerAndRecordGraphs()
+    compiled = weft.compile(f, backend=graphs, dynamic=True, fullgraph=True)
+    for size in (3, 4, 6):
+        assert repr(compiled(weft.ones(size, 3))) == repr(f(weft.ones(size, 3)))
+    assert len(graphs.graphs) == 1
+
+
 # -- loops ---------------------------------------------------------------------------------------------------
 def test_while_loop() -> None:
     def f(x: Tensor, limit: Tensor) -> Any:
