@@ -22,7 +22,7 @@ from typing import Any
 from weft.capture.guards import Guard, class_source, guards_for_lookup, guards_for_member, lookup
 from weft.capture.sources import Source, class_mro, constant, written_in_c
 from weft.capture.sources import module as module_source
-from weft.capture.values import CapturedTraceback, Raised, isinstance
+from weft.capture.values import Callback, CapturedTraceback, Raised, isinstance
 from weft.capture.world import ABSENT, Known
 from weft.capture.wrapping import SYMBOLIC, Wrapping
 from weft.core.seams import Seams
@@ -127,7 +127,8 @@ class Attributes(Wrapping):
         if isinstance(value, SYMBOLIC):
             if name == "__class__":
                 return value.expression.kind
-            return self.native(getattr, number_of(value) if name.startswith("__") else value, name)
+            stays = name in ("real", "imag", "numerator", "denominator")
+            return self.native(getattr, value if stays else number_of(value), name)
         cls = type(value)
         if cls is Seams:
             return False if name == "callee_active" else SEAMS.get(name)
@@ -477,7 +478,8 @@ class Attributes(Wrapping):
             return self.traceback_of(value)
         known = self.world.known.get(id(value))
         if known is None or known.value is not known.original:
-            return self.native(getattr, value, name)
+            found = self.native(getattr, value, name)
+            return found.function if type(found) is Callback else found
         if isinstance(value, (types.MethodType, re.Pattern)):
             return self.native(getattr, value, name)
         if isinstance(value, (types.FunctionType, property, staticmethod, classmethod, CACHED)):

@@ -110,6 +110,8 @@ def expect(machine: Any, name: str, args: Args, low: int, high: int, kwargs: Kwa
 
 # -- types ---------------------------------------------------------------------------------------------------
 def type_of(value: Any) -> type:
+    if type(value) is Callback:
+        return type(value.function)
     return STOOD_FOR.get(type(value), type(value))
 
 
@@ -342,7 +344,9 @@ def len_of_tensor(shape: Any) -> Any:
 @handles(iter)
 def iter_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     if len(args) == 2:
-        return machine.world.keep(machine.native(iter, machine.callback(args[0]), args[1]))
+        machine.check(args[1], EQUALITY)
+        given = Callback(args[0], machine.compared) if callable(args[0]) else args[0]
+        return machine.world.keep(machine.native(iter, given, args[1]))
     expect(machine, "iter", args, 1, 1, kwargs)
     return machine.iterator(args[0])
 
@@ -457,6 +461,7 @@ def pow_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         result = machine.call_method(found, *args)
         if result is not NotImplemented:
             return result
+    args = tuple(value.plain() if isinstance(value, SYMBOLIC) else value for value in args)
     return machine.call_pure(pow, args, kwargs)
 
 
@@ -685,7 +690,7 @@ def reversed_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def _default_dict(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    factory = machine.callback(args[0]) if args else None
+    factory = machine.factory(args[0]) if args else None
     rest = tuple(machine.iterable(a) for a in args[1:])
     return machine.world.keep(machine.native(collections.defaultdict, factory, *rest, **kwargs))
 

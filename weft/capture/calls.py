@@ -12,9 +12,11 @@ import functools
 import reprlib
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from weft.capture.attributes import HEAP, IMMUTABLE, NATIVE_SLOTS, Attributes, is_added
 from weft.capture.binding import DEFAULT, bind_arguments
@@ -82,6 +84,7 @@ class Calls(Attributes):
         if kind is types.MethodType:
             if isinstance(function.__self__, Tensor) and is_tensor_method(function):
                 args = (function.__self__, *args)
+                self.check_library(args, kwargs)
                 return self.native(self.recorder.call_method, function.__name__, args, kwargs)
             return self.call(function.__func__, (function.__self__, *args), kwargs)
         if isinstance(function, type):
@@ -126,6 +129,8 @@ class Calls(Attributes):
         self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """A function of this library: it runs as it is, and the recorder sees what it calls."""
+        if function.__name__ not in ANSWERS:
+            self.check_library(args, kwargs)
         if not is_offered(function):
             if (function.__module__ or "").startswith(RUNS_USER_CODE):
                 raise Break("autograd-inside", seen=function.__qualname__)
@@ -137,6 +142,19 @@ class Calls(Attributes):
             if isinstance(value, (types.FunctionType, types.MethodType, functools.partial, Callback)):
                 raise Break("library-callback", seen=f"{function.__qualname__} with a function as argument")
         return self.native(function, *args, **kwargs)
+
+    def check_library(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Breaks where the library would turn objects of the user's into numbers, or draw from their
+        iterators.
+        """
+        for value in (*args, *kwargs.values()):
+            if not isinstance(value, np.ndarray):  # an input of the graph, or refused where it is read
+                self.check(value, CONVERSIONS)
+
+    def check(
+        self, value: Any, names: Iterable[str], deep: bool = True, seen: set[int] | None = None
+    ) -> None:
+        raise NotImplementedError
 
     def inline(self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         frame, arguments = self.make_frame(function, args, kwargs)
@@ -277,12 +295,15 @@ class Calls(Attributes):
 
     # -- callables for C code --------------------------------------------------------------------------------
     def callback(self, function: Any) -> Any:
-        """The callable in a form that C code may call."""
-        if isinstance(function, (types.FunctionType, types.MethodType, functools.partial)) or (
-            type(function).__flags__ & HEAP and not isinstance(function, Callback)
-        ):
-            return Callback(function, self.call)
-        return function
+        """The callable in a form that C code may call. Builtins too: `len` may run a user's `__len__`."""
+        if type(function) is Callback or not callable(function):
+            return function
+        return Callback(function, self.call)
+
+    def factory(self, function: Any) -> Any:
+        """As `callback`, for what a defaultdict calls: without arguments, builtin classes see nothing."""
+        blind = isinstance(function, type) and not function.__flags__ & HEAP
+        return function if blind else self.callback(function)
 
 
 BY_CODE: dict[types.CodeType, Callable[..., Any]] = {}
@@ -291,6 +312,10 @@ WRAPPERS_LEFT_OUT = frozenset(
     {reprlib.recursive_repr()(lambda self: "").__code__, dataclass(type("Sample", (), {})).__repr__.__code__}
 )
 """Wrappers that only guard a `__repr__` against recursion, by `id`."""
+CONVERSIONS = (
+    "__index__", "__int__", "__float__", "__complex__", "__bool__", "__len__", "__iter__", "__next__",
+    "__getitem__", "__array__",
+)  # fmt: skip
 RUNS_USER_CODE = ("weft.autograd", "weft.func", "weft.utils", "weft.library", "weft.overrides")
 """Parts of this library that call functions of the user's, or change how others run."""
 MAKES_TENSORS = frozenset({"from_numpy", "frombuffer"})

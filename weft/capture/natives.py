@@ -14,7 +14,7 @@ import operator
 import re
 import types
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from enum import Enum
 from typing import Any
 
@@ -166,6 +166,8 @@ class Natives(Calls):
         if id(function) in PURE:
             return self.call_pure(function, args, kwargs)
         receiver = getattr(function, "__self__", None)
+        if receiver is itertools.chain:
+            return self.call_pure(FROM_ITERABLE, args, kwargs)
         if (
             isinstance(function, (types.BuiltinFunctionType, types.MethodWrapperType))
             and receiver is not None
@@ -183,6 +185,8 @@ class Natives(Calls):
             if isinstance(args[0], SYMBOLIC):
                 args = (number_of(args[0]), *args[1:])
             if function.__objclass__ in RECEIVERS or name in ("__init__", "__new__"):
+                if isinstance(args[0], SYMBOLIC):
+                    args = (args[0].plain(), *args[1:])
                 bound = self.native(function.__get__, args[0])
                 return self.call_builtin_method(name, args[0], args[1:], kwargs, bound)
         if isinstance(function, np.ufunc) or (
@@ -200,12 +204,18 @@ class Natives(Calls):
     def call_pure(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         names, iterates, callbacks = PURE[id(function)]
         if callbacks:
-            args = tuple(self.callback(v) if i in callbacks else v for i, v in enumerate(args))
-            kwargs = {k: self.callback(v) if k in callbacks else v for k, v in kwargs.items()}
+            args, kwargs = self.called_arguments(function, callbacks, args, kwargs)
         if function in (dict, OrderedDict):
             args = tuple(map(self.readable_mapping, args))
-        if iterates:
-            args = tuple(self.iterable(v) if is_iterable(v) else v for v in args)
+        if function in NESTED:
+            function, args = self.inner_iterables(function, args)
+        if iterates is not False:
+            args = self.iterables(args, range(len(args)) if iterates is True else iterates)
+            if "iterable" in kwargs:
+                kwargs = {**kwargs, "iterable": self.iterable(kwargs["iterable"])}
+        if function in COUNTED:
+            for value in (*args[1:], *kwargs.values()):
+                self.check(value, NUMERIC, deep=False)
         if function in MAKES_KEYS and args and not kwargs:
             args = self.keyed_arguments(function, args)
         else:
@@ -215,6 +225,54 @@ class Natives(Calls):
             if not kwargs:
                 return self.native(self.scalars.apply, function, *args)
         return self.world.keep(self.native(function, *args, **kwargs))
+
+    def called_arguments(
+        self, function: Any, places: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments, with those that C code calls in a form that it may call."""
+        call = {itertools.groupby: self.compared, itertools.accumulate: self.added}.get(function)
+        call = self.decided if function in DECIDERS else call
+        if call is not None and not any(place < len(args) for place in places if type(place) is int):
+            kwargs = {**dict.fromkeys([place for place in places if type(place) is str]), **kwargs}
+
+        def ready(value: Any) -> Any:
+            if call is None or (value is not None and not callable(value)):
+                return self.callback(value)
+            return Callback(value, call)
+
+        args = tuple(ready(value) if place in places else value for place, value in enumerate(args))
+        return args, {name: ready(value) if name in places else value for name, value in kwargs.items()}
+
+    def inner_iterables(self, function: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """The arguments, where C code iterates what an iterable gives, asks it for truth, or does so late."""
+        if all(type(value) in CONTAINERS and all(map(self.is_plain, value)) for value in args[-1:]):
+            if function is not itertools.chain or all(map(self.is_plain, args)):
+                return function, args
+        if function is itertools.chain:
+            function, args = itertools.chain.from_iterable, (args,)
+        if not args:
+            return function, args
+        made = map(self.callback(NESTED[function]), self.iterable(args[-1]))
+        return function, (*args[:-1], self.world.keep(made))
+
+    def compared(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A result that C code is going to compare; the argument itself where there is no function."""
+        result = args[0] if function is None else self.call(function, args, kwargs)
+        self.check(result, EQUALITY)
+        return result
+
+    def decided(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """A result of which C code is going to ask whether it is true."""
+        return self.truth(args[0] if function is None else self.call(function, args, kwargs))
+
+    def added(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.call(operator.add if function is None else function, args, kwargs)
+
+    def truth(self, value: Any) -> bool:
+        raise NotImplementedError
+
+    def is_plain(self, value: Any) -> bool:
+        raise NotImplementedError
 
     def keyed_arguments(self, function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """What a new set or dict is made of, its keys checked."""
@@ -287,8 +345,8 @@ class Natives(Calls):
             self.refuse_opaque(receiver)
         if name == "update" and isinstance(receiver, dict):
             args = tuple(map(self.readable_mapping, args))
-        if name in ITERATING:
-            args = tuple(self.iterable(v) if is_iterable(v) else v for v in args)
+        if name in ITERATING and not isinstance(receiver, BaseException):
+            args = self.iterables(args, (0,) if name == "fromkeys" else range(len(args)))
         if "key" in kwargs:
             kwargs = {**kwargs, "key": self.callback(kwargs["key"])}
         if name in MUTATES:
@@ -297,6 +355,13 @@ class Natives(Calls):
         return self.world.keep(self.native(function, *args, **kwargs))
 
     # -- iteration -------------------------------------------------------------------------------------------
+    def iterables(self, args: tuple[Any, ...], places: Container[int]) -> tuple[Any, ...]:
+        """The arguments, with those at some places made ready for C code to iterate."""
+        return tuple(
+            self.iterable(value) if place in places and is_iterable(value) else value
+            for place, value in enumerate(args)
+        )
+
     def iterable(self, value: Any) -> Any:
         """Something that C code may iterate in place of the value."""
         kind = type(value)
@@ -462,16 +527,32 @@ TRANSPARENT = (
 METHODS: dict[str, Any] = {}
 """Methods that capture does itself: `(machine, receiver, args, kwargs) -> (handled, result)`."""
 
-Care = tuple[tuple[str, ...], bool, tuple[Any, ...]]
+Care = tuple[tuple[str, ...], bool | tuple[int, ...], tuple[Any, ...]]
 PURE: dict[int, Care] = {}
-"""Builtins that may be called: the protocols they use on arguments (deeply), whether they iterate them, and
-which arguments they call.
+"""Builtins that may be called: the protocols they use on arguments (deeply), whether they iterate them (all,
+or those at some places), and which arguments they call.
 """
+NESTED = {
+    itertools.chain: iter,
+    itertools.chain.from_iterable: iter,
+    itertools.starmap: tuple,
+    itertools.compress: bool,
+}
+"""Builtins whose last argument's items C code treats so."""
+DECIDERS = (filter, itertools.filterfalse, itertools.takewhile, itertools.dropwhile)
+COUNTED = (
+    enumerate, deque, itertools.islice, itertools.repeat, itertools.combinations, itertools.permutations,
+    itertools.combinations_with_replacement, getattr(itertools, "batched", itertools.islice),
+)  # fmt: skip
+"""Builtins whose further arguments are numbers."""
 _KEPT: list[Any] = []
 
 
 def pure(
-    *functions: Any, names: tuple[str, ...] = EQUALITY, iterates: bool = False, calls: tuple[Any, ...] = ()
+    *functions: Any,
+    names: tuple[str, ...] = EQUALITY,
+    iterates: bool | tuple[int, ...] = False,
+    calls: tuple[Any, ...] = (),
 ) -> None:
     for function in functions:
         PURE[id(function)] = (names, iterates, calls)
@@ -493,38 +574,37 @@ pure(
 )
 pure(list.__new__, dict.__new__, set.__new__, frozenset.__new__, names=EQUALITY, iterates=True)
 pure(BaseException.__new__, BaseExceptionGroup.__new__, names=())
-pure(list, tuple, enumerate, zip, deque, reversed, names=(), iterates=True)
+pure(list, tuple, zip, names=(), iterates=True)
+pure(enumerate, deque, reversed, names=(), iterates=(0,))
 pure(set, frozenset, dict, OrderedDict, names=EQUALITY, iterates=True)
 pure(Size, names=NUMERIC, iterates=True)
 pure(map, filter, names=(), iterates=True, calls=(0,))
 pure(
     staticmethod, classmethod, property, functools.partial, types.MethodType, types.SimpleNamespace, names=()
 )
+FROM_ITERABLE = itertools.chain.from_iterable  # a new object at each reading
 pure(
     itertools.chain,
-    itertools.chain.from_iterable,
-    itertools.count,
+    FROM_ITERABLE,
     itertools.cycle,
-    itertools.repeat,
-    names=(),
-    iterates=True,
-)
-pure(
-    itertools.islice,
     itertools.zip_longest,
     itertools.product,
-    itertools.combinations,
     names=(),
     iterates=True,
 )
+pure(itertools.repeat, names=())
+pure(itertools.count, names=NUMERIC)
 pure(
+    itertools.islice,
+    itertools.combinations,
     itertools.permutations,
     itertools.combinations_with_replacement,
     itertools.pairwise,
+    itertools.tee,
     names=(),
-    iterates=True,
+    iterates=(0,),
 )
-pure(itertools.compress, itertools.tee, names=("__bool__", "__len__"), iterates=True)
+pure(itertools.compress, names=("__bool__", "__len__"), iterates=True)
 pure(
     itertools.starmap,
     itertools.takewhile,
@@ -534,9 +614,9 @@ pure(
     iterates=True,
     calls=(0,),
 )
-pure(itertools.groupby, names=EQUALITY, iterates=True, calls=(1, "key"))
-pure(itertools.accumulate, names=(), iterates=True, calls=(1, "func"))
-pure(getattr(itertools, "batched", itertools.islice), names=(), iterates=True)
+pure(itertools.groupby, names=(), iterates=(0,), calls=(1, "key"))
+pure(itertools.accumulate, names=(), iterates=(0,), calls=(1, "func"))
+pure(getattr(itertools, "batched", itertools.islice), names=(), iterates=(0,))
 pure(functools.cmp_to_key, names=(), calls=(0,))
 pure(operator.itemgetter, operator.attrgetter, operator.methodcaller, names=())
 pure(
@@ -546,5 +626,5 @@ pure(
     float.fromhex,
     int.from_bytes,
     bytes.fromhex,
-    iterates=True,
+    iterates=(0,),
 )

@@ -97,9 +97,17 @@ class Operators(Natives):
                 self.check_keys(list(operands[1]), operands[0])
             else:
                 self.check(operands, EQUALITY)
+        if function in (operator.mul, operator.imul) and any(type(v) in SEQUENCES for v in operands):
+            operands = tuple(map(self.times, operands))
         if any(isinstance(value, Tensor) for value in operands):
+            self.check_library(operands, {})
             return self.native(self.recorder.call, function, operands)
         return self.world.keep(self.native(function, *operands))
+
+    def times(self, value: Any) -> Any:
+        """What a user's `__index__` gives, by which a sequence is repeated; other values stay."""
+        found = None if self.is_plain(value) else self.python_method(value, "__index__")
+        return value if found is None else self.call_method(found, value)
 
     def by_protocol(
         self, function: Any, symbol: str, forward: str, backward: str, left: Any, right: Any
@@ -134,8 +142,7 @@ class Operators(Natives):
         result = self.call_method(theirs, right, left)
         if result is not NotImplemented:
             return result
-        index = self.python_method(right, "__index__")
-        return self.apply(function, left, right if index is None else self.call_method(index, right))
+        return self.apply(function, left, right)
 
     def attempt(self, found: Any, name: str, receiver: Any, other: Any) -> Any:
         if found is not None:
@@ -264,6 +271,8 @@ class Operators(Natives):
         if isinstance(container, type):
             return self.subscript_class(container, key)
         if kind in (list, tuple, dict, str) or isinstance(container, Tensor):
+            if isinstance(container, Tensor):
+                self.check_library((key,), {})
             return self.native(operator.getitem, container, self.ready_key(container, key))
         found = None if self.is_plain(container) else self.python_method(container, "__getitem__")
         if found is not None and not isinstance(container, InstanceDict):
@@ -313,6 +322,8 @@ class Operators(Natives):
         self.changes += 1
         key = self.ready_key(container, key)
         self.refuse_opaque(container)
+        if isinstance(container, Tensor):
+            self.check_library((key, value), {})
         if isinstance(key, slice) and value is not ABSENT and isinstance(container, list):
             value = self.iterable(value)
         if value is ABSENT:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from weft.capture.frame import Frame
+from weft.trace.breaks import Break
 
 if TYPE_CHECKING:
     from builtins import isinstance as isinstance
@@ -58,6 +59,11 @@ class Callback:
             raise error
         finally:
             del error  # its traceback holds this frame
+
+    def __repr__(self) -> str:
+        if isinstance(self.function, type):
+            return repr(self.function)
+        raise Break("address-in-text", seen="the text of a function")
 
 
 class CapturedGenerator:

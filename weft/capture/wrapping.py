@@ -93,6 +93,8 @@ class Wrapping:
         """The callable in a form that C code may call."""
         raise NotImplementedError
 
+    factory = callback
+
     # -- reading ---------------------------------------------------------------------------------------------
     def wrap(self, value: Any, source: Source) -> Any:
         """The value for an object read from `source`."""
@@ -315,7 +317,7 @@ class Wrapping:
         self.world.guard("TYPE", source, kind)
         if issubclass(kind, defaultdict):
             factory = self.wrap(value.default_factory, source.member("default_factory"))
-            mirror.default_factory = self.callback(factory)
+            mirror.default_factory = self.factory(factory)
         base = OrderedDict if issubclass(kind, OrderedDict) else dict  # which keeps its order apart
         keys = list(base.keys(value))
         self.world.learn(mirror, value, source)

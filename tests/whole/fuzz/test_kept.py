@@ -5,6 +5,8 @@ Each is the text of a module with `main` and `arguments`, as the fuzzer writes t
 
 from __future__ import annotations
 
+import pytest
+
 from tests.whole.fuzz.compare import agree
 
 
@@ -224,4 +226,121 @@ def main(x):
 
 def arguments():
     yield ((weft.ones(2),), {})
+""")
+
+
+LOGGING = """\
+import functools, itertools, operator
+from collections import Counter, defaultdict, deque
+import weft
+LOG = []
+
+class Point:
+    made = 0
+    def __init__(self, n=0):
+        LOG.append(n)
+        self.n = n
+        Point.made += 1
+    def __len__(self):
+        LOG.append('len')
+        return self.n
+    def __str__(self):
+        LOG.append('str')
+        return f'P{{self.n}}'
+    def __index__(self):
+        LOG.append('index')
+        return self.n
+    def __iter__(self):
+        LOG.append('iter')
+        return (k for k in range(self.n))
+    def __add__(self, other):
+        LOG.append('add')
+        return Point(self.n + 1)
+    def __bool__(self):
+        LOG.append('bool')
+        return self.n > 0
+
+POINT = Point(2)
+LOG.clear()
+
+def main(x, points, n):
+    y = x + 1
+    result = {expression}
+    return result, y * 2
+
+def arguments():
+    for n in (0, 1, 3, 5):
+        yield ((weft.ones(2), [Point(n), POINT], n), {{}})
+"""
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "list(map(Point, [1, 2]))",
+        "list(map(len, points))",
+        "list(map(str, points))",
+        "list(map(type, [n, 1.5, *points]))",
+        "list(map(getattr, points, ['n', 'n']))",
+        "list(map(setattr, points, ['n', 'm'], [7, 8]))",
+        "list(map(operator.add, points, points))",
+        "list(map('{}'.format, points))",
+        "list(filter(None, points))",
+        "list(filter(lambda point: point, points))",
+        "list(itertools.takewhile(len, points))",
+        "list(itertools.starmap(Point, [(1,), (2,)]))",
+        "list(itertools.accumulate(points))",
+        "[(k, len(list(g))) for k, g in itertools.groupby([n, 2, 2.5], type)]",
+        "list(itertools.chain.from_iterable(p for p in points))",
+        "itertools.chain(points[0], [n])",
+        "list(itertools.compress('ab', (p for p in points)))",
+        "list(itertools.repeat(points[0], 2))",
+        "dict.fromkeys('ab', points[0])",
+        "list(itertools.islice(range(9), points[0]))",
+        "defaultdict(Point)['q'].n",
+        "repr(defaultdict(Point))",
+        "type(defaultdict(Point).default_factory)",
+        "Counter(map(type, [n, 2, 'a']))",
+        "[0] * points[0]",
+        "'a' * points[0]",
+        "weft.zeros(points[0].n), weft.zeros(len(points[0]))",
+        "x[points[0]] if n < 2 else 0",
+        "pow(2, n, 5)",
+        "n.__add__(2), n.__index__(), n.bit_length(), (n * 0.5).is_integer(), float.hex(n * 0.5)",
+    ],
+)
+def test_callables_and_objects_in_the_hands_of_c_code(expression):
+    agree(LOGGING.format(expression=expression))
+
+
+def test_an_exception_keeps_an_argument_that_can_be_iterated():
+    agree("""\
+import weft
+
+class Items:
+    def __iter__(self):
+        return iter([1])
+
+class Problem(Exception):
+    def __init__(self, items):
+        super().__init__(items)
+
+def main(items, x):
+    return Problem(items).args[0] is items, x + 1
+
+def arguments():
+    yield ((Items(), weft.ones(2)), {})
+""")
+
+
+def test_iterators_from_outside_are_not_drawn_from_by_the_library():
+    agree("""\
+import weft
+
+def main(items, x):
+    y = x + 1
+    return weft.stack(list(items)), y
+
+def arguments():
+    yield ((iter([weft.ones(2), weft.zeros(2)]), weft.ones(2)), {})
 """)
