@@ -75,8 +75,22 @@ def without_fakes(extra: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], 
 
 # -- handlers ------------------------------------------------------------------------------------------------
 def read_defaults(machine: Any) -> None:
-    if not state.is_autocast_enabled("cpu"):
+    """Guards what the capture found. The first to ask comes before whatever captured code changes."""
+    if not any(
+        guard.kind == "AMBIENT" and guard.payload[0]() is autocast_defaults for guard in machine.world.guards
+    ):
         machine.world.guards.add(Guard("AMBIENT", None, (autocast_defaults, autocast_defaults())))
+
+
+def _answer(function: Any) -> None:
+    @handles(function)
+    def answer(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+        read_defaults(machine)
+        return machine.native(function, *args, **kwargs)
+
+
+for _function in (state.is_autocast_enabled, state.get_autocast_dtype, state.is_autocast_cache_enabled):
+    _answer(_function)
 
 
 @handles(_drive)
