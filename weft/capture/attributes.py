@@ -166,7 +166,7 @@ class Attributes(Wrapping):
         """As `object.__getattribute__`, then `__getattr__`."""
         cls = type(value)
         found = self.lookup(cls, name)
-        if found is ABSENT or not is_data_descriptor(found):
+        if found is ABSENT or not (is_data_descriptor(found) and hasattr(type(found), "__get__")):
             field = self.field(value, name)
             if field is not ABSENT:
                 return field

@@ -312,7 +312,7 @@ def list_extend(machine: Machine, frame: Frame, arg: int) -> None:
     target = frame.stack[-arg]
     if not hasattr(type(value), "__iter__") and not hasattr(type(value), "__getitem__"):
         raise machine.fail(TypeError(f"Value after * must be an iterable, not {type(value).__name__}"))
-    machine.native(target.extend, machine.iterable(value))
+    machine.native(target.extend, machine.rows(value))
 
 
 @step("LIST_TO_TUPLE")
@@ -401,14 +401,14 @@ def unpacker(before: int, after: int, starred: bool) -> Callable[[Any], list[Any
 @step("UNPACK_SEQUENCE")
 def unpack_sequence(machine: Machine, frame: Frame, arg: int) -> None:
     value = frame.stack.pop()
-    values = machine.native(unpacker(arg, 0, False), machine.iterable(value))
+    values = machine.native(unpacker(arg, 0, False), machine.rows(value))
     frame.stack += values[::-1]
 
 
 @step("UNPACK_EX")
 def unpack_ex(machine: Machine, frame: Frame, arg: int) -> None:
     value = frame.stack.pop()
-    values = machine.native(unpacker(arg & 0xFF, arg >> 8, True), machine.iterable(value))
+    values = machine.native(unpacker(arg & 0xFF, arg >> 8, True), machine.rows(value))
     machine.world.keep(values)
     frame.stack += values[::-1]
 

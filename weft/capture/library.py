@@ -11,6 +11,7 @@ import copy
 import functools
 import heapq
 import operator
+import os
 import re
 import types
 from collections import OrderedDict, deque, namedtuple
@@ -23,6 +24,7 @@ from weft.capture.calls import BY_CODE, handles
 from weft.capture.guards import Guard
 from weft.capture.natives import EQUALITY, METHODS, ORDER, RECEIVERS, pure
 from weft.capture.plain import NotPlain, exact_key, freeze
+from weft.capture.sources import module
 from weft.capture.values import Callback, isinstance
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
@@ -30,6 +32,7 @@ from weft.core.device import device, get_default_device, is_plain
 from weft.core.dtypes import dtype
 from weft.core.types import Size
 from weft.tensor.base import Tensor
+from weft.tensor.facts import CHECK_FAILED, _check
 from weft.trace.breaks import Break
 
 pure(heapq.heapify, heapq.heappop, heapq.heappush, heapq.heappushpop, heapq.heapreplace, names=ORDER)
@@ -197,6 +200,44 @@ def decorate_with_mode(machine: Any, function: types.FunctionType, args: Args, k
 SUSPENDS = 0x20 | 0x80 | 0x100 | 0x200
 for _mode in (no_grad, set_grad_enabled):
     BY_CODE[_mode.__call__.__code__] = decorate_with_mode
+
+
+# -- the library's own ---------------------------------------------------------------------------------------
+@handles(Tensor.__iter__)
+def iterate_tensor(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    return machine.iterator(*args, **kwargs)
+
+
+@handles(_check)
+def check(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    """The message is asked for where the condition is false, by the captured code."""
+    condition, *rest = args
+    message = rest[0] if rest else kwargs.get("message")
+    if machine.truth(condition):
+        return None
+    text = CHECK_FAILED if message is None else machine.call(message, (), {})
+    raise machine.fail(RuntimeError(text))
+
+
+# -- the environment -----------------------------------------------------------------------------------------
+@handles(type(os.environ).__getitem__)
+def environment(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    """One variable of `os.environ`, guarded alone."""
+    variables: Any = os.environ
+    if len(args) != 2 or kwargs or args[0] is not variables or type(args[1]) is not str:
+        raise Break("skipped-function", seen="os.environ[...]")
+    key = machine.native(variables.encodekey, args[1])
+    source = module("os").item("environ").field("_data")
+    if key in variables._data:
+        return machine.native(variables.decodevalue, machine.wrap(variables._data[key], source.item(key)))
+    machine.world.guard("LACKS", source, key)
+    raise machine.fail(KeyError(args[1]))
+
+
+@handles(os.getenv)
+def getenv(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    variables = machine.wrap(os.environ, module("os").item("environ"))
+    return machine.call(machine.load_attribute(variables, "get"), args, kwargs)
 
 
 # -- regular expressions -------------------------------------------------------------------------------------

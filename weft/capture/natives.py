@@ -387,6 +387,17 @@ class Natives(Calls):
             return SequenceIterator(value, self)
         return value
 
+    def rows(self, value: Any) -> Any:
+        """As `iterable`, for what is walked at once: each row of a tensor is a node of its own where no
+        gradient can tell.
+        """
+        if not isinstance(value, Tensor) or value.requires_grad:
+            return self.iterable(value)
+        shape = value.shape
+        if not shape or type(shape[0]) is not int:
+            return value
+        return self.world.keep([self.call(operator.getitem, (value, row), {}) for row in range(shape[0])])
+
     def note_order(self, value: set[Any]) -> None:
         """A set that existed before, and that captured code changed, is about to be walked."""
         known = self.world.known.get(id(value))
@@ -414,7 +425,7 @@ class Natives(Calls):
                 result = self.call_method(maker, value)
                 self.iterable_iterator(result)
                 return result
-        ready = self.iterable(value)
+        ready = self.rows(value)
         return ready if isinstance(ready, UserIterator) else self.world.keep(self.native(iter, ready))
 
     def next_item(self, iterator: Any) -> Any:
@@ -435,7 +446,7 @@ class Natives(Calls):
 
     def items(self, value: Any) -> list[Any]:
         """All items of an iterable, as captured code would get them."""
-        return self.native(list, self.iterable(value))  # type: ignore[no-any-return]
+        return self.native(list, self.rows(value))  # type: ignore[no-any-return]
 
 
 class UserIterator:

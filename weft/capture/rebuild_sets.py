@@ -9,14 +9,18 @@ A set is walked along its table. Where an item lies depends on its hash, on the 
 came first to a place that two items want. Added one by one, items make the table grow fourfold when it is
 full by 60 %; added from a dict or a set, they make room for twice their number at once. Items that are added
 in the order of the table find their places again, save those that had to leave their own for one *before* it:
-each of these moves to the end of the queue, so that the other is there first.
+each of these moves to the end of the queue, so that the other is there first, or before the one that has its
+place now. Where that goes in circles, it starts again from some other order.
 """
 
 from __future__ import annotations
 
+import random
 from typing import Any, TypeVar
 
 ATTEMPTS = 100
+FEW = 16
+"""So many items are tried in any order."""
 SetLike = TypeVar("SetLike", bound=set[Any])
 
 
@@ -51,11 +55,18 @@ def filling(items: list[Any], size: int) -> tuple[list[Any], int] | None:
 
 
 def _repaired(items: list[Any], at_once: int) -> list[Any] | None:
+    chance = random.Random(0)
     order = list(items)
-    for _ in range(ATTEMPTS):
-        made: set[Any] = filled(set(), order, at_once)
-        wrong = next((place for place, got in enumerate(made) if items[place] is not got), None)
-        if wrong is None:
-            return order
-        order = [item for item in order if item is not items[wrong]] + [items[wrong]]
+    for attempt in range(ATTEMPTS if len(items) <= FEW else 2):
+        for _ in range(len(items) + 2):
+            made: set[Any] = filled(set(), order, at_once)
+            wrong = next(
+                ((item, got) for item, got in zip(items, made, strict=True) if item is not got), None
+            )
+            if wrong is None:
+                return order
+            missed, found = wrong
+            order = [item for item in order if item is not missed]
+            order.insert(order.index(found) if attempt % 2 else len(order), missed)
+        order = chance.sample(items, len(items)) if attempt else list(items)
     return None

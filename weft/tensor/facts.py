@@ -45,6 +45,19 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
+CHECK_FAILED = (
+    "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an "
+    "enhancement request to PyTorch.)"
+)
+
+
+@public
+def _check(cond: Any, message: Any = None) -> None:
+    """Raises RuntimeError with the text that `message()` gives where the condition is not true."""
+    if not cond:
+        raise RuntimeError(CHECK_FAILED if message is None else message())
+
+
 @public
 def is_floating_point(input: Tensor) -> bool:
     """Whether the tensor's dtype is a floating point one (complex is not)."""
