@@ -15,11 +15,12 @@ import operator
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
 from weft.capture.guards import Guard, class_source, guards_for_lookup, guards_for_member, lookup
+from weft.capture.namespaces import InstanceDict, ModuleDict, is_added
 from weft.capture.sources import Source, class_mro, constant, written_in_c
 from weft.capture.sources import module as module_source
 from weft.capture.values import Callback, CapturedTraceback, Raised, isinstance
@@ -695,18 +696,6 @@ def has_dict(value: Any) -> bool:
     return True
 
 
-def is_added(found: Any) -> bool:
-    """Whether an attribute of a class of ours was put there by the user."""
-    inner = getattr(found, "__func__", found.fget if isinstance(found, property) else found)
-    return isinstance(inner, types.FunctionType) and not str(inner.__module__).startswith("weft")
-
-
-def find_slot(cls: type, name: str) -> bool:
-    """Whether the name is kept beside the object's dict."""
-    found = lookup(cls, name)
-    return found is not None and isinstance(found[1], types.MemberDescriptorType)
-
-
 def is_data_descriptor(found: Any) -> bool:
     kind = type(found)
     return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
@@ -721,79 +710,3 @@ def module_by_name(module: types.ModuleType) -> Source | None:
 SEAMS: dict[str, Any] = {"callee": None, "is_compiling": lambda: True}
 SPECIAL: dict[type, Callable[[Any, Any, str], Any]] = {}
 """Types whose attributes are read in a way of their own, filled by the modules that define them."""
-
-
-class InstanceDict(MutableMapping[str, Any]):
-    """The `__dict__` of an object that existed before: reads are guarded one by one, writes go to its
-    overlay.
-    """
-
-    def __init__(self, machine: Attributes, known: Known) -> None:
-        self._machine, self._known = machine, known
-
-    def __getitem__(self, name: str) -> Any:
-        value = self._machine.field(self._known.value, name)
-        if value is ABSENT:
-            raise KeyError(name)
-        return value
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self._machine.write(self._known.value, "attribute", self._known.source, name, value)
-
-    def __delitem__(self, name: str) -> None:
-        self[name]
-        self._machine.write(self._known.value, "attribute", self._known.source, name, ABSENT)
-
-    def __iter__(self) -> Iterator[str]:
-        fields = object.__getattribute__(self._known.original, "__dict__")
-        source = self._known.source.member("__dict__")
-        self._machine.world.guard("KEYS", source, tuple(fields))
-        overlay = self._machine.world.overlays.get(id(self._known.value))
-        if overlay is None:
-            return iter(list(fields))
-        gone = overlay.deleted
-        added = [name for name in overlay.writes if name not in fields or name in gone]
-        slots = [name for name in added if find_slot(type(self._known.value), name)]
-        added = [name for name in added if overlay.writes[name] is not ABSENT and name not in slots]
-        return iter([*(name for name in fields if name not in gone), *added])
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-    def __contains__(self, name: object) -> bool:
-        return self._machine.field(self._known.value, name) is not ABSENT  # type: ignore[arg-type]
-
-
-class ModuleDict(InstanceDict):
-    """The variables of a module, as `globals()` and `vars(module)` give them."""
-
-    def __init__(self, machine: Attributes, fields: dict[str, Any], source: Source) -> None:
-        self._machine, self._fields, self.source = machine, fields, source
-
-    def _find(self, name: Any) -> Any:
-        written, new = self._machine.world.written(self._fields, name)
-        if written:
-            return new
-        if name not in self._fields:
-            self._machine.world.guard("LACKS", self.source, name)
-            return ABSENT
-        return self._machine.wrap(self._fields[name], self.source.item(name))
-
-    def __getitem__(self, name: str) -> Any:
-        value = self._find(name)
-        if value is ABSENT:
-            raise KeyError(name)
-        return value
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self._machine.write(self._fields, "item", self.source, name, value)
-
-    def __delitem__(self, name: str) -> None:
-        self[name]
-        self._machine.write(self._fields, "item", self.source, name, ABSENT)
-
-    def __iter__(self) -> Iterator[str]:
-        raise Break("builtin-protocol", seen="all variables of a module")
-
-    def __contains__(self, name: object) -> bool:
-        return self._find(name) is not ABSENT

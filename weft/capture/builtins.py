@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.capture.attributes import SEAMS, SPECIAL, InstanceDict
+from weft.capture.attributes import SEAMS, SPECIAL
 from weft.capture.calls import HANDLERS, METACLASSES, handles
 from weft.capture.guards import Guard
+from weft.capture.namespaces import InstanceDict
 from weft.capture.natives import CONTAINERS, EQUALITY, METHODS, ORDER, TEXT
 from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY
 from weft.capture.protocols import StandIns, has_own_keys, hash_of, is_users
@@ -91,6 +92,7 @@ SPECIAL[CapturedGenerator] = generator_attribute
 def append_to(machine: Any, target: Appended, *args: Any, **kwargs: Any) -> None:
     if len(args) != 1 or kwargs:
         machine.native([].append, *args, **kwargs)
+    machine.changes += 1
     now = machine.world.by_original.get(id(target.original))
     (target if now is None else now.value).append(machine.world.keep(args[0]))
 
@@ -354,6 +356,7 @@ def iter_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 @handles(next)
 def next_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "next", args, 1, 2, kwargs)
+    machine.changes += 1
     if len(args) == 1:
         return machine.next_item(args[0])
     try:

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.capture.attributes import HEAP, IMMUTABLE, NATIVE_SLOTS, Attributes, is_added
+from weft.capture.attributes import HEAP, IMMUTABLE, NATIVE_SLOTS, Attributes
 from weft.capture.binding import DEFAULT, bind_arguments
 from weft.capture.frame import Frame
 from weft.capture.fronts import FRONT
+from weft.capture.namespaces import is_added
 from weft.capture.policy import Policy, policy_of
 from weft.capture.sources import Source
 from weft.capture.sources import function as function_source

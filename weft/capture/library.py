@@ -18,10 +18,11 @@ from collections import OrderedDict, deque, namedtuple
 from typing import Any
 
 from weft.autograd.grad_mode import no_grad, set_grad_enabled
-from weft.capture.attributes import CACHED, HEAP, IMMUTABLE, ModuleDict
+from weft.capture.attributes import CACHED, HEAP, IMMUTABLE
 from weft.capture.builtins import CALLED, INSTANCES, STOOD_FOR, Args, Kwargs, expect, index_of
 from weft.capture.calls import BY_CODE, handles
 from weft.capture.guards import Guard
+from weft.capture.namespaces import ModuleDict
 from weft.capture.natives import EQUALITY, METHODS, ORDER, RECEIVERS, pure
 from weft.capture.plain import NotPlain, exact_key, freeze
 from weft.capture.sources import module

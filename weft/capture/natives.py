@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict, number_of
+from weft.capture.attributes import HEAP, IMMUTABLE, number_of
 from weft.capture.calls import HANDLERS, Calls
-from weft.capture.protocols import KEYED, MUTATES, has_own_keys, settle_keys
+from weft.capture.namespaces import InstanceDict
+from weft.capture.protocols import KEYED, MUTATES, has_own_keys, is_users, settle_keys
 from weft.capture.sources import GETTERS, PLAIN_PARTS, c_base, plain_part
 from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.world import is_changed
@@ -207,6 +208,8 @@ class Natives(Calls):
             args, kwargs = self.called_arguments(function, callbacks, args, kwargs)
         if function in (dict, OrderedDict):
             args = tuple(map(self.readable_mapping, args))
+        if function in (range, hex, bin, oct, chr):
+            args = tuple(self.call(operator.index, (v,), {}) if is_users(v) else v for v in args)
         if function in NESTED:
             function, args = self.inner_iterables(function, args)
         if iterates is not False:
@@ -306,7 +309,11 @@ class Natives(Calls):
         if isinstance(receiver, KEYED) and name in BY_KEY and not kwargs:
             self.check_keys(args[:1], receiver)
             return
-        if isinstance(receiver, KEYED) and all(isinstance(value, KEYED) for value in args) and not kwargs:
+        if name == "fromkeys" and args and not kwargs:
+            self.check_keys(self.items(args[0]) if not isinstance(args[0], CapturedGenerator) else ())
+            return
+        readable = (set, frozenset, dict) if isinstance(receiver, dict) else (*KEYED, list, tuple)
+        if isinstance(receiver, KEYED) and all(isinstance(value, readable) for value in args) and not kwargs:
             if name not in SHALLOW:
                 keys = [key for value in args for key in value]
                 self.check_keys(keys, receiver)

@@ -12,8 +12,9 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
-from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict
+from weft.capture.attributes import HEAP, IMMUTABLE
 from weft.capture.guards import lookup
+from weft.capture.namespaces import InstanceDict
 from weft.capture.natives import CONTAINERS, EQUALITY, ITERATORS, ORDER, TEXT, VIEWS, Natives
 from weft.capture.protocols import KEYED, StandIns, is_users
 from weft.capture.values import Callback, CapturedGenerator, isinstance
@@ -271,9 +272,10 @@ class Operators(Natives):
         if isinstance(container, type):
             return self.subscript_class(container, key)
         if kind in (list, tuple, dict, str) or isinstance(container, Tensor):
+            key = self.ready_key(container, key)
             if isinstance(container, Tensor):
                 self.check_library((key,), {})
-            return self.native(operator.getitem, container, self.ready_key(container, key))
+            return self.native(operator.getitem, container, key)
         found = None if self.is_plain(container) else self.python_method(container, "__getitem__")
         if found is not None and not isinstance(container, InstanceDict):
             return self.call_method(found, container, key)
@@ -380,7 +382,11 @@ class Operators(Natives):
                 for name in ("__int__", "__index__", "__float__"):
                     if self.python_method(item, name) is not None:
                         raise Break("builtin-protocol", seen=f"{name} of {type(item).__name__}")
-        return tuple(map(self.text_ready, value)) if isinstance(value, tuple) else self.text_ready(value)
+        if self.can_check(value, TEXT):
+            self.check_text(value)
+            return value
+        stand_ins = StandIns(self)
+        return tuple(map(stand_ins, value)) if isinstance(value, tuple) else stand_ins(value)
 
     def text(self, value: Any, name: str = "__str__") -> str:
         """`str(value)` or `repr(value)`."""

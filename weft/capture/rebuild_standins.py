@@ -10,9 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-from weft.capture.attributes import InstanceDict, ModuleDict
 from weft.capture.builtins import GENERATOR_METHODS, Super
 from weft.capture.instructions import Unread
+from weft.capture.namespaces import InstanceDict, ModuleDict
 from weft.capture.natives import SequenceIterator, UserIterator
 from weft.capture.rebuild import Builder, Rule
 from weft.capture.rebuild_iterators import with_state

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.capture.attributes import HEAP, IMMUTABLE, InstanceDict
+from weft.capture.attributes import HEAP, IMMUTABLE
+from weft.capture.namespaces import InstanceDict
 from weft.capture.natives import METHODS
 from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.wrapping import SCALARS, SYMBOLIC
