@@ -177,6 +177,7 @@ class Machine(Operators):
 
     def write_cell(self, cell: types.CellType, value: Any) -> None:
         known = self.world.known.get(id(cell))
+        self.changes += 1
         self.world.keep(value)
         if known is not None:
             self.write(cell, "cell", known.source, None, value)

@@ -85,6 +85,8 @@ class Natives(Calls):
         """
         kind = type(value)
         if kind in SCALARS:
+            if kind is float and value != value:
+                self.world.identify(value)
             return
         if "__hash__" in names and kind not in CONTAINERS:
             self.world.identify(value)
