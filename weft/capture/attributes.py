@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any
 
 from weft.capture.guards import Guard, class_source, guards_for_lookup, guards_for_member, lookup
-from weft.capture.namespaces import InstanceDict, ModuleDict, is_added
+from weft.capture.namespaces import InstanceDict, ModuleDict, is_added, missing_text
 from weft.capture.sources import Source, class_mro, constant, written_in_c
 from weft.capture.sources import module as module_source
 from weft.capture.values import Callback, CapturedTraceback, Raised, isinstance
@@ -167,7 +167,7 @@ class Attributes(Wrapping):
         """As `object.__getattribute__`, then `__getattr__`."""
         cls = type(value)
         found = self.lookup(cls, name)
-        if found is ABSENT or not (is_data_descriptor(found) and hasattr(type(found), "__get__")):
+        if found is ABSENT or not (self.is_data_descriptor(found) and hasattr(type(found), "__get__")):
             field = self.field(value, name)
             if field is not ABSENT:
                 return field
@@ -184,6 +184,13 @@ class Attributes(Wrapping):
         raise self.fail(
             AttributeError(f"'{cls.__name__}' object has no attribute '{name}'", name=name, obj=value)
         )
+
+    def is_data_descriptor(self, found: Any) -> bool:
+        """Whether a class attribute comes before the object's own. Guarded."""
+        kind = type(found)
+        if not kind.__flags__ & HEAP or kind.__flags__ & IMMUTABLE:
+            return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
+        return any(self.lookup(kind, name) is not ABSENT for name in ("__set__", "__delete__"))
 
     def field(self, value: Any, name: str) -> Any:
         """The entry of the object's own `__dict__`, or ABSENT. Guarded either way."""
@@ -295,8 +302,7 @@ class Attributes(Wrapping):
         return self.read(content, source)
 
     def unset(self, value: Any, name: str) -> Any:
-        text = f"'{type(value).__name__}' object has no attribute '{name}'"
-        raise self.fail(AttributeError(text, name=name, obj=value))
+        raise self.fail(AttributeError(missing_text(type(value), name), name=name, obj=value))
 
     def getset(self, found: Any, value: Any) -> Any:
         name = found.__name__
@@ -327,7 +333,7 @@ class Attributes(Wrapping):
     def load_from_class(self, cls: type, name: str) -> Any:
         meta = type(cls)
         above = self.lookup(meta, name)
-        if above is not ABSENT and is_data_descriptor(above):
+        if above is not ABSENT and self.is_data_descriptor(above):
             if isinstance(above, types.GetSetDescriptorType) or meta is type:
                 return self.native(getattr, cls, name)
             return self.bind(above, cls, meta)
@@ -370,7 +376,7 @@ class Attributes(Wrapping):
         ):
             raise Break("module-getattr", seen=f"{kind.__name__}.__getattribute__")
         found = self.lookup(kind, name)
-        if found is not ABSENT and is_data_descriptor(found) and not isinstance(found, NATIVE_SLOTS):
+        if found is not ABSENT and self.is_data_descriptor(found) and not isinstance(found, NATIVE_SLOTS):
             return self.bind(found, module, kind)
         written, new = self.world.written(fields, name)
         if written and new is not ABSENT:
@@ -436,6 +442,8 @@ class Attributes(Wrapping):
         known = self.world.known.get(id(value))
         if known is not None and name == "grad":
             return self.load_gradient(value, known)
+        if name == "__dict__":
+            return self.instance_dict(value)
         if name == "grad" and not self.is_leaf(value):
             raise Break("tensor-state", seen=".grad of a tensor that is no leaf, which warns")
         if name in OWN_TENSOR_STATE:
@@ -560,7 +568,7 @@ class Attributes(Wrapping):
             return None  # raising will set it anew
         cls = type(value)
         found = self.lookup(cls, name) if cls.__flags__ & HEAP else ABSENT
-        if found is not ABSENT and is_data_descriptor(found):
+        if found is not ABSENT and self.is_data_descriptor(found):
             if isinstance(found, property):
                 return self.store_by_property(found, value, name, new)
             if not isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)):
@@ -694,11 +702,6 @@ def has_dict(value: Any) -> bool:
     except AttributeError:
         return False
     return True
-
-
-def is_data_descriptor(found: Any) -> bool:
-    kind = type(found)
-    return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
 
 
 def module_by_name(module: types.ModuleType) -> Source | None:

@@ -612,6 +612,14 @@ def test_attribute_is_set_on_a_new_tensor() -> None:
     check(f, lambda: (tensor(),))
 
 
+def test_dict_of_a_tensor() -> None:
+    def f(x: Tensor) -> Any:
+        x.__dict__["count"] = len(vars(x))
+        return x * 2, x.__dict__.get("label"), vars(x * 3), sorted(vars(x))
+
+    check(f, lambda: (labelled("plus"),), lambda: (tensor(),), frames=2)
+
+
 def test_missing_attribute_raises_as_eager() -> None:
     def f(x: Tensor) -> Any:
         try:
