@@ -377,7 +377,7 @@ def test_counters_and_default_dicts_of_objects() -> None:
 
 
 def test_indices_by_objects() -> None:
-    class I:
+    class Index:
         def __init__(self, n):
             self.n = n
 
@@ -387,15 +387,15 @@ def test_indices_by_objects() -> None:
 
     def f(x):
         l = [1, 2, 3]
-        l[I(0)] = 9
+        l[Index(0)] = 9
         return (
-            l[I(1)],
-            l[I(0) : I(2)],
-            "abc"[I(1)],
-            x[I(1)],
-            list(range(I(2))),
-            (4, 5)[I(-1)],
-            hex(I(10)),
+            l[Index(1)],
+            l[Index(0) : Index(2)],
+            "abc"[Index(1)],
+            x[Index(1)],
+            list(range(Index(2))),
+            (4, 5)[Index(-1)],
+            hex(Index(10)),
             x + 1,
         )
 
