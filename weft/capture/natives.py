@@ -31,6 +31,7 @@ from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.types import Size
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
+from weft.trace.scalars import plain
 
 EQUALITY = ("__eq__", "__hash__")
 ORDER = ("__lt__", "__gt__", "__le__", "__ge__", "__eq__")
@@ -195,6 +196,7 @@ class Natives(Calls):
         if isinstance(function, np.ufunc) or (
             isinstance(function, type) and issubclass(function, np.generic)
         ):
+            args = tuple(plain(value) for value in args)
             if all(type(v) in SCALARS or isinstance(v, np.generic) for v in (*args, *kwargs.values())):
                 return self.native(function, *args, **kwargs)
             raise Break("numpy-call", seen=f"builtin: {function.__name__}")

@@ -176,6 +176,10 @@ class Wrapping:
         return self.symbol(self.scalars.symbol_int, value, source)
 
     def number(self, value: float, source: Source) -> Any:
+        if value != value:  # containers know a NaN by its identity
+            known = self.seen_before(value, source)
+            self.world.guard("EQ", source, value)
+            return value if known is not None else self.world.learn(value, value, source)
         argument = source.kind in ("local", "item")
         if (self.dynamic is False or not argument) and str(source) not in self.volatile:
             return self.constant(value, source)
@@ -240,6 +244,7 @@ class Wrapping:
         if isinstance(value, np.ndarray) and known is not None:
             self.world.guard("EQ", known.source.member("shape"), value.shape)
             self.world.guard("EQ", known.source.member("dtype"), value.dtype)
+            self.world.guard("EQ", known.source.member("strides"), value.strides)
         if known is None:
             raise Break("unknown-tensor", seen=f"a {type(value).__name__} of unknown origin")
         name = known.source.placeholder_name()
@@ -449,7 +454,9 @@ def library_native(function: types.FunctionType) -> bool:
 def plain_key(key: Any) -> bool:
     """Whether a key can be written down in a guard."""
     kind = type(key)
-    return kind in SCALARS or (kind is tuple and all(plain_key(item) for item in key))
+    if kind is tuple:
+        return all(plain_key(item) for item in key)
+    return kind in SCALARS and (kind is not float or key == key)
 
 
 def open_strides(array: Any, sizes: list[Any]) -> tuple[Any, ...]:

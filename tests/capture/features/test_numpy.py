@@ -43,6 +43,11 @@ def test_numpy_functions_of_constants() -> None:
     check(f, lambda: (tensor(), 8))
 
 
+def test_numpy_functions_of_varying_numbers() -> None:
+    calls = [lambda n=n: (tensor(), n) for n in (3, 4, 5)]
+    check(lambda x, n: x * np.maximum(n, 4) + np.isnan(n) + np.sqrt(n), *calls, frames=3)
+
+
 def test_numpy_scalar_types_are_called() -> None:
     check(lambda x: (x + np.float32(1.5), np.int64(3), np.dtype("float32"), np.float32))
 
@@ -65,6 +70,33 @@ def test_array_shape_and_dtype_are_guarded() -> None:
         lambda: (tensor(), np.ones((3, 1))),
         frames=2,
     )
+
+
+def test_array_strides_are_guarded() -> None:
+    def f(x: Tensor, a: np.ndarray) -> Any:
+        made = weft.from_numpy(a)
+        return made + x, made.stride(), made.is_contiguous()
+
+    strided = np.arange(6, dtype=np.float32)
+    check(f, lambda: (tensor(), strided[::2]), lambda: (tensor(), strided[:3]), frames=2)
+
+
+def test_same_array_twice() -> None:
+    def f(a: np.ndarray, b: np.ndarray) -> Any:
+        return weft.from_numpy(a).add_(1), weft.from_numpy(b) * 2
+
+    def twice() -> Any:
+        a = np.ones(3, np.float32)
+        return a, a
+
+    check(f, twice, lambda: (np.ones(3, np.float32), np.ones(3, np.float32)), frames=2)
+
+
+def test_arrays_in_containers() -> None:
+    def f(x: Tensor, arrays: list[np.ndarray], table: dict[str, np.ndarray]) -> Tensor:
+        return x + sum(weft.from_numpy(a) for a in arrays) * weft.as_tensor(table["a"])
+
+    check(f, lambda: (tensor(), [np.ones(3, np.float32)] * 2, {"a": np.ones(3, np.float32)}))
 
 
 def test_global_array_becomes_a_tensor() -> None:
