@@ -30,7 +30,7 @@ SETTINGS_LIMIT = 15
 TENSORS = {"core", "ops", "tensor", "autograd"}
 LIBRARY = TENSORS | {"namespaces", "func", "amp", "nn"}
 BELOW_COMPILER = LIBRARY | {"optim", "data", "utils", "graph", "trace", "fx", "capture", "native", "jit"}
-BELOW_COMPILER |= {"aot", "aot.runtime", "aot.compiled_autograd"}
+BELOW_COMPILER |= {"aot", "aot.runtime", "aot.backends", "aot.compiled_autograd"}
 TOP = BELOW_COMPILER | {"compiler", "weft"}
 LAYERS: dict[str, set[str]] = {
     "core": set(),
@@ -50,6 +50,7 @@ LAYERS: dict[str, set[str]] = {
     "capture": LIBRARY | {"graph", "trace"},
     "aot": {"core", "ops", "graph", "trace"},
     "aot.runtime": {"core", "ops", "graph", "trace", "aot", "tensor", "autograd"},
+    "aot.backends": {"core", "ops", "graph", "trace", "aot", "aot.runtime"},
     "aot.compiled_autograd": {"core", "ops", "graph", "trace", "aot", "aot.runtime", "tensor", "autograd"},
     "native": {"core", "ops", "graph"},
     "jit": TENSORS | {"namespaces", "nn", "graph", "trace", "aot.runtime"},

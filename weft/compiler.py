@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import FunctionType, MethodType, TracebackType
 from typing import Any
 
+from weft.aot import backends as aot_backends
 from weft.capture import runtime
 from weft.capture.calls import handles
 from weft.capture.compiling import compile_frame
@@ -37,7 +38,8 @@ from weft.trace.breaks import Break
 
 __all__ = [
     "BackendCompilerFailed", "CaptureFailed", "CompilerError", "ExplainOutput", "InvalidBackend",
-    "OptimizedModule", "RecompileLimitExceeded", "Unsupported", "allow_in_graph", "assume_constant_result",
+    "OptimizedModule", "RecompileLimitExceeded", "Unsupported", "allow_in_graph", "aot",
+    "assume_constant_result",
     "compile", "counters", "cudagraph_mark_step_begin", "disable", "disallow_in_graph", "explain",
     "graph_break", "is_compiling", "is_dynamo_compiling", "list_backends", "lookup_backend", "mark_dynamic",
     "mark_static", "maybe_mark_dynamic", "optimize", "optimize_assert", "register_backend", "reset", "run",
@@ -96,6 +98,10 @@ def eager(graph_module: Any, _example_inputs: list[Any], **_options: Any) -> Cal
     """Runs the graph's calls one by one."""
     forward: Callable[..., Any] = graph_module.forward
     return forward
+
+
+register_backend(aot_backends.aot_eager, name="aot_eager")
+aot = aot_backends.aot
 
 
 # -- compile -------------------------------------------------------------------------------------------------

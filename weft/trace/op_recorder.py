@@ -17,6 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from weft.autograd import engine
+from weft.autograd.nodes import GradientEdge
 from weft.core import modes
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -104,10 +105,13 @@ class OpRecorder(Recorder):
         """The node that gives a tensor's present elements whatever becomes of it."""
         return self.append(("call_function", ops.clone.face, False), (before,), {}, kept)
 
-    def gradients(self, outputs: list[Any], inputs: list[Any], tangents: list[Any]) -> tuple[Any, ...]:
-        """Records the gradients of the outputs, in a form that can itself be differentiated."""
-        if not outputs or not inputs:
-            return (None,) * len(inputs)
+    def gradients(self, outputs: list[Any], sources: list[Any], tangents: list[Any]) -> tuple[Any, ...]:
+        """Records the gradients of the outputs, in a form that can itself be differentiated. Sources are
+        tensors, or the nodes of the tape that were behind them.
+        """
+        if not outputs or not sources:
+            return (None,) * len(sources)
+        inputs = [source if isinstance(source, Tensor) else GradientEdge(source, 0) for source in sources]
         grad = self.plain(engine.grad)
         options = {"create_graph": True, "allow_unused": True}
         return self.within(grad, (outputs, inputs, tangents), options)  # type: ignore[no-any-return]

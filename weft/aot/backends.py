@@ -1,0 +1,36 @@
+"""Backends that differentiate ahead of time: `aot_eager`, and `aot` for compilers of one's own.
+
+Takes compilers `(graph_module, example_inputs) -> callable`; gives backends of `weft.compile`. One idea: a
+compiler sees only graphs of pure ops, forward and backward apart, and never the tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.aot.partition import Chooser, save_everything
+from weft.aot.runtime import CompiledFunction, Compiler
+from weft.core import modes
+
+
+def as_it_is(graph_module: Any, _example_inputs: list[Any]) -> Callable[..., Any]:
+    """Runs a graph's ops one by one."""
+    forward: Callable[..., Any] = graph_module.forward
+    return forward
+
+
+def aot(
+    fw_compiler: Compiler, bw_compiler: Compiler | None = None, *, partition: Chooser = save_everything
+) -> Callable[..., Any]:
+    """A backend whose graphs are compiled by `fw_compiler`, those of gradients by `bw_compiler` if given."""
+
+    def backend(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
+        made = CompiledFunction(graph_module, fw_compiler, bw_compiler or fw_compiler, partition)
+        made.plan_for(tuple(example_inputs), modes.grad_enabled())
+        return made
+
+    return backend
+
+
+aot_eager = aot(as_it_is)

@@ -1,0 +1,407 @@
+"""Functionalisation: a captured graph as pure ops, and facts about what it wrote and what it returned.
+
+Takes calls on fakes, as every recorder does; gives a graph of values, in which nothing is ever written. One
+idea: a tensor is a *place*, some steps of views away from a *root*. A root's node stands for its elements as
+they are now. A write computes the place's new elements and puts them into the root's by `view_scatter`; the
+next read of any other place of that root takes its steps from the root's new node.
+
+# Note [Reads after writes]
+    b = a * 2                       mul = a * 2                            root b: node mul
+    v = b[0]; w = b[:, 1]           nothing: views become nodes when they are read
+    v.add_(1)                       select = mul[0]; add = select + 1
+                                    b' = view_scatter(mul, add, [0])       root b: node b', written once
+    w * 3                           select_1 = b'[:, 1]; w * 3
+
+The tape runs over the fakes as it does in eager mode, with its own rules for writes: what it saved is found
+by the array it saved, see Note [Tensors that share an array] in `weft.trace.op_recorder`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from weft.aot.facts import DATA, DETACH, Step
+from weft.core import modes
+from weft.graph.graph import Graph
+from weft.graph.node import Node
+from weft.ops.record import REGISTRY, Kind, Op, ops
+from weft.ops.replay import READERS, as_called, view_scatter
+from weft.trace.breaks import Break
+from weft.trace.fake import bare, is_tensor
+from weft.trace.op_recorder import OpRecorder, bound_of
+from weft.trace.recorder import Call, Recorded
+from weft.trace.recorder_rules import Form
+
+
+class Root:
+    """Memory of its own: the elements of a tensor that is no view."""
+
+    __slots__ = ("tensor", "node", "pending", "writes", "input", "places", "source")
+
+    def __init__(self, tensor: Any, node: Node | None, input: int | None = None) -> None:
+        self.tensor, self.node, self.input = tensor, node, input
+        self.pending: tuple[Node, tuple[int, ...]] | None = None
+        self.writes = 0
+        self.places: list[Place] = []
+        self.source: Root | None = None
+        """What this may share memory with, which only running can tell."""
+
+    def loose(self) -> bool:
+        """Whether a write here may be seen elsewhere, or one elsewhere be seen here."""
+        return self.source is not None or any(place.shared for place in self.places)
+
+
+class Place:
+    """Where a tensor's elements are: some steps from a root, one from its parent."""
+
+    __slots__ = ("root", "parent", "step", "tensor", "array", "node", "seen", "several", "shared")
+
+    def __init__(self, root: Root, parent: Place | None, step: Step | None, tensor: Any) -> None:
+        self.root, self.parent, self.step = root, parent, step
+        self.tensor, self.array = tensor, tensor.array
+        self.node: Node | None = None
+        self.seen = -1  # how often the root had been written when `node` was right
+        self.several: dict[int, tuple[int, Node]] = {}  # nodes of views with several results, by arguments
+        self.shared = False
+        root.places.append(self)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        found: list[Step] = []
+        place: Place | None = self
+        while place is not None and place.step is not None:
+            found.append(place.step)
+            place = place.parent
+        return tuple(reversed(found))
+
+
+class Applied:
+    """A call that writes, as a function of values: it runs on copies, and gives those."""
+
+    def __init__(self, function: Callable[..., Any], positions: tuple[int, ...]) -> None:
+        self.function, self.positions = function, positions
+        self.__name__ = f"{getattr(function, '__name__', 'call').strip('_')}_applied"
+        self.__module__ = "weft.aot.functional"
+        self.__qualname__ = self.__name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        given = list(args)
+        for position in self.positions:
+            given[position] = given[position].clone()
+        self.function(*given, **kwargs)
+        return tuple(given[position] for position in self.positions)
+
+
+class FunctionalRecorder(OpRecorder):
+    """A recorder whose graph never writes: see the module's text."""
+
+    def __init__(self, graph: Graph, on_input: Callable[[Any], Node]) -> None:
+        super().__init__(graph, on_input)
+        self.plain_histories = True
+        self._places: dict[int, Place] = {}
+        self._by_array: dict[int, list[Place]] = {}
+
+    # -- places ----------------------------------------------------------------------------------------------
+    def put(self, tensor: Any, place: Place) -> None:
+        self._places[id(tensor)] = place
+        self._by_array.setdefault(id(tensor.array), []).append(place)
+        self._kept[id(tensor)] = tensor
+        self._kept[id(tensor.array)] = tensor.array
+
+    def new_root(self, tensor: Any, node: Node | None, input: int | None = None) -> Root:
+        root = Root(tensor, node, input)
+        self.put(tensor, Place(root, None, None, tensor))
+        return root
+
+    def bind(self, value: Any, node: Node) -> None:
+        if not is_tensor(value):
+            super().bind(value, node)
+            return
+        known = self._places.get(id(value))
+        if known is None:
+            self.new_root(value, node)
+        self.note_array(value)
+
+    def place(self, value: Any) -> Place:
+        """The place of a tensor; one that is met for the first time is given to `on_input`."""
+        found = self._places.get(id(value))
+        if found is not None and found.array is value.array:
+            return found
+        on_array = self._by_array.get(id(value.array))
+        if on_array:
+            alike = next((p for p in on_array if p.tensor.tracked == value.tracked), None)
+            if alike is not None:
+                return alike
+            first = on_array[0]
+            if value.tracked:
+                return first
+            made = Place(first.root, first, Step(DETACH), value)
+            self.put(value, made)
+            return made
+        if found is not None:
+            raise Break("tensor-metadata-write", "a tensor that moved to other memory")
+        real = self._reals.get(id(value))
+        if real is not None:
+            made_root = self.new_root(value, self.on_input(real))
+        else:
+            made_root = self.new_root(value, self.on_input(value))
+        return made_root.places[0]
+
+    def node(self, value: Any) -> Any:
+        if not is_tensor(value):
+            return super().node(value)
+        return self.node_at(self.place(value))
+
+    def node_at(self, place: Place) -> Node:
+        """The node of a place's present elements."""
+        root = place.root
+        if place.seen == root.writes and place.node is not None:
+            return place.node
+        if place.parent is None:
+            node = self.root_node(root)
+        else:
+            node = self.node_of_step(place, self.node_at(place.parent))
+        place.node, place.seen = node, root.writes
+        return node
+
+    def root_node(self, root: Root) -> Node:
+        if root.node is None:
+            assert root.pending is not None
+            node, path = root.pending
+            for index in path:
+                inner = node.meta["val"][index]
+                node = self.graph.call_function(operator.getitem, (node, index))
+                node.meta["val"] = inner
+            root.node = node
+        return root.node
+
+    def node_of_step(self, place: Place, parent: Node) -> Node:
+        """One view, read off its parent's elements, whatever order these lie in."""
+        step = place.step
+        assert step is not None and self._state is not None
+        self._switch((step.grad, *self._state[1:]))
+        val = bare(place.tensor)
+        if not step.moves:
+            node = self.graph.call_method("detach", (parent,))
+            node.meta["val"] = val
+            return node
+        if step.op in READERS and step.op is not ops.view:
+            return self.node_of_reader(step, parent, place)
+        target = ops.reshape if step.op is ops.view and not _is_cast(step) else step.op
+        args, kwargs = as_called(step.op, step.rest)
+        if step.position is None:
+            node = self.graph.call_function(target, (parent, *self.argument(args)), self.argument(kwargs))
+            node.meta["val"] = val
+            return node
+        assert place.parent is not None
+        writes, several = place.parent.several.get(id(step.rest), (-1, parent))
+        if writes != place.root.writes:
+            several = self.graph.call_function(target, (parent, *self.argument(args)), self.argument(kwargs))
+            several.meta["val"] = _siblings(place)
+            place.parent.several[id(step.rest)] = (place.root.writes, several)
+        node = self.graph.call_function(operator.getitem, (several, step.position))
+        node.meta["val"] = val
+        return node
+
+    def node_of_reader(self, step: Step, parent: Node, place: Place) -> Node:
+        """A view by strides, as a gather."""
+        assert place.parent is not None
+        value = bare(place.parent.tensor)
+        root = self.new_root(value, parent)
+        made = self.within(READERS[step.op], (value, *step.rest), {})
+        node: Node = self.node(made)
+        if node is self.root_node(root):
+            raise Break("unsupported", "a view by strides that is all of its base")
+        return node
+
+    # -- calls -----------------------------------------------------------------------------------------------
+    def record(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], form: Form | None = None
+    ) -> Any:
+        op = getattr(func, "op", None)
+        if op is not None and func is op.face and "out" not in kwargs:
+            if op.kind is Kind.VIEW:
+                return self.record_view(op, func, args, kwargs)
+            form = ("call_function", op, False)
+        elif op is None and self._name(func) in (DETACH, DATA) and len(args) == 1 and not kwargs:
+            return self.record_detached(func, args[0])
+        return super().record(func, args, kwargs, form)
+
+    def record_view(self, op: Op, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A view: no node until somebody reads it."""
+        given, given_kwargs = self.faked(args), self.faked(kwargs)
+        if any(map(self._is_wrapped, given)):
+            return super().record(func, args, kwargs, ("call_function", op, False))
+        parent = self.place(given[0])
+        loose = op is ops.view and self._is_loose(given[0])
+        result = self.run(func, given, given_kwargs, self.scanned(given, given_kwargs))
+        rest = bound_of(op, given, given_kwargs)[1:]
+        if loose:
+            self.root_of_reshape(result, parent, rest)
+            return result
+        grad = modes.grad_enabled()
+        if is_tensor(result):
+            if result is not given[0]:
+                self.put(result, Place(parent.root, parent, Step(op, rest, None, grad), result))
+            return result
+        for position, item in enumerate(result):
+            self.put(item, Place(parent.root, parent, Step(op, rest, position, grad), item))
+        return result
+
+    def root_of_reshape(self, result: Any, parent: Place, rest: tuple[Any, ...]) -> None:
+        """A view whose strides are not known may be a copy: it is one, which nobody may write to."""
+        node = self.append(("call_function", ops.reshape, False), (parent.tensor, rest[0]), {}, bare(result))
+        root = self.new_root(result, node)
+        root.source = parent.root
+        parent.shared = True
+
+    def record_detached(self, func: Any, tensor: Any) -> Any:
+        given = self.faked(tensor)
+        if self._is_wrapped(given):
+            return super().record(func, (tensor,), {}, ("call_method", DETACH, False))
+        parent = self.place(given)
+        result = self.run(func, (given,), {}, self.scanned((given,), {}))
+        if result is not given:
+            step = Step(self._name(func), (), None, modes.grad_enabled())
+            self.put(result, Place(parent.root, parent, step, result))
+        return result
+
+    def _is_wrapped(self, value: Any) -> bool:
+        return is_tensor(value) and type(value).__name__ not in ("Tensor", "Parameter")
+
+    def note_call(self, done: Recorded) -> None:
+        if not done.written:
+            super().note_call(done)
+            return
+        for target, value in self.written_values(done):
+            self.assign(target, value)
+
+    def bind_result(self, result: Any, node: Node, call: Any, written: list[Any]) -> None:
+        for path, item in self._paths(result):
+            if any(item is known for known in call.tensors):
+                continue
+            if item.tracked and item.node is None:
+                raise Break("unsupported", "a leaf that requires grad and is made inside")
+            root = self.new_root(item, None if path else node)
+            root.pending = (node, path) if path else None
+            self.note_array(item)
+
+    def node_of_copy(self, before: Any, kept: Any) -> Node:
+        return self.node(before)  # type: ignore[no-any-return]
+
+    # -- writes ----------------------------------------------------------------------------------------------
+    def written_values(self, done: Recorded) -> list[tuple[Any, Node]]:
+        """Each tensor that a call has written, with the node of its new elements."""
+        func, args, kwargs = done.func, done.args, dict(done.kwargs)
+        op = getattr(func, "op", None)
+        out = kwargs.pop("out", None)
+        if out is not None and op is not None:
+            targets = list(out) if isinstance(out, (tuple, list)) else [out]
+            return self.values_of_call(op, args, kwargs, targets)
+        name = getattr(func, "__name__", "")
+        if op is None and name in ("copy_", "fill_", "zero_"):
+            plain = name == "copy_" and not is_tensor(args[1])
+            op = ops.fill if plain else REGISTRY[name[:-1]]
+            args, kwargs = (args[:2], {}) if name != "zero_" else (args[:1], {})
+        if op is None or op.kind is Kind.RANDOM or self._has_mask(func, args) or func in self.rules.specials:
+            return self.values_applied(done)
+        if "inplace" in op.signature.names:
+            bound = list(bound_of(op, args, kwargs))
+            bound[op.signature.names.index("inplace")] = False
+            rest, kwargs = as_called(op, tuple(bound[1:]))
+            args = (bound[0], *rest)
+        return self.values_of_call(op, args, kwargs, [args[0]])
+
+    def values_of_call(
+        self, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], targets: list[Any]
+    ) -> list[tuple[Any, Node]]:
+        """The op without its write, and its results as the targets hold them."""
+        token = modes.enter(grad=False)
+        try:
+            result = self.run(op.face, args, kwargs, self.scanned(args, kwargs))
+        finally:
+            modes.leave(token)
+        node = self.append(("call_function", op, False), args, kwargs, result)
+        if is_tensor(result):
+            return [(targets[0], self.fitted(node, result, targets[0]))]
+        found = []
+        for position, (item, target) in enumerate(zip(result, targets, strict=True)):
+            part = self.graph.call_function(operator.getitem, (node, position))
+            part.meta["val"] = item
+            found.append((target, self.fitted(part, item, target)))
+        return found
+
+    def fitted(self, node: Node, value: Any, target: Any) -> Node:
+        """The value in the target's dtype and shape."""
+        if value.dtype is not target.dtype:
+            node = self.graph.call_function(ops._to_copy, (node, target.dtype))
+            node.meta["val"] = bare(target) if value.shape == target.shape else value
+        if value.shape != target.shape:
+            raise Break("unsupported", f"a write of shape {list(value.shape)} to {list(target.shape)}")
+        return node
+
+    def values_applied(self, done: Recorded) -> list[tuple[Any, Node]]:
+        """Any other call: see `Applied`."""
+        for item in self.tensors_in(done.result):
+            if not any(item is known for known in done.call.tensors):
+                raise Break("unsupported", f"{self._name(done.func)} writes, and gives another tensor")
+        found = [
+            (position, value)
+            for position, value in enumerate(done.args)
+            if any(value is one for one in done.written)
+        ]
+        roots = {id(self.place(value).root) for _, value in found}
+        written = {id(self.place(value).root) for value in done.written}
+        if not found or len(roots) != len(found) or roots != written:
+            raise Break("unsupported", f"{self._name(done.func)} writes to tensors that share memory")
+        target = Applied(done.func, tuple(position for position, _ in found))
+        vals = tuple(bare(value) for _, value in found)
+        node = self.append(("call_function", target, False), done.args, done.kwargs, vals)
+        parts = []
+        for number, (_, value) in enumerate(found):
+            part = self.graph.call_function(operator.getitem, (node, number))
+            part.meta["val"] = vals[number]
+            parts.append((value, part))
+        return parts
+
+    def assign(self, target: Any, value: Node) -> None:
+        """The target holds this value from here on, and so does what shares its memory."""
+        place = self.place(target)
+        root = place.root
+        if root.loose():
+            raise Break("unsupported", "a write to a tensor that may or may not share memory")
+        steps = tuple((s.op, s.rest, s.position) for s in place.steps if s.moves)
+        silent = not modes.grad_enabled() or any(not s.moves for s in place.steps)
+        if silent and any(p.tensor.tracked for p in root.places):
+            self.plain_histories = False
+        if steps:
+            before = self.root_node(root)
+            value_of_root = self.graph.call_function(view_scatter, (before, value, self.argument(steps)))
+            value_of_root.meta["val"] = bare(root.tensor)
+            root.node = value_of_root
+        else:
+            root.node = value
+        root.writes += 1
+        place.node, place.seen = value, root.writes
+
+    def scanned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = Call()
+        call.scan(args)
+        call.scan(kwargs)
+        return call
+
+
+def _is_cast(step: Step) -> bool:
+    """Whether `x.view(dtype)` is meant."""
+    sizes = step.rest[0]
+    return len(sizes) == 1 and not isinstance(sizes[0], int)
+
+
+def _siblings(place: Place) -> tuple[Any, ...]:
+    """The values of all results of a view op with several."""
+    assert place.step is not None
+    rest = place.step.rest
+    found = [p for p in place.root.places if p.step is not None and p.step.rest is rest]
+    return tuple(bare(p.tensor) for p in found)
