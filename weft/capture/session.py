@@ -222,6 +222,10 @@ def break_text(stop: Break, frame: Frame) -> str:
 def mutation_guards(outcome: Outcome) -> None:
     """Objects that captured code changes must not be the same as others it read, if they were not."""
     world = outcome.world
+    if any(node.meta.get("writes") for node in outcome.recorder.graph.nodes):
+        tensors = [each.known.source for each in outcome.inputs if isinstance(each.known.value, Tensor)]
+        if len(tensors) > 1:
+            world.guard("DISTINCT", tensors[0], tuple(tensors))
     changed = list(world.changed_mirrors())
     changed += [world.known[key] for key in world.overlays if key in world.known]
     kinds = {type(known.original) for known in changed if known.snapshot is not None or _is_object(known)}
