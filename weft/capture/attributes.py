@@ -610,7 +610,10 @@ class Attributes(Wrapping):
             self.world.claim(object.__getattribute__(known.original, "__dict__"), known)
         if new is ABSENT:
             if slotted:
-                self.slot(found, value)
+                try:
+                    self.slot(found, value)
+                except Raised:
+                    raise self.fail(AttributeError(name)) from None
             elif self.field(value, name) is ABSENT:
                 text = f"'{type(value).__name__}' object has no attribute '{name}'"
                 raise self.fail(AttributeError(text))

@@ -24,7 +24,7 @@ from weft.capture.guards import Guard
 from weft.capture.namespaces import InstanceDict
 from weft.capture.natives import CONTAINERS, EQUALITY, METHODS, ORDER, TEXT
 from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY
-from weft.capture.protocols import StandIns, has_own_keys, hash_of, is_users
+from weft.capture.protocols import StandIns, fits_protocol, has_own_keys, hash_of, is_users
 from weft.capture.sources import c_base
 from weft.capture.values import Callback, CapturedGenerator, CapturedTraceback, Raised, isinstance
 from weft.capture.world import ABSENT, Appended
@@ -139,8 +139,8 @@ def isinstance_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     checker = machine.lookup(type(classes), "__instancecheck__") if type(classes) is not type else ABSENT
     if isinstance(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
         return machine.truth(machine.call(checker, (classes, value), {}))
-    if belongs(machine, kind, classes):
-        return True
+    if (fits := fits_protocol(machine, value, classes)) is not None or belongs(machine, kind, classes):
+        return fits is not False
     told = machine.load_attribute(value, "__class__") if tells_its_class(machine, value) else kind
     return told is not kind and isinstance(told, type) and belongs(machine, told, classes)
 
@@ -179,14 +179,9 @@ def issubclass_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 NATIVE_CHECKS = (
-    "abc",
-    "typing",
-    "enum",
-    "_py_abc",
-    "weft.nn.parameter",
-    "weft.tensor.parameter",
-    "weft.tensor.legacy",
-)
+    "abc", "typing", "enum", "_py_abc",
+    "weft.nn.parameter", "weft.tensor.parameter", "weft.tensor.legacy",
+)  # fmt: skip
 
 
 @handles(type.__call__)

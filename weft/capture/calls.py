@@ -27,7 +27,7 @@ from weft.capture.policy import Policy, policy_of
 from weft.capture.sources import Source
 from weft.capture.sources import function as function_source
 from weft.capture.sources import module as module_source
-from weft.capture.values import Callback, CapturedGenerator, isinstance
+from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import library_native
 from weft.core.seams import seams
@@ -180,7 +180,11 @@ class Calls(Attributes):
         known = self.world.known.get(id(function))
         source = None if known is None else known.source
         code = function.__code__
-        bound = self.native(bind_arguments, function, args, kwargs)
+        try:
+            bound = self.native(bind_arguments, function, args, kwargs)
+        except Raised:
+            self.note_defaults(function, source)
+            raise
         for name, value in bound.items():
             if type(value) is DEFAULT:
                 bound[name] = self.default(function, source, value)
@@ -189,6 +193,18 @@ class Calls(Attributes):
         frame = Frame(code, function.__globals__, self.globals_source(function, source), function, self.frame)
         self.enter_variables(frame, function, source, bound)
         return frame, bound
+
+    def note_defaults(self, function: types.FunctionType, source: Source | None) -> None:
+        """Other defaults might have made a call right that was wrong."""
+        if source is None:
+            return
+        for name in ("__defaults__", "__kwdefaults__"):
+            value: Any = getattr(function, name)
+            if value is None:
+                self.world.guard("EQ", source.member(name), None)
+            else:
+                kind, payload = ("KEYS", tuple(value)) if type(value) is dict else ("LEN", len(value))
+                self.world.guard(kind, source.member(name), payload)
 
     def enter_variables(
         self, frame: Frame, function: types.FunctionType, source: Source | None, bound: dict[str, Any]

@@ -103,3 +103,27 @@ def find_slot(cls: type, name: str) -> bool:
     """Whether the name is kept beside the object's dict."""
     found = lookup(cls, name)
     return found is not None and isinstance(found[1], types.MemberDescriptorType)
+
+
+class _Sample:
+    __slots__ = ("slot",)
+
+
+def _tells_module() -> bool:
+    try:
+        _Sample().slot  # type: ignore[attr-defined]  # noqa: B018
+    except AttributeError as error:
+        return _Sample.__module__ in str(error)
+    return False
+
+
+TELLS_MODULE = _tells_module()
+"""Whether this Python names the module of a class whose slot is empty."""
+
+
+def missing_text(cls: type, name: str) -> str:
+    """What Python says of an attribute that is not there."""
+    shown = cls.__name__
+    if TELLS_MODULE and find_slot(cls, name):
+        shown = cls.__qualname__ if cls.__module__ == "__main__" else f"{cls.__module__}.{cls.__qualname__}"
+    return f"'{shown}' object has no attribute '{name}'"

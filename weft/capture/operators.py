@@ -16,7 +16,6 @@ from weft.capture.attributes import HEAP, IMMUTABLE
 from weft.capture.guards import lookup
 from weft.capture.namespaces import InstanceDict
 from weft.capture.natives import CONTAINERS, EQUALITY, ITERATORS, ORDER, TEXT, VIEWS, Natives
-from weft.capture.plain import float_bits
 from weft.capture.protocols import KEYED, StandIns, is_users
 from weft.capture.values import Callback, CapturedGenerator, isinstance
 from weft.capture.world import ABSENT
@@ -213,9 +212,6 @@ class Operators(Natives):
     def identical_values(self, left: Any, right: Any) -> bool:
         """`left is right`, guarded where the answer may change with the objects passed."""
         left, right = stand_in(left), stand_in(right)
-        if type(left) in UNIDENTIFIED and type(left) is type(right) and not is_unique(left):
-            if float_bits(left) == float_bits(right) if type(left) is float else left == right:
-                raise Break("builtin-protocol", seen=f"whether {left!r} is that very object")
         if left is right:
             return True
         ours, theirs = self.world.known.get(id(left)), self.world.known.get(id(right))
@@ -449,20 +445,6 @@ def as_items(value: Any) -> Any:
         if isinstance(value, base):
             return base(base.items(value) if base is dict else base.__iter__(value))
     return value
-
-
-UNIDENTIFIED = frozenset({int, float, complex, str, bytes, tuple, range, slice})
-"""Classes of constants: guards tell their values, not which object stands for them."""
-
-
-def is_unique(value: Any) -> bool:
-    """Whether Python has one object for this constant."""
-    kind = type(value)
-    if kind is int:
-        return -5 <= value <= 256
-    if kind is tuple:
-        return not value or not all(type(item) in SCALARS for item in value)
-    return kind is str and (not value or (len(value) == 1 and value < "\x80"))
 
 
 def stand_in(value: Any) -> Any:

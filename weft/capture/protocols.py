@@ -8,12 +8,16 @@ which leaves their guards, and may then run again in C because they changed noth
 from __future__ import annotations
 
 import contextlib
+import typing
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from weft.capture.attributes import HEAP, IMMUTABLE
+from weft.capture.guards import lookup
+from weft.capture.sources import class_mro
 from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
+from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
@@ -240,3 +244,27 @@ COPIERS: dict[type, Callable[[StandIns, Any], Any]] = {
     OrderedDict: StandIns.dict_,
     defaultdict: StandIns.dict_,
 }
+
+
+# -- classes that ask for names ------------------------------------------------------------------------------
+def fits_protocol(machine: Any, value: Any, cls: type) -> bool | None:
+    """Whether an object of the user's has all names of a `typing.Protocol`; guarded. The same as `isinstance`
+    where those are methods and plain attributes, else a break. None where that is not the question.
+    """
+    kind = type(value)
+    if not cls.__dict__.get("_is_protocol") or not is_users(value) or cls in class_mro(kind):
+        return None
+    if not getattr(cls, "_is_runtime_protocol", False):
+        return None
+    if lookup(kind, "__getattr__") is not None:
+        raise Break("builtin-protocol", seen=f"whether a {kind.__name__} is a {cls.__name__}")
+    fits = True
+    for name in sorted(typing._get_protocol_attrs(cls)):  # type: ignore[attr-defined]
+        found = machine.lookup(kind, name)
+        if isinstance(found, property) or (found is not ABSENT and machine.is_data_descriptor(found)):
+            raise Break("builtin-protocol", seen=f"whether a {kind.__name__} is a {cls.__name__}")
+        own = machine.field(value, name)
+        held = found if own is ABSENT else own
+        is_method = callable(getattr(cls, name, None))
+        fits = fits and held is not ABSENT and (held is not None or not is_method)
+    return fits

@@ -6,7 +6,7 @@ import builtins
 import enum
 import sys
 import types
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pytest
 
@@ -304,5 +304,106 @@ def test_attributes_that_users_add_to_tensors(monkeypatch: pytest.MonkeyPatch) -
         results = [compiled(tensor()), compiled(tensor())]
         monkeypatch.setattr(weft.Tensor, "added", lambda self, by: self - by)
         return *results, compiled(tensor()), read
+
+    same(scenario, breaks=0)
+
+
+# -- functions, descriptors, protocols -----------------------------------------------------------------------
+def test_defaults_that_come_later() -> None:
+    def scenario(compile: Compile) -> Any:
+        def scaled(x: Any, by: Any, *, shift: Any) -> Any:
+            return x * by + shift
+
+        def forward(x: Any) -> Any:
+            try:
+                return scaled(x)  # type: ignore[call-arg]
+            except TypeError as error:
+                return x - 1, str(error)
+
+        compiled = compile(forward)
+        results = [compiled(tensor())]
+        scaled.__defaults__ = (4,)
+        results.append(compiled(tensor()))
+        scaled.__kwdefaults__ = {"shift": 2}
+        return [*results, compiled(tensor())]
+
+    same(scenario, breaks=0)
+
+
+def test_a_descriptor_that_becomes_one_of_data() -> None:
+    def scenario(compile: Compile) -> Any:
+        class Descriptor:
+            def __get__(self, owner: Any, cls: Any) -> int:
+                return 7
+
+        class Thing:
+            scale = Descriptor()
+
+        thing = Thing()
+        vars(thing)["scale"] = 3
+        compiled = compile(lambda x: x * thing.scale)
+        results = [compiled(tensor())]
+        Descriptor.__set__ = lambda self, owner, value: None  # type: ignore[attr-defined]
+        return [*results, compiled(tensor())]
+
+    same(scenario, breaks=0)
+
+
+def test_protocols_ask_for_names() -> None:
+    @runtime_checkable
+    class Scales(Protocol):
+        scale: int
+
+        def apply(self, x: Any) -> Any: ...
+
+    def scenario(compile: Compile) -> Any:
+        class Thing:
+            def apply(self, x: Any) -> Any:
+                return x * 2
+
+        compiled = compile(lambda x, thing: thing.apply(x) if isinstance(thing, Scales) else x)
+        thing = Thing()
+        results = [compiled(tensor(), thing)]
+        thing.scale = 2  # type: ignore[attr-defined]
+        results.append(compiled(tensor(), thing))
+        Thing.apply = None  # type: ignore[assignment, method-assign]
+        return [*results, compiled(tensor(), thing)]
+
+    same(scenario, breaks=0)
+
+
+# -- not a number --------------------------------------------------------------------------------------------
+def test_containers_know_nan_by_identity() -> None:
+    def scenario(compile: Compile) -> Any:
+        one, other = float("nan"), float("nan")
+        table = {one: 2, other: 3}
+        items = [one, 1.0]
+
+        def forward(x: Any, key: Any) -> Any:
+            found = (key in items, key in [key], [key] == [key], key == key, items.count(key), one in items)
+            return x * table.get(key, 5), found, [key].index(key), key in table
+
+        compiled = compile(forward)
+        return [compiled(tensor(), key) for key in (one, other, float("nan"), 1.0, one)]
+
+    same(scenario, breaks=0)
+
+
+def test_an_empty_slot_is_told_as_python_tells_it() -> None:
+    def scenario(compile: Compile) -> Any:
+        class Thing:
+            __slots__ = ("scale",)
+
+        def forward(x: Any, thing: Any) -> Any:
+            try:
+                del thing.scale
+                return x * thing.scale
+            except AttributeError as error:
+                return x + 1, str(error), error.name
+
+        compiled = compile(forward)
+        things = [Thing(), Thing()]
+        things[1].scale = 2
+        return [compiled(tensor(), thing) for thing in things]
 
     same(scenario, breaks=0)
