@@ -16,7 +16,19 @@ POINT = Definition(
             "P": ["Point($int, $V)", "Point(t=$V, n=$int)"],
             "int": ["$P.n", "$P.n", "Point.made"],
             "V": ["$P.t", "$P.t"],
-            "bool": ["$P is $P", "isinstance($any, Point)", "hasattr($P, 'extra')"],
+            "bool": [
+                "$P is $P",
+                "isinstance($any, Point)",
+                "hasattr($P, 'extra')",
+                "any(map(bool, [$P, $P]))",
+            ],
+            "ints": [
+                "[@v.n for @v in map(Point, $ints, $tensors)]",
+                "list(map(operator.attrgetter('n'), [$P, $P]))",
+                "list(map(getattr, [$P, $P], ['n', 'missing'], $ints))",
+                "[@v.n for @v in sorted([$P, $P], key=operator.attrgetter('n'))]",
+                "[@v.n for @v in filter(None, [$P, $P])]",
+            ],
         },
         does=(
             "$new_P = $P",
@@ -64,7 +76,7 @@ POINT = Definition(
             "    def __getitem__(self, index):\n        #: int:self.n,index V:self.t\n"
             "        if index >= len(self):\n            raise IndexError(index)\n        return $int",
             gives={
-                "int": ["len($P)", "sum($P)", "$P[0]"],
+                "int": ["len($P)", "sum($P)", "$P[0]", "max([$P, $P], key=len).n", "sum(map(len, [$P, $P]))"],
                 "ints": ["list($P)", "[$int@i for @i in $P]"],
                 "bool": ["bool($P)"],
             },
@@ -97,7 +109,9 @@ POINT = Definition(
         ),
         Piece(
             '    def __repr__(self):\n        return f"Point({self.n})"',
-            gives={"str": ["repr($P)", "str($P)", 'f"{$lit_P!r}"']},
+            gives={
+                "str": ["repr($P)", "str($P)", 'f"{$lit_P!r}"', "','.join(map(str, [$P, $P]))", "'%s' % [$P]"]
+            },
             does=("LOG.append($P)",),
         ),
         Piece(

@@ -114,6 +114,7 @@ def execute(code: types.CodeType, compile_function: Compile) -> Run:
             restart(output)
             run.calls.append(("", "", "", "", "", "", (afterwards(results), output.getvalue())))
     finally:
+        weft.set_default_dtype(weft.float32)
         sys.modules.pop(MODULE, None)
         if collecting:
             gc.enable()

@@ -381,7 +381,9 @@ BETWEEN: list[str] = [
     "LAST = LOG",
     "LAST = HISTORY",
     "STATE['grown'] = HISTORY",
+    "weft.set_default_dtype(weft.float64)",
     "weft.set_default_dtype(weft.float32)",
+    "weft.manual_seed(3)",
 ]
 
 BETWEEN_WITH: dict[str, list[str]] = {

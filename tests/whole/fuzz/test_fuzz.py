@@ -20,8 +20,6 @@ from weft.compiler import counters
 CHUNK = 25
 
 
-# Until capture's first failures are mended; then without this line.
-@pytest.mark.xfail(strict=False, reason="capture is being finished")
 @pytest.mark.parametrize("first", range(0, 150, CHUNK))
 def test_random_programs_agree(first):
     counters.clear()
