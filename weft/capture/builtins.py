@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import builtins
-import collections.abc
 import enum
 import functools
 import operator
@@ -22,10 +21,9 @@ from weft.capture.attributes import SEAMS, SPECIAL
 from weft.capture.calls import HANDLERS, METACLASSES, handles
 from weft.capture.guards import Guard
 from weft.capture.namespaces import InstanceDict
-from weft.capture.natives import CONTAINERS, EQUALITY, METHODS, ORDER, TEXT
+from weft.capture.natives import EQUALITY, METHODS
 from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY
-from weft.capture.protocols import StandIns, fits_protocol, has_own_keys, hash_of, is_users
-from weft.capture.sources import c_base
+from weft.capture.protocols import fits_protocol, has_own_keys, hash_of
 from weft.capture.values import Callback, CapturedGenerator, CapturedTraceback, Raised, isinstance
 from weft.capture.world import ABSENT, Appended
 from weft.capture.wrapping import SCALARS, SYMBOLIC
@@ -328,8 +326,7 @@ class Sized:
 
 def index_of(machine: Any, value: Any) -> Any:
     """What a user's `__index__` gives; other values stay."""
-    found = None if machine.is_plain(value) else machine.python_method(value, "__index__")
-    return value if found is None else machine.call_method(found, value)
+    return machine.index(value)
 
 
 def len_of_tensor(shape: Any) -> Any:
@@ -414,7 +411,8 @@ def _converter(function: Any, name: str) -> None:
                 result = machine.call_method(found, value)
                 if type_of(result) is function:
                     return result
-                text = f"{name} returned non-{function.__name__} (type {type(result).__name__})"
+                owner = f"{type(value).__name__}." if function is float else ""
+                text = f"{owner}{name} returned non-{function.__name__} (type {type(result).__name__})"
                 raise machine.fail(TypeError(text))
         args = tuple(index_of(machine, value) for value in args)
         return machine.call_pure(function, args, kwargs)
@@ -470,238 +468,6 @@ def context_get(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tupl
 
 
 METHODS["get"] = context_get
-
-
-# -- iteration -----------------------------------------------------------------------------------------------
-@handles(sum)
-def sum_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    if not 1 <= len(args) <= 2 or (kwargs and (len(args) == 2 or set(kwargs) != {"start"})):
-        expect(machine, "sum", args, 1, 0, kwargs)
-    total = args[1] if len(args) == 2 else kwargs.get("start", 0)
-    items = machine.items(args[0])
-    if isinstance(total, (str, bytes, bytearray)) or all(
-        type(i) in (int, float, bool) for i in (total, *items)
-    ):
-        return machine.native(sum, items, total)
-    for item in items:
-        total = machine.binary("+", total, item)
-    return total
-
-
-@handles(any)
-def any_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "any", args, 1, 1, kwargs)
-    return _search(machine, args[0], True)
-
-
-@handles(all)
-def all_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "all", args, 1, 1, kwargs)
-    return not _search(machine, args[0], False)
-
-
-def _search(machine: Any, value: Any, wanted: bool) -> bool:
-    iterator = machine.native(iter, machine.iterable(value))
-    while (item := machine.native(next, iterator, ABSENT)) is not ABSENT:
-        if machine.truth(item) is wanted:
-            return True
-    return False
-
-
-@handles(sorted)
-def sorted_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    expect(machine, "sorted", args, 1, 1)
-    result = machine.world.keep(machine.items(args[0]))
-    sort_list(machine, result, (), kwargs)
-    return result
-
-
-def sort_list(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
-    if args or set(kwargs) - {"key", "reverse"} or not isinstance(receiver, list):
-        return False, None
-    key, reverse = kwargs.get("key"), kwargs.get("reverse", False)
-    if not machine.is_plain(reverse):
-        raise Break("builtin-protocol", seen=f"sorting with a {type(reverse).__name__} for reverse")
-    reverse = type_of(reverse)(reverse) if isinstance(reverse, SYMBOLIC) else reverse
-    machine.native([].sort, reverse=reverse)  # whether it will do is asked before the first key
-    keys = receiver if key is None else keys_of(machine, receiver, key)
-    try:
-        machine.check(keys, ORDER)
-    except Break:
-        before = functools.cmp_to_key(lambda a, b: -1 if _less(machine, a, b) else 0)
-        wrapped = [before(k) for k in keys]
-    else:
-        wrapped = list(keys)
-    given = iter(wrapped)
-    machine.native(list.sort, receiver, key=lambda _item: next(given), reverse=reverse)
-    return True, None
-
-
-def keys_of(machine: Any, receiver: list[Any], key: Any) -> list[Any]:
-    """The keys to sort by. A list that is being sorted is empty to those who look."""
-    items = list(receiver)
-    receiver.clear()
-    try:
-        return [machine.call(key, (item,), {}) for item in items]
-    finally:
-        if receiver:
-            raise Break("builtin-protocol", seen="a list that is changed while it is sorted")
-        receiver.extend(items)
-
-
-def _less(machine: Any, left: Any, right: Any) -> bool:
-    try:
-        return bool(machine.truth(machine.compare("<", left, right)))
-    except Raised as raised:
-        error = raised.exception
-    raise error
-
-
-METHODS["sort"] = sort_list
-
-
-def search_list(machine: Any, receiver: Any, args: Args, kwargs: Kwargs, name: str) -> tuple[bool, Any]:
-    """`index`, `count` and `remove` of sequences whose items compare themselves."""
-    if not isinstance(receiver, (list, tuple, collections.deque)) or not args or kwargs:
-        return False, None
-    if machine.can_check(receiver, EQUALITY) and machine.can_check(args[0], EQUALITY):
-        return False, None
-    base: Any = next(kind for kind in (list, tuple, collections.deque) if isinstance(receiver, kind))
-    if name != "remove":
-        stand_ins = StandIns(machine)
-        items = base(map(stand_ins, receiver))
-        return True, machine.native(getattr(items, name), stand_ins(args[0]), *args[1:])
-    machine.changes += 1
-    for place, item in enumerate(list(receiver)):
-        if item is args[0] or machine.truth(machine.compare("==", item, args[0])):
-            base.__delitem__(receiver, place)
-            return True, None
-    return True, machine.native(base().remove, None)  # raises what the class raises
-
-
-for _name in ("index", "count", "remove"):
-    METHODS[_name] = functools.partial(search_list, name=_name)
-
-
-def format_text(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
-    """`str.format`, which reads attributes and items where the text says so."""
-    if type(receiver) is not str:
-        return False, None
-    stand_ins = StandIns(machine)
-    for value in (*args, *kwargs.values()):
-        if "." in receiver or "[" in receiver or not machine.can_check(value, TEXT):
-            continue
-        machine.check_text(value)
-    ready = {name: stand_ins(value) for name, value in kwargs.items()}
-    return True, machine.native(receiver.format, *map(stand_ins, args), **ready)
-
-
-METHODS["format"] = format_text
-
-
-def _as_object(name: str) -> None:
-    """`super().__eq__(other)` and the like, where only `object` is above."""
-
-    def answer(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
-        if not is_users(receiver) or c_base(type(receiver)) is not object or len(args) != 1 or kwargs:
-            return False, None
-        if name == "__eq__":
-            return True, True if machine.identical_values(receiver, args[0]) else NotImplemented
-        if name == "__ne__":
-            equal = machine.call(machine.load_attribute(receiver, "__eq__"), args, {})
-            return True, equal if equal is NotImplemented else not machine.truth(equal)
-        return True, NotImplemented
-
-    METHODS[name] = answer
-
-
-for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
-    _as_object(_name)
-
-
-def with_traceback(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
-    if not isinstance(receiver, BaseException) or len(args) != 1 or type(args[0]) is not CapturedTraceback:
-        return False, None
-    return True, receiver
-
-
-METHODS["with_traceback"] = with_traceback
-
-
-def bind_function(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
-    if not isinstance(receiver, types.FunctionType) or not args or kwargs:
-        return False, None
-    return True, receiver if args[0] is None else types.MethodType(receiver, args[0])
-
-
-METHODS["__get__"] = bind_function
-
-
-def _extreme(function: Any, symbol: str) -> None:
-    @handles(function)
-    def extreme(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-        if not args or set(kwargs) - {"key", "default"}:
-            return machine.native(function, *args, **kwargs)
-        items = machine.items(args[0]) if len(args) == 1 else list(args)
-        if not items:
-            return machine.native(function, items, **kwargs)
-        key = kwargs.get("key")
-        best = items[0]
-        best_key = best if key is None else machine.call(key, (best,), {})
-        for item in items[1:]:
-            item_key = item if key is None else machine.call(key, (item,), {})
-            if machine.truth(machine.compare(symbol, item_key, best_key)):
-                best, best_key = item, item_key
-        return best
-
-
-_extreme(min, "<")
-_extreme(max, ">")
-
-
-@handles(functools.reduce)
-def reduce_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    items = iter(machine.items(args[1]))
-    result = args[2] if len(args) == 3 else next(items, ABSENT)
-    if result is ABSENT:
-        return machine.native(functools.reduce, machine.callback(args[0]), [])
-    for item in items:
-        result = machine.call(args[0], (result, item), {})
-    return result
-
-
-@handles(reversed)
-def reversed_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    value = args[0]
-    found = None if machine.is_plain(value) else machine.python_method(value, "__reversed__")
-    if found is not None:
-        return machine.call_method(found, value)
-    if machine.is_plain(value) or isinstance(value, tuple(CONTAINERS)):
-        machine.refuse_opaque(value)
-        return machine.world.keep(machine.native(reversed, *args))
-    found = machine.python_method(value, "__getitem__")
-    if found is None or machine.python_method(value, "__len__") is None:
-        raise Break("builtin-protocol", seen=f"reversed of a {type(value).__name__}")
-    length = len_(machine, (value,), {})
-    items = [machine.call_method(found, value, index) for index in reversed(range(length))]
-    return machine.world.keep(iter(items))
-
-
-def _default_dict(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    factory = machine.factory(args[0]) if args else None
-    rest = tuple(machine.iterable(a) for a in args[1:])
-    return machine.world.keep(machine.native(collections.defaultdict, factory, *rest, **kwargs))
-
-
-HANDLERS[id(collections.defaultdict)] = _default_dict
-
-
-@handles(collections._count_elements)  # type: ignore[attr-defined]
-def count_elements(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    mapping, items = args[0], machine.items(args[1])
-    machine.check_keys(items, mapping)
-    for item in items:
-        machine.native(dict.__setitem__, mapping, item, machine.native(dict.get, mapping, item, 0) + 1)
 
 
 # -- the operator module -------------------------------------------------------------------------------------
