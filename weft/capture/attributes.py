@@ -334,7 +334,9 @@ class Attributes(Wrapping):
         meta = type(cls)
         above = self.lookup(meta, name)
         if above is not ABSENT and self.is_data_descriptor(above):
-            if isinstance(above, types.GetSetDescriptorType) or meta is type:
+            if isinstance(above, (types.GetSetDescriptorType, types.MemberDescriptorType)) or meta is type:
+                if name in ("__mro__", "__bases__", "__base__") and not written_in_c(cls):
+                    self.world.guards.add(Guard("MRO", class_source(cls), cls.__mro__))
                 return self.native(getattr, cls, name)
             return self.bind(above, cls, meta)
         written, new = self.world.written(cls, name)

@@ -76,14 +76,6 @@ def mapping_proxy(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     return machine.world.keep(machine.native(types.MappingProxyType, *args, **kwargs))
 
 
-def bind_function(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
-    """`function.__get__(object, class)`."""
-    if not isinstance(receiver, types.FunctionType) or not 1 <= len(args) <= 2 or kwargs:
-        return False, None
-    return True, receiver if args[0] is None else types.MethodType(receiver, args[0])
-
-
-METHODS["__get__"] = bind_function
 INSTANCES[type(functools.cmp_to_key(lambda a, b: 0))] = lambda machine, key, value: machine.world.keep(
     machine.native(key, value)
 )

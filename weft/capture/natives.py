@@ -180,8 +180,9 @@ class Natives(Calls):
                 return self.call_builtin_method(function.__name__, receiver, args, kwargs, function)
             if isinstance(receiver, type) and receiver in RECEIVERS:
                 return self.call_builtin_method(function.__name__, receiver, args, kwargs, function)
-        if isinstance(function, types.MethodWrapperType) and isinstance(receiver, type):
-            handler = HANDLERS.get(id(function.__objclass__.__dict__.get(function.__name__)))
+        if isinstance(receiver, type) and isinstance(function, BOUND):
+            owner = getattr(function, "__objclass__", type)
+            handler = HANDLERS.get(id(owner.__dict__.get(function.__name__)))
             if handler is not None:
                 return handler(self, (receiver, *args), kwargs)
         if isinstance(function, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
@@ -546,6 +547,7 @@ TRANSPARENT = (
     Enum, frozenset, tuple,
 )  # fmt: skip
 
+BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 METHODS: dict[str, Any] = {}
 """Methods that capture does itself: `(machine, receiver, args, kwargs) -> (handled, result)`."""
 

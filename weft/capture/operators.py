@@ -22,6 +22,7 @@ from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
+from weft.trace.scalars import SymInt
 
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
     "+": (operator.add, "__add__", "__radd__"),
@@ -286,14 +287,24 @@ class Operators(Natives):
             return self.call_method(missing, container, key)
         return self.native(operator.getitem, container, key)
 
+    def index(self, value: Any) -> Any:
+        """What an `__index__` of the user's gives; other values stay."""
+        found = None if self.is_plain(value) else self.python_method(value, "__index__")
+        if found is None:
+            return value
+        result = self.call_method(found, value)
+        if not isinstance(result, (int, SymInt)):
+            text = f"__index__ returned non-int (type {type(result).__name__})"
+            raise self.fail(TypeError(text))
+        return result
+
     def ready_key(self, container: Any, key: Any) -> Any:
         """The key or index in a form that C code may use on the container."""
         if isinstance(container, KEYED):
             self.check_keys((key,), container)
             return key
         if is_users(key):
-            found = self.python_method(key, "__index__")
-            return key if found is None else self.call_method(found, key)
+            return self.index(key)
         if type(key) is slice and any(is_users(part) for part in (key.start, key.stop, key.step)):
             return slice(*(self.ready_key(container, part) for part in (key.start, key.stop, key.step)))
         self.check(key, EQUALITY)
@@ -425,7 +436,11 @@ class Operators(Natives):
         if not self.is_plain(value):
             found = self.python_method(value, "__format__")
             if found is not None:
-                return self.call_method(found, value, specification)  # type: ignore[no-any-return]
+                result = self.call_method(found, value, specification)
+                if not isinstance(result, str):
+                    text = f"__format__ must return a str, not {type(result).__name__}"
+                    raise self.fail(TypeError(text))
+                return result
             if inherits(type(value), "__format__") and not specification:
                 return self.text(value)
         if isinstance(value, BaseException) and not specification:
