@@ -36,6 +36,7 @@ from weft.capture.sources import (
     safe_item,
     safe_iter,
     safe_member,
+    safe_values,
     slot_value,
     written_in_c,
 )
@@ -210,7 +211,8 @@ class Reader:
             case "key" | "element":
                 return self.assign(f"{self.constant(nth, 'nth')}({self.iteration(parent)}, {detail})")
             case "value":
-                return self._item(source, parent, self.read(parent.key(detail)))
+                values = f"{self.constant(safe_values, 'values')}({above})"
+                return self.assign(f"{self.constant(nth, 'nth')}({values}, {detail})")
             case "cell":
                 short = self.known(parent) is types.CellType
                 reader = self.constant(cell_value, "cell")

@@ -516,6 +516,12 @@ def safe_iter(value: Any) -> Any:
     return base.__iter__(value)  # type: ignore[attr-defined]
 
 
+def safe_values(value: Any) -> Any:
+    """An iterator over the values of a dict: asked by key, it might run a `__hash__` of the user's."""
+    base: Any = builtin_base(type(value))
+    return iter(base.values(value))
+
+
 def safe_item(value: Any, key: Any) -> Any:
     """`value[key]` of the builtin container, with neither `__missing__` nor a default factory."""
     base = builtin_base(type(value))
@@ -593,7 +599,7 @@ def fetch(source: Source, function: Any, local_values: Mapping[str, Any]) -> Any
         case "key" | "element":
             return nth(safe_iter(above), key)
         case "value":
-            return safe_item(above, nth(safe_iter(above), key))
+            return nth(safe_values(above), key)
         case "cell":
             return cell_value(above)
         case "type":

@@ -340,6 +340,8 @@ class Wrapping:
                     raise Break("unusual-key", seen=f"a {type(key).__name__} as key of {source}")
                 items.append((kept, self.wrap(item, source.value(position))))
             self.check_keys([key for key, _ in items])
+            if len({*keys}) < len(keys) or any(dict.get(value, key, self) is self for key in keys):
+                raise Break("unusual-key", seen=f"a key of {source} that has changed since it was put there")
             for kept, inner in items:
                 base.__setitem__(mirror, kept, inner)
         return self.close(mirror)
@@ -360,6 +362,10 @@ class Wrapping:
                 if self.wrap(item, source.element(position)) is not item:
                     raise Break("unusual-key", seen=f"a {type(item).__name__} in the set {source}")
             self.check_keys(items)
+            if len({*items}) < len(items) or not all(base.__contains__(value, item) for item in items):
+                raise Break(
+                    "unusual-key", seen=f"an item of {source} that has changed since it was put there"
+                )
         if base is frozenset:
             return self.world.learn(value, value, source)  # all of it is guarded, and it cannot change
         order, at_once = filling(items, table_size(value)) or (items, 0)

@@ -407,3 +407,32 @@ def test_an_empty_slot_is_told_as_python_tells_it() -> None:
         return [compiled(tensor(), thing) for thing in things]
 
     same(scenario, breaks=0)
+
+
+def test_keys_that_change_while_they_are_keys() -> None:
+    def scenario(compile: Compile) -> Any:
+        class Key:
+            def __init__(self, number: int) -> None:
+                self.number = number
+
+            def __hash__(self) -> int:
+                return hash(self.number)
+
+            def __eq__(self, other: object) -> bool:
+                return isinstance(other, Key) and self.number == other.number
+
+        one, two = Key(1), Key(2)
+        table, items = {one: 10, two: 20}, {one, two}
+
+        def forward(x: Any, number: int) -> Any:
+            key = Key(number)
+            return x * len(table), key in table, key in items, list(table.values()), len(items)
+
+        compiled = compile(forward)
+        results = []
+        for now in (1, 2, 7, 1):
+            one.number = now
+            results += [compiled(tensor(), number) for number in (1, 2, 7)]
+        return results
+
+    same(scenario)
