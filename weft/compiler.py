@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import traceback
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, MethodType, TracebackType
@@ -16,7 +17,7 @@ from typing import Any
 
 from weft.aot import backends as aot_backends
 from weft.capture import runtime
-from weft.capture.calls import handles
+from weft.capture.calls import BY_CODE, handles
 from weft.capture.compiling import compile_frame
 from weft.capture.counters import counters as counters
 from weft.capture.forms import OptimizedModule as OptimizedModule
@@ -169,11 +170,28 @@ def compile(
     context = _context(backend, fullgraph, dynamic, mode, options, recompile_limit)
 
     def compiled(target: Any) -> Any:
-        return target if disable else compiled_form(context, target)
+        return target if disable else compiled_form(_shared(context, target), target)
 
     if model is None:
         return compiled
     return compiled(model)
+
+
+def _shared(context: Context, target: Any) -> Context:
+    """The context of an earlier `compile` of this very function with the same options, with its entries."""
+    function = runtime.original_of(target) if isinstance(target, FunctionType) else None
+    if not isinstance(function, FunctionType) or context.options["options"]:
+        return context
+    known = _by_function.setdefault(function, [])
+    for other in known:
+        if other.options == context.options and other.options["backend"] is context.options["backend"]:
+            return other
+    known[:] = [*known[-7:], context]
+    return context
+
+
+_by_function: weakref.WeakKeyDictionary[FunctionType, list[Context]] = weakref.WeakKeyDictionary()
+"""The latest contexts of each compiled function."""
 
 
 def optimize(
@@ -353,10 +371,22 @@ def run(fn: Any = None) -> Any:
     """Decorator: calls use what is compiled already, and run the original elsewhere."""
     if fn is None:
         return run
-    before = runtime.stance()
-    decorated = set_stance("eager_on_recompile")(fn)
-    runtime.put_stance(before)
-    return decorated
+
+    @functools.wraps(fn)
+    def reuse(*args: Any, **kwargs: Any) -> Any:
+        before = runtime.stance()
+        runtime.put_stance("eager_on_recompile")
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            runtime.put_stance(before)
+
+    return reuse
+
+
+BY_CODE[run(graph_break).__code__] = lambda machine, function, args, kwargs: machine.call(
+    function.__wrapped__, args, kwargs
+)
 
 
 # -- explaining ----------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.device import device, get_default_device, is_plain
 from weft.core.dtypes import dtype
 from weft.core.types import Size
+from weft.overrides import is_tensor_like
 from weft.tensor.base import Tensor
 from weft.tensor.facts import CHECK_FAILED, _check
 from weft.trace.breaks import Break
@@ -210,6 +211,25 @@ def check(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         return None
     text = CHECK_FAILED if message is None else machine.call(message, (), {})
     raise machine.fail(RuntimeError(text))
+
+
+@handles(id)
+def address(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Where an object lies that existed before. One that captured code makes lies elsewhere in every call."""
+    expect(machine, "id", args, 1, 1, kwargs)
+    known = machine.world.known.get(id(args[0]))
+    if known is None:
+        raise Break("builtin-call", seen="builtin: id of an object that is new in every call")
+    machine.world.guard("EQ", known.source.address(), id(known.original))
+    return id(known.original)
+
+
+@handles(is_tensor_like)
+def tensor_like(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    given = machine.native(lambda inp: inp, *args, **kwargs)
+    if isinstance(given, Tensor):
+        return True
+    return not machine.is_plain(given) and machine.lookup(type(given), "__torch_function__") is not ABSENT
 
 
 # -- the environment -----------------------------------------------------------------------------------------

@@ -272,6 +272,8 @@ class Operators(Natives):
         kind = type(container)
         if isinstance(container, type):
             return self.subscript_class(container, key)
+        if kind.__module__ == "typing":
+            return self.world.keep(self.native(operator.getitem, container, key))  # an annotation
         if kind in (list, tuple, dict, str) or isinstance(container, Tensor):
             key = self.ready_key(container, key)
             if isinstance(container, Tensor):

@@ -221,6 +221,8 @@ class Reader:
                 return self.assign(f"{self.constant(type, 'type')}({above})")
             case "plain":
                 return self.assign(f"{self.constant(plain_part, 'plain')}({above})")
+            case "address":
+                return self.assign(f"{self.constant(id, 'id')}({above})")
             case _:
                 return self.assign(f"{self.constant(class_mro, 'mro')}({above})[{detail}]")
 

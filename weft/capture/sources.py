@@ -271,6 +271,7 @@ STEPS: Final = (
     "base",  # the i-th class of the method resolution order
     "size",  # of a tensor, dimension i
     "plain",  # the number or text in an object of a subclass of int, float, complex, str or bytes
+    "address",  # id(obj)
 )
 
 
@@ -340,6 +341,9 @@ class Source:
 
     def plain(self) -> Source:
         return Source(self, "plain")
+
+    def address(self) -> Source:
+        return Source(self, "address")
 
     # -- facts
     # ------------------------------------------------------------------------------------------------------
@@ -432,6 +436,8 @@ def _text(source: Source) -> str:
             return f"{above}.__mro__[{key}]"
         case "plain":
             return f"plain({above})"
+        case "address":
+            return f"id({above})"
         case _:
             return f"{above}.size()[{key}]"
 
@@ -610,5 +616,7 @@ def fetch(source: Source, function: Any, local_values: Mapping[str, Any]) -> Any
             return class_mro(above)[key]
         case "plain":
             return plain_part(above)
+        case "address":
+            return id(above)
         case _:
             return above.array.shape[key]

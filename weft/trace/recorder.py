@@ -33,7 +33,7 @@ from weft.core.symbolic import Symbolic
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.tensor import shims
-from weft.tensor.base import PLAIN, Tensor
+from weft.tensor.base import PLAIN, PUBLIC, Tensor
 from weft.tensor.meta import FAKE, MetaArray, is_fake_array
 from weft.tensor.wrapper import highest
 from weft.trace.breaks import Break
@@ -53,6 +53,13 @@ REFUSED: Final = {
 """Words of errors that only a lack of elements can cause, and the kinds of break that they mean."""
 
 
+CONSTANTS: Final = frozenset({PUBLIC["tensor"], PUBLIC["as_tensor"]})
+"""Makers of tensors whose only element is known, where it is given as a number."""
+READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "item": lambda value: value, "__int__": int, "__float__": float, "__index__": int, "__bool__": bool,
+    "is_nonzero": bool, "tolist": lambda value: value,
+}  # fmt: skip
+"""Reads of elements that a known number answers."""
 SHAPES: Final = frozenset(
     {"nonzero", "_nonzero", "masked_select", "_repeat_positions", "_unique", "_unique_consecutive"}
 )
@@ -159,6 +166,7 @@ class Recorder:
         self._pending: dict[int, tuple[Node, tuple[int, ...]]] = {}
         self._kept: dict[int, Any] = {}  # ids stay taken while the recorder lives
         self._reals: dict[int, Tensor] = {}  # by the id of the fake that stands in
+        self._constants: dict[int, tuple[Any, int]] = {}  # by id: its value, and at which version
         self._before: list[Any] = []
         self._state: tuple[bool, bool, Any] | None = None
 
@@ -234,6 +242,10 @@ class Recorder:
             return self.note(func, name, first, args, kwargs)
         if treatment is Treatment.GRAD and isinstance(first, Tensor) and self.knows(first):
             return func(*args, **kwargs)
+        if isinstance(first, Tensor) and id(first) in self._constants and name in READERS:
+            value, at = self._constants[id(first)]
+            if version(first) == at and (name != "__index__" or type(value) is int):
+                return READERS[name](value)
         raise refusal(treatment, name, first)
 
     def refuse(self, name: str) -> NoReturn:
@@ -319,6 +331,10 @@ class Recorder:
         if done.written:
             node.meta["writes"] = tuple(self.node(tensor) for tensor in done.written)
         self.bind_result(done.result, node, done.call, done.written)
+        data = done.args[0] if done.args else done.kwargs.get("data")
+        if done.func in CONSTANTS and type(data) in (bool, int, float):
+            value = np.asarray(data, done.result.array.dtype).item()
+            self._constants[id(done.result)] = (value, version(done.result))
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Any:
         """The call on fakes. Random state is put back; errors that only fakes have become breaks."""
