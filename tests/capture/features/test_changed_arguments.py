@@ -216,7 +216,7 @@ def test_the_same_tensor_twice():
         x = tensor()
         return x, x
 
-    check(function, lambda: (tensor(), tensor()), twice, lambda: (tensor(), tensor()))
+    check(function, lambda: (tensor(), tensor()), twice, lambda: (tensor(), tensor()), frames=2)
 
 
 def test_views_of_one_tensor():
