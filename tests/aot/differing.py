@@ -48,6 +48,7 @@ def gradients(function: Any, inputs: list[Any], order: int) -> list[list[Any]]:
     weft.manual_seed(3)
     leaves = list(inputs)
     given = [v * 1 if isinstance(v, weft.Tensor) and v.requires_grad else v for v in inputs]
+    given = [v.clone() if isinstance(v, weft.Tensor) and not v.requires_grad else v for v in given]
     outputs, _ = flatten(function(*given))
     found = [[*outputs, *given]]
     wanted = [v for v in leaves if isinstance(v, weft.Tensor) and v.requires_grad]

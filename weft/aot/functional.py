@@ -24,6 +24,7 @@ from typing import Any
 
 from weft.aot.facts import DATA, DETACH, Step
 from weft.core import modes
+from weft.core.dtypes import bool_
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.ops.record import REGISTRY, Kind, Op, ops
@@ -227,6 +228,9 @@ class FunctionalRecorder(OpRecorder):
             form = ("call_function", op, False)
         elif op is None and self._name(func) in (DETACH, DATA) and len(args) == 1 and not kwargs:
             return self.record_detached(func, args[0])
+        elif op is None and self._name(func) == "__setitem__" and _fills(*args):
+            mask = args[1][0] if type(args[1]) is tuple else args[1]
+            return self.within(_masked_fill, (args[0], mask, args[2]), {})
         return super().record(func, args, kwargs, form)
 
     def record_view(self, op: Op, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -391,6 +395,29 @@ class FunctionalRecorder(OpRecorder):
         call.scan(args)
         call.scan(kwargs)
         return call
+
+
+def _fills(target: Any, key: Any, value: Any) -> bool:
+    """Whether `target[key] = value` puts one number wherever a mask is set."""
+    mask = key[0] if type(key) is tuple and len(key) == 1 else key
+    if not is_tensor(mask) or mask.dtype is not bool_ or not mask.array.ndim:
+        return False
+    if tuple(mask.array.shape) != tuple(target.array.shape[: mask.array.ndim]):
+        return False
+    if is_tensor(value):
+        return not value.array.ndim and value.dtype.category <= target.dtype.category
+    kind = type(value)
+    return (
+        kind is bool
+        or (kind is int and target.dtype.category >= 1)
+        or (kind is float and target.dtype.category >= 2)
+    )
+
+
+def _masked_fill(target: Any, mask: Any, value: Any) -> None:
+    for _ in range(target.array.ndim - mask.array.ndim):
+        mask = mask.unsqueeze(-1)
+    target.masked_fill_(mask, value)
 
 
 def _is_cast(step: Step) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from weft.aot.facts import Constant, Facts, Input, Made, Number, Output, Value, ViewOf, Written
 from weft.aot.functional import FunctionalRecorder, Root
 from weft.core.trees import flatten
@@ -84,8 +86,8 @@ class _Tracing:
         return value
 
     def on_input(self, value: Any) -> Node:
-        """A tensor that is no input and that no call made."""
-        if getattr(value, "array", None) is None or type(value.array).__name__ == "MetaArray":
+        """A tensor, or an array, that is no input and that no call made."""
+        if not isinstance(value, np.ndarray) and not isinstance(getattr(value, "array", None), np.ndarray):
             raise Break("unsupported", "a value that no recorded call made")
         name = f"_tensor_constant{len(self.constants)}"
         self.constants[name] = value

@@ -58,19 +58,26 @@ def plain(node: Node) -> bool:
     return node.op == "call_method" and node.target == "detach"
 
 
-class _Copier:
-    """Copies nodes of the joint graph into another, without switches of modes."""
+def switches(node: Node) -> bool:
+    """Whether a node changes modes."""
+    return getattr(node.target, "__name__", None) in SWITCHES
 
-    def __init__(self) -> None:
+
+class _Copier:
+    """Copies nodes of the joint graph into another: without what concerns the tape, unless it is on."""
+
+    def __init__(self, recorded: bool = False) -> None:
         self.graph = Graph()
         self.copies: dict[Node, Any] = {}
+        self.recorded = recorded  # whether gradients will be recorded when the graph runs
 
     def copy(self, node: Node) -> None:
-        if getattr(node.target, "__name__", None) in SWITCHES:
-            return
-        if plain(node):
-            self.copies[node] = self.value(node.args[0])
-            return
+        if not self.recorded:
+            if switches(node):
+                return
+            if plain(node):
+                self.copies[node] = self.value(node.args[0])
+                return
         made = self.graph.node_copy(node, self.value)
         if isinstance(made.target, Op):
             made.target = made.target.face  # which takes arguments as users write them
@@ -118,6 +125,22 @@ def _backward(joint: Joint, residuals: list[Node]) -> GraphModule:
             made.copy(node)
     made.graph.output(tuple([None if node is None else made.value(node) for node in joint.gradients]))
     return GraphModule(joint.constants, made.graph, "Backward")
+
+
+def derivative(joint: Joint) -> GraphModule:
+    """The gradients as a graph of their own, from inputs and tangents, for the tape to run over: whatever the
+    captured graph did without recording is done without recording here."""
+    made = _Copier(recorded=True)
+    for node in (*joint.inputs, *joint.tangents):
+        made.input(node)
+    needed = _reached(joint, [n for n in joint.gradients if n is not None], set(made.copies))
+    for node in joint.graph.nodes:
+        if node in made.copies or node.op in ("placeholder", "output"):
+            continue
+        if node in needed or switches(node) or (node in joint.forward and effect(node).random):
+            made.copy(node)
+    made.graph.output(tuple([None if node is None else made.value(node) for node in joint.gradients]))
+    return GraphModule(joint.constants, made.graph, "Derivative")
 
 
 def _reached(joint: Joint, ends: list[Node], stops: set[Node]) -> set[Node]:

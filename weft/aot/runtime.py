@@ -22,7 +22,8 @@ tangents, itself compiled: the joint graph as a captured graph. Where the tape w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +31,7 @@ import numpy as np
 
 from weft.aot.facts import DATA, DETACH, Constant, Facts, Input, Number, Output, Step, Value, ViewOf
 from weft.aot.joint import Joint, trace
-from weft.aot.partition import Cut, cut
+from weft.aot.partition import Cut, cut, derivative
 from weft.autograd import engine
 from weft.autograd.nodes import GradientEdge
 from weft.core import modes
@@ -78,6 +79,10 @@ class Program:
     cut: Cut
     forward: Callable[..., Any]
     backward: Callable[..., Any] | None
+    read: set[int]
+    """The inputs on whose elements gradients depend."""
+    derivative: CompiledFunction | None = None
+    """Gradients as a function of inputs and tangents, when first needed."""
 
 
 @dataclass(slots=True)
@@ -88,8 +93,7 @@ class Plan:
     facts: Facts
     program: Program
     programs: dict[tuple[bool, ...], Program] = field(default_factory=dict)
-    differentiable: CompiledFunction | None = None
-    """Gradients as a function of inputs and tangents."""
+    """By which of the values that require grad get a gradient."""
 
 
 class CompiledFunction:
@@ -157,6 +161,7 @@ class CompiledFunction:
             refuse(f"{type(error).__name__}: {error}")
             return None
         plan = Plan(self.module, joint.facts, self.program(joint, args))
+        plan.programs[mask_of(plan.program)] = plan.program
         counters["plans"] += 1
         return plan
 
@@ -171,23 +176,32 @@ class CompiledFunction:
             modes.leave(token)
         return joint
 
-    def expect(self, plan: Plan, mask: tuple[bool, ...], args: tuple[Any, ...]) -> None:
-        """From now on, gradients come for these outputs."""
+    def program_for(self, plan: Plan, mask: tuple[bool, ...], args: list[Any]) -> Program | None:
+        """The program for gradients that come for these values only."""
         if mask not in plan.programs:
             try:
-                plan.programs[mask] = self.program(self.trace(args, True, mask), args)
+                joint = self.trace(tuple(args), True, mask)
             except (Break, Exception):
-                return
-        plan.program = plan.programs[mask]
+                return None
+            plan.programs[mask] = self.program(joint, tuple(args))
+        return plan.programs[mask]
 
     def program(self, joint: Joint, args: tuple[Any, ...]) -> Program:
         made = cut(joint, self.choose)
         forward = self.compile_forward(made.forward, list(args))
         backward = None
-        if made.backward is not None and any(g is not None for g in joint.gradients):
+        if made.backward is not None:
             examples = [node.meta["val"] for node in (*made.residuals, *joint.tangents)]
             backward = self.compile_backward(made.backward, examples)
-        return Program(joint, made, forward, backward)
+        return Program(joint, made, forward, backward, inputs_read(joint))
+
+    def derivative(self, program: Program) -> CompiledFunction:
+        if program.derivative is None:
+            module = derivative(program.joint)
+            program.derivative = CompiledFunction(
+                module, self.compile_forward, self.compile_backward, self.choose
+            )
+        return program.derivative
 
 
 # -- running forward -----------------------------------------------------------------------------------------
@@ -197,7 +211,7 @@ def run(compiled: CompiledFunction, plan: Plan, args: tuple[Any, ...], grad: boo
     if facts.written and (overlapping(facts, args) or not all_writable(facts, args, grad)):
         return plan.module.forward(*args)
     recorded = grad and program.backward is not None
-    rerun = Rerun(plan.module, facts, args) if recorded else None
+    rerun = Rerun(plan.module, facts, program, args) if recorded else None
     token = modes.enter(grad=False)
     try:
         results = program.forward(*args)
@@ -343,62 +357,86 @@ def stepped(tensor: Tensor, step: Step) -> Any:
 class Rerun:
     """What it takes to run the captured graph again as it ran: inputs as they were, and random numbers."""
 
-    __slots__ = ("module", "facts", "args", "arrays", "edges", "cells", "offsets")
+    __slots__ = ("module", "facts", "wanted", "numbers", "arrays", "types", "edges", "cells", "offsets")
 
-    def __init__(self, module: GraphModule, facts: Facts, args: tuple[Any, ...]) -> None:
-        self.module, self.facts, self.args = module, facts, args
+    def __init__(self, module: GraphModule, facts: Facts, program: Program, args: tuple[Any, ...]) -> None:
+        self.module, self.facts, self.wanted = module, facts, program.joint.wanted
         written = {w.input for w in facts.written}
-        self.arrays: list[Any] = [None] * len(args)
-        self.edges: list[Any] = [(None, 0)] * len(args)
-        self.cells: list[Any] = [None] * len(args)
+        count = len(args)
+        self.numbers: list[Any] = [None] * count  # inputs that are no tensors
+        self.types: list[Any] = [None] * count  # shape, dtype and strides of those that are
+        self.arrays: list[Any] = [None] * count  # None where elements do not matter
+        self.edges: list[Any] = [(None, 0)] * count
+        self.cells: list[Any] = [None] * count
         for index, value in enumerate(args):
-            if type(value) in PLAIN:
-                self.arrays[index] = value.array.copy() if index in written else value.array
-                self.edges[index] = gradient_edge(value)
+            if type(value) not in PLAIN:
+                self.numbers[index] = value
+                continue
+            array = value.array
+            self.types[index] = array.shape, array.dtype, array.strides
+            self.edges[index] = gradient_edge(value)
+            if index in program.read:
+                self.arrays[index] = array.copy() if index in written else array
                 if index not in written:
                     self.cells[index] = (value.shared_cell(), value.shared_cell()[0])
         drawn = [value for value in args if isinstance(value, Generator)] if facts.draws else []
         self.offsets = [(g, g.get_offset()) for g in (default_generator, *drawn)] if facts.draws else []
 
-    def check(self, read: set[int]) -> None:
+    def check(self) -> None:
         """Raises where an input whose elements are needed was written since."""
-        for index in read:
-            if self.cells[index] is not None and self.cells[index][0][0] != self.cells[index][1]:
-                array, (cell, seen) = self.arrays[index], self.cells[index]
+        for array, cell in zip(self.arrays, self.cells, strict=True):
+            if cell is not None and cell[0][0] != cell[1]:
                 words = f"weft.{BY_NUMPY[array.dtype].scalar_name}Tensor {list(array.shape)}"
-                raise RuntimeError(stale_words(words, "", cell[0], seen))
+                raise RuntimeError(stale_words(words, "", cell[0][0], cell[1]))
 
-    def inputs(self, wanted: Sequence[int]) -> list[Any]:
-        """The inputs as they were: those that need a gradient as tensors of their own before their edges."""
+    def array(self, index: int) -> Any:
+        if self.arrays[index] is not None:
+            return self.arrays[index]
+        shape, kind, strides = self.types[index]
+        made = np.zeros(shape, kind)
+        return made if made.strides == strides else in_layout(made, strides)
+
+    def inputs(self, apart: bool) -> list[Any]:
+        """The inputs as they were. `apart`: those that need a gradient as tensors of their own."""
         found: list[Any] = []
-        for index, value in enumerate(self.args):
-            if self.arrays[index] is None:
-                found.append(value)
-            elif index in wanted:
-                found.append(behind(self.edges[index], self.arrays[index]))
+        for index, type_ in enumerate(self.types):
+            if type_ is None:
+                found.append(self.numbers[index])
+            elif index in self.wanted:
+                found.append(behind(self.edges[index], self.array(index), apart))
+                if not apart and self.cells[index] is not None:
+                    found[-1].cell = self.cells[index][0]
             else:
-                found.append(wrap(self.arrays[index]))
+                found.append(wrap(self.array(index)))
         return found
 
-    def gradients(self, wanted: Sequence[int], grad: Sequence[Any], graph: bool) -> list[Any]:
-        """The gradients of the inputs in `wanted`, by running the captured graph on the tape."""
-        counters["reruns"] += 1
-        token = modes.enter(grad=True)
+    @contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Random numbers as they were drawn."""
         now = [(generator, generator.get_offset()) for generator, _ in self.offsets]
         try:
             for generator, offset in self.offsets:
                 generator.set_offset(offset)
-            given = self.inputs(wanted)
-            edges = [GradientEdge(given[index].node, 0) for index in wanted]
-            outputs, _ = flatten(self.module.forward(*given))
-            pairs = self.pairs(outputs, given, grad)
-            if not pairs:
-                return [None] * len(wanted)
-            values, tangents = zip(*pairs, strict=True)
-            return list(engine.grad(values, edges, tangents, create_graph=graph, allow_unused=True))
+            yield
         finally:
             for generator, offset in now:
                 generator.set_offset(offset)
+
+    def gradients(self, grad: Sequence[Any], graph: bool) -> list[Any]:
+        """The gradients of the inputs that need one, by running the captured graph on the tape."""
+        counters["reruns"] += 1
+        token = modes.enter(grad=True)
+        try:
+            given = self.inputs(apart=True)
+            edges = [GradientEdge(given[index].node, 0) for index in self.wanted]
+            with self.drawing():
+                outputs, _ = flatten(self.module.forward(*given))
+            pairs = self.pairs(outputs, given, grad)
+            if not pairs:
+                return [None] * len(self.wanted)
+            values, tangents = zip(*pairs, strict=True)
+            return list(engine.grad(values, edges, tangents, create_graph=graph, allow_unused=True))
+        finally:
             modes.leave(token)
 
     def pairs(self, outputs: list[Any], given: list[Any], grad: Sequence[Any]) -> list[tuple[Any, Any]]:
@@ -414,14 +452,16 @@ class Rerun:
         return [(values[n], g) for n, g in zip(floating, grad, strict=True) if g is not None]
 
 
-def behind(target: tuple[Any, int], array: Any) -> Tensor:
-    """A tensor of its own with these elements, whose gradient goes to the target."""
+def behind(target: tuple[Any, int], array: Any, apart: bool) -> Tensor:
+    """A tensor with these elements, whose gradient goes to the target; perhaps with a node of its own."""
     edge, slot = target
     if isinstance(edge, Tensor):
-        source = edge
+        source, apart = edge, apart or edge.array is not array
     else:
         source = wrap(array, True)
         source.node, source.index = edge, slot
+    if not apart:
+        return source
     alias: Tensor = REGISTRY["alias"](source)
     alias.array, alias.origin, alias.cell = array, None, None
     return alias
@@ -444,28 +484,34 @@ class CompiledFunctionBackward(Node):
         self.check()
         mask = tuple([value is not None for value in grad])
         tangents = [None if value is None else wrap(value) for value in grad]
-        if mask != mask_of(self.program):
-            results = self.again(tangents, False)
-            self.compiled.expect(self.plan, mask, self.rerun.args)
-        else:
-            assert self.program.backward is not None
+        if mask == mask_of(self.program) and self.program.backward is not None:
             results = self.program.backward(*self.saved, *[t for t in tangents if t is not None])
+        else:
+            self.rerun.check()
+            results = self.rerun.gradients(tangents, False)
+            expected = self.compiled.program_for(self.plan, mask, self.rerun.inputs(apart=True))
+            self.plan.program = expected or self.plan.program
         return [None if value is None else value.array for value in results]
 
     def graph_backward(self, grad: Any) -> Any:
+        """See Note [Any order]."""
         self.check()
-        return self.again(grad, True)
+        self.rerun.check()
+        mask = tuple([value is not None for value in grad])
+        program = None
+        if self.plan.facts.plain_histories:
+            program = self.compiled.program_for(self.plan, mask, self.rerun.inputs(apart=True))
+        if program is None:
+            return self.rerun.gradients(grad, True)
+        function = self.compiled.derivative(program)
+        with self.rerun.drawing():
+            return list(function(*self.rerun.inputs(apart=False), *[g for g in grad if g is not None]))
 
     def check(self) -> None:
         if self.saved is None:
             freed()
         if self.versions is not None:
             check_versions(self, self.versions)
-
-    def again(self, grad: Any, graph: bool) -> list[Any]:
-        """Gradients from the inputs as they were: see Note [Any order]."""
-        self.rerun.check(inputs_read(self.program.joint))
-        return self.rerun.gradients(self.program.joint.wanted, grad, graph)  # type: ignore[no-any-return]
 
     def release(self) -> None:
         self.saved = self.rerun = None
