@@ -21,12 +21,21 @@ class PreviousException:
         self.previous, self.current = previous, current
 
 
+class Unread:
+    """An argument of the root frame that nothing has looked at yet: no guard stands for it."""
+
+    __slots__ = ("source", "value")
+
+    def __init__(self, value: Any, source: Source) -> None:
+        self.value, self.source = value, source
+
+
 class Frame:
     """One interpreted call: code, variables, value stack and the place in the code."""
 
     __slots__ = (
         "bytecode", "cells", "closure", "code", "current", "function", "globals", "globals_source",
-        "handled", "index", "instruction", "locals", "parent", "stack", "steps",
+        "handled", "index", "instruction", "lazy", "locals", "parent", "stack", "steps",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +61,8 @@ class Frame:
         self.handled: BaseException | None = None
         """The exception being handled in this frame, as `sys.exc_info` would say."""
         self.steps = 0
+        self.lazy = False
+        """Whether values that nothing has read yet lie on the stack."""
 
     @property
     def root(self) -> Frame:

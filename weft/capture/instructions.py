@@ -11,7 +11,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from weft.capture.bytecode.effects import STACK
 from weft.capture.frame import NULL, Frame
+from weft.capture.frame import Unread as Unread
 from weft.capture.machine import STEPS, Machine, Signal, Step, unbound
 from weft.capture.values import Raised, isinstance
 from weft.capture.world import ABSENT, Appended
@@ -62,21 +64,16 @@ def load_fast(machine: Machine, frame: Frame, arg: str) -> None:
         raise machine.fail(unbound(frame, arg))
     value = frame.locals[arg]
     if type(value) is Unread:
+        if arg.startswith(STACK):  # a resumed frame fills its stack
+            frame.lazy = True
+            frame.stack.append(value)
+            return
         read = machine.read(value.value, value.source)
         if type(read) is Appended:  # the argument itself stays unread
             frame.stack.append(read)
             return
         value = frame.locals[arg] = read
     frame.stack.append(value)
-
-
-class Unread:
-    """An argument of the root frame that nothing has looked at yet: no guard stands for it."""
-
-    __slots__ = ("source", "value")
-
-    def __init__(self, value: Any, source: Any) -> None:
-        self.value, self.source = value, source
 
 
 @step("STORE_FAST")
@@ -106,7 +103,7 @@ def restore_fast(machine: Machine, frame: Frame, arg: tuple[str, bool]) -> None:
     frame.locals.pop(name, None)
     frame.cells.pop(name, None)
     if is_cell:
-        frame.cells[name] = value
+        frame.cells[name] = machine.seen(value)
     elif value is not NULL:
         frame.locals[name] = value
 
@@ -115,7 +112,7 @@ def restore_fast(machine: Machine, frame: Frame, arg: tuple[str, bool]) -> None:
 def make_cell(machine: Machine, frame: Frame, arg: str) -> None:
     cell = types.CellType()
     if arg in frame.locals:
-        cell.cell_contents = frame.locals.pop(arg)
+        cell.cell_contents = machine.seen(frame.locals.pop(arg))
     frame.cells[arg] = machine.world.keep(cell)
 
 
@@ -303,7 +300,13 @@ def build_const_key_map(machine: Machine, frame: Frame, arg: int) -> None:
 @step("LIST_APPEND")
 def list_append(machine: Machine, frame: Frame, arg: int) -> None:
     value = frame.stack.pop()
-    frame.stack[-arg].append(value)
+    target = frame.stack[-arg]
+    if type(target) is Unread:  # a comprehension across breaks
+        if type(target.value) is list and id(target.value) not in machine.world.by_original:
+            machine.growing(target.value, target.source).append(value)
+            return
+        target = frame.stack[-arg] = machine.wrap(target.value, target.source)
+    target.append(machine.seen(value))
 
 
 @step("LIST_EXTEND")

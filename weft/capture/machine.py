@@ -27,8 +27,9 @@ import weft.capture.iteration as _iteration  # noqa: F401 - for those that walk 
 import weft.capture.library as _library  # noqa: F401 - and for functions of the standard library
 from weft.capture.autocasting import _set_autocast
 from weft.capture.builtins import CALLED, INSTANCES
+from weft.capture.bytecode.effects import values_seen
 from weft.capture.bytecode.instructions import Instruction
-from weft.capture.frame import Frame, PreviousException
+from weft.capture.frame import Frame, PreviousException, Unread
 from weft.capture.operators import Operators
 from weft.capture.sources import Source, builtin, module
 from weft.capture.values import CapturedGenerator, Raised, isinstance
@@ -101,6 +102,8 @@ class Machine(Operators):
             instruction: Instruction = instructions[frame.index]
             frame.instruction = instruction
             if is_root:
+                if frame.lazy:
+                    self.read_stack(frame, instruction)
                 if self.root_steps == self.stop_at:
                     raise Stop
                 self.root_steps += 1
@@ -116,6 +119,14 @@ class Machine(Operators):
                     return signal
                 continue
             self.unwind(frame, error)
+
+    def read_stack(self, frame: Frame, instruction: Instruction) -> None:
+        """Reads what the instruction looks at, where nothing has read it yet."""
+        stack = frame.stack
+        seen = values_seen(instruction.op, instruction.arg)
+        for place in range(0 if seen is None else len(stack) - seen, len(stack)):
+            stack[place] = self.seen(stack[place])
+        frame.lazy = any(type(value) is Unread for value in stack)
 
     def unwind(self, frame: Frame, error: BaseException) -> None:
         """Enters the handler that covers the current instruction, or leaves the frame."""

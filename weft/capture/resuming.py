@@ -19,8 +19,7 @@ from typing import Any, Final
 
 from weft.capture.attributes import HEAP
 from weft.capture.bytecode.resume import CannotResume, Parameter, ResumePoint, StackKind, resume_code
-from weft.capture.frame import NULL, Frame, PreviousException
-from weft.capture.instructions import Unread
+from weft.capture.frame import NULL, Frame, PreviousException, Unread
 from weft.capture.liveness import live_before
 from weft.capture.rebuild import Builder
 from weft.capture.values import CapturedGenerator

@@ -17,9 +17,8 @@ import numpy as np
 import weft.capture.control as _control
 from weft.capture.autocasting import entered_since, own_settings, without_fakes
 from weft.capture.binding import parameter_names
-from weft.capture.frame import Frame
+from weft.capture.frame import Frame, Unread
 from weft.capture.guards import TENSOR_FACTS, Condition, Guard, strides_of
-from weft.capture.instructions import Unread
 from weft.capture.kinds import render_break
 from weft.capture.library import note_device
 from weft.capture.machine import Machine, Stop

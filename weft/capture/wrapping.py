@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.capture.frame import Unread
 from weft.capture.guards import TensorFacts
 from weft.capture.outcome import Input
 from weft.capture.rebuild_sets import filled, filling, table_size
@@ -74,7 +75,8 @@ class Wrapping:
         except Exception as error:
             caught = error
         try:
-            raise Raised(self.note_raised(caught))
+            # The machine's own frames are no part of the program, and must hold none of its objects.
+            raise Raised(self.note_raised(caught.with_traceback(None)))
         finally:
             del caught  # its traceback holds this frame
 
@@ -118,6 +120,10 @@ class Wrapping:
         if type(value) is list and id(value) not in self.world.by_original and self.next_appends():
             return self.growing(value, source)
         return self.wrap(value, source)
+
+    def seen(self, value: Any) -> Any:
+        """The value, read where nothing has read it yet."""
+        return self.wrap(value.value, value.source) if type(value) is Unread else value
 
     def growing(self, value: list[Any], source: Source) -> Appended:
         waiting = self.world.appended.get(id(value))
@@ -282,7 +288,7 @@ class Wrapping:
         if waiting is not None:
             if waiting.source != source:
                 self.world.guard("SAME", source, waiting.source)
-            mirror.extend(waiting.values)
+            mirror.extend(map(self.seen, waiting.values))
         return mirror
 
     def tuple_(self, value: Any, source: Source) -> Any:

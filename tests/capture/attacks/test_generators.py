@@ -123,7 +123,12 @@ def test_an_error_while_a_dropped_generator_closes_is_reported(monkeypatch: pyte
 
     def scenario(compile: Compile) -> Any:
         reported: list[Any] = []
-        monkeypatch.setattr("sys.unraisablehook", lambda report: reported.append(type(report.exc_value)))
+
+        def report(unraisable: Any) -> None:
+            if isinstance(unraisable.exc_value, KeyError):
+                reported.append(unraisable.exc_value.args)
+
+        monkeypatch.setattr("sys.unraisablehook", report)
 
         def inner(x: Any) -> Any:
             it = failing(x)

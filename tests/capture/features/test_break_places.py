@@ -92,7 +92,7 @@ def test_in_a_for_loop() -> None:
             say(n)
         return x * 2
 
-    logged(f, frames=4, breaks=6)
+    logged(f, frames=4, breaks=5)
 
 
 def test_in_a_while_loop() -> None:

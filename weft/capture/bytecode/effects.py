@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 Effect = tuple[int, int]
+STACK = ".stack"
+"""How the parameters of resumed code for the values on its stack begin."""
 
 
 def _unpack_ex(arg: int) -> Effect:
@@ -155,6 +157,34 @@ JUMP_OPS = frozenset(
 
 # After these nothing goes on to the next instruction.
 FINAL_OPS = frozenset({"JUMP", "RETURN_VALUE", "RAISE_VARARGS", "RERAISE"})
+
+
+# These move values, and look at none.
+MOVES_ONLY = frozenset({"POP_TOP", "SWAP", "STORE_FAST", "RESTORE_FAST", "LIST_APPEND"})
+
+# These look at no value below those that they pop.
+POP_ONLY = frozenset(
+    {
+        "PUSH_NULL", "LOAD_CONST", "LOAD_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR",
+        "LOAD_CLOSURE", "MAKE_CELL", "LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_GLOBAL",
+        "STORE_GLOBAL", "LOAD_ASSERTION_ERROR", "LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR",
+        "BINARY_SUBSCR",
+        "STORE_SUBSCR", "DELETE_SUBSCR", "UNARY", "BINARY_OP", "COMPARE_OP", "IS_OP", "CONTAINS_OP",
+        "BUILD_TUPLE", "BUILD_LIST", "BUILD_SET", "BUILD_MAP", "BUILD_CONST_KEY_MAP", "BUILD_STRING",
+        "BUILD_SLICE", "UNPACK_SEQUENCE", "UNPACK_EX", "CONVERT_VALUE", "FORMAT", "CALL",
+        "CALL_KW", "CALL_FUNCTION_EX", "MAKE_FUNCTION", "JUMP", "POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE",
+        "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE", "GET_ITER", "PUSH_EXC_INFO", "IMPORT_NAME",
+    }
+)  # fmt: skip
+
+
+def values_seen(op: str, arg: Any) -> int | None:
+    """How many of the top values an op looks at; None where it may look at all."""
+    if op in MOVES_ONLY:
+        return 0
+    if op == "FOR_ITER":
+        return 1
+    return stack_effect(op, arg)[0] if op in POP_ONLY else None
 
 
 def stack_effect(op: str, arg: Any, jump: bool = False) -> Effect:

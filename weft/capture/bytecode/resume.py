@@ -40,6 +40,7 @@ from types import CodeType
 
 from weft.capture.bytecode.assembler import END, Assembled, Item, Range, assemble
 from weft.capture.bytecode.drafts import NO_ENTRY, NULL_FIRST, Step
+from weft.capture.bytecode.effects import STACK
 from weft.capture.bytecode.instructions import Bytecode, Entry, Slot, decode
 from weft.capture.bytecode.layout import SAVED_CELL
 from weft.capture.bytecode.native import (
@@ -229,7 +230,7 @@ def _stack_names(entry: Entry) -> list[str]:
     """What the parameters for the stack are called; no identifier starts with a dot."""
     real = [slot for slot in entry.slots or () if not slot.native_only]
     return [
-        f"{SAVED_CELL}{number} {slot.detail[0]}" if _is_saved_cell(slot) else f".stack{number}"
+        f"{SAVED_CELL}{number} {slot.detail[0]}" if _is_saved_cell(slot) else f"{STACK}{number}"
         for number, slot in enumerate(real)
     ]
 
