@@ -315,7 +315,9 @@ def list_extend(machine: Machine, frame: Frame, arg: int) -> None:
     target = frame.stack[-arg]
     if not hasattr(type(value), "__iter__") and not hasattr(type(value), "__getitem__"):
         raise machine.fail(TypeError(f"Value after * must be an iterable, not {type(value).__name__}"))
-    machine.native(target.extend, machine.rows(value))
+    rows = machine.rows(value)
+    machine.ask_length(value)
+    machine.native(target.extend, rows)
 
 
 @step("LIST_TO_TUPLE")
@@ -473,7 +475,7 @@ def call_function_ex(machine: Machine, frame: Frame, arg: Any) -> None:
         if not hasattr(type(args), "__iter__") and not hasattr(type(args), "__getitem__"):
             text = f"{called(function)} argument after * must be an iterable, not {type(args).__name__}"
             raise machine.fail(TypeError(text))
-        args = machine.items(args)
+        args = machine.items(args, asks=True)
     for name in kwargs:
         if not isinstance(name, str):
             raise machine.fail(TypeError("keywords must be strings"))

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import collections.abc
 import functools
+import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from weft.capture.builtins import Args, Kwargs, expect, len_, type_of
@@ -19,6 +21,7 @@ from weft.capture.values import CapturedTraceback, Raised, isinstance
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SYMBOLIC
 from weft.trace.breaks import Break
+from weft.trace.scalars import SymFloat
 
 
 # -- iteration -----------------------------------------------------------------------------------------------
@@ -27,14 +30,41 @@ def sum_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     if not 1 <= len(args) <= 2 or (kwargs and (len(args) == 2 or set(kwargs) != {"start"})):
         expect(machine, "sum", args, 1, 0, kwargs)
     total = args[1] if len(args) == 2 else kwargs.get("start", 0)
-    items = machine.items(args[0])
-    if isinstance(total, (str, bytes, bytearray)) or all(
-        type(i) in (int, float, bool) for i in (total, *items)
-    ):
-        return machine.native(sum, items, total)
+    items = drawn(machine, args[0])
+    if isinstance(total, (str, bytes, bytearray)):
+        return machine.native(sum, [], total)
+    numbers: list[Any] = []
     for item in items:
-        total = machine.binary("+", total, item)
-    return total
+        item = in_one_sum(item)
+        if type(total) in NUMBERS and type(item) in NUMBERS:
+            numbers.append(item)
+            continue
+        total = machine.native(sum, numbers, total) if numbers else total
+        numbers = []
+        if isinstance(total, SYMBOLIC) and type(item) is float and COMPENSATES:
+            total = total.plain()
+        total = in_one_sum(machine.binary("+", total, item))
+    return machine.native(sum, numbers, total) if numbers else total
+
+
+NUMBERS = (int, float, bool)
+COMPENSATES = sys.version_info >= (3, 12)
+"""Whether `sum` adds floats in a way of its own, which adding one to another does not give."""
+
+
+def in_one_sum(value: Any) -> Any:
+    return value.plain() if COMPENSATES and isinstance(value, SymFloat) else value
+
+
+def drawn(machine: Any, value: Any) -> Iterator[Any]:
+    """The items of an iterable one by one, as captured code would get them."""
+    iterator = machine.native(iter, machine.rows(value))
+
+    def draw() -> Iterator[Any]:
+        while (item := machine.native(next, iterator, ABSENT)) is not ABSENT:
+            yield item
+
+    return draw()
 
 
 @handles(any)
@@ -50,17 +80,13 @@ def all_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def _search(machine: Any, value: Any, wanted: bool) -> bool:
-    iterator = machine.native(iter, machine.iterable(value))
-    while (item := machine.native(next, iterator, ABSENT)) is not ABSENT:
-        if machine.truth(item) is wanted:
-            return True
-    return False
+    return any(machine.truth(item) is wanted for item in drawn(machine, value))
 
 
 @handles(sorted)
 def sorted_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "sorted", args, 1, 1)
-    result = machine.world.keep(machine.items(args[0]))
+    result = machine.world.keep(machine.items(args[0], asks=True))
     sort_list(machine, result, (), kwargs)
     return result
 
@@ -197,19 +223,15 @@ def resolution_order(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 def _extreme(function: Any, symbol: str) -> None:
     @handles(function)
     def extreme(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-        if not args or set(kwargs) - {"key", "default"}:
+        if not args or set(kwargs) - {"key", "default"} or (len(args) > 1 and "default" in kwargs):
             return machine.native(function, *args, **kwargs)
-        items = machine.items(args[0]) if len(args) == 1 else list(args)
-        if not items:
-            return machine.native(function, items, **kwargs)
         key = kwargs.get("key")
-        best = items[0]
-        best_key = best if key is None else machine.call(key, (best,), {})
-        for item in items[1:]:
+        best = best_key = ABSENT
+        for item in drawn(machine, args[0]) if len(args) == 1 else args:
             item_key = item if key is None else machine.call(key, (item,), {})
-            if machine.truth(machine.compare(symbol, item_key, best_key)):
+            if best is ABSENT or machine.truth(machine.compare(symbol, item_key, best_key)):
                 best, best_key = item, item_key
-        return best
+        return machine.native(function, [], **kwargs) if best is ABSENT else best
 
 
 _extreme(min, "<")
@@ -218,7 +240,9 @@ _extreme(max, ">")
 
 @handles(functools.reduce)
 def reduce_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    items = iter(machine.items(args[1]))
+    if len(args) not in (2, 3) or kwargs:
+        return machine.native(functools.reduce, *args, **kwargs)
+    items = drawn(machine, args[1])
     result = args[2] if len(args) == 3 else next(items, ABSENT)
     if result is ABSENT:
         return machine.native(functools.reduce, machine.callback(args[0]), [])

@@ -218,7 +218,9 @@ class Natives(Calls):
         if function in NESTED:
             function, args = self.inner_iterables(function, args)
         if iterates is not False:
-            args = self.iterables(args, range(len(args)) if iterates is True else iterates)
+            given, args = args, self.iterables(args, range(len(args)) if iterates is True else iterates)
+            if function in (list, tuple) and len(args) == 1:
+                self.ask_length(given[0])
             if "iterable" in kwargs:
                 kwargs = {**kwargs, "iterable": self.iterable(kwargs["iterable"])}
         if function in COUNTED:
@@ -315,7 +317,7 @@ class Natives(Calls):
             self.check_keys(args[:1], receiver)
             return
         if name == "fromkeys" and args and not kwargs:
-            self.check_keys(self.items(args[0]) if not isinstance(args[0], CapturedGenerator) else ())
+            self.check_keys(args[0] if isinstance(args[0], list) else ())
             return
         readable = (set, frozenset, dict) if isinstance(receiver, dict) else (*KEYED, list, tuple)
         if isinstance(receiver, KEYED) and all(isinstance(value, readable) for value in args) and not kwargs:
@@ -358,7 +360,10 @@ class Natives(Calls):
         if name == "update" and isinstance(receiver, dict):
             args = tuple(map(self.readable_mapping, args))
         if name in ITERATING and not isinstance(receiver, BaseException):
-            args = self.iterables(args, (0,) if name == "fromkeys" else range(len(args)))
+            if name == "fromkeys" and args and is_iterable(args[0]):
+                args = (self.items(args[0]), *args[1:])
+            elif name != "fromkeys":
+                args = self.iterables(args, range(len(args)))
         if "key" in kwargs:
             kwargs = {**kwargs, "key": self.callback(kwargs["key"])}
         if name in MUTATES:
@@ -456,9 +461,26 @@ class Natives(Calls):
                 raise Break("opaque-iterator", seen=f"a {kind.__name__}")
         return self.native(next, iterator)
 
-    def items(self, value: Any) -> list[Any]:
+    def items(self, value: Any, asks: bool = False) -> list[Any]:
         """All items of an iterable, as captured code would get them."""
-        return self.native(list, self.rows(value))  # type: ignore[no-any-return]
+        ready = self.rows(value)
+        if asks:
+            self.ask_length(value)
+        return self.native(list, ready)  # type: ignore[no-any-return]
+
+    def ask_length(self, value: Any) -> None:
+        """What makes a list or tuple of an iterable asks how long it may be."""
+        if self.is_plain(value):
+            return
+        for name in ("__len__", "__length_hint__"):
+            found = self.python_method(value, name)
+            try:
+                if found is not None:
+                    self.call(len, (value,), {}) if name == "__len__" else self.call_method(found, value)
+                    return
+            except Raised as raised:
+                if not isinstance(raised.exception, TypeError):
+                    raise
 
 
 class UserIterator:

@@ -344,3 +344,68 @@ def main(items, x):
 def arguments():
     yield ((iter([weft.ones(2), weft.zeros(2)]), weft.ones(2)), {})
 """)
+
+
+DRAWING = """\
+import functools
+import weft
+LOG = []
+
+class Number:
+    def __init__(self, n):
+        self.n = n
+    def __add__(self, other):
+        LOG.append(('add', self.n))
+        return Number(self.n + other.n)
+    def __iter__(self):
+        LOG.append('iter')
+        return iter([1, 2])
+    def __len__(self):
+        LOG.append('len')
+        if self.n > 2:
+            raise ValueError('no length')
+        return 2
+
+def items(*values):
+    for value in values:
+        LOG.append(str(type(value)))
+        yield value
+
+def attempt(function):
+    try:
+        return function()
+    except Exception as error:
+        return type(error).__name__, error.args
+
+def main(x, n, f):
+    y = x + 1
+    return attempt(lambda: {expression}), y * 2
+
+def arguments():
+    for n in (2, 3, 5):
+        yield ((weft.ones(2), n, n * 0.1), {{}})
+"""
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "sum(items(1, 'a', 3))",
+        "sum(items(Number(1), Number(n)), Number(5)).n",
+        "sum([f, 0.1, 0.2, 0.3, 0.7, f])",
+        "sum(f * 0.1 for _ in range(10))",
+        "sum([n, 0.1, 0.2, 0.3, n, 0.7])",
+        "max(items(3, 1, 5), key=lambda value: LOG.append(value) or -value)",
+        "max(items(1, 'a', 2))",
+        "max(1, 2, default=3)",
+        "functools.reduce(lambda a, b: a + b, items(1, 'a', 3))",
+        "list(Number(n))",
+        "[*Number(n)]",
+        "sorted(Number(n))",
+        "(lambda *values: values)(*Number(n))",
+        "dict.fromkeys(Number(n))",
+        "dict.fromkeys(iter([1, n]), 2)",
+    ],
+)
+def test_items_are_drawn_one_by_one(expression):
+    agree(DRAWING.format(expression=expression))
