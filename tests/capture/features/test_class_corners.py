@@ -173,7 +173,6 @@ def test_what_classes_tell_of_themselves() -> None:
             A.__doc__,
             A.__bases__,
             A.__dict__["z"],
-            A.__annotations__,
             x + 1,
         )
 
