@@ -431,7 +431,8 @@ class Wrapping:
         self.world.guard("EQ", source.member("__name__"), value.__name__)
         unopened = type(receiver) is list and id(receiver) not in self.world.by_original
         if unopened and value.__name__ == "append":
-            return self.load_attribute(self.growing(receiver, source.member("__self__")), "append")
+            grows = self.load_attribute(self.growing(receiver, source.member("__self__")), "append")
+            return self.world.learn(grows, value, source)
         inner = self.wrap(receiver, source.member("__self__"))
         return self.world.learn(getattr(inner, value.__name__), value, source)
 

@@ -409,3 +409,22 @@ def arguments():
 )
 def test_items_are_drawn_one_by_one(expression):
     agree(DRAWING.format(expression=expression))
+
+
+def test_a_method_that_appends_is_one_object_after_a_break():
+    agree("""\
+import weft
+HISTORY = []
+
+def main(x):
+    append = HISTORY.append
+    weft.compiler.graph_break()
+    def read():
+        return append
+    append(2)
+    return append, read, [append], x + 1, append is read(), len(HISTORY)
+
+def arguments():
+    yield ((weft.ones(2),), {})
+    yield ((weft.ones(2),), {})
+""")
