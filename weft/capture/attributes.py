@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any
 
 from weft.capture.guards import Guard, class_source, guards_for_lookup, guards_for_member, lookup
-from weft.capture.namespaces import InstanceDict, ModuleDict, is_added, missing_text
+from weft.capture.namespaces import ClassDict, InstanceDict, ModuleDict, is_added, missing_text
 from weft.capture.sources import Source, class_mro, constant, written_in_c
 from weft.capture.sources import module as module_source
 from weft.capture.values import Callback, CapturedTraceback, Raised, isinstance
@@ -335,9 +335,7 @@ class Attributes(Wrapping):
         above = self.lookup(meta, name)
         if above is not ABSENT and self.is_data_descriptor(above):
             if isinstance(above, (types.GetSetDescriptorType, types.MemberDescriptorType)) or meta is type:
-                if name in ("__mro__", "__bases__", "__base__") and not written_in_c(cls):
-                    self.world.guards.add(Guard("MRO", class_source(cls), cls.__mro__))
-                return self.native(getattr, cls, name)
+                return self.native(getattr, cls, name) if written_in_c(cls) else self.fact_of_class(cls, name)
             return self.bind(above, cls, meta)
         written, new = self.world.written(cls, name)
         if written:
@@ -352,6 +350,19 @@ class Attributes(Wrapping):
             return self.call_method(hook, cls, name)
         text = f"type object '{cls.__name__}' has no attribute '{name}'"
         raise self.fail(AttributeError(text, name=name, obj=cls))
+
+    def fact_of_class(self, cls: type, name: str) -> Any:
+        """What `type` itself keeps of a class."""
+        if name == "__dict__":
+            return self.world.keep(ClassDict(self, cls))
+        value = self.native(getattr, cls, name)
+        if name in ("__mro__", "__bases__", "__base__"):
+            self.world.guards.add(Guard("MRO", class_source(cls), cls.__mro__))
+        elif value is None or type(value) is str:
+            self.world.guard("EQ", class_source(cls).member(name), value)
+        elif type(value) is dict:
+            raise Break("unusual-attribute", seen=f"{name} of {cls.__name__}")
+        return value
 
     def bind_to_class(self, found: Any, cls: type, name: str) -> Any:
         kind = type(found)

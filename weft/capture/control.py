@@ -8,13 +8,15 @@ from __future__ import annotations
 import builtins
 import collections.abc
 import sys
+import types
 from typing import Any
 
 from weft.capture.bytecode.instructions import CANONICAL
 from weft.capture.frame import Frame, PreviousException
 from weft.capture.instructions import step
 from weft.capture.machine import STEPS, Machine, Signal, Step, push_handled
-from weft.capture.sources import builtin, constant
+from weft.capture.sources import builtin
+from weft.capture.sources import module as module_source
 from weft.capture.values import CapturedGenerator, Raised, isinstance
 from weft.capture.world import ABSENT
 from weft.trace.breaks import Break
@@ -244,15 +246,28 @@ def import_name(machine: Machine, frame: Frame, arg: str) -> None:
     if full not in sys.modules or machine.read_global(frame, "__import__") is not builtins.__import__:
         raise Break("import", seen=f"import {full}")
     module = machine.native(__import__, arg, frame.globals, None, names, level)
-    frame.stack.append(machine.identical(module, constant(full, module)))
+    imported(machine, full)
+    shown: Any = module.__dict__.get("__name__") if isinstance(module, types.ModuleType) else full
+    if sys.modules.get(shown) is not module:
+        raise Break("import", seen=f"import {full}")
+    frame.stack.append(imported(machine, shown))
+
+
+def imported(machine: Machine, name: str) -> Any:
+    """What stands in `sys.modules`, which anyone may change."""
+    source = module_source("sys").item("modules")
+    machine.world.guard("TYPE", source, dict)
+    if type(sys.modules) is not dict or sys.modules[name] is None:
+        raise Break("import", seen=f"import {name}")
+    return machine.identical(sys.modules[name], source.item(name))
 
 
 @step("IMPORT_FROM")
 def import_from(machine: Machine, frame: Frame, arg: str) -> None:
     module = frame.stack[-1]
     if arg not in module.__dict__ and f"{module.__name__}.{arg}" in sys.modules:
-        inner = sys.modules[f"{module.__name__}.{arg}"]
-        frame.stack.append(machine.identical(inner, constant(inner.__name__, inner)))
+        machine.world.guard("LACKS", machine.module_source(module), arg)
+        frame.stack.append(imported(machine, f"{module.__name__}.{arg}"))
         return
     frame.stack.append(machine.load_attribute(module, arg))
 

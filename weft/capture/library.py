@@ -22,7 +22,7 @@ from weft.capture.attributes import CACHED, HEAP, IMMUTABLE
 from weft.capture.builtins import CALLED, INSTANCES, STOOD_FOR, Args, Kwargs, expect, index_of
 from weft.capture.calls import BY_CODE, handles
 from weft.capture.guards import Guard
-from weft.capture.namespaces import ModuleDict
+from weft.capture.namespaces import ClassDict, ModuleDict
 from weft.capture.natives import EQUALITY, METHODS, ORDER, RECEIVERS, pure
 from weft.capture.plain import NotPlain, exact_key, freeze
 from weft.capture.sources import module
@@ -61,7 +61,7 @@ def globals_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     return machine.module_dict(machine.frame.globals, machine.frame.globals_source)
 
 
-STOOD_FOR[ModuleDict] = dict
+STOOD_FOR.update({ModuleDict: dict, ClassDict: types.MappingProxyType})
 
 
 @handles(ascii)

@@ -10,8 +10,8 @@ import types
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
-from weft.capture.guards import lookup
-from weft.capture.sources import Source
+from weft.capture.guards import Guard, class_source, guards_for_member, lookup
+from weft.capture.sources import Source, class_dict
 from weft.capture.values import isinstance
 from weft.capture.world import ABSENT, Known
 from weft.trace.breaks import Break
@@ -91,6 +91,32 @@ class ModuleDict(InstanceDict):
 
     def __contains__(self, name: object) -> bool:
         return self._find(name) is not ABSENT
+
+
+class ClassDict(ModuleDict):
+    """The attributes of a class itself, as `cls.__dict__` gives them."""
+
+    def __init__(self, machine: Any, cls: type) -> None:
+        self._machine, self.cls = machine, cls
+
+    def _find(self, name: Any) -> Any:
+        world = self._machine.world
+        written, new = world.written(self.cls, name)
+        if written:
+            return new
+        source = class_source(self.cls)
+        if name not in class_dict(self.cls):
+            world.guards.add(Guard("ABSENT", source, name))
+            return ABSENT
+        found = class_dict(self.cls)[name]
+        world.guards.update(guards_for_member(source.entry(name), found))
+        return self._machine.wrap(found, source.entry(name))
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        raise TypeError("'mappingproxy' object does not support item assignment")
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("'mappingproxy' object does not support item deletion")
 
 
 def is_added(found: Any) -> bool:

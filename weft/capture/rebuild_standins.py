@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from weft.capture.builtins import GENERATOR_METHODS, Super
 from weft.capture.instructions import Unread
-from weft.capture.namespaces import InstanceDict, ModuleDict
+from weft.capture.namespaces import ClassDict, InstanceDict, ModuleDict
 from weft.capture.natives import SequenceIterator, UserIterator
 from weft.capture.rebuild import Builder, Rule
 from weft.capture.rebuild_iterators import with_state
@@ -31,6 +31,10 @@ def instance_dict(builder: Builder, value: InstanceDict) -> str:
 
 def module_dict(builder: Builder, value: ModuleDict) -> str:
     return builder.read(value.source)
+
+
+def class_attributes(builder: Builder, value: ClassDict) -> str:
+    return builder.assign(f"{builder.text(value.cls)}.__dict__")
 
 
 def appended(builder: Builder, value: Appended) -> str:
@@ -68,6 +72,7 @@ RULES: Final[dict[type, Rule]] = {
     Unread: unread,
     InstanceDict: instance_dict,
     ModuleDict: module_dict,
+    ClassDict: class_attributes,
     Appended: appended,
     Super: super_,
     Callback: callback,

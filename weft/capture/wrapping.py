@@ -369,9 +369,7 @@ class Wrapping:
                     raise Break("unusual-key", seen=f"a {type(item).__name__} in the set {source}")
             self.check_keys(items)
             if len({*items}) < len(items) or not all(base.__contains__(value, item) for item in items):
-                raise Break(
-                    "unusual-key", seen=f"an item of {source} that has changed since it was put there"
-                )
+                raise Break("unusual-key", seen=f"an item of {source} that has changed since")
         if base is frozenset:
             return self.world.learn(value, value, source)  # all of it is guarded, and it cannot change
         order, at_once = filling(items, table_size(value)) or (items, 0)

@@ -436,3 +436,45 @@ def test_keys_that_change_while_they_are_keys() -> None:
         return results
 
     same(scenario)
+
+
+# -- what Python itself keeps --------------------------------------------------------------------------------
+def test_the_dict_and_the_name_of_a_class() -> None:
+    def scenario(compile: Compile) -> Any:
+        class Thing:
+            """First."""
+
+            scale = 1
+
+        def forward(x: Any) -> Any:
+            names = Thing.__dict__
+            Thing.count = 1  # type: ignore[attr-defined]
+            scaled = x * names["scale"] + names.get("shift", 5)
+            return scaled, "shift" in vars(Thing), Thing.__name__, Thing.__doc__, names["count"], type(names)
+
+        compiled = compile(forward)
+        results = [compiled(tensor())]
+        for name, value in {"scale": 2, "shift": 8, "__name__": "Other", "__doc__": "Second."}.items():
+            setattr(Thing, name, value)
+            results.append(compiled(tensor()))
+        return results
+
+    same(scenario, breaks=0)
+
+
+def test_imports_find_what_stands_in_the_list_of_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scenario(compile: Compile) -> Any:
+        def forward(x: Any) -> Any:
+            import attacked  # type: ignore[import-not-found]
+            from attacked import scale
+
+            return x * attacked.scale + scale
+
+        compiled = compile(forward)
+        results = []
+        for scale in (2, 3):
+            put(monkeypatch, types.ModuleType("attacked")).scale = scale
+            results.append(compiled(tensor()))
+        return results
+
+    same(scenario, breaks=0)
