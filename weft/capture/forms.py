@@ -72,17 +72,20 @@ def _calling(target: Any) -> FunctionType:
 
 
 def _as_written(context: Context, target: Any) -> Callable[..., Any]:
-    """Generators and coroutines are suspended and resumed by others: they run as written."""
+    """Generators and coroutines are suspended and resumed by others: they run as written.
+
+    So the function is its own compiled form: others ask whether it is a coroutine function.
+    """
+    if not context.fullgraph:
+        return target  # type: ignore[no-any-return]
 
     @functools.wraps(target)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if context.fullgraph:
-            raise Unsupported(
-                f"{target.__qualname__} is a generator or coroutine function, which runs as written"
-            )
-        return target(*args, **kwargs)
+    def refuse(*_args: Any, **_kwargs: Any) -> Any:
+        raise Unsupported(
+            f"{target.__qualname__} is a generator or coroutine function, which runs as written"
+        )
 
-    return run
+    return refuse
 
 
 def _class_form(context: Context, cls: type) -> type:

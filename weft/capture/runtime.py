@@ -53,6 +53,8 @@ from weft.nn.modules.module import Module
 from weft.tensor.base import Tensor
 
 GENERATOR_LIKE = 0x20 | 0x80 | 0x100 | 0x200  # generator, coroutine, iterable coroutine, async generator
+DEEPEST = 30
+"""So many compiled frames may lie on each other: each is several of Python's, whose number is limited."""
 BackendFunction = Callable[[Any, list[Any]], Callable[..., Any]]
 
 
@@ -118,10 +120,11 @@ def is_compiling() -> bool:
 class Region:
     """Native code under a compiled frame: what it calls is compiled in this context."""
 
-    __slots__ = ("context", "loop", "open", "thread")
+    __slots__ = ("context", "depth", "loop", "open", "thread")
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, around: Region | None) -> None:
         self.context = context
+        self.depth: int = 0 if around is None else around.depth + 1
         self.thread = get_ident()
         self.loop = _running_loop()
         self.open = True
@@ -600,8 +603,9 @@ class Context:
     @uncounted
     def within(self, call: Callable[..., Any], function: FunctionType, *values: Any) -> Any:
         """Runs native code in a region of this context, and whatever tails it leaves."""
-        outermost = current_region() is None
-        region = Region(self)
+        around = current_region()
+        outermost = around is None
+        region = Region(self, around)
         if outermost:
             _open_seam()
         token = active.set(region)
@@ -669,6 +673,9 @@ class Context:
     def callee(self, value: Any) -> Any:
         """The compiled form of something that is about to be called, or the thing itself."""
         kind = type(value)
+        region = active.get()
+        if region is not None and region.depth > DEEPEST:
+            return value
         if kind is FunctionType:
             return value if self._leaves_alone(value) else self._quick(value)
         if kind is MethodType:
