@@ -12,7 +12,7 @@ import weft
 from tests.aot.differing import gradients
 from weft.aot import runtime
 from weft.aot.backends import as_it_is
-from weft.aot.partition import save_everything
+from weft.aot.partition import min_cut
 from weft.fx import Graph, GraphModule
 from weft.ops.record import REGISTRY, Kind, Op
 from weft.ops.samples import Maker, Sample
@@ -50,7 +50,7 @@ def module_of(function: Any, sample: Sample, copied: bool) -> tuple[GraphModule,
 
 def assert_equal_runs(module: GraphModule, inputs: list[Any], order: int, empty: bool) -> bool:
     """Whether the graph was compiled, given that it does as the captured one."""
-    compiled = runtime.CompiledFunction(module, as_it_is, as_it_is, save_everything)
+    compiled = runtime.CompiledFunction(module, as_it_is, as_it_is, min_cut)
     before = runtime.counters["fallbacks"]
     theirs = gradients(module.forward, inputs, order)
     ours = gradients(compiled, inputs, order)

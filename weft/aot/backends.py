@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.aot.partition import Chooser, save_everything
+from weft.aot.partition import Chooser, min_cut
 from weft.aot.runtime import CompiledFunction, Compiler
 from weft.core import modes
 
@@ -21,13 +21,14 @@ def as_it_is(graph_module: Any, _example_inputs: list[Any]) -> Callable[..., Any
 
 
 def aot(
-    fw_compiler: Compiler, bw_compiler: Compiler | None = None, *, partition: Chooser = save_everything
+    fw_compiler: Compiler, bw_compiler: Compiler | None = None, *, partition: Chooser = min_cut
 ) -> Callable[..., Any]:
     """A backend whose graphs are compiled by `fw_compiler`, those of gradients by `bw_compiler` if given."""
 
     def backend(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
         made = CompiledFunction(graph_module, fw_compiler, bw_compiler or fw_compiler, partition)
-        made.plan_for(tuple(example_inputs), modes.grad_enabled())
+        if type(modes.state.get()) is bool:
+            made.plan_for(tuple(example_inputs), modes.grad_enabled())
         return made
 
     return backend

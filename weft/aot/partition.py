@@ -3,19 +3,30 @@
 Takes a `Joint`; gives a `Cut`: the forward graph computes the values and the residuals, the backward graph
 the gradients from residuals and tangents. One idea: what is to be kept is a set of nodes of the joint graph;
 how it is chosen is a function of its own, and the two graphs follow from it.
+
+# Note [Minimum cut]
+    y = x @ w                 from the inputs to what needs a tangent, every path is to be cut once:
+    z = y.sin() * 2           cutting a node means to keep it, and costs its bytes
+    g = t * 2 * y.cos()       keep y; sin, * 2 and cos are computed where they are needed
+A node that must not be computed again hangs on the source, a node that must not be kept has no price: see
+`once` and `unkept`, which say why. Inputs and values that eager would not keep are not kept either: users may
+write to them before the backward. Of cuts with equal bytes the one nearest to the backward is taken, which
+computes least again.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from weft.aot.flow import INFINITE, Network
 from weft.aot.joint import Joint
 from weft.graph.effects import effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
-from weft.ops.record import Op
+from weft.ops.record import Kind, Op
 from weft.trace.module import GraphModule
 
 Chooser = Callable[[Joint], list[Node]]
@@ -39,6 +50,114 @@ def save_everything(joint: Joint) -> list[Node]:
         kept.update({used: None for used in node.all_input_nodes if used in joint.forward})
     kept.update({node: None for node in joint.gradients if node is not None and node in joint.forward})
     return list(kept)
+
+
+CHEAP = frozenset({Kind.POINTWISE, Kind.VIEW, Kind.CREATE})
+CHEAP_COPIES = frozenset({"clone", "_to_copy", "copy", "view_scatter", "_unsafe_view", "reshape", "cat"})
+LARGEST = 20_000
+"""Graphs with more nodes are not cut, but kept whole."""
+
+
+def op_of(node: Node) -> Op | None:
+    return node.target if isinstance(node.target, Op) else None
+
+
+def once(node: Node) -> str | None:
+    """Why a node must not be computed again; None if it may."""
+    if node.op == "placeholder":
+        return "an input"
+    if node.op == "get_attr" or node.target is operator.getitem or plain(node) or not _is_tensor(node):
+        return None if node.op != "call_function" or not effect(node).random else "random numbers"
+    op = op_of(node)
+    if op is None:
+        return "a call of unknown effect"
+    if effect(node).random or op.kind is Kind.RANDOM:
+        return "random numbers"
+    if op.kind not in CHEAP and op.name not in CHEAP_COPIES:
+        return f"costly: {op.kind.value}"
+    return None
+
+
+def unkept(node: Node, shared: set[Node], kept_anyway: set[Node]) -> str | None:
+    """Why a node must not be kept; None if it may. `shared` are the inputs and the values."""
+    if node.op == "get_attr":
+        return "a constant, which both graphs have"
+    val = node.meta.get("val")
+    if isinstance(val, (tuple, list)):
+        return "several results: each is kept for itself"
+    if is_view(node):
+        return "a view: it would keep all of its base"
+    if node in shared and node not in kept_anyway:
+        return "in the user's hands, and not kept by eager code"
+    return None
+
+
+def is_view(node: Node) -> bool:
+    """Whether a node's value may lie in the memory of its first argument."""
+    source = node.args[0] if node.target is operator.getitem else node
+    op = op_of(source) if isinstance(source, Node) else None
+    return plain(node) or (op is not None and (op.kind is Kind.VIEW or op.name == "reshape"))
+
+
+def bases_kept(joint: Joint) -> set[Node]:
+    """What eager keeps, and what the views among it lie in."""
+    found: set[Node] = set()
+    for node in save_everything(joint):
+        while is_view(node):
+            node = node.args[0]
+        found.add(node)
+    return found
+
+
+def _is_tensor(node: Node) -> bool:
+    return hasattr(node.meta.get("val"), "array") or isinstance(node.meta.get("val"), (tuple, list))
+
+
+def price(node: Node) -> int:
+    """The bytes that keeping a node costs; leaves live on anyway."""
+    val: Any = node.meta.get("val")
+    if not hasattr(val, "array") or (node.op == "placeholder" and val.tracked and val.node is None):
+        return 0
+    return int(val.array.nbytes)
+
+
+def min_cut(joint: Joint) -> list[Node]:
+    """Keeps what takes the fewest bytes: see Note [Minimum cut]."""
+    if len(joint.graph.nodes) > LARGEST:
+        return save_everything(joint)
+    late = tangent_nodes(joint)
+    candidates = _reached([n for n in joint.gradients if n is not None], set())
+    order = [node for node in joint.graph.nodes if node in candidates and node not in late]
+    network = Network()
+    ends = {node: (network.vertex(), network.vertex()) for node in order}
+    gradients = {node for node in joint.gradients if node is not None}
+    shared = {n for n in (*joint.inputs, *joint.values) if isinstance(n, Node) and _is_tensor(n)}
+    eager = bases_kept(joint)
+    for position, node in enumerate(order):
+        start, end = ends[node]
+        kept = unkept(node, shared, eager) is None
+        network.edge(start, end, price(node) * LARGEST + LARGEST - position if kept else INFINITE)
+        if once(node) is not None:
+            network.edge(0, start, INFINITE)
+        if node in gradients or any(user in late and user in candidates for user in node.users):
+            network.edge(end, 1, INFINITE)
+        for user in node.users:
+            if user in ends:
+                network.edge(end, ends[user][0], INFINITE)
+    try:
+        side = network.cut()
+    except ValueError:
+        return save_everything(joint)
+    return [node for node in order if ends[node][0] in side and ends[node][1] not in side]
+
+
+def tangent_nodes(joint: Joint) -> set[Node]:
+    """The nodes that depend on a tangent."""
+    found = set(joint.tangents)
+    for node in joint.graph.nodes:
+        if any(used in found for used in node.all_input_nodes):
+            found.add(node)
+    return found
 
 
 def backward_nodes(joint: Joint) -> list[Node]:
@@ -83,6 +202,18 @@ class _Copier:
             made.target = made.target.face  # which takes arguments as users write them
         self.copies[node] = made
 
+    def copy_with_inputs(self, node: Node) -> None:
+        """Copies a node, and before it what it needs: what is computed again is so right before its use."""
+        stack = [node]
+        while stack:
+            missing = [used for used in stack[-1].all_input_nodes if used not in self.copies]
+            if missing:
+                stack += reversed(missing)
+            else:
+                last = stack.pop()
+                if last not in self.copies:
+                    self.copy(last)
+
     def value(self, node: Any) -> Any:
         return self.copies[node] if isinstance(node, Node) else node
 
@@ -105,7 +236,7 @@ def _forward(joint: Joint, residuals: list[Node]) -> GraphModule:
     for node in joint.inputs:
         made.input(node)
     ends = [node for node in (*joint.values, *residuals) if isinstance(node, Node)]
-    needed = _reached(joint, ends, set(joint.inputs))
+    needed = _reached(ends, set(joint.inputs))
     for node in joint.graph.nodes:
         if node in made.copies or node.op in ("placeholder", "output"):
             continue
@@ -119,10 +250,11 @@ def _backward(joint: Joint, residuals: list[Node]) -> GraphModule:
     made = _Copier()
     for node in (*residuals, *joint.tangents):
         made.input(node)
-    needed = _reached(joint, [n for n in joint.gradients if n is not None], set(made.copies))
+    late = tangent_nodes(joint)
+    needed = _reached([n for n in joint.gradients if n is not None], set(made.copies))
     for node in joint.graph.nodes:
-        if node in needed and node not in made.copies:
-            made.copy(node)
+        if node in needed and (node in late or node in joint.gradients):
+            made.copy_with_inputs(node)
     made.graph.output(tuple([None if node is None else made.value(node) for node in joint.gradients]))
     return GraphModule(joint.constants, made.graph, "Backward")
 
@@ -133,7 +265,7 @@ def derivative(joint: Joint) -> GraphModule:
     made = _Copier(recorded=True)
     for node in (*joint.inputs, *joint.tangents):
         made.input(node)
-    needed = _reached(joint, [n for n in joint.gradients if n is not None], set(made.copies))
+    needed = _reached([n for n in joint.gradients if n is not None], set(made.copies))
     for node in joint.graph.nodes:
         if node in made.copies or node.op in ("placeholder", "output"):
             continue
@@ -143,7 +275,7 @@ def derivative(joint: Joint) -> GraphModule:
     return GraphModule(joint.constants, made.graph, "Derivative")
 
 
-def _reached(joint: Joint, ends: list[Node], stops: set[Node]) -> set[Node]:
+def _reached(ends: list[Node], stops: set[Node]) -> set[Node]:
     """The nodes that the ends are computed from, as far as the stops."""
     seen: set[Node] = set()
     stack = list(ends)

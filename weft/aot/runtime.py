@@ -43,15 +43,7 @@ from weft.ops.record import REGISTRY, quiet
 from weft.ops.replay import replay
 from weft.tensor.base import PLAIN, Tensor, address, storage_root, wrap
 from weft.tensor.inplace import check_writable, set_history
-from weft.tensor.tape import (
-    INFERENCE,
-    Node,
-    check_versions,
-    freed,
-    gradient_edge,
-    next_sequence,
-    stale_words,
-)
+from weft.tensor.tape import INFERENCE, Node, freed, gradient_edge, next_sequence, stale_words
 from weft.tensor.views import refresh
 from weft.trace.breaks import Break
 from weft.trace.module import GraphModule
@@ -386,8 +378,7 @@ class Rerun:
         """Raises where an input whose elements are needed was written since."""
         for array, cell in zip(self.arrays, self.cells, strict=True):
             if cell is not None and cell[0][0] != cell[1]:
-                words = f"weft.{BY_NUMPY[array.dtype].scalar_name}Tensor {list(array.shape)}"
-                raise RuntimeError(stale_words(words, "", cell[0][0], cell[1]))
+                raise RuntimeError(stale_words(words_of(array), "", cell[0][0], cell[1]))
 
     def array(self, index: int) -> Any:
         if self.arrays[index] is not None:
@@ -452,6 +443,11 @@ class Rerun:
         return [(values[n], g) for n, g in zip(floating, grad, strict=True) if g is not None]
 
 
+def words_of(array: Any) -> str:
+    """`weft.FloatTensor [2, 3]`."""
+    return f"weft.{BY_NUMPY[array.dtype].scalar_name}Tensor {list(array.shape)}"
+
+
 def behind(target: tuple[Any, int], array: Any, apart: bool) -> Tensor:
     """A tensor with these elements, whose gradient goes to the target; perhaps with a node of its own."""
     edge, slot = target
@@ -471,7 +467,7 @@ def behind(target: tuple[Any, int], array: Any, apart: bool) -> Tensor:
 class CompiledFunctionBackward(Node):
     """Behind the outputs of a compiled graph."""
 
-    __slots__ = ("outputs", "compiled", "plan", "program", "rerun", "positions")
+    __slots__ = ("outputs", "compiled", "plan", "program", "rerun", "positions", "watched")
     outputs: Any
     compiled: CompiledFunction
     plan: Plan
@@ -479,6 +475,8 @@ class CompiledFunctionBackward(Node):
     rerun: Any
     positions: dict[int, int]
     """Output numbers by the numbers of values."""
+    watched: list[tuple[Any, int, Any, int | None]]
+    """Version cells of tensors outside that share memory with what was saved, and what they were."""
 
     def raw_backward(self, grad: Any) -> Any:
         self.check()
@@ -510,8 +508,10 @@ class CompiledFunctionBackward(Node):
     def check(self) -> None:
         if self.saved is None:
             freed()
-        if self.versions is not None:
-            check_versions(self, self.versions)
+        for cell, seen, array, index in self.watched:
+            if cell[0] != seen:
+                origin = "" if index is None else f", which is output {index} of CompiledFunction,"
+                raise RuntimeError(stale_words(words_of(array), origin, cell[0], seen))
 
     def release(self) -> None:
         self.saved = self.rerun = None
@@ -573,11 +573,9 @@ def watch(node: Any, residuals: list[Any], args: tuple[Any, ...], fresh: list[An
     for value in (*args, *fresh):
         if type(value) in PLAIN:
             cells[id(storage_root(value.array))] = value
-    versions: list[Any] = []
+    node.watched = []
     for value in residuals:
-        if isinstance(value, Tensor):
-            owner = cells.get(id(storage_root(value.array)))
-            if owner is not None:
-                cell = owner.shared_cell()
-                versions += [cell, cell[0]]
-    node.versions = tuple(versions) or None
+        owner = cells.get(id(storage_root(value.array))) if isinstance(value, Tensor) else None
+        if owner is not None:
+            cell = owner.shared_cell()
+            node.watched.append((cell, cell[0], value.array, owner.index if owner.node is node else None))
