@@ -116,6 +116,13 @@ from weft.tensor.facts import resolve_neg as resolve_neg
 from weft.tensor.facts import result_type as result_type
 from weft.tensor.facts import set_default_tensor_type as set_default_tensor_type
 from weft.tensor.facts import set_num_threads as set_num_threads
+from weft.tensor.facts import sym_float as sym_float
+from weft.tensor.facts import sym_int as sym_int
+from weft.tensor.facts import sym_ite as sym_ite
+from weft.tensor.facts import sym_max as sym_max
+from weft.tensor.facts import sym_min as sym_min
+from weft.tensor.facts import sym_not as sym_not
+from weft.tensor.facts import sym_sum as sym_sum
 from weft.tensor.indexing import as_strided_ as as_strided_
 from weft.tensor.interchange import from_dlpack as from_dlpack
 from weft.tensor.interchange import from_numpy as from_numpy

@@ -42,7 +42,8 @@ __all__ = [
     "OptimizedModule", "RecompileLimitExceeded", "Unsupported", "allow_in_graph", "aot",
     "assume_constant_result",
     "compile", "counters", "cudagraph_mark_step_begin", "disable", "disallow_in_graph", "explain",
-    "graph_break", "is_compiling", "is_dynamo_compiling", "list_backends", "lookup_backend", "mark_dynamic",
+    "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
+    "lookup_backend", "mark_dynamic",
     "mark_static", "maybe_mark_dynamic", "optimize", "optimize_assert", "register_backend", "reset", "run",
     "set_logs", "set_stance", "settings",
 ]  # fmt: skip
@@ -296,6 +297,14 @@ def is_compiling() -> bool:
 
 is_dynamo_compiling = is_compiling
 handles(is_compiling)(lambda _machine, _args, _kwargs: True)
+
+
+def is_exporting() -> bool:
+    """Whether this code is being exported: there is no export yet."""
+    return False
+
+
+handles(is_exporting)(lambda _machine, _args, _kwargs: False)
 
 
 def cudagraph_mark_step_begin() -> None:

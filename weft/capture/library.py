@@ -34,7 +34,18 @@ from weft.core.dtypes import dtype
 from weft.core.types import Size
 from weft.overrides import is_tensor_like
 from weft.tensor.base import Tensor
-from weft.tensor.facts import CHECK_FAILED, _check
+from weft.tensor.facts import (
+    CHECK_FAILED,
+    _assert,
+    _check,
+    sym_float,
+    sym_int,
+    sym_ite,
+    sym_max,
+    sym_min,
+    sym_not,
+    sym_sum,
+)
 from weft.trace.breaks import Break
 
 pure(heapq.heapify, heapq.heappop, heapq.heappush, heapq.heappushpop, heapq.heapreplace, names=ORDER)
@@ -211,6 +222,26 @@ def check(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         return None
     text = CHECK_FAILED if message is None else machine.call(message, (), {})
     raise machine.fail(RuntimeError(text))
+
+
+for _ours, _python in (
+    (sym_max, max), (sym_min, min), (sym_not, operator.not_), (sym_int, int), (sym_float, float),
+    (sym_sum, sum),
+):  # fmt: skip
+    handles(_ours)(lambda machine, args, kwargs, python=_python: machine.call(python, args, kwargs))  # type: ignore[misc]
+
+
+@handles(sym_ite)
+def choose(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    condition, yes, no = machine.native(lambda b, t, f: (b, t, f), *args, **kwargs)
+    return yes if machine.truth(condition) else no
+
+
+@handles(_assert)
+def assert_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    condition, message = machine.native(lambda condition, message: (condition, message), *args, **kwargs)
+    if not machine.truth(condition):
+        raise machine.fail(AssertionError(message))
 
 
 @handles(id)

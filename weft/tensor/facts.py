@@ -59,6 +59,50 @@ def _check(cond: Any, message: Any = None) -> None:
 
 
 @public
+def _assert(condition: Any, message: Any) -> None:
+    """As the statement `assert`, as a function."""
+    if not condition:
+        raise AssertionError(message)
+
+
+@public
+def sym_max(a: Any, b: Any) -> Any:
+    """The larger of two numbers, where a size may vary as well."""
+    return max(a, b)
+
+
+@public
+def sym_min(a: Any, b: Any) -> Any:
+    return min(a, b)
+
+
+@public
+def sym_not(a: Any) -> bool:
+    return not a
+
+
+@public
+def sym_int(a: Any) -> Any:
+    return int(a)
+
+
+@public
+def sym_float(a: Any) -> Any:
+    return float(a)
+
+
+@public
+def sym_sum(args: Any) -> Any:
+    return sum(args)
+
+
+@public
+def sym_ite(b: Any, t: Any, f: Any) -> Any:
+    """`t` where the condition holds, else `f`."""
+    return t if b else f
+
+
+@public
 def is_floating_point(input: Tensor) -> bool:
     """Whether the tensor's dtype is a floating point one (complex is not)."""
     return _checked(input, "is_floating_point").is_floating_point()

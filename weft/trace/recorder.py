@@ -48,6 +48,8 @@ REFUSED: Final = {
     "there are none": "data-dependent-shape",
     "without elements": "data-dependent-value",
     "MetaArray": "data-dependent-value",
+    "TensorType": "data-dependent-value",
+    "must be Number, not Tensor": "data-dependent-value",
     "no fake impl registered": "unsupported",
 }
 """Words of errors that only a lack of elements can cause, and the kinds of break that they mean."""

@@ -84,3 +84,26 @@ def test_what_stands_for_a_tensor():
         lambda: (tensor(), Wrapper()),
         frames=3,
     )
+
+
+def test_numbers_by_functions_of_the_library():
+    def function(x):
+        weft._assert(x.shape[0] > 1, f"shape {x.shape}")
+        rows, columns = x.shape
+        sizes = weft.sym_max(rows, columns), weft.sym_min(rows, 3), weft.sym_sum([rows, columns])
+        words = weft.sym_not(rows > 2), weft.sym_int(2.7), weft.sym_float(rows), weft.sym_ite(rows > 2, 1, 2)
+        return x + sizes[0], sizes, words, weft.compiler.is_exporting()
+
+    shapes = (2, 3), (4, 3), (5, 6), (1, 2)
+    check(
+        function,
+        *[lambda shape=shape: (weft.ones(*shape),) for shape in shapes],
+        raises=AssertionError,
+        frames=None,
+    )
+
+
+def test_tensors_for_numbers_break():
+    check(lambda x, k: weft.topk(x + 1, k).values, lambda: (tensor(), weft.tensor(2)), breaks=1, frames=None)
+    check(lambda x: x.permute(*weft.tensor([1, 0])), lambda: (weft.ones(2, 3),), breaks=None, frames=None)
+    check(lambda x, n: (x + 1, weft.arange(n)), lambda: (tensor(), weft.tensor(3)), breaks=1)
