@@ -101,7 +101,7 @@ def test_the_entry_that_served_last_is_first():
     front = context.front(double)
     for value in (1, 2, 3, 1):
         front(value)
-    cache = context.cache(double.__code__)
+    cache = context.cache(double)
     assert [installed.entry.call(double, 1) for installed in cache.entries][0] == ("compiled", 1)
     assert cache.first.cell_contents is cache.entries[0].run
     assert len(cache.entries) == 3
@@ -198,7 +198,7 @@ def test_an_entry_that_does_not_fit_its_own_call_is_dropped():
     context = Context(never, lambda *_args: Entry(lambda *_values: MISS, [Guard("EQ", local("x"), 99)]))
     with pytest.warns(RuntimeWarning, match=r"its own guard does not hold: L\['x'\] == 99"):
         assert context.front(double)(4) == 8
-    assert context.cache(double.__code__).entries == ()
+    assert context.cache(double).entries == ()
 
 
 def test_run_original_where_capture_says_so():
@@ -242,7 +242,7 @@ def test_entries_for_objects_that_are_gone_make_room():
     for _ in range(5):
         assert front(Thing()) == "hit"
         gc.collect()
-    assert len(context.cache(double.__code__).entries) == 1
+    assert len(context.cache(double).entries) == 1
 
 
 # -- stances and verify --------------------------------------------------------------------------------------

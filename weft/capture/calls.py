@@ -190,7 +190,10 @@ class Calls(Attributes):
                 bound[name] = self.default(function, source, value)
         if source is not None:
             self.world.guard("CODE", source, code)
-        frame = Frame(code, function.__globals__, self.globals_source(function, source), function, self.frame)
+        scope = self.globals_source(function, source)
+        if source is not None and scope.kind == "module" and source.root().kind in ("local", "function"):
+            self.world.guard("SAME", source.member("__globals__"), scope)
+        frame = Frame(code, function.__globals__, scope, function, self.frame)
         self.enter_variables(frame, function, source, bound)
         return frame, bound
 

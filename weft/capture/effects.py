@@ -384,21 +384,24 @@ def draws(nodes: list[Node]) -> bool:
     return any(effect(node).random for node in nodes)
 
 
-STATE: Final = ("array", "tracked", "node", "index")
+STATE: Final = ("array", "tracked", "node", "index", "cell")
 
 
 def save(tensor: Any) -> tuple[Any, ...]:
     """What a graph that writes this tensor may change of it."""
     if not hasattr(tensor, "array"):
         return ()
-    return (tensor.array.copy(), *[getattr(tensor, name, None) for name in STATE])
+    version = tensor.cell[0] if type(tensor.cell) is list else None
+    return (tensor.array.copy(), version, *[getattr(tensor, name, None) for name in STATE])
 
 
 def restore(tensor: Any, saved: tuple[Any, ...]) -> None:
     """Puts a tensor back to what it was."""
     if saved:
-        data, array, *rest = saved
+        data, version, array, *rest = saved
         array[...] = data
+        if version is not None:
+            rest[-1][0] = version
         for name, value in zip(STATE, (array, *rest), strict=True):
             if getattr(tensor, name, None) is not value:
                 setattr(tensor, name, value)

@@ -538,19 +538,22 @@ class Context:
         """What `weft.compile` was called with, for making the context again."""
         self.backend_name = backend_name or getattr(backend, "__name__", str(backend))
         self.fullgraph, self.dynamic, self.recompile_limit = fullgraph, dynamic, recompile_limit
-        self.caches: dict[int, CodeCache] = {}
+        self.caches: dict[tuple[int, int], CodeCache] = {}
+        """By code and globals."""
         self.left_alone: dict[int, CodeType] = {}
         self.on_entry: list[Callable[[CodeCache, Entry], None]] = []
         self._lock = threading.Lock()
         contexts.add(self)
 
-    def cache(self, code: CodeType) -> CodeCache:
-        found = self.caches.get(id(code))  # the cache holds the code, so the id stays its own
+    def cache(self, function: FunctionType) -> CodeCache:
+        # The cache holds the code, and entries hold globals that they rely upon: ids stay their own.
+        key = id(function.__code__), id(function.__globals__)
+        found = self.caches.get(key)
         if found is None:
             with self._lock:
-                found = self.caches.get(id(code))
+                found = self.caches.get(key)
                 if found is None:
-                    found = self.caches[id(code)] = CodeCache(self, code)
+                    found = self.caches[key] = CodeCache(self, function.__code__)
         return found
 
     def again(self) -> Context:
@@ -667,7 +670,7 @@ class Context:
         """The public compiled form of a Python function or bound method."""
         plain: Any = function.__func__ if isinstance(function, MethodType) else function
         owner = function.__self__ if isinstance(function, MethodType) else None
-        cache = self.cache(plain.__code__)
+        cache = self.cache(plain)
         return public(make_front(plain, cache.first, cache.slow, owner, late=True), function, self)
 
     def callee(self, value: Any) -> Any:
@@ -694,7 +697,7 @@ class Context:
         return value
 
     def _quick(self, function: FunctionType) -> FunctionType:
-        cache = self.cache(function.__code__)
+        cache = self.cache(function)
         return make_front(function, cache.first, cache.slow, None, cache.front_code)
 
     def _leaves_alone(self, function: FunctionType) -> bool:
@@ -704,7 +707,7 @@ class Context:
         code = function.__code__
         if id(code) in self.left_alone:
             return True
-        if id(code) in self.caches or may_compile(function):
+        if (id(code), id(function.__globals__)) in self.caches or may_compile(function):
             return False
         self.left_alone[id(code)] = code
         return True
@@ -714,7 +717,7 @@ class Context:
         code = point.code
         resumed = FunctionType(code, function.__globals__, function.__name__, None, tuple(cells) or None)
         resumed.__qualname__ = function.__qualname__
-        cache = self.cache(code)
+        cache = self.cache(resumed)
         return lambda *values: Tail(cache, resumed, list(values))
 
     def enter_original(

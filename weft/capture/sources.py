@@ -180,7 +180,9 @@ class Ref:
             self.weak = WithinClass(value.__objclass__, value.__name__, value)
             return
         if is_a(value, enum.Enum):  # IntEnum members have no weak references
-            self.weak = WithinClass(type(value), instance_dict(value)["_name_"], value)
+            fields = instance_dict(value)
+            named = fields["_name_"] in class_dict(type(value)).get("_member_map_", ())
+            self.weak = WithinClass(type(value), fields["_name_" if named else "_value_"], value)
             return
         try:
             self.weak = weakref.ref(value)
@@ -217,7 +219,7 @@ class WithinClass:
 
     __slots__ = ("owner", "name")
 
-    def __init__(self, owner: type, name: str, value: Any) -> None:
+    def __init__(self, owner: type, name: Any, value: Any) -> None:
         self.owner, self.name = Ref(owner), name
         if self() is not value:
             raise Unholdable(f"{name} of {class_name(owner)} is not found in its class")
@@ -227,7 +229,10 @@ class WithinClass:
         if owner is None:
             return None
         members = class_dict(owner)
-        return members["_member_map_"].get(self.name) if "_member_map_" in members else members.get(self.name)
+        if "_member_map_" not in members:
+            return members.get(self.name)
+        kind = "_member_map_" if type(self.name) is str else "_value2member_map_"  # flags put together
+        return members[kind].get(self.name)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, WithinClass) and (self.owner, self.name) == (other.owner, other.name)

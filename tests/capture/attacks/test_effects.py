@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
+import weft
 from tests.capture.attacks.scenario import Compile, same, tensor
 
 
@@ -83,5 +85,25 @@ def test_attributes_of_functions_that_are_the_same_later() -> None:
         compiled = compile(forward)
         one, other, both = make(), make(), make()
         return compiled(tensor(), one, other), compiled(tensor(), both, both), one.count, both.count
+
+    same(scenario)
+
+
+# -- versions ------------------------------------------------------------------------------------------------
+def test_a_failed_graph_leaves_no_versions_behind() -> None:
+    def scenario(compile: Compile) -> Any:
+        def forward(x: Any, view: Any, place: Any) -> Any:
+            x.add_(1)
+            view.mul_(2)
+            return x[place] + 1
+
+        compiled = compile(forward)
+        x = tensor()
+        seen = []
+        for place in (0, 7, 1):
+            with contextlib.suppress(IndexError):
+                seen.append(compiled(x, x[1:], weft.tensor(place)))
+            seen.append((x.clone(), x._version))
+        return seen
 
     same(scenario)

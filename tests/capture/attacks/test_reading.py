@@ -478,3 +478,36 @@ def test_imports_find_what_stands_in_the_list_of_modules(monkeypatch: pytest.Mon
         return results
 
     same(scenario, breaks=0)
+
+
+def test_functions_of_one_code_and_two_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scenario(compile: Compile) -> Any:
+        first, second = types.ModuleType("attacked"), types.ModuleType("attacked_too")
+        monkeypatch.setitem(sys.modules, "attacked_too", second)
+        put(monkeypatch, first)
+        exec("def apply(x): return x * scale", vars(first))
+        second.apply = types.FunctionType(first.apply.__code__, vars(second))  # type: ignore[attr-defined]
+        first.scale, second.scale = 2, 3  # type: ignore[attr-defined]
+        inlined = compile(lambda x, apply: apply(x))
+
+        def calls(x: Any, apply: Any) -> Any:
+            weft.compiler.graph_break()
+            return apply(x)
+
+        called = compile(calls)
+        functions = [first.apply, second.apply, first.apply]  # type: ignore[attr-defined]
+        return [(inlined(tensor(), apply), called(tensor(), apply)) for apply in functions]
+
+    same(scenario)
+
+
+def test_flags_put_together() -> None:
+    class Flags(enum.IntFlag):
+        LOW = 1
+        HIGH = 2
+
+    def scenario(compile: Compile) -> Any:
+        compiled = compile(lambda x, flags: (x * (flags & Flags.HIGH), bool(flags & Flags.LOW)))
+        return [compiled(tensor(), flags) for flags in (Flags.LOW, Flags.LOW | Flags.HIGH, Flags(0))]
+
+    same(scenario, frames=3, breaks=0)
