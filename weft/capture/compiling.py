@@ -106,6 +106,7 @@ def _entry(
         text=emitted.text,
         stop=outcome.stop,
         where=outcome.frame.place() if outcome.stop is not None else None,
+        positions=outcome.frame.instruction.positions,
     )
 
 

@@ -14,6 +14,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any, Final
 
 TOPICS: Final = {
@@ -24,6 +25,7 @@ TOPICS: Final = {
     "source": "the generated function of each entry",
 }
 ROOT: Final = "weft.compile"
+PACKAGE: Final = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
 
 
 class _ToStderr(logging.Handler):
@@ -56,6 +58,20 @@ def log(topic: str, text: Callable[[], str]) -> None:
     logger = logging.getLogger(f"{ROOT}.{topic}")
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug("%s", text())
+
+
+def warn_user(text: str) -> None:
+    """Warns of something at the line of the user's that led to it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((PACKAGE, "<weft")):
+        frame = frame.f_back
+    if frame is None:
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return
+    space = frame.f_globals
+    registry = space.setdefault("__warningregistry__", {})
+    place = frame.f_code.co_filename, frame.f_lineno
+    warnings.warn_explicit(text, RuntimeWarning, *place, space.get("__name__"), registry)
 
 
 def read_environment() -> None:

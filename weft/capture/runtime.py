@@ -23,7 +23,6 @@ import functools
 import sys
 import sysconfig
 import threading
-import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -39,7 +38,7 @@ from weft.capture.fronts import FRONT, front_code, make_front, original_call, pu
 from weft.capture.guards import Guard, explain_miss, holds
 from weft.capture.kinds import Unsupported, render_break
 from weft.capture.leaving import AS_WRITTEN, Errors, Tail, failure
-from weft.capture.logs import hush, log
+from weft.capture.logs import hush, log, warn_user
 from weft.capture.performing import enter_original
 from weft.capture.plain import thaw
 from weft.capture.policy import MARK, Policy, policy_of
@@ -100,6 +99,8 @@ class Entry:
     """The Break at which the segment ends, None where it returns."""
     where: tuple[str, int, str] | None = None
     """File, line and function of the break."""
+    positions: Any = None
+    """Where in that line, as code objects tell it."""
     reason: str | None = None
     """Set where the original is to run: why. `call` only checks guards then."""
     raises: bool = False
@@ -373,7 +374,7 @@ class CodeCache:
             self.given_up = None
             raise CaptureFailed(text) from error
         count("fallbacks", "capture failed")
-        warnings.warn(f"{text}; it runs uncompiled from now on", RuntimeWarning, stacklevel=5)
+        warn_user(f"{text}; it runs uncompiled from now on")
 
     def _note_misses(self, function: FunctionType, arguments: dict[str, Any]) -> list[str]:
         """Why no entry served the call. What changed is a symbol in the next capture."""
@@ -414,7 +415,7 @@ class CodeCache:
             raise RecompileLimitExceeded(text)
         self.given_up = text
         count("fallbacks", "recompile limit")
-        warnings.warn(f"{text}. The original function runs from now on.", RuntimeWarning, stacklevel=5)
+        warn_user(f"{text}. The original function runs from now on.")
         return False
 
     def _useless(self, made: Installed, function: FunctionType, values: Sequence[Any]) -> Any:
@@ -730,7 +731,8 @@ class Context:
 
 def _break_text(entry: Entry) -> str:
     stop = entry.stop
-    return render_break(stop.kind, stop.seen, *(entry.where or ()), why=stop.why, try_=stop.try_)
+    where = (*entry.where, entry.positions) if entry.where else ()
+    return render_break(stop.kind, stop.seen, *where, why=stop.why, try_=stop.try_)
 
 
 def _checked(guard: Callable[..., Any], original: Callable[..., Any], raises: bool) -> Callable[..., Any]:
