@@ -362,10 +362,10 @@ def test_symbols_are_computed_from_their_sources():
 
 
 def test_symbols_where_a_parameter_hides_math():
-    import weft.trace.scalars as scalars
     from tests.capture.segments import emitted_of, outcome_of
     from weft.capture.sources import local
     from weft.capture.world import World
+    from weft.trace import scalars
 
     outcome = outcome_of(World(), None, lambda math, int: None)
     k = outcome.scalars.symbol_float("math", 2.25, local("math"))

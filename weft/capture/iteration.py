@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import collections.abc
 import functools
-import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -48,7 +47,7 @@ def sum_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 NUMBERS = (int, float, bool)
-COMPENSATES = sys.version_info >= (3, 12)
+COMPENSATES = sum([0.1] * 10) == 1.0
 """Whether `sum` adds floats in a way of its own, which adding one to another does not give."""
 
 
