@@ -36,7 +36,7 @@ from weft.tensor.base import PLAIN, Parameter, Tensor
 from weft.trace.breaks import Break
 from weft.trace.fake import fake_of, is_fake
 from weft.trace.recorder import Recorder
-from weft.trace.scalars import Scalars, SymBool, SymFloat, SymInt
+from weft.trace.scalars import Scalars, SymBool, SymFloat, SymInt, plain
 
 SCALARS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 CONSTANTS = frozenset({*SCALARS, range, slice, np.dtype, device, dtype, Size})
@@ -74,6 +74,9 @@ class Wrapping:
             raise Break("numpy-call", seen=str(error)) from None
         except Exception as error:
             caught = error
+        if type(caught) is TypeError and wants_numbers(function, args, kwargs):
+            fixed = {name: specialised(value) for name, value in kwargs.items()}
+            return self.native(function, *map(specialised, args), **fixed)
         try:
             # The machine's own frames are no part of the program, and must hold none of its objects.
             raise Raised(self.note_raised(caught.with_traceback(None)))
@@ -460,6 +463,21 @@ def library_native(function: types.FunctionType) -> bool:
     if not module.startswith("weft"):
         return False
     return module == "weft" or (module.startswith("weft.") and not module.startswith(INLINED_LIBRARY))
+
+
+def wants_numbers(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether C code that calls nothing back refused its arguments, and symbols are among them."""
+    if not isinstance(function, (types.BuiltinFunctionType, type, types.MethodWrapperType)):
+        return False
+    inner = [item for value in args if type(value) is tuple for item in value]
+    given = [*args, *kwargs.values(), *inner]
+    simple = all(not callable(value) for value in given)
+    return simple and any(isinstance(value, SYMBOLIC) for value in given)
+
+
+def specialised(value: Any) -> Any:
+    """The number that a symbol stands for, also in a tuple."""
+    return tuple(map(plain, value)) if type(value) is tuple else plain(value)
 
 
 def plain_key(key: Any) -> bool:

@@ -6,6 +6,7 @@ import builtins
 import enum
 import sys
 import types
+from collections import deque
 from typing import Any, Protocol, runtime_checkable
 
 import pytest
@@ -511,3 +512,11 @@ def test_flags_put_together() -> None:
         return [compiled(tensor(), flags) for flags in (Flags.LOW, Flags.LOW | Flags.HIGH, Flags(0))]
 
     same(scenario, frames=3, breaks=0)
+
+
+def test_c_code_that_wants_numbers_gets_them() -> None:
+    def scenario(compile: Compile) -> Any:
+        compiled = compile(lambda x, n: (x + n, deque([1, 2, 3], n), deque([x], maxlen=n), "%.*f" % (n, 1.5)))
+        return [compiled(tensor(), n) for n in (2, 3, 4)]
+
+    same(scenario, breaks=0)
