@@ -516,7 +516,7 @@ def test_flags_put_together() -> None:
 
 def test_c_code_that_wants_numbers_gets_them() -> None:
     def scenario(compile: Compile) -> Any:
-        compiled = compile(lambda x, n: (x + n, deque([1, 2, 3], n), deque([x], maxlen=n), "%.*f" % (n, 1.5)))
+        compiled = compile(lambda x, n: (x + n, deque([1, 2, 3], n), deque([x], maxlen=n), "%.*f" % (n, 1.5)))  # noqa: UP031
         return [compiled(tensor(), n) for n in (2, 3, 4)]
 
     same(scenario, breaks=0)
