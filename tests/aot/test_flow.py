@@ -27,9 +27,7 @@ def test_no_cut_is_cheaper(edges):
     found = network.cut()
     assert 0 in found
     assert 1 not in found
-    others = [
-        {0, *chosen} for count in range(6) for chosen in itertools.combinations((2, 3, 4, 5, 6), count)
-    ]
+    others = [{0, *chosen} for count in range(6) for chosen in itertools.combinations((2, 3, 4, 5, 6), count)]
     assert cost(found) == min(map(cost, others))
 
 

@@ -57,6 +57,10 @@ class ViewOf:
 
     base: Input | Value
     steps: tuple[Step, ...]
+    version: int | None = None
+    """Its own version, where it shares none with its base (behind `.data`)."""
+    stale: bool = False
+    """Whether its base was written since it was made."""
 
 
 @dataclass(frozen=True, slots=True)

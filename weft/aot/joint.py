@@ -2,6 +2,14 @@
 
 Takes a graph module and the inputs of a call; runs it on fakes with the tape on, then the tape backwards, and
 gives a `Joint`. One idea: gradients are computed by the code that eager runs, recorded as everything else is.
+
+# Note [Stages]
+    def f(x):
+        y = x.sin()               stage 0: y        its node's edges lead to x
+        return y, y * 2, y + 1    stage 1: y * 2 and y + 1; their node's edges lead to x and to y
+Users may ask for the gradient of one output with respect to another, or hook it. So the tape is cut at a
+value that others are computed from: their gradient goes to that value, not through it, and each stage has a
+node of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.aot.facts import Constant, Facts, Input, Made, Number, Output, Value, ViewOf, Written
+from weft.aot.facts import DATA, Constant, Facts, Input, Made, Number, Output, Value, ViewOf, Written
 from weft.aot.functional import FunctionalRecorder, Root
 from weft.core.trees import flatten
 from weft.graph.effects import effect
@@ -19,9 +27,29 @@ from weft.graph.graph import Graph
 from weft.graph.interpreter import run
 from weft.graph.node import Node
 from weft.trace.breaks import Break
-from weft.trace.fake import bare, fake_input, is_tensor
+from weft.trace.fake import bare, fake_input, is_tensor, leaf_on
 from weft.trace.recorder import version
 from weft.trace.scalars import Scalars
+
+
+@dataclass(slots=True)
+class Stage:
+    """The gradients of some values: see Note [Stages]."""
+
+    values: list[int]
+    """The values of this stage, by number."""
+    differentiated: list[int]
+    """Those that get a tangent."""
+    lower: list[int]
+    """Values of earlier stages that these are computed from."""
+    tangents: list[Node] = field(default_factory=list)
+    """One for each in `differentiated`."""
+    gradients: list[Any] = field(default_factory=list)
+    """One for each input in `wanted`, then one for each of `lower`: a node, or None where none arrives."""
+
+    @property
+    def mask(self) -> tuple[bool, ...]:
+        return tuple([number in self.differentiated for number in self.values])
 
 
 @dataclass(slots=True)
@@ -31,15 +59,10 @@ class Joint:
     graph: Graph
     facts: Facts
     inputs: list[Node]
-    tangents: list[Node]
-    """One for each value in `differentiated`."""
-    differentiated: list[int]
-    """The values whose gradients are asked for, by number."""
     wanted: list[int]
     """The inputs that require grad, by number."""
     values: list[Any]
-    gradients: list[Any]
-    """One for each input in `wanted`: a node, or None where no gradient reaches it."""
+    stages: list[Stage] = field(default_factory=list)
     forward: set[Node] = field(default_factory=set)
     """The nodes that the captured graph made."""
     constants: dict[str, Any] = field(default_factory=dict)
@@ -65,6 +88,8 @@ class _Tracing:
         self.tracked = {index: root.tensor.tracked for index, root in self.roots.items()}
         self.numbers: dict[int, int] = {}
         self.values: list[Any] = []
+        self.views: list[Any] = []  # outputs that are views
+        self.leaves: dict[int, Any] = {}  # where the tape is cut, by the number of the value
         self.facts = Facts()
 
     def input(self, index: int, value: Any, open_floats: bool) -> Any:
@@ -119,7 +144,15 @@ class _Tracing:
         root = place.root
         base: Input | Value
         base = Value(self.value_of(root)) if root.input is None else Input(root.input)
-        return base if place.parent is None else ViewOf(base, place.steps)
+        if place.parent is None:
+            return base
+        if value.requires_grad and any(not step.moves for step in place.steps):
+            raise Break("unsupported", "a detached tensor that was written with a history")
+        self.views.append(value)
+        own = any(step.op == DATA for step in place.steps)
+        view = value.origin
+        stale = view is not None and view.seen != version(value)
+        return ViewOf(base, place.steps, version(value) if own else None, stale)
 
     def finish(self, result: Any) -> Any:
         leaves, build = flatten(result)
@@ -143,63 +176,123 @@ def trace(
     module: Any,
     inputs: tuple[Any, ...],
     *,
-    mask: tuple[bool, ...] | None = None,
+    absent: frozenset[int] = frozenset(),
     gradients: bool = True,
     open_floats: bool = True,
 ) -> Joint:
-    """The joint graph of a graph module for inputs like these. `mask` says which of the values that require
-    grad get a tangent (all, if None). Raises Break or the user's error where the graph must run as it is.
+    """The joint graph of a graph module for inputs like these. `absent` are values that require grad and get
+    no tangent. Raises Break or the user's error where the graph must run as it is.
     """
     if module.graph.subgraphs:
         raise Break("unsupported", "a graph with graphs inside")
     tracing = _Tracing(inputs, open_floats)
-    recorder, facts = tracing.recorder, tracing.facts
+    recorder = tracing.recorder
     with recorder:
         result = run(module.graph, tracing.given, owner=module)
         build = tracing.finish(result)
         nodes = [recorder.root_node(value) if isinstance(value, Root) else value for value in tracing.values]
         recorder.finish()
         forward = set(tracing.graph.nodes)
-        floating = [i for i, made in enumerate(facts.values) if made.requires_grad]
-        differentiated = [n for i, n in enumerate(floating) if mask is None or mask[i]]
         wanted = [index for index in tracing.roots if tracing.tracked[index]]
-        tangents = _tangents(tracing, differentiated) if gradients else []
-        found: tuple[Any, ...] = (None,) * len(wanted)
-        if gradients and tangents and wanted:
-            found = _gradients(tracing, differentiated, wanted, [fake for _, fake in tangents])
-        grads = [None if g is None else recorder.node(g) for g in found]
+        stages = _stages(tracing, absent) if gradients else []
+        last = tracing.nodes[-1] if tracing.nodes else None
+        for stage in stages:
+            fakes = _tangents(tracing, stage, last)
+            last = stage.tangents[-1] if stage.tangents else last
+            found = _gradients(tracing, stage, wanted, fakes)
+            stage.gradients = [None if g is None else recorder.node(g) for g in found]
         recorder.finish()
     fixed = bool(tracing.scalars.static or tracing.scalars.guards())
-    tracing.graph.output((tuple(nodes), tuple(grads)))
+    tracing.graph.output((tuple(nodes), tuple(tuple(stage.gradients) for stage in stages)))
     return Joint(
-        tracing.graph, facts, tracing.nodes, [node for node, _ in tangents], differentiated, wanted,
-        nodes, grads, forward, tracing.constants, build, fixed,
+        tracing.graph, tracing.facts, tracing.nodes, wanted, nodes, stages, forward, tracing.constants, build,
+        fixed,
     )  # fmt: skip
 
 
-def _tangents(tracing: _Tracing, differentiated: list[int]) -> list[tuple[Node, Any]]:
-    """Placeholders for the gradients of the values, behind those of the inputs."""
-    last = tracing.nodes[-1] if tracing.nodes else None
-    made = []
-    for number, value in enumerate(differentiated):
+def ancestors(node: Any) -> set[tuple[Any, int]]:
+    """The edges (node and output number) behind a node of the tape."""
+    found: set[tuple[Any, int]] = set()
+    seen = {node}
+    stack = [node]
+    while stack:
+        last = stack.pop()
+        for position, target in enumerate(getattr(last, "next", ())):
+            if target is not None:
+                found.add((target, last.slots[position] if last.slots is not None else 0))
+                if target not in seen:
+                    seen.add(target)
+                    stack.append(target)
+    return found
+
+
+def cut_tape(roots: list[Any], leaves: dict[tuple[Any, int], Any]) -> None:
+    """Lets edges end at leaves instead, from whichever node behind the roots they come."""
+    seen = set(roots)
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        edges = getattr(node, "next", ())
+        slots = node.slots if edges and node.slots is not None else (0,) * len(edges)
+        if any((target, slot) in leaves for target, slot in zip(edges, slots, strict=True)):
+            changed = [leaves.get(edge) for edge in zip(edges, slots, strict=True)]
+            node.slots = tuple([slot if new is None else 0 for new, slot in zip(changed, slots, strict=True)])
+            node.next = tuple([old if new is None else new for new, old in zip(changed, edges, strict=True)])
+        for target in edges:
+            if target is not None and target not in seen:
+                seen.add(target)
+                stack.append(target)
+
+
+def _stages(tracing: _Tracing, absent: frozenset[int]) -> list[Stage]:
+    """The values that require grad, by how many others they are behind one another."""
+    made = tracing.facts.values
+    tensors = {n: tracing.values[n].tensor for n in range(len(made)) if made[n].requires_grad}
+    edges = {number: (tensor.node, tensor.index) for number, tensor in tensors.items()}
+    behind = {number: ancestors(tensor.node) for number, tensor in tensors.items()}
+    for view in tracing.views:
+        if view.requires_grad and any((view.node, view.index) in found for found in behind.values()):
+            raise Break("unsupported", "an output computed from another that is a view")
+    lower = {n: [m for m in tensors if m != n and edges[m] in behind[n]] for n in tensors}
+    levels: dict[int, int] = {}
+    for number in sorted(tensors, key=lambda n: len(behind[n])):
+        levels[number] = 1 + max([levels[m] for m in lower[number]], default=-1)
+    stages = []
+    for level in range(max(levels.values(), default=-1) + 1):
+        values = [n for n in tensors if levels[n] == level]
+        below = [m for m in tensors if any(m in lower[n] for n in values)]
+        stages.append(Stage(values, [n for n in values if n not in absent], below))
+    used = {m for stage in stages for m in stage.lower}
+    tracing.leaves = {m: leaf_on(tensors[m]) for m in used}
+    if used:
+        roots = [tensor.node for tensor in tensors.values()]
+        cut_tape(roots, {edges[m]: leaf for m, leaf in tracing.leaves.items()})
+    return stages
+
+
+def _tangents(tracing: _Tracing, stage: Stage, last: Node | None) -> list[Any]:
+    """Placeholders for the gradients of a stage's values, behind those there are; gives their fakes."""
+    fakes = []
+    for value in stage.differentiated:
         fake = bare(tracing.values[value].tensor, exact=False)
+        name = f"tangents_{value + 1}"
         if last is None:
-            node = tracing.graph.placeholder(f"tangents_{number + 1}")
+            node = tracing.graph.placeholder(name)
         else:
             with tracing.graph.inserting_after(last):
-                node = tracing.graph.placeholder(f"tangents_{number + 1}")
+                node = tracing.graph.placeholder(name)
         node.meta["val"] = fake
         tracing.recorder.new_root(fake, node)
         tracing.recorder.note_array(fake)
-        made.append((node, fake))
+        stage.tangents.append(node)
+        fakes.append(fake)
         last = node
-    return made
+    return fakes
 
 
-def _gradients(
-    tracing: _Tracing, differentiated: list[int], wanted: list[int], tangents: list[Any]
-) -> tuple[Any, ...]:
-    """The gradients of the values with respect to the inputs as they came."""
-    outputs = [tracing.values[number].tensor for number in differentiated]
+def _gradients(tracing: _Tracing, stage: Stage, wanted: list[int], tangents: list[Any]) -> tuple[Any, ...]:
+    """The gradients of a stage's values with respect to the inputs as they came, and to earlier values."""
+    outputs = [tracing.values[number].tensor for number in stage.differentiated]
     sources = [tracing.histories[index] or tracing.roots[index].tensor for index in wanted]
+    sources += [tracing.leaves[number] for number in stage.lower]
     return tracing.recorder.gradients(outputs, sources, tangents)

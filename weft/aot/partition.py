@@ -22,33 +22,36 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.aot.flow import INFINITE, Network
-from weft.aot.joint import Joint
+from weft.aot.joint import Joint, Stage
 from weft.graph.effects import effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.ops.record import Kind, Op
 from weft.trace.module import GraphModule
 
-Chooser = Callable[[Joint], list[Node]]
+Chooser = Callable[[Joint, Stage], list[Node]]
 SWITCHES = ("_set_grad_enabled", "_set_inference_mode", "_set_autocast")
 
 
 @dataclass(slots=True)
 class Cut:
-    """The two graphs as modules. The forward gives values and then residuals; the backward takes residuals
-    and then tangents."""
+    """The graphs as modules, one backward for each stage. The forward gives values and then all residuals; a
+    backward takes its residuals and then its tangents."""
 
     forward: GraphModule
-    backward: GraphModule | None
-    residuals: list[Node] = field(default_factory=list)
+    backwards: list[GraphModule] = field(default_factory=list)
+    residuals: list[list[Node]] = field(default_factory=list)
+    """Those of each stage."""
+    places: list[list[int]] = field(default_factory=list)
+    """Where they stand among all residuals."""
 
 
-def save_everything(joint: Joint) -> list[Node]:
+def save_everything(joint: Joint, stage: Stage) -> list[Node]:
     """Keeps whatever the recorded backward reads of the forward."""
     kept: dict[Node, None] = {}
-    for node in backward_nodes(joint):
+    for node in backward_nodes(joint, stage):
         kept.update({used: None for used in node.all_input_nodes if used in joint.forward})
-    kept.update({node: None for node in joint.gradients if node is not None and node in joint.forward})
+    kept.update({node: None for node in stage.gradients if node is not None and node in joint.forward})
     return list(kept)
 
 
@@ -99,10 +102,10 @@ def is_view(node: Node) -> bool:
     return plain(node) or (op is not None and (op.kind is Kind.VIEW or op.name == "reshape"))
 
 
-def bases_kept(joint: Joint) -> set[Node]:
+def bases_kept(joint: Joint, stage: Stage) -> set[Node]:
     """What eager keeps, and what the views among it lie in."""
     found: set[Node] = set()
-    for node in save_everything(joint):
+    for node in save_everything(joint, stage):
         while is_view(node):
             node = node.args[0]
         found.add(node)
@@ -121,18 +124,18 @@ def price(node: Node) -> int:
     return int(val.array.nbytes)
 
 
-def min_cut(joint: Joint) -> list[Node]:
+def min_cut(joint: Joint, stage: Stage) -> list[Node]:
     """Keeps what takes the fewest bytes: see Note [Minimum cut]."""
     if len(joint.graph.nodes) > LARGEST:
-        return save_everything(joint)
-    late = tangent_nodes(joint)
-    candidates = _reached([n for n in joint.gradients if n is not None], set())
+        return save_everything(joint, stage)
+    late = tangent_nodes(joint, stage)
+    candidates = _reached([n for n in stage.gradients if n is not None], set())
     order = [node for node in joint.graph.nodes if node in candidates and node not in late]
     network = Network()
     ends = {node: (network.vertex(), network.vertex()) for node in order}
-    gradients = {node for node in joint.gradients if node is not None}
+    gradients = {node for node in stage.gradients if node is not None}
     shared = {n for n in (*joint.inputs, *joint.values) if isinstance(n, Node) and _is_tensor(n)}
-    eager = bases_kept(joint)
+    eager = bases_kept(joint, stage)
     for position, node in enumerate(order):
         start, end = ends[node]
         kept = unkept(node, shared, eager) is None
@@ -147,23 +150,23 @@ def min_cut(joint: Joint) -> list[Node]:
     try:
         side = network.cut()
     except ValueError:
-        return save_everything(joint)
+        return save_everything(joint, stage)
     return [node for node in order if ends[node][0] in side and ends[node][1] not in side]
 
 
-def tangent_nodes(joint: Joint) -> set[Node]:
+def tangent_nodes(joint: Joint, stage: Stage) -> set[Node]:
     """The nodes that depend on a tangent."""
-    found = set(joint.tangents)
+    found = set(stage.tangents)
     for node in joint.graph.nodes:
         if any(used in found for used in node.all_input_nodes):
             found.add(node)
     return found
 
 
-def backward_nodes(joint: Joint) -> list[Node]:
+def backward_nodes(joint: Joint, stage: Stage) -> list[Node]:
     """The nodes behind the captured graph's own that gradients need, in order."""
     needed: set[Node] = set()
-    stack = [node for node in joint.gradients if node is not None]
+    stack = [node for node in stage.gradients if node is not None]
     while stack:
         node = stack.pop()
         if node not in needed and node not in joint.forward and node.op != "placeholder":
@@ -224,11 +227,13 @@ class _Copier:
 
 
 def cut(joint: Joint, choose: Chooser = save_everything) -> Cut:
-    """The two graphs; no backward where no gradient is asked for."""
-    residuals = choose(joint) if joint.tangents else []
-    forward = _forward(joint, residuals)
-    backward = _backward(joint, residuals) if joint.tangents else None
-    return Cut(forward, backward, residuals)
+    """The graphs; no backward where no gradient is asked for."""
+    residuals = [choose(joint, stage) for stage in joint.stages]
+    every = list(dict.fromkeys(node for kept in residuals for node in kept))
+    number = {node: place for place, node in enumerate(every)}
+    backwards = [_backward(joint, stage, kept) for stage, kept in zip(joint.stages, residuals, strict=True)]
+    places = [[number[node] for node in kept] for kept in residuals]
+    return Cut(_forward(joint, every), backwards, residuals, places)
 
 
 def _forward(joint: Joint, residuals: list[Node]) -> GraphModule:
@@ -246,32 +251,33 @@ def _forward(joint: Joint, residuals: list[Node]) -> GraphModule:
     return GraphModule(joint.constants, made.graph, "Forward")
 
 
-def _backward(joint: Joint, residuals: list[Node]) -> GraphModule:
+def _backward(joint: Joint, stage: Stage, residuals: list[Node]) -> GraphModule:
     made = _Copier()
-    for node in (*residuals, *joint.tangents):
+    for node in (*residuals, *stage.tangents):
         made.input(node)
-    late = tangent_nodes(joint)
-    needed = _reached([n for n in joint.gradients if n is not None], set(made.copies))
+    late = tangent_nodes(joint, stage)
+    needed = _reached([n for n in stage.gradients if n is not None], set(made.copies))
     for node in joint.graph.nodes:
-        if node in needed and (node in late or node in joint.gradients):
+        if node in needed and (node in late or node in stage.gradients):
             made.copy_with_inputs(node)
-    made.graph.output(tuple([None if node is None else made.value(node) for node in joint.gradients]))
+    made.graph.output(tuple([None if node is None else made.value(node) for node in stage.gradients]))
     return GraphModule(joint.constants, made.graph, "Backward")
 
 
-def derivative(joint: Joint) -> GraphModule:
-    """The gradients as a graph of their own, from inputs and tangents, for the tape to run over: whatever the
-    captured graph did without recording is done without recording here."""
+def derivative(joint: Joint, stage: Stage) -> GraphModule:
+    """A stage's gradients as a graph of their own, from inputs, values of earlier stages and tangents, for
+    the tape to run over: whatever the captured graph did without recording is done without recording here.
+    """
     made = _Copier(recorded=True)
-    for node in (*joint.inputs, *joint.tangents):
+    for node in (*joint.inputs, *[joint.values[lower] for lower in stage.lower], *stage.tangents):
         made.input(node)
-    needed = _reached([n for n in joint.gradients if n is not None], set(made.copies))
+    needed = _reached([n for n in stage.gradients if n is not None], set(made.copies))
     for node in joint.graph.nodes:
         if node in made.copies or node.op in ("placeholder", "output"):
             continue
         if node in needed or switches(node) or (node in joint.forward and effect(node).random):
             made.copy(node)
-    made.graph.output(tuple([None if node is None else made.value(node) for node in joint.gradients]))
+    made.graph.output(tuple([None if node is None else made.value(node) for node in stage.gradients]))
     return GraphModule(joint.constants, made.graph, "Derivative")
 
 

@@ -15,9 +15,9 @@ set of outputs that get a gradient. The first time that another set is seen, gra
 the captured graph again on the tape, and from then on forward runs keep what that set needs.
 
 # Note [Any order]
-With create_graph=True gradients must themselves have a history. They are computed by a function of inputs and
-tangents, itself compiled: the joint graph as a captured graph. Where the tape was bypassed (see
-`Facts.plain_histories`), the captured graph runs again on the tape.
+With create_graph=True gradients must themselves have a history. They are computed by a function of inputs,
+values of earlier stages and tangents, itself compiled: the joint graph as a captured graph. Where the tape
+was bypassed (see `Facts.plain_histories`), the captured graph runs again on the tape.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from weft.aot.facts import DATA, DETACH, Constant, Facts, Input, Number, Output, Step, Value, ViewOf
-from weft.aot.joint import Joint, trace
+from weft.aot.joint import Joint, Stage, cut_tape, trace
 from weft.aot.partition import Cut, cut, derivative
 from weft.autograd import engine
 from weft.autograd.nodes import GradientEdge
@@ -51,6 +51,7 @@ from weft.trace.module import GraphModule
 Compiler = Callable[[GraphModule, list[Any]], Callable[..., Any]]
 ndarray = np.ndarray
 PLANS_LIMIT = 64
+NONE: frozenset[int] = frozenset()
 counters: dict[str, int] = {"plans": 0, "fallbacks": 0, "reruns": 0}
 """How many plans were made, how many graphs run as captured, how many backwards ran them again."""
 reasons: list[str] = []
@@ -70,11 +71,13 @@ class Program:
     joint: Joint
     cut: Cut
     forward: Callable[..., Any]
-    backward: Callable[..., Any] | None
+    backwards: list[Callable[..., Any]]
     read: set[int]
     """The inputs on whose elements gradients depend."""
-    derivative: CompiledFunction | None = None
-    """Gradients as a function of inputs and tangents, when first needed."""
+    absent: frozenset[int]
+    """The values that require grad and get no gradient."""
+    derivatives: dict[int, CompiledFunction] = field(default_factory=dict)
+    """A stage's gradients as a function of inputs and tangents, when first needed."""
 
 
 @dataclass(slots=True)
@@ -84,8 +87,8 @@ class Plan:
     module: GraphModule
     facts: Facts
     program: Program
-    programs: dict[tuple[bool, ...], Program] = field(default_factory=dict)
-    """By which of the values that require grad get a gradient."""
+    programs: dict[frozenset[int], Program] = field(default_factory=dict)
+    """By the values that get no gradient."""
 
 
 class CompiledFunction:
@@ -153,47 +156,47 @@ class CompiledFunction:
             refuse(f"{type(error).__name__}: {error}")
             return None
         plan = Plan(self.module, joint.facts, self.program(joint, args))
-        plan.programs[mask_of(plan.program)] = plan.program
+        plan.programs[plan.program.absent] = plan.program
         counters["plans"] += 1
         return plan
 
-    def trace(self, args: tuple[Any, ...], grad: bool, mask: tuple[bool, ...] | None = None) -> Joint:
+    def trace(self, args: tuple[Any, ...], grad: bool, absent: frozenset[int] = NONE) -> Joint:
         token = modes.enter(grad=grad)
         try:
-            joint = trace(self.module, args, mask=mask, gradients=grad, open_floats=not self.fixed_floats)
+            joint = trace(self.module, args, absent=absent, gradients=grad, open_floats=not self.fixed_floats)
             if joint.fixed and not self.fixed_floats:
                 self.fixed_floats = True
-                joint = trace(self.module, args, mask=mask, gradients=grad, open_floats=False)
+                joint = trace(self.module, args, absent=absent, gradients=grad, open_floats=False)
         finally:
             modes.leave(token)
         return joint
 
-    def program_for(self, plan: Plan, mask: tuple[bool, ...], args: list[Any]) -> Program | None:
-        """The program for gradients that come for these values only."""
-        if mask not in plan.programs:
+    def program_for(self, plan: Plan, absent: frozenset[int], args: list[Any]) -> Program | None:
+        """The program for gradients that never come for some values."""
+        if absent not in plan.programs:
             try:
-                joint = self.trace(tuple(args), True, mask)
+                joint = self.trace(tuple(args), True, absent)
             except (Break, Exception):
                 return None
-            plan.programs[mask] = self.program(joint, tuple(args))
-        return plan.programs[mask]
+            plan.programs[absent] = self.program(joint, tuple(args))
+        return plan.programs[absent]
 
     def program(self, joint: Joint, args: tuple[Any, ...]) -> Program:
         made = cut(joint, self.choose)
         forward = self.compile_forward(made.forward, list(args))
-        backward = None
-        if made.backward is not None:
-            examples = [node.meta["val"] for node in (*made.residuals, *joint.tangents)]
-            backward = self.compile_backward(made.backward, examples)
-        return Program(joint, made, forward, backward, inputs_read(joint))
+        backwards = []
+        for stage, module, kept in zip(joint.stages, made.backwards, made.residuals, strict=True):
+            examples = [node.meta["val"] for node in (*kept, *stage.tangents)]
+            backwards.append(self.compile_backward(module, examples))
+        absent = [n for stage in joint.stages for n in stage.values if n not in stage.differentiated]
+        return Program(joint, made, forward, backwards, inputs_read(joint), frozenset(absent))
 
-    def derivative(self, program: Program) -> CompiledFunction:
-        if program.derivative is None:
-            module = derivative(program.joint)
-            program.derivative = CompiledFunction(
-                module, self.compile_forward, self.compile_backward, self.choose
-            )
-        return program.derivative
+    def derivative(self, program: Program, stage: int) -> CompiledFunction:
+        if stage not in program.derivatives:
+            module = derivative(program.joint, program.joint.stages[stage])
+            compilers = self.compile_forward, self.compile_backward
+            program.derivatives[stage] = CompiledFunction(module, *compilers, self.choose)
+        return program.derivatives[stage]
 
 
 # -- running forward -----------------------------------------------------------------------------------------
@@ -202,8 +205,8 @@ def run(compiled: CompiledFunction, plan: Plan, args: tuple[Any, ...], grad: boo
     facts, program = plan.facts, plan.program
     if facts.written and (overlapping(facts, args) or not all_writable(facts, args, grad)):
         return plan.module.forward(*args)
-    recorded = grad and program.backward is not None
-    rerun = Rerun(plan.module, facts, program, args) if recorded else None
+    stages = program.joint.stages
+    rerun = Rerun(plan.module, facts, program, args) if stages else None
     token = modes.enter(grad=False)
     try:
         results = program.forward(*args)
@@ -212,16 +215,16 @@ def run(compiled: CompiledFunction, plan: Plan, args: tuple[Any, ...], grad: boo
     count = len(facts.values)
     values, residuals = list(results[:count]), list(results[count:])
     separate(values, facts, args)
-    node = None
-    if recorded:
-        node = new_node(compiled, plan, program, args)
-        node.rerun = rerun
-        keep_residuals(node, residuals, facts, args)
-    write_back(facts, values, args, node)
-    fresh = own(facts, values, node)
-    if node is not None:
-        watch(node, residuals, args, fresh)
-    outputs = [rebuilt(output, args, fresh, values) for output in facts.outputs]
+    call = Call(compiled, plan, program, rerun)
+    if stages:
+        keep_apart(residuals, facts, args)
+        for stage in range(len(stages)):
+            new_node(call, stage, args, values)
+    write_back(facts, values, args, call.edges)
+    own(facts, values, call.edges)
+    if stages:
+        watch(call, residuals, args, values)
+    outputs = [rebuilt(output, args, values) for output in facts.outputs]
     return program.joint.build(outputs)
 
 
@@ -290,7 +293,7 @@ def in_layout(array: Any, strides: tuple[int, ...]) -> Any:
     return made
 
 
-def write_back(facts: Facts, values: list[Any], args: tuple[Any, ...], node: Any) -> None:
+def write_back(facts: Facts, values: list[Any], args: tuple[Any, ...], edges: Edges) -> None:
     """Puts new elements into the inputs, and new histories behind them."""
     for written in facts.written:
         target = args[written.input]
@@ -298,38 +301,37 @@ def write_back(facts: Facts, values: list[Any], args: tuple[Any, ...], node: Any
         cell = target.shared_cell()
         if cell is not INFERENCE:
             cell[0] += written.times
-        if written.history and node is not None:
-            set_history(target, node, node.positions[written.value])
-            if target.origin is None:
-                target.tracked = True
+        if written.history and written.value in edges:
+            set_history(target, *edges[written.value])
 
 
-def own(facts: Facts, values: list[Any], node: Any) -> list[Any]:
-    """The values as tensors of the user's, with their history."""
+def own(facts: Facts, values: list[Any], edges: Edges) -> None:
+    """Makes the values tensors of the user's, with their history."""
     for number, made in enumerate(facts.values):
         value = values[number]
-        if not isinstance(value, Tensor):
-            continue
-        if made.version:
-            value.cell = [made.version]
-        if made.requires_grad and node is not None:
-            value.node, value.index, value.tracked = node, node.positions[number], True
-    return values
+        if isinstance(value, Tensor):
+            if made.version:
+                value.cell = [made.version]
+            if number in edges:
+                value.node, value.index = edges[number]
+                value.tracked = True
 
 
-def rebuilt(output: Output, args: tuple[Any, ...], fresh: list[Any], values: list[Any]) -> Any:
+def rebuilt(output: Output, args: tuple[Any, ...], values: list[Any]) -> Any:
     """What stands for an output."""
-    if isinstance(output, Value):
-        return fresh[output.index]
+    if isinstance(output, (Value, Number)):
+        return values[output.index]
     if isinstance(output, Input):
         return args[output.index]
     if isinstance(output, Constant):
         return output.value
-    if isinstance(output, Number):
-        return values[output.index]
-    tensor = args[output.base.index] if isinstance(output.base, Input) else fresh[output.base.index]
+    tensor = args[output.base.index] if isinstance(output.base, Input) else values[output.base.index]
     for step in output.steps:
         tensor = stepped(tensor, step)
+    if output.version:
+        tensor.cell = [output.version]
+    if output.stale and tensor.origin is not None:
+        tensor.origin.seen = -1
     return tensor
 
 
@@ -413,25 +415,35 @@ class Rerun:
             for generator, offset in now:
                 generator.set_offset(offset)
 
-    def gradients(self, grad: Sequence[Any], graph: bool) -> list[Any]:
-        """The gradients of the inputs that need one, by running the captured graph on the tape."""
+    def gradients(
+        self, stage: Stage, lower: list[tuple[Any, int]], grad: Sequence[Any], graph: bool
+    ) -> list[Any]:
+        """The gradients of a stage's values, by running the captured graph on the tape."""
         counters["reruns"] += 1
         token = modes.enter(grad=True)
         try:
             given = self.inputs(apart=True)
-            edges = [GradientEdge(given[index].node, 0) for index in self.wanted]
+            edges = [(given[index].node, 0) for index in self.wanted]
             with self.drawing():
                 outputs, _ = flatten(self.module.forward(*given))
-            pairs = self.pairs(outputs, given, grad)
-            if not pairs:
-                return [None] * len(self.wanted)
-            values, tangents = zip(*pairs, strict=True)
-            return list(engine.grad(values, edges, tangents, create_graph=graph, allow_unused=True))
+            values = self.values(outputs, given)
+            stops: dict[tuple[Any, int], Any] = {}
+            for number, edge in zip(stage.lower, lower, strict=True):
+                stop = behind(edge, values[number].array, True)
+                stops[values[number].node, values[number].index] = stop.node
+                edges.append((stop.node, 0))
+            pairs = [(values[n], g) for n, g in zip(stage.values, grad, strict=True) if g is not None]
+            if not pairs or not edges:
+                return [None] * len(edges)
+            cut_tape([value.node for value, _ in pairs], stops)
+            starts, tangents = zip(*pairs, strict=True)
+            wanted = [GradientEdge(node, slot) for node, slot in edges]
+            return list(engine.grad(starts, wanted, tangents, create_graph=graph, allow_unused=True))
         finally:
             modes.leave(token)
 
-    def pairs(self, outputs: list[Any], given: list[Any], grad: Sequence[Any]) -> list[tuple[Any, Any]]:
-        """The values that have a gradient, with it."""
+    def values(self, outputs: list[Any], given: list[Any]) -> dict[int, Any]:
+        """The values, as far as they can be reached from the outputs."""
         values: dict[int, Any] = {w.value: given[w.input] for w in self.facts.written}
         for fact, output in zip(self.facts.outputs, outputs, strict=True):
             if isinstance(fact, Value):
@@ -439,8 +451,7 @@ class Rerun:
             elif isinstance(fact, ViewOf) and isinstance(fact.base, Value) and output.origin is not None:
                 if all(step.moves for step in fact.steps):
                     values.setdefault(fact.base.index, output.origin.base)
-        floating = [number for number, made in enumerate(self.facts.values) if made.requires_grad]
-        return [(values[n], g) for n, g in zip(floating, grad, strict=True) if g is not None]
+        return values
 
 
 def words_of(array: Any) -> str:
@@ -463,64 +474,104 @@ def behind(target: tuple[Any, int], array: Any, apart: bool) -> Tensor:
     return alias
 
 
-# -- the node ------------------------------------------------------------------------------------------------
-class CompiledFunctionBackward(Node):
-    """Behind the outputs of a compiled graph."""
+# -- the nodes -----------------------------------------------------------------------------------------------
+Edges = dict[int, tuple[Any, int]]
 
-    __slots__ = ("outputs", "compiled", "plan", "program", "rerun", "positions", "watched")
+
+class Call:
+    """One call: what its nodes share."""
+
+    __slots__ = ("compiled", "plan", "program", "rerun", "edges", "nodes")
+
+    def __init__(self, compiled: CompiledFunction, plan: Plan, program: Program, rerun: Rerun | None) -> None:
+        self.compiled, self.plan, self.program, self.rerun = compiled, plan, program, rerun
+        self.edges: Edges = {}  # where the gradients of the values go, by number
+        self.nodes: list[CompiledFunctionBackward] = []
+
+
+class CompiledFunctionBackward(Node):
+    """Behind the outputs of one stage of a compiled graph."""
+
+    __slots__ = ("outputs", "call", "stage", "rerun", "lower", "watched")
     outputs: Any
-    compiled: CompiledFunction
-    plan: Plan
-    program: Program
-    rerun: Any
-    positions: dict[int, int]
-    """Output numbers by the numbers of values."""
+    call: Any
+    stage: int
+    rerun: Rerun | None
+    lower: list[tuple[Any, int]]
+    """Where the gradients of values of earlier stages go."""
     watched: list[tuple[Any, int, Any, int | None]]
     """Version cells of tensors outside that share memory with what was saved, and what they were."""
 
     def raw_backward(self, grad: Any) -> Any:
-        self.check()
-        mask = tuple([value is not None for value in grad])
+        rerun = self.check()
+        stage = self.call.program.joint.stages[self.stage]
         tangents = [None if value is None else wrap(value) for value in grad]
-        if mask == mask_of(self.program) and self.program.backward is not None:
-            results = self.program.backward(*self.saved, *[t for t in tangents if t is not None])
+        if all((value is not None) == there for value, there in zip(grad, stage.mask, strict=True)):
+            backward = self.call.program.backwards[self.stage]
+            results = backward(*self.saved, *[t for t in tangents if t is not None])
         else:
-            self.rerun.check()
-            results = self.rerun.gradients(tangents, False)
-            expected = self.compiled.program_for(self.plan, mask, self.rerun.inputs(apart=True))
-            self.plan.program = expected or self.plan.program
+            rerun.check()
+            results = rerun.gradients(stage, self.lower, tangents, False)
+            plan = self.call.plan
+            expected = self.call.compiled.program_for(plan, self.absent(grad), rerun.inputs(apart=True))
+            plan.program = expected or plan.program
         return [None if value is None else value.array for value in results]
 
     def graph_backward(self, grad: Any) -> Any:
         """See Note [Any order]."""
-        self.check()
-        self.rerun.check()
-        mask = tuple([value is not None for value in grad])
-        program = None
-        if self.plan.facts.plain_histories:
-            program = self.compiled.program_for(self.plan, mask, self.rerun.inputs(apart=True))
+        rerun = self.check()
+        rerun.check()
+        compiled, program = self.call.compiled, None
+        if self.call.plan.facts.plain_histories:
+            program = compiled.program_for(self.call.plan, self.absent(grad), rerun.inputs(apart=True))
         if program is None:
-            return self.rerun.gradients(grad, True)
-        function = self.compiled.derivative(program)
-        with self.rerun.drawing():
-            return list(function(*self.rerun.inputs(apart=False), *[g for g in grad if g is not None]))
+            stage = self.call.program.joint.stages[self.stage]
+            return rerun.gradients(stage, self.lower, grad, True)
+        function = compiled.derivative(program, self.stage)
+        given = [*rerun.inputs(apart=False), *self.lower_values(program, rerun)]
+        with rerun.drawing():
+            return list(function(*given, *[g for g in grad if g is not None]))
 
-    def check(self) -> None:
-        if self.saved is None:
+    def lower_values(self, program: Program, rerun: Rerun) -> list[Any]:
+        """The values of earlier stages, computed again, before the edges that are theirs."""
+        if not self.lower:
+            return []
+        token = modes.enter(grad=False)
+        try:
+            with rerun.drawing():
+                values = program.forward(*rerun.inputs(apart=True))
+        finally:
+            modes.leave(token)
+        lower = program.joint.stages[self.stage].lower
+        return [
+            behind(edge, values[number].array, False) for number, edge in zip(lower, self.lower, strict=True)
+        ]
+
+    def absent(self, grad: Any) -> frozenset[int]:
+        """The values without a gradient, given which of this stage's have one."""
+        values = self.call.program.joint.stages[self.stage].values
+        missing = {number for number, value in zip(values, grad, strict=True) if value is None}
+        return frozenset((self.call.program.absent - set(values)) | missing)
+
+    def check(self) -> Rerun:
+        if self.saved is None or self.rerun is None:
             freed()
         for cell, seen, array, index in self.watched:
             if cell[0] != seen:
                 origin = "" if index is None else f", which is output {index} of CompiledFunction,"
                 raise RuntimeError(stale_words(words_of(array), origin, cell[0], seen))
+        assert self.rerun is not None
+        return self.rerun
 
     def release(self) -> None:
         self.saved = self.rerun = None
+        self.watched = []
 
 
 def inputs_read(joint: Joint) -> set[int]:
     """The inputs on whose elements gradients depend."""
     seen: set[Any] = set()
-    stack = [node for node in joint.gradients if node is not None]
+    stack = [node for stage in joint.stages for node in stage.gradients if node is not None]
     while stack:
         node = stack.pop()
         if node not in seen:
@@ -529,53 +580,49 @@ def inputs_read(joint: Joint) -> set[int]:
     return {index for index, node in enumerate(joint.inputs) if node in seen}
 
 
-def mask_of(program: Program) -> tuple[bool, ...]:
-    floating = [i for i, made in enumerate(program.joint.facts.values) if made.requires_grad]
-    return tuple([number in program.joint.differentiated for number in floating])
-
-
-def new_node(
-    compiled: CompiledFunction, plan: Plan, program: Program, args: tuple[Any, ...]
-) -> CompiledFunctionBackward:
-    """The node of one call: edges to the inputs that require grad."""
+def new_node(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) -> None:
+    """The node of one stage: edges to the inputs that require grad, and to values of earlier stages."""
+    joint = call.program.joint
+    stage = joint.stages[number]
     node = CompiledFunctionBackward.__new__(CompiledFunctionBackward)
     node._seq = next_sequence()
-    node.compiled, node.plan, node.program = compiled, plan, program
-    edges = [gradient_edge(args[index]) for index in program.joint.wanted]
-    node.next = tuple(target for target, _ in edges)
-    node.slots = tuple(slot for _, slot in edges)
+    node.call, node.stage, node.rerun = call, number, call.rerun
+    node.lower = [call.edges[lower] for lower in stage.lower]
+    edges = [gradient_edge(args[index]) for index in joint.wanted] + node.lower
+    node.next = tuple([target for target, _ in edges])
+    node.slots = tuple([slot for _, slot in edges])
     node.params = ()
     node.hooks = node.versions = None
-    types: list[Any] = []
-    for index in program.joint.wanted:
-        types += [args[index].array.shape, args[index].array.dtype]
-    node.types = tuple(types)
-    nodes = [program.joint.values[n].meta["val"] for n, m in enumerate(plan.facts.values) if m.requires_grad]
-    node.outputs = tuple(TensorType(v.array.shape, BY_NUMPY[v.array.dtype], v.device) for v in nodes)
-    floating = [n for n, made in enumerate(plan.facts.values) if made.requires_grad]
-    node.positions = {number: position for position, number in enumerate(floating)}
-    return node
+    behind_edges = [args[index] for index in joint.wanted] + [values[lower] for lower in stage.lower]
+    node.types = tuple([fact for t in behind_edges for fact in (t.array.shape, t.array.dtype)])
+    arrays = [values[value].array for value in stage.values]
+    node.outputs = tuple([TensorType(array.shape, BY_NUMPY[array.dtype]) for array in arrays])
+    for slot, value in enumerate(stage.values):
+        call.edges[value] = (node, slot)
+    call.nodes.append(node)
 
 
-def keep_residuals(node: Any, residuals: list[Any], facts: Facts, args: tuple[Any, ...]) -> None:
+def keep_apart(residuals: list[Any], facts: Facts, args: tuple[Any, ...]) -> None:
     """Residuals that lie in memory about to be written are copied."""
     written = {id(storage_root(args[w.input].array)) for w in facts.written}
-    if written:
-        for position, value in enumerate(residuals):
-            if isinstance(value, Tensor) and id(storage_root(value.array)) in written:
-                residuals[position] = wrap(value.array.copy())
-    node.saved = tuple(residuals)
+    for position, value in enumerate(residuals):
+        if written and isinstance(value, Tensor) and id(storage_root(value.array)) in written:
+            residuals[position] = wrap(value.array.copy())
 
 
-def watch(node: Any, residuals: list[Any], args: tuple[Any, ...], fresh: list[Any]) -> None:
-    """Notes the versions of the tensors outside in whose memory residuals lie."""
-    cells: dict[int, Any] = {}
-    for value in (*args, *fresh):
+def watch(call: Call, residuals: list[Any], args: tuple[Any, ...], values: list[Any]) -> None:
+    """Gives the nodes what they keep, and notes the versions of tensors outside in whose memory it lies."""
+    owners: dict[int, Any] = {}
+    for value in (*args, *values):
         if type(value) in PLAIN:
-            cells[id(storage_root(value.array))] = value
-    node.watched = []
-    for value in residuals:
-        owner = cells.get(id(storage_root(value.array))) if isinstance(value, Tensor) else None
-        if owner is not None:
-            cell = owner.shared_cell()
-            node.watched.append((cell, cell[0], value.array, owner.index if owner.node is node else None))
+            owners[id(storage_root(value.array))] = value
+    for node, places in zip(call.nodes, call.program.cut.places, strict=True):
+        node.saved = tuple([residuals[place] for place in places])
+        node.watched = []
+        for value in node.saved:
+            owner = owners.get(id(storage_root(value.array))) if isinstance(value, Tensor) else None
+            if owner is not None:
+                cell = owner.shared_cell()
+                index = owner.index if isinstance(owner.node, CompiledFunctionBackward) else None
+                node.watched.append((cell, cell[0], value.array, index))
+    call.nodes = []  # which hold the call

@@ -86,6 +86,11 @@ def bare(fake: Tensor, exact: bool = True) -> Tensor:
     return wrap(MetaArray(array.shape, array.dtype, strides, array.device, exact and array.exact))
 
 
+def leaf_on(tensor: Tensor) -> Tensor:
+    """A leaf with the elements of a tensor: where gradients stop that would flow on behind it."""
+    return wrap(tensor.array, True)
+
+
 def is_tensor(value: Any) -> bool:
     """Whether this is a tensor, of any kind."""
     return isinstance(value, Tensor)
