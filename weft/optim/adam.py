@@ -211,7 +211,7 @@ def adam(
     numbers: tuple[Any, ...] = ()
     for tensors, step in zip(zip(*columns), state_steps):
         steps = advance(step)
-        if steps != count:
+        if isinstance(steps, Tensor) or steps != count:  # a captured count is not known, and not compared
             count = steps
             numbers = (*fixed, -lr / (1 - beta1**count), (1 - beta2**count) ** 0.5)
         rows.append((real_views(tensors), numbers))
