@@ -98,8 +98,8 @@ def _is_missed(builder: Builder, value: Any, existed: bool = False, depth: int =
     if type(value) is CapturedGenerator:
         return value.started and value.frame is not None
     if type(value) is Unread:
-        value, existed = value.value, True
-    elif known is not None:
+        return True  # no guard says what the next call passes here
+    if known is not None:
         value, existed = known.original, True
     kind = type(value)
     if kind in UNNOTICED or (kind is FunctionType and not value.__closure__):

@@ -448,7 +448,7 @@ class CodeCache:
             ("graph", _graph_text(entry), _graph_text(again)),
             ("guards", "\n".join(map(str, entry.guards)), "\n".join(map(str, again.guards))),
         ):
-            if before != now and not _specialised(again, request):
+            if before != now and not _specialised(again, request) and not _merged(entry, again):
                 raise CaptureFailed(
                     f"{self.code.co_qualname}: an entry served a call that captures differently now: "
                     f"the {name} was\n{before}\nand would be\n{now}"
@@ -472,6 +472,11 @@ def _specialised(entry: Entry, request: Request) -> bool:
             if names and (request.dynamic or names & request.volatile):
                 return True
     return False
+
+
+def _merged(entry: Entry, again: Entry) -> bool:
+    """Whether objects that were two at first are one now, which nothing in the entry depends on."""
+    return any(guard.kind == "SAME" and guard not in entry.guards for guard in again.guards)
 
 
 def _graph_text(entry: Entry) -> str:

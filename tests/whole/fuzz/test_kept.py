@@ -428,3 +428,30 @@ def arguments():
     yield ((weft.ones(2),), {})
     yield ((weft.ones(2),), {})
 """)
+
+
+def test_a_local_that_is_not_looked_at_lives_as_long_as_its_frame():
+    agree("""\
+import weft
+LOG = []
+
+class Noticed:
+    def __del__(self):
+        LOG.append('gone')
+
+def make(kind):
+    weft.compiler.graph_break()
+    return kind()
+
+def main(x, kind):
+    held = make(kind)
+    print()
+    y = x + 1
+    print()
+    LOG.append('still there')
+    return y * 2
+
+def arguments():
+    yield ((weft.ones(2), int), {})
+    yield ((weft.ones(2), Noticed), {})
+""")
