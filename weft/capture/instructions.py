@@ -16,7 +16,7 @@ from weft.capture.frame import NULL, Frame
 from weft.capture.frame import Unread as Unread
 from weft.capture.machine import STEPS, Machine, Signal, Step, unbound
 from weft.capture.values import Raised, isinstance
-from weft.capture.world import ABSENT, Appended
+from weft.capture.world import ABSENT, Appended, Partly
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
 
@@ -69,7 +69,7 @@ def load_fast(machine: Machine, frame: Frame, arg: str) -> None:
             frame.stack.append(value)
             return
         read = machine.read(value.value, value.source)
-        if type(read) is Appended:  # the argument itself stays unread
+        if type(read) in (Appended, Partly):  # the argument itself stays unread
             frame.stack.append(read)
             return
         value = frame.locals[arg] = read
@@ -203,7 +203,15 @@ def delete_attr(machine: Machine, frame: Frame, arg: str) -> None:
 @step("BINARY_SUBSCR")
 def binary_subscr(machine: Machine, frame: Frame, arg: Any) -> None:
     key = frame.stack.pop()
-    frame.stack.append(machine.get_item(frame.stack.pop(), key))
+    container = frame.stack.pop()
+    if type(container) is Partly:
+        original, source = container.original, container.source
+        if type(original) is not dict and key < 0:
+            machine.world.guard("LEN", source, len(original))
+            key += len(original)
+        frame.stack.append(machine.read(original[key], source.item(key)))
+        return
+    frame.stack.append(machine.get_item(container, key))
 
 
 @step("STORE_SUBSCR")

@@ -34,6 +34,7 @@ from weft.capture.operators import Operators
 from weft.capture.sources import Source, builtin, module
 from weft.capture.values import CapturedGenerator, Raised, isinstance
 from weft.capture.world import ABSENT
+from weft.capture.wrapping import plain_key
 from weft.trace.breaks import Break
 
 GENERATOR = 0x20
@@ -248,6 +249,22 @@ class Machine(Operators):
         following = frame.bytecode.instructions[frame.index]
         appends = following.op == "LOAD_METHOD" and following.arg == "append"
         return appends and reads_plainly(frame.instruction)
+
+    def next_takes(self, value: Any) -> bool:
+        frame, world = self.frame, self.world
+        if frame is None or not (reads_plainly(frame.instruction) or frame.instruction.op == "BINARY_SUBSCR"):
+            return False
+        following = frame.bytecode.instructions[frame.index : frame.index + 2]
+        if len(following) < 2:
+            return False
+        first, second = following
+        if first.op != "LOAD_CONST" or second.op != "BINARY_SUBSCR" or world.pure:
+            return False
+        if any(id(value) in found for found in (world.by_original, world.appended, world.namespaces)):
+            return False
+        if type(value) is dict:
+            return plain_key(first.arg) and first.arg in value and "__name__" not in value
+        return type(first.arg) is int and -len(value) <= first.arg < len(value)
 
     # -- calls -----------------------------------------------------------------------------------------------
     def call_native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

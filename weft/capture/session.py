@@ -239,6 +239,10 @@ def mutation_guards(outcome: Outcome) -> None:
     for kind in kinds | ({list} if growing else set()):
         sources = [k.source for k in world.by_original.values() if type(k.original) is kind]
         sources += growing if kind is list else []
+        apart = (k for key, k in world.partly.items() if key not in world.by_original)
+        sources += [
+            k.source for k in apart if type(k.original) is kind and id(k.original) not in world.appended
+        ]
         if len(sources) > 1:
             world.guard("DISTINCT", sources[0], tuple(sources))
 

@@ -77,6 +77,16 @@ class Appended:
         self.values.append(value)
 
 
+@dataclass(slots=True)
+class Partly:
+    """A container that existed before, of which captured code asks for one item by a constant: only that item
+    is guarded. It stands on the stack from where the container is read to where the item is.
+    """
+
+    original: Any
+    source: Source
+
+
 class World:
     """The objects of one capture."""
 
@@ -87,6 +97,8 @@ class World:
         self.overlays: dict[int, Overlay] = {}
         self.appended: dict[int, Appended] = {}
         """By the `id` of the original list."""
+        self.partly: dict[int, Known] = {}
+        """Containers of which single items were read, by the `id` of the original."""
         self.raised: dict[int, tuple[BaseException, int]] = {}
         """Exceptions raised by captured code, with the root frame's step at that time."""
         self.pure = 0
@@ -131,7 +143,11 @@ class World:
         """Notes that a dict is read and written name by name for one owner, and in no other way."""
         mirror = self.by_original.get(id(fields))
         mirrored = mirror is not None and isinstance(mirror.value, dict)
-        if mirrored or self.namespaces.setdefault(id(fields), owner) is not owner:
+        if (
+            mirrored
+            or id(fields) in self.partly
+            or self.namespaces.setdefault(id(fields), owner) is not owner
+        ):
             raise Break("unusual-object", seen="a __dict__ under two names")
 
     def watch(self, generator: Any) -> None:

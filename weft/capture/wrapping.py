@@ -25,7 +25,7 @@ from weft.capture.rebuild_sets import filled, filling, table_size
 from weft.capture.sources import GETTERS, PLAIN_PARTS, Source, c_base, plain_part
 from weft.capture.sources import module as module_source
 from weft.capture.values import Raised, isinstance
-from weft.capture.world import Appended, Known, World, items_of
+from weft.capture.world import Appended, Known, Partly, World, items_of
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.seams import Seams
@@ -122,7 +122,23 @@ class Wrapping:
         """As `wrap`, for a value that the next instruction uses; see Note [Lists that only grow]."""
         if type(value) is list and id(value) not in self.world.by_original and self.next_appends():
             return self.growing(value, source)
+        if type(value) in (dict, list, tuple) and self.next_takes(value):
+            return self.part(value, source)
         return self.wrap(value, source)
+
+    def next_takes(self, value: Any) -> bool:
+        """Whether the next two instructions take an item by a constant, of a container read nowhere else."""
+        return False
+
+    def part(self, value: Any, source: Source) -> Partly:
+        before = self.world.partly.get(id(value))
+        self.world.guard("TYPE", source, type(value))
+        if before is not None and before.source != source:
+            self.world.guard("SAME", source, before.source)
+        taken = Partly(value, source)
+        known = self.world.known[id(self.world.keep(taken))] = Known(taken, value, source)
+        self.world.partly.setdefault(id(value), known)
+        return taken
 
     def seen(self, value: Any) -> Any:
         """The value, read where nothing has read it yet."""
