@@ -100,10 +100,17 @@ class CapturedGenerator:
         frame = self.frame
         if frame is None or not self.started or self.running:
             return False
-        handler = frame.bytecode.handlers[frame.instruction.index]
+        instructions, handlers = frame.bytecode.instructions, frame.bytecode.handlers
+        handler = handlers[frame.instruction.index]
+        if handler is not None and instructions[handler.target_index].op == "CLEANUP_THROW":  # a `yield from`
+            inner = frame.stack[-1]
+            acts = inner.would_act() if type(inner) is CapturedGenerator else hasattr(type(inner), "close")
+            if acts:
+                return True
+            handler = handlers[handler.target_index]
         if handler is None:
             return False
-        return frame.bytecode.instructions[handler.target_index].op != "STOPITERATION_ERROR"
+        return instructions[handler.target_index].op != "STOPITERATION_ERROR"
 
     def __iter__(self) -> CapturedGenerator:
         return self

@@ -64,7 +64,7 @@ class Wrapping:
         self.steps_now: Callable[[], int] = lambda: 0
 
     # -- native work on behalf of captured code --------------------------------------------------------------
-    def native(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def native(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Calls into Python itself; what that raises is raised in the captured program."""
         try:
             return function(*args, **kwargs)
