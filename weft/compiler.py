@@ -16,6 +16,7 @@ from types import FunctionType, MethodType, TracebackType
 from typing import Any
 
 from weft.aot import backends as aot_backends
+from weft.autograd.function import Function
 from weft.capture import runtime
 from weft.capture.calls import BY_CODE, handles
 from weft.capture.compiling import compile_frame
@@ -254,7 +255,12 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Calls of the function become one node of the graph, whatever it does inside."""
+    """Calls of the function become one node of the graph, whatever it does inside. Of an autograd Function,
+    `apply` does.
+    """
+    if isinstance(fn, type) and issubclass(fn, Function):
+        setattr(fn, MARK, (Policy.IN_GRAPH, ""))
+        return fn
     return _mark(fn, Policy.IN_GRAPH, "")
 
 

@@ -31,6 +31,7 @@ from weft.core.seams import seams
 from weft.ops.record import REGISTRY
 from weft.tensor.base import Parameter, Tensor, wrap
 from weft.tensor.inplace import check_writable, set_history
+from weft.tensor.meta import MetaArray
 from weft.tensor.saved import note_origin
 from weft.tensor.tape import Node, gradient_edge, next_sequence
 from weft.tensor.views import CUSTOM, MULTIPLE, attach_alias, attach_view, refresh
@@ -392,7 +393,8 @@ def overwritten(value: Tensor, node: Any, index: int, tensors: int) -> None:
 
 def alias_view(value: Tensor, creation: int) -> Tensor:
     """A view of all of a tensor, for an input that is returned as it is."""
-    made = attach_view(value, value.array[...], (REGISTRY["alias"], (), None), creation)
+    array = value.array if type(value.array) is MetaArray else value.array[...]
+    made = attach_view(value, array, (REGISTRY["alias"], (), None), creation)
     if type(value) is not Tensor and type(value) is not Parameter:
         made.__class__ = type(value)
     return made

@@ -40,6 +40,7 @@ class FunctionCtx:
     _items: Any = ()  # what was saved, see Note [What is saved]; None once freed
     _versions: Any = None  # (cell, count, …) of the saved tensors
     _plain: bool = True  # whether the items are just the tensors
+    _captured: Any = None  # what may stand in for backward: see `function_apply`
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps inputs, outputs and constants for backward, where `saved_tensors` gives them back."""

@@ -89,7 +89,9 @@ class FunctionNode(Node):
                     "only implement one of them."
                 )
             backward = vjp
-        return backward if seams.callee is None else seams.callee(backward)
+        called = backward if seams.callee is None else seams.callee(backward)
+        captured = self.ctx._captured
+        return called if captured is None else captured.around(called, backward)
 
     def given(self, position: int, gradient: Any) -> Any:
         """What backward gets for one output: zeros where no gradient came, unless it wants to know."""

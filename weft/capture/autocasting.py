@@ -115,6 +115,13 @@ def initialise(machine: Any, args: Args, kwargs: Kwargs) -> None:
     machine.native(autocast.__init__, *args, **kwargs)
 
 
+def is_absent(machine: Any, value: Any) -> bool:
+    """Whether a backward says that a device which is not there casts nothing, as `custom_bwd` does."""
+    place = machine.load_attribute(value, "device")
+    off = not machine.load_attribute(value, "_enabled") and not state.is_autocast_enabled(place)
+    return place != "cpu" and off and machine.root is None and machine.world.is_fresh(value)
+
+
 def _checked(machine: Any, value: Any) -> None:
     if machine.load_attribute(value, "device") != "cpu":
         raise Break("mode-change", seen="autocast of a device that is not there")
@@ -124,6 +131,8 @@ def _checked(machine: Any, value: Any) -> None:
 @handles(autocast.__enter__)
 def enter(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     (value,) = args
+    if is_absent(machine, value):
+        return machine.native(autocast.__enter__, value)
     _checked(machine, value)
     before = (state.is_autocast_enabled("cpu"), *_now())
     machine.native(list.append, machine.load_attribute(value, "_before"), before)
@@ -140,6 +149,9 @@ def _now() -> tuple[dtype, bool]:
 @handles(autocast.__exit__)
 def leave(machine: Any, args: Args, kwargs: Kwargs) -> None:
     value = args[0]
+    if is_absent(machine, value):
+        machine.native(autocast.__exit__, *args)
+        return
     _checked(machine, value)
     state.autocast_decrement_nesting()
     state.put(*machine.native(list.pop, machine.load_attribute(value, "_before")))

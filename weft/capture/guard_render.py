@@ -24,6 +24,7 @@ from weft.capture.guards import (
     ModeFacts,
     cell_is_unset,
     is_object,
+    is_watched,
     same_classes,
     same_keys,
     slot_is_unset,
@@ -363,7 +364,8 @@ def _mode(guard: Guard, reader: Reader) -> None:
     if type(guard.payload) is ModeFacts:
         reader.miss_if(f"not {reader.bind(guard.payload.holds, 'mode')}({now})")
     else:
-        reader.miss_if(f"{now} is not {guard.payload!r}")
+        watched = f"{reader.constant(is_watched, 'watched')}({now}, {guard.payload!r})"
+        reader.miss_if(f"{now} is not {guard.payload!r} and not {watched}")
 
 
 def _ambient(guard: Guard, reader: Reader) -> None:

@@ -191,7 +191,22 @@ def _ref(value: Any) -> Ref:
 
 
 def _mode(value: Any) -> Any:
+    if type(value) is modes.Modes and is_watched(value, value.grad):
+        return value.grad
     return ModeFacts.of(value) if type(value) is modes.Modes else value
+
+
+def is_watched(mode: Any, grad: bool) -> bool:
+    """Whether nothing is active but gradients (or not) and a witness of a Function's forward, who sees what
+    a graph computes as well as anything else.
+    """
+    if type(mode) is not modes.Modes or mode.witness is None or mode.grad is not grad:
+        return False
+    others = [name for name in modes.Modes.__slots__ if name not in ("grad", "witness")]
+    return all(getattr(mode, name) == getattr(UNWATCHED, name) for name in others)
+
+
+UNWATCHED: Final = modes.Modes()
 
 
 NORMAL: Final[dict[str, Callable[[Any], Any]]] = {
@@ -356,7 +371,7 @@ PREDICATES: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 def mode_holds(facts: Any) -> bool:
     mode = modes.current()
-    return facts.holds(mode) if type(facts) is ModeFacts else mode is facts
+    return facts.holds(mode) if type(facts) is ModeFacts else mode is facts or is_watched(mode, facts)
 
 
 def ambient_holds(payload: tuple[Ref, Any]) -> bool:

@@ -437,6 +437,8 @@ class Picture:
     def compare(self, machine: Any) -> None:
         """Breaks where something is not what it was."""
         for value, before in self.parts.values():
+            if type(value) is types.CellType and not machine.world.is_fresh(value):
+                continue  # known by now: what is written to it stands in an overlay
             now = parts_of(machine, value)
             if now is None or len(now) != len(before) or any(a is not b for a, b in zip(now, before)):
                 raise Break("higher-order-effects", seen=f"a {type(value).__name__} from outside is changed")

@@ -22,6 +22,7 @@ from typing import Any
 
 import weft.capture.arrays as _arrays  # noqa: F401 - registers NumPy
 import weft.capture.builtins as _handlers  # noqa: F401 - registers what stands for builtins
+import weft.capture.custom_function as _custom_function  # noqa: F401 - registers autograd Functions
 import weft.capture.higher_order as _higher_order  # noqa: F401 - registers control flow
 import weft.capture.iteration as _iteration  # noqa: F401 - for those that walk and search
 import weft.capture.library as _library  # noqa: F401 - and for functions of the standard library

@@ -95,4 +95,5 @@ def _callable(graph: Graph, call: Call, owner: Any) -> Callable[..., Any]:
         return run(graph, args, call, owner)
 
     body.__name__ = graph.name
+    body.graph = graph  # type: ignore[attr-defined]
     return body

@@ -82,6 +82,9 @@ def wished_name(target: Any) -> str:
 
 TORCH_PATHS: Final[Mapping[str, str]] = {
     "weft.autograd.function_context.FunctionCtx": "torch.autograd.function.FunctionCtx",
+    "weft.autograd.function_apply.autograd_function_apply": (
+        "torch._functorch.autograd_function.autograd_function_apply"
+    ),
     "weft.trace.recorder._set_grad_enabled": "torch._C._set_grad_enabled",
     "weft.linalg": "torch._C._linalg.linalg",
 }

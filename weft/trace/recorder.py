@@ -381,6 +381,10 @@ class Recorder:
         """Switches the graph to the modes that are active now."""
         self._switch(self._modes_now())
 
+    def start(self) -> None:
+        """Takes the modes of now for those that this graph will be run in."""
+        self._state = self._entry = self._modes_now()
+
     def finish(self) -> None:
         """Puts the modes of the graph back to what they were when recording began."""
         if self._state is not None:

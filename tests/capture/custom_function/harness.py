@@ -1,0 +1,144 @@
+"""A program with custom Functions run as it is and run compiled: values, history and gradients compared.
+
+Takes a program and a maker of its arguments; asserts that both sides agree and how many graphs there are.
+One idea: gradients are taken of a weighted sum of squares, so that no two outputs or orders look alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.autograd import Function
+from weft.testing import CompileCounter
+
+Maker = Callable[[], tuple[Any, ...]]
+
+
+def leaf(*values: float) -> Tensor:
+    return weft.tensor(list(values) or [1.0, 2.0, 3.0], dtype=weft.float64, requires_grad=True)
+
+
+def one() -> tuple[Tensor]:
+    return (leaf(),)
+
+
+def two() -> tuple[Tensor, Tensor]:
+    return leaf(), leaf(0.5, -1.5, 2.5)
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [found for item in value for found in tensors_in(item)]
+    return tensors_in(list(vars(value).values())) if is_dataclass(value) else []
+
+
+def facts(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        node = None if value.grad_fn is None else value.grad_fn.name()
+        return value.tolist(), value.dtype, value.requires_grad, value.is_leaf, node, value._is_view()
+    if isinstance(value, (list, tuple)):
+        return type(value), [facts(item) for item in value]
+    return value
+
+
+def outcome(function: Callable[..., Any], make: Maker, order: int) -> Any:
+    """What a call gives, and the gradients of its weighted sum, of each order."""
+    args = make()
+    leaves = [tensor for tensor in tensors_in(args) if tensor.requires_grad]
+    result = function(*args)
+    found = [facts(result)]
+    outputs = [tensor for tensor in tensors_in(result) if tensor.requires_grad]
+    for number in range(order):
+        if not outputs:
+            break
+        loss = sum((tensor * tensor * (i + 1)).sum() for i, tensor in enumerate(outputs))
+        last = number == order - 1
+        grads = weft.autograd.grad(loss, leaves, create_graph=not last, allow_unused=True)
+        found.append([None if grad is None else grad.tolist() for grad in grads])
+        outputs = [grad for grad in grads if grad is not None and grad.requires_grad]
+    return found
+
+
+def check(
+    function: Callable[..., Any],
+    make: Maker = one,
+    *,
+    order: int = 1,
+    frames: int = 1,
+    ops: int | None = None,
+    fullgraph: bool = True,
+    dynamic: bool | None = None,
+) -> CompileCounter:
+    """Asserts that compiled equals eager, twice, with this number of graphs."""
+    counter = CompileCounter()
+    compiled = weft.compile(function, backend=counter, fullgraph=fullgraph, dynamic=dynamic)
+    for _ in range(2):
+        assert outcome(compiled, make, order) == outcome(function, make, order)
+    assert counter.frame_count == frames
+    if ops is not None:
+        assert counter.op_count == ops
+    return counter
+
+
+class Cube(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad * x * x * 3
+
+
+class Doubled(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x + x
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad * 2
+
+
+class Same(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, alpha: float = 0.5) -> Tensor:
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad * 5
+
+
+class Linear(Function):
+    @staticmethod
+    def forward(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        output = input.mm(weight.t())
+        if bias is not None:
+            output += bias.unsqueeze(0).expand_as(output)
+        return output
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        input, weight, bias = inputs
+        ctx.save_for_backward(input, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        input, weight, bias = ctx.saved_tensors
+        grad_input = grad_weight = grad_bias = None
+        if ctx.needs_input_grad[0]:
+            grad_input = grad.mm(weight)
+        if ctx.needs_input_grad[1]:
+            grad_weight = grad.t().mm(input)
+        if bias is not None and ctx.needs_input_grad[2]:
+            grad_bias = grad.sum(0)
+        return grad_input, grad_weight, grad_bias

@@ -1,0 +1,283 @@
+"""What backward reads when it runs, what both change, and where capture breaks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import weft
+from tests.capture.custom_function.harness import check, leaf
+from weft import Tensor
+from weft.autograd import Function
+from weft.compiler import Unsupported, counters, graph_break
+from weft.testing import CompileCounter
+
+FACTOR = 2.0
+
+
+def test_a_global_of_backward_is_read_when_backward_runs(
+    runs: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Global(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            return grad * FACTOR
+
+    counter = CompileCounter()
+    compiled = weft.compile(lambda x: Global.apply(x), backend=counter, fullgraph=True)
+    x = leaf(1.0)
+    y = compiled(x)
+    monkeypatch.setitem(globals(), "FACTOR", 10.0)
+    y.backward()
+    assert x.grad.tolist() == [10.0]
+    monkeypatch.setitem(globals(), "FACTOR", 2.0)
+    compiled(x).backward()
+    assert x.grad.tolist() == [12.0]
+    assert runs == [False, True] and counter.frame_count == 1
+
+
+def test_a_closure_and_a_replaced_backward(runs: list[bool]) -> None:
+    factor = 3.0
+
+    class Closing(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * factor
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            return grad * factor
+
+    compiled = weft.compile(lambda x: Closing.apply(x), backend="eager", fullgraph=True)
+
+    def gradient() -> Any:
+        x = leaf(1.0)
+        y = compiled(x)
+        return x, y
+
+    x, y = gradient()
+    y.backward()
+    assert x.grad.tolist() == [3.0]
+    x, y = gradient()
+    factor = 4.0
+    y.backward()
+    assert x.grad.tolist() == [4.0]
+    x, y = gradient()
+    Closing.backward = staticmethod(lambda ctx, grad: grad * 100)  # type: ignore[method-assign]
+    y.backward()
+    assert x.grad.tolist() == [100.0]
+    assert runs == [True, False, False]
+
+
+def test_a_changed_forward_is_noticed() -> None:
+    class Changing(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            return grad
+
+    counter = CompileCounter()
+    compiled = weft.compile(lambda x: Changing.apply(x), backend=counter, fullgraph=True)
+    assert compiled(leaf(1.0)).tolist() == [2.0]
+    Changing.forward = staticmethod(lambda ctx, x: x * 3)  # type: ignore[method-assign]
+    assert compiled(leaf(1.0)).tolist() == [3.0]
+    assert counter.frame_count == 2
+
+
+def test_a_tensor_that_backward_reads_elsewhere_breaks() -> None:
+    weights = [weft.tensor([2.0])]
+
+    class Elsewhere(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            return grad * weights[0]
+
+    with pytest.raises(Unsupported):
+        weft.compile(lambda x: Elsewhere.apply(x), backend="eager", fullgraph=True)(leaf())
+    compiled = weft.compile(lambda x: Elsewhere.apply(x) + 1, backend="eager")
+    x = leaf(1.0)
+    y = compiled(x)
+    weights[0] = weft.tensor([7.0])
+    y.backward()
+    assert x.grad.tolist() == [7.0]
+
+
+LOG: list[Any] = []
+
+
+class Logging(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        LOG.append("forward")
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        LOG.append("backward")
+        return grad * 2
+
+
+class Counting(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.count = 0
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        ctx.count += 1
+        return grad * ctx.count
+
+
+def test_effects_happen_as_often_as_in_eager() -> None:
+    compiled = weft.compile(lambda x: Logging.apply(x) + 1, backend="eager")
+    for _ in range(2):
+        LOG.clear()
+        y = compiled(leaf(1.0))
+        y.backward(retain_graph=True)
+        y.backward()
+        assert LOG == ["forward", "backward", "backward"]
+
+
+def test_what_backward_leaves_in_the_context_stays_there() -> None:
+    compiled = weft.compile(lambda x: Counting.apply(x) + 1, backend="eager")
+    x = leaf(1.0)
+    y = compiled(x)
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.tolist() == [3.0]
+
+
+def test_inputs_written_by_forward() -> None:
+    class Writing(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            return grad * 2
+
+    def program(x: Tensor) -> Any:
+        y = x * 1
+        z = Writing.apply(y)
+        return z, z is y
+
+    check(program, fullgraph=False, frames=2)
+
+
+def test_a_list_of_the_callers_in_the_context() -> None:
+    class Holding(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, numbers: list[int]) -> Tensor:
+            ctx.numbers = numbers
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return grad * ctx.numbers[0], None
+
+    compiled = weft.compile(lambda x, numbers: Holding.apply(x, numbers) + 1, backend="eager")
+    x, numbers = leaf(1.0), [2]
+    y = compiled(x, numbers)
+    numbers[0] = 9
+    y.backward()
+    assert x.grad.tolist() == [9.0]
+
+
+def test_a_break_in_forward() -> None:
+    class Broken(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            result = x + x
+            graph_break()
+            result = result + x
+            ctx.save_for_backward(result)
+            return result
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            (result,) = ctx.saved_tensors
+            return grad * math.sqrt(result.numel())
+
+    check(lambda x: Broken.apply(x), fullgraph=False, frames=2)
+    check(lambda x: Broken.apply(x), lambda: (weft.ones(3),), fullgraph=False, frames=2)
+
+
+def test_printing_in_backward(capsys: pytest.CaptureFixture[str]) -> None:
+    class Printing(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return weft.add(x, x)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            print("here")
+            return grad
+
+    with pytest.raises(Unsupported, match="builtin: print"):
+        weft.compile(lambda x: Printing.apply(x), backend="eager", fullgraph=True)(leaf())
+    weft.compile(lambda x: Printing.apply(x), backend="eager")(leaf(1.0)).backward()
+    assert capsys.readouterr().out == "here\n"
+
+
+def test_strides_of_a_gradient() -> None:
+    class Strided(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return weft.add(x, x)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return grad.stride()
+
+    counter = CompileCounter()
+    compiled = weft.compile(lambda x: Strided.apply(x), backend=counter)
+    assert compiled(leaf()).tolist() == [2.0, 4.0, 6.0]
+    assert counter.frame_count == 1
+    assert list(counters["graph_break"].values()) == [1]
+
+
+def test_allowed_in_graphs() -> None:
+    @weft.compiler.allow_in_graph
+    class Opaque(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            graph_break()
+            ctx.size = x.size(0)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            return grad * ctx.size
+
+    check(lambda x: Opaque.apply(x), ops=1)
+
+
+def test_a_forward_that_raises() -> None:
+    class Raising(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            raise ValueError("no")
+
+    def program(x: Tensor) -> Tensor:
+        try:
+            return Raising.apply(x)
+        except ValueError:
+            return x * 2
+
+    check(program)

@@ -1,0 +1,245 @@
+"""Calls of custom Functions in captured code: one node, whatever the arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pytest
+
+import weft
+from tests.capture.custom_function.harness import Cube, Doubled, Linear, check, leaf, two
+from weft import Tensor
+from weft.autograd import Function
+from weft.testing import CompileCounter, CompileCounterWithBackend, normalize_gm
+
+
+def test_a_function_is_two_ops_and_its_backward_a_graph(runs: list[bool]) -> None:
+    check(lambda x: Cube.apply(x) + 1, ops=3)
+    assert runs == [True, True]
+
+
+def test_twice_in_one_program() -> None:
+    check(lambda x: Cube.apply(Doubled.apply(x).sin()) * x, ops=6)
+
+
+def test_the_same_tensor_twice() -> None:
+    class Product(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            ctx.save_for_backward(x, y)
+            return x * y
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            x, y = ctx.saved_tensors
+            return grad * y, grad * x * 2
+
+    check(lambda x: Product.apply(x, x))
+    check(lambda x, y: Product.apply(x, y), two)
+
+
+def test_orders_beyond_the_first_run_the_users_backward(runs: list[bool]) -> None:
+    check(lambda x: Cube.apply(x), order=3)
+    assert False in runs
+
+
+def test_an_instance_and_a_stored_apply() -> None:
+    stored = Doubled.apply
+    check(lambda x: stored(x))
+    with pytest.warns(DeprecationWarning):
+        Doubled()
+    counter = CompileCounter()
+    compiled = weft.compile(lambda x: Doubled().apply(x), backend=counter, fullgraph=True)
+    assert compiled(leaf()).tolist() == [2.0, 4.0, 6.0]
+    assert counter.frame_count == 1
+
+
+def test_setup_context() -> None:
+    def make() -> tuple[Any, ...]:
+        return weft.ones(2, 2, requires_grad=True), weft.ones(3, 2, requires_grad=True)
+
+    check(lambda x, w: Linear.apply(x, w, None), make)
+    check(lambda x, w: Linear.apply(x, w, weft.ones(3)), make)
+    check(lambda x, w: Linear.apply(x, w.detach(), w.sum(1)), make)
+
+
+def test_class_methods() -> None:
+    class Shake(Function):
+        factor = 3.0
+
+        @classmethod
+        def forward(cls, ctx: Any, x: Tensor) -> Tensor:
+            return x * cls.factor
+
+        @classmethod
+        def backward(cls, ctx: Any, grad: Tensor) -> Tensor:
+            return grad * cls.factor
+
+    check(lambda x: Shake.apply(x))
+
+
+def test_no_gradient_wanted_means_forward_inline() -> None:
+    def make() -> tuple[Any, ...]:
+        return (weft.tensor([1.0, 2.0]),)
+
+    counter = check(lambda x: Cube.apply(x), make)
+    assert counter.op_count == 3  # the power, between two switches of gradients
+    check(weft.no_grad()(lambda x: Cube.apply(x)))
+
+
+class Way(Enum):
+    SINE = 0
+    COSINE = 1
+
+
+def test_an_enum() -> None:
+    class Turn(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, way: Way) -> Tensor:
+            ctx.way = way
+            return x.sin() if way is Way.SINE else x.cos()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return (grad if ctx.way is Way.SINE else grad * 7), None
+
+    check(lambda x, way: Turn.apply(x, way), lambda: (leaf(), Way.SINE))
+    check(lambda x, way: Turn.apply(x, way), lambda: (leaf(), Way.COSINE))
+
+
+@dataclass
+class Weird:
+    x: float
+    b: Tensor
+    c: Tensor
+
+
+class Scaled(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weird: Weird, z: Tensor) -> Tensor:
+        ctx.save_for_backward(weird.b, weird.c)
+        return weird.b * weird.c * x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        b, c = ctx.saved_tensors
+        return grad * b * c, None, grad * 2
+
+
+GRAPH = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[]", L_z_: "f32[]", L_weird_b: "f32[]", L_weird_c: "f32[]"):
+        l_x_ = L_x_
+        l_z_ = L_z_
+        l_weird_b = L_weird_b
+        l_weird_c = L_weird_c
+
+        function_ctx = torch.autograd.function.FunctionCtx();  function_ctx = None
+        fwd_body_0 = self.fwd_body_0
+        bwd_body_0 = self.bwd_body_0
+        autograd_function_apply: "f32[]" = torch._functorch.autograd_function.autograd_function_apply(\
+fwd_body_0, bwd_body_0, l_x_, l_z_, l_weird_b, l_weird_c, args_tensor_mask = [True, False, True]);  \
+fwd_body_0 = bwd_body_0 = l_x_ = l_z_ = l_weird_b = l_weird_c = None
+        return (autograd_function_apply,)
+
+    class GraphModule(torch.nn.Module):
+        def forward(self, function_ctx, l_x_: "f32[]", l_z_: "f32[]", l_weird_b: "f32[]", l_weird_c: "f32[]"):
+            mul: "f32[]" = l_weird_b * l_weird_c
+            clone: "f32[]" = l_x_.clone();  l_x_ = None
+            mul_1: "f32[]" = mul * clone;  mul = clone = None
+            return (mul_1, [l_weird_b, l_weird_c])
+
+    class GraphModule(torch.nn.Module):
+        def forward(self, function_ctx, mul_1: "f32[]", l_weird_b: "f32[]", l_weird_c: "f32[]"):
+            _set_grad_enabled = torch._C._set_grad_enabled(False);  _set_grad_enabled = None
+
+            mul: "f32[]" = mul_1 * l_weird_b;  l_weird_b = None
+            mul_2: "f32[]" = mul * l_weird_c;  mul = l_weird_c = None
+            mul_3: "f32[]" = mul_1 * 2;  mul_1 = None
+
+            _set_grad_enabled_1 = torch._C._set_grad_enabled(True);  _set_grad_enabled_1 = None
+            return (mul_2, mul_3)
+"""
+
+
+def test_an_object_with_tensors_and_the_graph_of_it() -> None:
+    def make() -> tuple[Any, ...]:
+        weird = Weird(1.2, weft.tensor(2.5, requires_grad=True), weft.tensor(3.5))
+        return weft.tensor(2.0, requires_grad=True), weird, weft.tensor(3.0, requires_grad=True)
+
+    def program(x: Tensor, weird: Weird, z: Tensor) -> Tensor:
+        return Scaled.apply(x, weird, z)
+
+    check(program, make, ops=2)
+    counter = CompileCounterWithBackend("aot_eager")
+    x, weird, z = make()
+    weft.compile(program, backend=counter, fullgraph=True)(x, weird, z).sum().backward()
+    assert (x.grad.item(), z.grad.item(), weird.b.grad) == (8.75, 2.0, None)
+    text = counter.graphs[0].print_readable(False, namespace="torch", nested_names=False)
+    assert normalize_gm(text).split() == GRAPH.split()
+
+
+def test_lists_tuples_and_defaults() -> None:
+    class Many(Function):
+        @staticmethod
+        def forward(
+            ctx: Any, x: Tensor, many: list[Tensor], shape: tuple[int, ...], k: float = 2.0
+        ) -> Tensor:
+            ctx.save_for_backward(many[0], weft.full(shape, 3.0))
+            ctx.k = k
+            return x.clone() * (many[0] + many[1]) * k
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            first, threes = ctx.saved_tensors
+            return grad * first * threes * ctx.k, None, None
+
+    def make() -> tuple[Any, ...]:
+        return leaf(), [leaf(), leaf()], (3,)
+
+    check(lambda x, many, shape: Many.apply(x, many, shape), make, ops=2)
+
+
+def test_none_for_a_tensor_input() -> None:
+    class First(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+            ctx.save_for_backward(y)
+            return x.clone() * y
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            (y,) = ctx.saved_tensors
+            return grad * y, None
+
+    check(lambda x, y: First.apply(x, y), two)
+
+
+def test_a_parameter_read_by_a_module() -> None:
+    class Bounded(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, bound: int) -> Tensor:
+            ctx.save_for_backward(x, x.new_ones(1) * bound)
+            return x.clamp(min=bound)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            x, bound = ctx.saved_tensors
+            return (x >= bound) * grad, None
+
+    class Model(weft.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gamma = weft.nn.Parameter(weft.tensor([0.5, 1.5]))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + Bounded.apply(self.gamma, 1)
+
+    model, counter = Model(), CompileCounter()
+    compiled = weft.compile(model, backend=counter, fullgraph=True)
+    compiled(weft.ones(2)).sum().backward()
+    assert model.gamma.grad is not None and model.gamma.grad.tolist() == [0.0, 1.0]
+    assert counter.frame_count == 1

@@ -1,0 +1,238 @@
+"""Custom Functions in graphs: what the node `autograd_function_apply` runs.
+
+Takes the graphs of a Function's forward and backward, and their operands; gives what `Function.apply` would
+give, with the same node on the tape. One idea: forward's graph also gives all that forward left in its
+context, so that a genuine context is filled here; the user's own backward can then run at any time, and the
+graph of it only stands in while everything that it was made from still holds.
+
+# Note [Backward that was captured]
+    no gradients recorded, no mode active      the graph was made so; else the user's backward runs
+    a gradient for each output, of its type    None, batches and other dtypes go to the user's backward
+    nothing freed, overwritten or packed       so that errors are raised at the user's line
+    what backward read of the world            globals, closures, class attributes: guards, checked each time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from weft.autograd.function import recorded, unrecorded_outputs
+from weft.autograd.function_context import FunctionCtx, Packed, unpack
+from weft.autograd.function_witness import ABSENT, Witness
+from weft.core.modes import enter, leave, state
+from weft.tensor.base import Tensor
+from weft.tensor.views import refresh
+
+RECIPE: Final = "custom_function"
+"""Where the graph of a forward keeps its `Recipe`: `graph.meta`."""
+
+
+class Kept:
+    """Stands, in a template, for one of the values that a graph gives."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+    def __repr__(self) -> str:
+        return f"Kept({self.place})"
+
+
+def build(template: Any, values: Sequence[Any]) -> Any:
+    """A fresh structure like the template, with the values in their places."""
+    kind = type(template)
+    if kind is Kept:
+        return values[template.place]
+    if kind is tuple or kind is list:
+        return kind([build(item, values) for item in template])
+    if kind is dict:
+        return {key: build(item, values) for key, item in template.items()}
+    return template
+
+
+class Changed(Exception):
+    """A structure is not what its template says."""
+
+
+def collect(template: Any, value: Any, values: dict[int, Any]) -> None:
+    """The values that stand in the places of a structure; raises where anything else differs."""
+    kind = type(template)
+    if kind is Kept:
+        values[template.place] = value
+    elif kind in (tuple, list, dict):
+        if type(value) is not kind or len(value) != len(template):
+            raise Changed
+        keys = template if kind is dict else range(len(template))
+        if kind is dict and list(value) != list(template):
+            raise Changed
+        for key in keys:
+            collect(template[key], value[key], values)
+    elif value is not template and (type(value) is not kind or value != template):
+        raise Changed
+
+
+@dataclass(slots=True, eq=False)
+class Recipe:
+    """What capture knows of one call of a Function, beside its two graphs."""
+
+    owner: Any
+    """The Function."""
+    outputs: Any
+    """What forward returned: a place, or a tuple of places and constants."""
+    saved: tuple[Any, ...] | None = None
+    """What it saved: places among the kept values, or None."""
+    attributes: dict[str, Any] = field(default_factory=dict)
+    """What it wrote to its context: templates."""
+    materialize: bool = True
+    numbers: int = 0
+    """How many sizes follow the other kept values, for backward's graph alone."""
+    gradients: tuple[Any, ...] = ()
+    """Per output: shape (None for sizes that vary), dtype and device of its gradient; None for constants."""
+    result: Any = None
+    """What backward returned, as a template."""
+    holds: Callable[[Any], bool] = field(default=lambda backward: False)
+    """Whether all that backward read is as it was."""
+
+
+class Captured:
+    """Stands in for a user's backward; see Note [Backward that was captured]."""
+
+    __slots__ = ("recipe", "body", "numbers")
+
+    def __init__(self, recipe: Recipe, body: Any, numbers: Sequence[Any]) -> None:
+        self.recipe, self.body, self.numbers = recipe, body, numbers
+
+    def around(self, backward: Any, original: Any) -> Callable[..., Any]:
+        """A function that runs the graph, or `backward`; `original` is what guards are checked on."""
+
+        def run(ctx: Any, *gradients: Any) -> Any:
+            values = self.values(ctx, original, gradients)
+            if values is None:
+                return backward(ctx, *gradients)
+            try:
+                result = self.body(None, *[g for g in gradients if g is not None], *values)
+            finally:
+                state.set(False)
+            return build(self.recipe.result, result)
+
+        return run
+
+    def values(self, ctx: Any, original: Any, gradients: tuple[Any, ...]) -> list[Any] | None:
+        """What the graph takes behind the gradients; None where it must not run."""
+        recipe = self.recipe
+        if state.get() is not False or not fitting(gradients, recipe.gradients):
+            return None
+        places: dict[int, Any] = {}
+        try:
+            if recipe.saved is not None:
+                if not is_intact(ctx):
+                    return None
+                collect(recipe.saved, unpack(ctx), places)
+            for name, template in recipe.attributes.items():
+                collect(template, ctx.__dict__[name], places)
+        except (Changed, KeyError):
+            return None
+        if not recipe.holds(original):
+            return None
+        return [*[places[place] for place in range(len(places))], *self.numbers]
+
+
+def fitting(gradients: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
+    """Whether the gradients are of the types that the graph was made for."""
+    if len(gradients) != len(wanted):
+        return False
+    for gradient, facts in zip(gradients, wanted):
+        if facts is None:
+            if gradient is not None:
+                return False
+            continue
+        shape, kind, device = facts
+        if type(gradient) is not Tensor or gradient.tracked:
+            return False
+        array = gradient.array
+        if array.dtype != kind or len(array.shape) != len(shape) or gradient.device != device:
+            return False
+        if any(size is not None and size != given for size, given in zip(shape, array.shape)):
+            return False
+    return True
+
+
+def is_intact(ctx: Any) -> bool:
+    """Whether what was saved can be given back without an error, and without calling hooks."""
+    items, versions = ctx._items, ctx._versions
+    if items is None or any(type(item) is Packed for item in items):
+        return False
+    return versions is None or all(versions[i][0] == versions[i + 1] for i in range(0, len(versions), 2))
+
+
+def recipe_of(body: Any) -> Recipe:
+    graph = getattr(body, "graph", None)
+    recipe = None if graph is None else graph.meta.get(RECIPE)
+    if recipe is None:
+        raise RuntimeError(
+            "this graph of a custom Function was saved or rebuilt without its Function, and cannot be run"
+        )
+    return recipe  # type: ignore[no-any-return]
+
+
+def autograd_function_apply(
+    fwd: Any,
+    bwd: Any,
+    *operands: Any,
+    args_tensor_mask: Sequence[bool],
+    non_differentiable_idx: Sequence[int] = (),
+) -> Any:
+    """Runs forward's graph and puts the Function's node behind what it gives.
+
+    `args_tensor_mask` says which arguments of `apply` were tensors: these are the first operands; the others
+    are tensors that forward read elsewhere.
+    """
+    recipe = recipe_of(fwd)
+    owner = recipe.owner
+    rest = iter(operands)
+    args = tuple([next(rest) if given else None for given in args_tensor_mask])
+    for value in args:
+        if value is not None and value.origin is not None:
+            refresh(value)
+    needs = tuple([value is not None and value.tracked for value in args])
+    ctx: Any = object.__new__(FunctionCtx)
+    ctx._forward_cls, ctx.needs_input_grad = owner, needs
+    mode = state.get()
+    recording = mode if type(mode) is bool else mode.grad and not mode.inference
+    live = recording and any(needs)
+    witness: Any = ABSENT
+    if live and owner._backward_cls.watched:
+        witness = Witness(args)
+        token = enter(grad=False, witness=witness)
+    else:
+        token = enter(grad=False)
+    try:
+        values, kept = getattr(fwd, "forward", fwd)(None, *operands)
+    finally:
+        leave(token)
+    result = build(recipe.outputs, values if type(recipe.outputs) is tuple else (values,))
+    fill(ctx, recipe, kept)
+    if non_differentiable_idx:
+        every = result if type(result) is tuple else (result,)
+        ctx.non_differentiable = tuple([every[place] for place in non_differentiable_idx])
+    if not live:
+        return unrecorded_outputs(ctx, args, result)
+    ctx._captured = Captured(recipe, getattr(bwd, "forward", bwd), kept[len(kept) - recipe.numbers :])
+    result = recorded(owner, ctx, args, result, mode, witness)
+    if witness is not ABSENT:
+        witness.done(owner._backward_cls)
+    return result
+
+
+def fill(ctx: Any, recipe: Recipe, kept: Sequence[Any]) -> None:
+    """Leaves in the context what forward left there."""
+    fields = ctx.__dict__
+    if recipe.saved is not None:
+        fields["to_save"] = build(recipe.saved, kept)
+    for name, template in recipe.attributes.items():
+        fields[name] = build(template, kept)
+    if not recipe.materialize:
+        fields["materialize_grads"] = False
