@@ -305,7 +305,10 @@ def len_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         found = machine.python_method(value, "__len__")
         if found is not None:
             result = machine.call_method(found, value)
-            return result if isinstance(result, SYMBOLIC) else machine.native(len, Sized(machine, result))
+            if isinstance(result, SymInt) and not machine.truth(machine.compare("<", result, 0)):
+                return result
+            result = result.plain() if isinstance(result, SYMBOLIC) else result
+            return machine.native(len, Sized(machine, result))
     if isinstance(value, np.ndarray):
         return machine.native(len_of_tensor, machine.load_attribute(value, "shape"))
     machine.refuse_opaque(value)

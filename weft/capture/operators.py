@@ -22,7 +22,7 @@ from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
-from weft.trace.scalars import SymInt
+from weft.trace.scalars import SymBool, SymInt
 
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
     "+": (operator.add, "__add__", "__radd__"),
@@ -100,16 +100,11 @@ class Operators(Natives):
             else:
                 self.check(operands, EQUALITY)
         if function in (operator.mul, operator.imul) and any(type(v) in SEQUENCES for v in operands):
-            operands = tuple(map(self.times, operands))
+            operands = tuple(map(self.index, operands))
         if any(isinstance(value, Tensor) for value in operands):
             self.check_library(operands, {})
             return self.native(self.recorder.call, function, operands)
         return self.world.keep(self.native(function, *operands))
-
-    def times(self, value: Any) -> Any:
-        """What a user's `__index__` gives, by which a sequence is repeated; other values stay."""
-        found = None if self.is_plain(value) else self.python_method(value, "__index__")
-        return value if found is None else self.call_method(found, value)
 
     def by_protocol(
         self, function: Any, symbol: str, forward: str, backward: str, left: Any, right: Any
@@ -256,14 +251,15 @@ class Operators(Natives):
         if isinstance(value, InstanceDict):
             return len(value) > 0
         if not self.is_plain(value):
-            for name in ("__bool__", "__len__"):
-                found = self.python_method(value, name)
-                if found is not None:
-                    result = self.call_method(found, value)
-                    if name == "__bool__" and type(result) is not bool and not isinstance(result, SYMBOLIC):
-                        text = f"__bool__ should return bool, returned {type(result).__name__}"
-                        raise self.fail(TypeError(text))
-                    return bool(self.native(bool, result))
+            found = self.python_method(value, "__bool__")
+            if found is not None:
+                result = self.call_method(found, value)
+                if type(result) is not bool and not isinstance(result, SymBool):
+                    text = f"__bool__ should return bool, returned {kind_of(result).__name__}"
+                    raise self.fail(TypeError(text))
+                return bool(self.native(bool, result))
+            if self.python_method(value, "__len__") is not None:
+                return bool(self.native(bool, self.call(len, (value,), {})))
         self.refuse_opaque(value)
         return bool(self.native(bool, value))
 
@@ -295,8 +291,10 @@ class Operators(Natives):
         if found is None:
             return value
         result = self.call_method(found, value)
+        if type(result) is not int and isinstance(result, (int, SymBool)):
+            raise Break("builtin-protocol", seen="__index__ that gives no exact int")  # Python warns
         if not isinstance(result, (int, SymInt)):
-            text = f"__index__ returned non-int (type {type(result).__name__})"
+            text = f"__index__ returned non-int (type {kind_of(result).__name__})"
             raise self.fail(TypeError(text))
         return result
 
@@ -462,6 +460,12 @@ def as_items(value: Any) -> Any:
         if isinstance(value, base):
             return base(base.items(value) if base is dict else base.__iter__(value))
     return value
+
+
+def kind_of(value: Any) -> type:
+    """The class that the user's program sees."""
+    kind: type = value.expression.kind if isinstance(value, SYMBOLIC) else type(value)
+    return kind
 
 
 def stand_in(value: Any) -> Any:

@@ -455,3 +455,40 @@ def arguments():
     yield ((weft.ones(2), int), {})
     yield ((weft.ones(2), Noticed), {})
 """)
+
+
+@pytest.mark.parametrize("expression", ["len(odd)", "bool(odd)", "list(odd)", "[1] * odd", "[4, 5][odd]"])
+def test_answers_of_methods_that_are_not_of_their_kind(expression):
+    agree(f"""\
+import weft
+COUNT = 0
+
+class Odd:
+    def __len__(self):
+        return COUNT
+    def __getitem__(self, index):
+        if index >= len(self):
+            raise IndexError(index)
+        return index
+    def __index__(self):
+        return COUNT
+
+class Truth:
+    def __bool__(self):
+        return COUNT
+
+def attempt(function):
+    try:
+        return function()
+    except Exception as error:
+        return type(error).__name__, error.args
+
+def main(x):
+    odd = Odd()
+    return attempt(lambda: {expression}), attempt(lambda: not Truth()), x + 1
+
+def arguments():
+    global COUNT
+    for COUNT in (0, 1.5, 2.5, 3.5, -1, -2, 1, True, 2):
+        yield ((weft.ones(2),), {{}})
+""")
