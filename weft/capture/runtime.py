@@ -339,8 +339,9 @@ class CodeCache:
             request = Request(
                 context.backend_call, context.fullgraph, context.dynamic, context, frozenset(self.volatile)
             )
+            defaults = _defaults()
             entry = self._capture(function, arguments, request)
-            if entry is None:
+            if entry is None or defaults != _defaults() or defaults != self.defaults:  # changed meanwhile
                 return None
             installed = context.install(self, entry, request)
             self.entries = (installed, *self.entries)

@@ -520,3 +520,18 @@ def test_c_code_that_wants_numbers_gets_them() -> None:
         return [compiled(tensor(), n) for n in (2, 3, 4)]
 
     same(scenario, breaks=0)
+
+
+def test_defaults_changed_while_capturing() -> None:
+    def backend(graph: Any, inputs: Any) -> Any:
+        weft.set_default_dtype(weft.float64)
+        return graph.forward
+
+    try:
+        compiled = weft.compile(
+            lambda x: x * (2 if weft.zeros(1).dtype == weft.float64 else 3), backend=backend
+        )
+        compiled(tensor())
+        assert compiled(tensor()).tolist() == [2.0, 4.0, 6.0]
+    finally:
+        weft.set_default_dtype(weft.float32)
