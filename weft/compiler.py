@@ -12,8 +12,8 @@ import traceback
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from types import FunctionType, MethodType, TracebackType
-from typing import Any
+from types import CodeType, FunctionType, MethodType, TracebackType
+from typing import Any, NamedTuple
 
 from weft.aot import backends as aot_backends
 from weft.autograd.function import Function
@@ -200,12 +200,34 @@ def optimize(
     backend: Backend = "eager",
     *,
     nopython: bool = False,
+    guard_export_fn: Callable[[list[Any]], None] | None = None,
+    guard_fail_fn: Callable[[GuardFail], None] | None = None,
     dynamic: bool | None = None,
     disable: bool = False,
     rebuild_ctx: Any = None,
 ) -> Callable[[Any], Any]:
-    """A decorator that compiles; all that it decorates shares one cache."""
-    return compile(backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)  # type: ignore[no-any-return]
+    """A decorator that compiles; all that it decorates shares one cache.
+
+    `guard_export_fn` is told the guards of each entry that is made, `guard_fail_fn` the guard that failed
+    where one more is needed.
+    """
+    if disable or (guard_export_fn is None and guard_fail_fn is None):
+        return compile(backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)  # type: ignore[no-any-return]
+    context = _context(backend, nopython, dynamic)
+    if guard_export_fn is not None:
+        export = guard_export_fn
+        context.on_entry.append(lambda _cache, entry: export(list(entry.guards)))
+    if guard_fail_fn is not None:
+        fail = guard_fail_fn
+        context.on_miss.append(lambda reason, code: fail(GuardFail(reason, code)))
+    return functools.partial(compiled_form, context)
+
+
+class GuardFail(NamedTuple):
+    """Why nothing that was compiled before served a call."""
+
+    reason: str
+    orig_code: CodeType
 
 
 def optimize_assert(backend: Backend, *, dynamic: bool | None = None, **_rest: Any) -> Callable[[Any], Any]:

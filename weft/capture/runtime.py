@@ -392,6 +392,8 @@ class CodeCache:
         if reasons:
             count("recompiles", reasons[0])
             log("recompiles", lambda: f"{self.code.co_qualname}: " + "; ".join(reasons))
+            for tell in self.context.on_miss:
+                tell(reasons[0], self.code)
         return reasons
 
     def _may_compile(self, reasons: list[str]) -> bool:
@@ -549,6 +551,7 @@ class Context:
         """By code and globals."""
         self.left_alone: dict[int, CodeType] = {}
         self.on_entry: list[Callable[[CodeCache, Entry], None]] = []
+        self.on_miss: list[Callable[[str, CodeType], None]] = []
         self._lock = threading.Lock()
         contexts.add(self)
 

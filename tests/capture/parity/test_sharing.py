@@ -44,3 +44,15 @@ def test_reusing_compiles_nothing():
     reused = weft.compiler.run(compiled)
     assert reused(weft.ones(2, 2)).shape == (2, 2) and counter.frame_count == 1
     assert compiled(weft.ones(2, 2)).shape == (2, 2) and counter.frame_count == 2
+
+
+def test_those_who_want_to_know_of_guards_are_told():
+    made, failed = [], []
+    compiled = weft.compiler.optimize(
+        "eager", nopython=True, guard_export_fn=made.extend, guard_fail_fn=failed.append
+    )(lambda x, n: x + n)
+    compiled(tensor(), 2)
+    assert made and not failed
+    compiled(weft.ones(2, 2), 2)
+    assert len(failed) == 1 and "L['x']" in failed[0].reason and failed[0][0] is failed[0].reason
+    assert failed[0].orig_code.co_name == "<lambda>"
