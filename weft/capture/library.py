@@ -58,6 +58,16 @@ pure(
     calls=("key",),
 )
 pure(operator.concat, names=())
+handles(operator.abs)(lambda machine, args, kwargs: machine.call(abs, args, kwargs))
+
+
+@handles(operator.length_hint)
+def length_hint(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    if kwargs or not args or not isinstance(args[0], (list, tuple, dict, set, frozenset, range, str)):
+        raise Break("builtin-call", seen="builtin: operator.length_hint")
+    return machine.call(len, args[:1], {})
+
+
 pure(operator.countOf, operator.indexOf, names=EQUALITY, iterates=True)
 
 

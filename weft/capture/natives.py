@@ -13,6 +13,7 @@ import math
 import operator
 import re
 import types
+import typing
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Container, Iterable
 from enum import Enum
@@ -566,7 +567,7 @@ TRANSPARENT = (
     types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.CellType, type, types.ModuleType,
     property, staticmethod, classmethod, range, slice, functools.partial, np.generic, np.dtype,
     types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, np.ufunc, re.Pattern,
-    Enum, frozenset, tuple,
+    Enum, frozenset, tuple, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple,
 )  # fmt: skip
 
 BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)

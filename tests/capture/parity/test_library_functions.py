@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import collections
 import functools
+import operator
+import typing
 
 import weft
 from tests.capture.features.harness import check, tensor
 
 seen = []
+Word = typing.TypeVar("Word")
 
 
 @functools.lru_cache
@@ -84,3 +87,16 @@ def test_powers_of_one_number():
 
 def test_unions_are_given_back():
     check(lambda x: (x + 1, {1, 2, 3}.union({4, 1}), {1, 2} | {2, 3}))
+
+
+def test_operators_as_functions_for_others():
+    def function(x):
+        unary = (operator.abs, abs, operator.neg, operator.pos, operator.truth, operator.not_, operator.index)
+        hints = [*map(operator.length_hint, [(1, 2), [3], {}])]
+        return x + 1, [list(map(op, range(-2, 3))) for op in unary], hints, list(map(operator.add, [x], [2]))
+
+    check(function)
+
+
+def test_type_variables_as_keys():
+    check(lambda x, table: x + table[Word], lambda: (tensor(), {Word: 3}))
