@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import weft
-from tests.aot.differing import compare
+from tests.aot.differing import compare, scalar
+from weft.aot import runtime
 from weft.nn import functional as F
 
 
@@ -176,3 +177,182 @@ def test_running_statistics_are_written_back():
         return F.batch_norm(x, mean, variance, training=True)
 
     compare(step, floats(5, 3), weft.zeros(3, dtype=weft.float64), weft.ones(3, dtype=weft.float64))
+
+
+# -- outputs computed from one another -----------------------------------------------------------------------
+def chain(x, w):
+    y = (x * w).sin()
+    z = y.exp() + x
+    return y, z, (z * y).sum()
+
+
+def chain_without_tape(x, w):
+    y = x.sin()
+    z = y * w
+    with weft.no_grad():
+        z.mul_(2)
+    return z, y
+
+
+@pytest.mark.parametrize("function", [chain, chain_without_tape])
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_gradients_between_outputs(function, create_graph):
+    x, w = floats(3, 4), floats(4)
+    found = []
+    for run in (function, weft.compile(function, backend="aot_eager")):
+        outputs = run(x, w)
+        last, others = scalar(list(outputs)), [o for o in outputs if o.dim()]
+        first = weft.autograd.grad(last, [*others, x, w], create_graph=create_graph)
+        found.append(list(first))
+        if create_graph:
+            found[-1] += weft.autograd.grad(scalar(list(first)), [*others, x, w])
+    for ours, theirs in zip(found[1], found[0], strict=True):
+        weft.testing.assert_close(ours, theirs)
+
+
+def test_hooks_and_retained_gradients_of_outputs():
+    x, w = floats(3, 4), floats(4)
+    found = []
+    for run in (chain, weft.compile(chain, backend="aot_eager")):
+        y, z, total = run(x, w)
+        y.retain_grad()
+        z.register_hook(lambda g: g * 2)
+        total.backward()
+        found.append((y.grad, x.grad.clone(), w.grad.clone()))
+        x.grad = w.grad = None
+    for ours, theirs in zip(found[1], found[0], strict=True):
+        weft.testing.assert_close(ours, theirs)
+
+
+# -- what users see of the tape ------------------------------------------------------------------------------
+def test_one_node_and_unused_inputs():
+    x, y = floats(3), floats(3)
+    a, b = weft.compile(lambda x, y: (x * 2, x.sin()), backend="aot_eager")(x, y)
+    assert a.grad_fn is b.grad_fn
+    assert type(a.grad_fn).__name__ == "CompiledFunctionBackward"
+    (a.sum() + b.sum()).backward()
+    assert x.grad is not None
+    assert y.grad is None
+
+
+def test_outputs_without_a_gradient_leave_none():
+    x, y = floats(3), floats(3)
+    compiled = weft.compile(lambda x, y: (x * 2, y.sin()), backend="aot_eager")
+    for _ in range(3):
+        x.grad = y.grad = None
+        compiled(x, y)[1].sum().backward()
+        assert x.grad is None
+        weft.testing.assert_close(y.grad, y.detach().cos())
+
+
+def test_only_the_first_backward_of_a_set_of_outputs_runs_twice():
+    x, y = floats(3), floats(3)
+    compiled = weft.compile(lambda x, y: (x * 2, y.sin()), backend="aot_eager")
+    before = runtime.counters["reruns"]
+    for _ in range(3):
+        compiled(x, y)[1].sum().backward()
+    assert runtime.counters["reruns"] == before + 1
+
+
+def test_second_backward_raises():
+    x = floats(3)
+    total = weft.compile(lambda x: x.sin().sum(), backend="aot_eager")(x)
+    total.backward(retain_graph=True)
+    total.backward()
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        total.backward()
+
+
+def test_saved_tensors_that_were_written_raise():
+    x, y = floats(3), floats(3, grad=False)
+    out = weft.compile(lambda x, y: x * y, backend="aot_eager")(x, y)
+    y.add_(1)
+    with pytest.raises(RuntimeError, match=r"weft.DoubleTensor \[3\]\] is at version 1; expected version 0"):
+        out.sum().backward()
+    out = weft.compile(lambda x: x.exp(), backend="aot_eager")(x)
+    out.mul_(2)
+    with pytest.raises(RuntimeError, match="which is output 0 of CompiledFunction, is at version 1"):
+        out.sum().backward()
+
+
+def test_inputs_that_overlap_run_as_captured():
+    def function(x, y):
+        x.add_(1)
+        return y * 2
+
+    compiled = weft.compile(function, backend="aot_eager")
+    base = weft.arange(6.0)
+    compiled(base[:3].clone(), base[3:])
+    weft.testing.assert_close(compiled(base[:4], base[2:]), weft.tensor([6.0, 8.0, 8.0, 10.0]))
+
+
+def test_numbers_vary_without_another_plan():
+    x = floats(3)
+    compiled = weft.compile(lambda x, k: (x * k).sum(), backend="aot_eager", dynamic=True)
+    compiled(x, 0.5)
+    before = runtime.counters["plans"]
+    for k in (1.5, 2.5):
+        assert weft.autograd.grad(compiled(x, k), x)[0].tolist() == [k] * 3
+    assert runtime.counters["plans"] == before
+
+
+def test_transforms_of_compiled_functions():
+    def function(x):
+        return (x.sin() * x).sum()
+
+    compiled = weft.compile(function, backend="aot_eager")
+    x = floats(4)
+    for transform in (weft.func.hessian, weft.func.jacrev, weft.func.grad):
+        weft.testing.assert_close(transform(compiled)(x), transform(function)(x))
+    rows = floats(3, 4)
+    weft.testing.assert_close(weft.func.vmap(compiled)(rows), weft.func.vmap(function)(rows))
+
+
+def test_training_step_equals_eager():
+    losses = []
+    for backend in (None, "aot_eager"):
+        weft.manual_seed(0)
+        model = weft.nn.Sequential(
+            weft.nn.Linear(6, 8), weft.nn.BatchNorm1d(8), weft.nn.ReLU(), weft.nn.Dropout(0.2),
+            weft.nn.Linear(8, 3),
+        )  # fmt: skip
+        optimizer = weft.optim.SGD(model.parameters(), lr=0.1)
+        x, t = weft.randn(10, 6), weft.randint(0, 3, (10,))
+
+        def loss_of(x, t, model=model):
+            y = model(x)
+            return F.cross_entropy(y, t), y
+
+        step = loss_of if backend is None else weft.compile(loss_of, backend=backend)
+        found = []
+        for _ in range(4):
+            optimizer.zero_grad()
+            loss, _ = step(x, t)
+            loss.backward()
+            optimizer.step()
+            found.append(float(loss))
+        losses.append([*found, *model[1].running_mean.tolist()])
+    assert losses[1] == pytest.approx(losses[0])
+
+
+def test_compilers_see_pure_graphs():
+    seen = []
+
+    def compiler(module, inputs):
+        seen.append((module, inputs))
+        return module.forward
+
+    backend = weft.compiler.aot(compiler, compiler)
+    compare(write_to_view, floats(3, 4), floats(4), order=1, backend=backend)
+    assert len(seen) >= 2
+    for module, inputs in seen:
+        assert len(module.graph.placeholders) == len(inputs)
+        assert not [node for node in module.graph.nodes if node.meta.get("writes") or "_set_" in node.name]
+
+
+def test_errors_of_compilers_are_reported():
+    def compiler(module, inputs):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(weft.compiler.BackendCompilerFailed, match="mine"):
+        weft.compile(lambda x: x * 2, backend=weft.compiler.aot(compiler))(floats(3))

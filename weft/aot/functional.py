@@ -245,6 +245,8 @@ class FunctionalRecorder(OpRecorder):
         if loose:
             self.root_of_reshape(result, parent, rest)
             return result
+        if op in READERS and op is not ops.view:
+            _check_inside(parent, rest)
         grad = modes.grad_enabled()
         if is_tensor(result):
             if result is not given[0]:
@@ -274,6 +276,10 @@ class FunctionalRecorder(OpRecorder):
 
     def _is_wrapped(self, value: Any) -> bool:
         return is_tensor(value) and type(value).__name__ not in ("Tensor", "Parameter")
+
+    def append(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Node:
+        self.argument((args, kwargs))  # views become nodes first, in the modes they were made in
+        return super().append(form, args, kwargs, result)
 
     def note_call(self, done: Recorded) -> None:
         if not done.written:
@@ -418,6 +424,16 @@ def _masked_fill(target: Any, mask: Any, value: Any) -> None:
     for _ in range(target.array.ndim - mask.array.ndim):
         mask = mask.unsqueeze(-1)
     target.masked_fill_(mask, value)
+
+
+def _check_inside(parent: Place, rest: tuple[Any, ...]) -> None:
+    """A view by strides reaches elements of its base only: others are nobody's here."""
+    size, stride, shift = rest[:3]
+    array = parent.array
+    last = shift + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    inside = array.exact and array.is_contiguous and min(stride, default=0) >= 0 <= shift
+    if parent.parent is not None or not inside or last >= array.size:
+        raise Break("unsupported", "a view by strides of a view, or of memory outside a tensor")
 
 
 def _is_cast(step: Step) -> bool:

@@ -89,6 +89,7 @@ class _Tracing:
         self.numbers: dict[int, int] = {}
         self.values: list[Any] = []
         self.views: list[Any] = []  # outputs that are views
+        self.visible: set[int] = set()  # roots whose history can be reached from outside
         self.leaves: dict[int, Any] = {}  # where the tape is cut, by the number of the value
         self.facts = Facts()
 
@@ -144,6 +145,8 @@ class _Tracing:
         root = place.root
         base: Input | Value
         base = Value(self.value_of(root)) if root.input is None else Input(root.input)
+        if all(step.moves for step in place.steps):
+            self.visible.add(id(root))
         if place.parent is None:
             return base
         if value.requires_grad and any(not step.moves for step in place.steps):
@@ -163,7 +166,11 @@ class _Tracing:
                 number = self.value_of(root)
                 self.facts.values[number].requires_grad = moved
                 self.facts.written.append(Written(index, number, times, moved))
+                self.visible.add(id(root))
         self.facts.outputs = [self.output(leaf) for leaf in leaves]
+        for number, value in enumerate(self.values):
+            made = self.facts.values[number]
+            made.requires_grad = made.requires_grad and id(value) in self.visible
         known = {id(root) for root in self.values}
         if any(isinstance(root, Root) and id(root.source) in known for root in self.values):
             raise Break("unsupported", "outputs that may or may not share memory")

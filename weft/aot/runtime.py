@@ -430,6 +430,9 @@ class Rerun:
             stops: dict[tuple[Any, int], Any] = {}
             for number, edge in zip(stage.lower, lower, strict=True):
                 stop = behind(edge, values[number].array, True)
+                stop.node._seq = values[
+                    number
+                ].node._seq  # the sweep comes to it when it would have come there
                 stops[values[number].node, values[number].index] = stop.node
                 edges.append((stop.node, 0))
             pairs = [(values[n], g) for n, g in zip(stage.values, grad, strict=True) if g is not None]
