@@ -21,6 +21,7 @@ from typing import Any, Final
 from weft.autograd.function import recorded, unrecorded_outputs
 from weft.autograd.function_context import FunctionCtx, Packed, unpack
 from weft.autograd.function_witness import ABSENT, Witness
+from weft.core.generator import default_generator
 from weft.core.modes import enter, leave, state
 from weft.tensor.base import Tensor
 from weft.tensor.views import refresh
@@ -112,10 +113,16 @@ class Captured:
             values = self.values(ctx, original, gradients)
             if values is None:
                 return backward(ctx, *gradients)
+            drawn = default_generator.get_offset()
             try:
                 result = self.body(None, *[g for g in gradients if g is not None], *values)
+            except Exception:  # which the user's own lines have to raise
+                result = None
             finally:
                 state.set(False)
+            if result is None:
+                default_generator.set_offset(drawn)
+                return backward(ctx, *gradients)
             return build(self.recipe.result, result)
 
         return run

@@ -20,6 +20,7 @@ backward does besides computing, since it may run later, twice, or never.
 from __future__ import annotations
 
 import contextvars
+from _thread import allocate_lock
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
@@ -29,7 +30,7 @@ import numpy as np
 from weft.amp import state as autocast_state
 from weft.autograd.function import Function, no_setup, once_differentiable, positional, recorded
 from weft.autograd.function_apply import RECIPE, Kept, Recipe, autograd_function_apply
-from weft.autograd.function_context import FunctionCtx
+from weft.autograd.function_context import FunctionCtx, Packed, unpack
 from weft.autograd.function_node import missing_backward
 from weft.autograd.function_witness import ABSENT
 from weft.capture.calls import BY_CODE, handles
@@ -38,7 +39,7 @@ from weft.capture.higher_order import NO_CALL, Picture, first_version, same_mode
 from weft.capture.library import note_device
 from weft.capture.policy import MARK, Policy
 from weft.capture.reading import FUNCTION, MISS, Reader, local_name
-from weft.capture.sources import local
+from weft.capture.sources import READ_BY, local
 from weft.capture.values import Raised, isinstance
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core import modes
@@ -89,11 +90,29 @@ def apply(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     plain = setup is no_setup
     if kwargs or not plain:
         bound = machine.native(positional, owner, tuple(given), kwargs, plain)
-        if len(bound) != len(given) + len(kwargs):
-            raise refused(f"{owner.__qualname__} with default values")
-        given = list(bound)
+        given = [
+            *bound[: len(given) + len(kwargs)],
+            *defaults_read(machine, owner, forward, bound, given, kwargs),
+        ]
     call = Call(machine, owner, tuple(given), forward, None if plain else setup)
     return call.record() if call.is_live() else call.inline()
+
+
+def defaults_read(
+    machine: Any, owner: Any, forward: Any, bound: Args, given: list[Any], kwargs: Kwargs
+) -> list[Any]:
+    """The default values of forward's last parameters that `setup_context` is to see."""
+    count = len(bound) - len(given) - len(kwargs)
+    if not count:
+        return []
+    function = getattr(forward, "__func__", forward)
+    source = machine.world.source_of(function)
+    values = getattr(function, "__defaults__", None) or ()
+    if kwargs or source is None or count > len(values):
+        raise refused(f"{owner.__qualname__} with default values")
+    machine.note_defaults(function, source)
+    places = range(len(values) - count, len(values))
+    return [machine.wrap(values[place], source.member("__defaults__").item(place)) for place in places]
 
 
 @handles(Function.__init__)
@@ -119,9 +138,30 @@ def _native(function: Any) -> None:
         return machine.native(function, *args, **kwargs)
 
 
+def saved_of(ctx: Any) -> Any:
+    """The saved tensors of a context from outside; hooks of the user's must not run where guards read."""
+    if any(type(item) is Packed for item in ctx._items or ()):
+        raise LookupError("saved tensors in the hands of hooks")
+    return unpack(ctx)
+
+
+READ_BY[FunctionCtx, "saved_tensors"] = saved_of
+
+
+@handles(FunctionCtx.__dict__["saved_tensors"].fget)
+def saved_tensors(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    (ctx,) = args
+    source = machine.world.source_of(ctx)
+    if source is None:
+        return machine.native(unpack, ctx)
+    if any(type(item) is Packed for item in ctx._items or ()):
+        raise refused("saved tensors in the hands of hooks")
+    found = machine.native(saved_of, ctx)  # which raises where they were freed or overwritten
+    return machine.wrap(found, source.member("saved_tensors"))
+
+
 for _method in ("save_for_backward", "mark_dirty", "mark_non_differentiable", "set_materialize_grads"):
     _native(FunctionCtx.__dict__[_method])
-_native(FunctionCtx.__dict__["saved_tensors"].fget)
 
 
 @dataclass(slots=True)
@@ -213,6 +253,9 @@ class Call:
                 kept = [recorder.argument(value) for value in left.values]
                 recorder.finish()
                 graph.output((recorder.argument(outputs), kept))
+                for value in recorder.tensors():
+                    if id(value) not in versions:  # made here, and nobody else's: see `Wrapping.input_node`
+                        machine.world.keep(value)
             finally:
                 modes.leave(token)
         inputs = [*self.operands, *[value for value in self.lifted if isinstance(value, Tensor)]]
@@ -221,11 +264,23 @@ class Call:
                 raise refused(f"{self.name}, whose forward writes to a tensor from outside")
         if not same_modes(modes.current(), state):
             raise refused(f"{self.name}, whose forward changes a mode")
-        picture.compare(machine)
+        self.check_effects(picture, recipe)
         graph.meta[RECIPE] = recipe
         recipe.numbers, recipe.result = len(backward.numbers), backward.result
         recipe.holds = checker(backward.guards)
-        return self.append(graph, backward.graph, recipe, result)
+        given = self.append(graph, backward.graph, recipe, result)
+        self.ctx._captured = machine.world.keep(allocate_lock())  # no copy of the context can be made now
+        return given
+
+    def check_effects(self, picture: Picture, recipe: Recipe) -> None:
+        """What forward changes is changed by the program, unless others now hold what is in the context."""
+        try:
+            picture.compare(self.machine)
+        except Break:
+            if holds_containers(recipe.attributes):
+                raise refused(
+                    f"{self.name}, whose forward has effects, and containers in its context"
+                ) from None
 
     def lift(self, graph: Graph, value: Any) -> Node:
         """The placeholder for what forward reads elsewhere."""
@@ -470,6 +525,17 @@ class BackwardCapture:
             if id(fake) not in machine.world.known:
                 raise Break("tensor-strides", seen=f"the backward of {self.call.name}")
             machine.recorder.facts.append((fake, fact))
+
+
+def holds_containers(attributes: dict[str, Any]) -> bool:
+    waiting = list(attributes.values())
+    while waiting:
+        value = waiting.pop()
+        if type(value) in (list, dict):
+            return True
+        if type(value) is tuple:
+            waiting += value
+    return False
 
 
 def placeholder(graph: Graph, name: str, value: Any) -> Node:

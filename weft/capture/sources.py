@@ -470,12 +470,19 @@ OURS: Final = PLAIN | {MetaArray}
 """Our own classes, whose slots are read as they are."""
 
 
+READ_BY: Final[dict[tuple[type, str], Callable[[Any], Any]]] = {}
+"""Members of classes of the library that a function reads, without running code of the user's."""
+
+
 def safe_member(value: Any, name: str) -> Any:
     """The attribute as the first class in C that knows it answers; else from the object's own dict."""
     if name == "__dict__":
         return class_dict(value) if is_a(value, type) else instance_dict(value)
     if type(value) in OURS:
         return getattr(value, name)
+    own = READ_BY.get((type(value), name))
+    if own is not None:
+        return own(value)
     for kind in class_mro(type(value)):
         if written_in_c(kind):
             found = class_dict(kind).get(name)

@@ -271,7 +271,9 @@ class Wrapping:
             self.world.guard("EQ", known.source.member("dtype"), value.dtype)
             self.world.guard("EQ", known.source.member("strides"), value.strides)
         if known is None:
-            raise Break("unknown-tensor", seen=f"a {type(value).__name__} of unknown origin")
+            stop = Break("unknown-tensor", seen=f"a {type(value).__name__} of unknown origin")
+            stop.culprit = value
+            raise stop
         name = known.source.placeholder_name()
         if isinstance(value, SYMBOLIC) and known.source.kind == "size":
             name = symbol.name

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import weft
-from tests.capture.custom_function.harness import check, leaf
+from tests.capture.custom_function.harness import Cube, check, leaf
 from weft import Tensor
 from weft.autograd import Function
 from weft.compiler import Unsupported, counters, graph_break
@@ -281,3 +281,226 @@ def test_a_forward_that_raises() -> None:
             return x * 2
 
     check(program)
+
+
+class Config:
+    def __init__(self) -> None:
+        self.calls = 0
+        self.kept: Any = None
+
+
+def test_what_forward_changes_is_changed_by_the_program() -> None:
+    class Noting(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, config: Config) -> Tensor:
+            config.calls += 1
+            LOG.append(config.calls)
+            config.kept = x
+            ctx.factor = config.calls
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return grad * ctx.factor, None
+
+    counter = CompileCounter()
+    compiled = weft.compile(lambda x, c: Noting.apply(x, c) + c.calls, backend=counter, fullgraph=True)
+    LOG.clear()
+    config, x = Config(), leaf(1.0)
+    y = compiled(x, config)
+    y.backward()
+    assert (y.tolist(), config.calls, LOG, config.kept is x) == ([3.0], 1, [1], True)
+    config.calls = 0
+    compiled(x, config)
+    assert (LOG, counter.frame_count) == ([1, 1], 1)
+
+
+def test_what_forward_computes_and_lets_escape() -> None:
+    class Leaking(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, config: Config) -> Tensor:
+            config.kept = x.exp()
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return grad, None
+
+    def program(x: Tensor, config: Config) -> Any:
+        y = Leaking.apply(x, config)
+        return y + config.kept
+
+    with pytest.raises(Unsupported):
+        weft.compile(program, backend="eager", fullgraph=True)(leaf(), Config())
+    compiled = weft.compile(program, backend="eager")
+    for _ in range(2):
+        config, other = Config(), Config()
+        assert compiled(leaf(), config).tolist() == program(leaf(), other).tolist()
+        assert config.kept.tolist() == other.kept.tolist()
+
+
+def test_a_context_that_escapes_is_the_one_of_the_node() -> None:
+    held: list[Any] = []
+
+    class Held(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            held.append(ctx)
+            ctx.factor = 2
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return grad * ctx.factor
+
+    compiled = weft.compile(lambda x: Held.apply(x) + 1, backend="eager")
+    for _ in range(2):
+        held.clear()
+        x = leaf(1.0)
+        y = compiled(x)
+        held[0].factor = 50
+        y.backward()
+        assert x.grad.tolist() == [50.0]
+
+
+def test_an_attribute_put_into_the_context_later() -> None:
+    class Open(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.factor = 2
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return grad * ctx.factor
+
+    compiled = weft.compile(lambda x: Open.apply(x), backend="eager", fullgraph=True)
+    x = leaf(1.0)
+    y = compiled(x)
+    y.grad_fn.factor = 9
+    y.backward()
+    assert x.grad.tolist() == [9.0]
+
+
+def test_random_numbers_in_both() -> None:
+    class Noisy(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x + weft.rand(3)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return grad + weft.rand(3)
+
+    def seeded(x: Tensor) -> Any:
+        return Noisy.apply(x)
+
+    counter = CompileCounter()
+    found = []
+    for function in (seeded, weft.compile(seeded, backend=counter, fullgraph=True)):
+        weft.manual_seed(3)
+        x = leaf()
+        function(x).sum().backward()
+        found.append((x.grad.tolist(), weft.rand(1).item()))
+    assert found[0] == found[1]
+
+
+def test_errors_that_only_data_cause_are_raised_at_the_users_line() -> None:
+    class Picking(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, places: Tensor) -> Tensor:
+            ctx.save_for_backward(places)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            (places,) = ctx.saved_tensors
+            return grad[places], None  # the line
+
+    compiled = weft.compile(lambda x, p: Picking.apply(x, p), backend="eager", fullgraph=True)
+    compiled(leaf(), weft.tensor([0, 1, 2])).sum().backward()
+    with pytest.raises(IndexError) as caught:
+        compiled(leaf(), weft.tensor([0, 1, 7])).sum().backward()
+    assert any(entry.name == "backward" and "the line" in str(entry.statement) for entry in caught.traceback)
+
+
+def test_a_backward_that_is_compiled() -> None:
+    counter = CompileCounter()
+
+    class Inner(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            result = x + x
+            ctx.save_for_backward(result)
+            return result
+
+        @staticmethod
+        @weft.compile(backend=counter, fullgraph=True)
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            (result,) = ctx.saved_tensors
+            return grad * result.sin() if ctx.needs_input_grad[0] else None
+
+    for _ in range(2):
+        x = leaf()
+        Inner.apply(x).sum().backward()
+        assert x.grad.tolist() == (x * 2).sin().tolist()
+    assert (counter.frame_count, counter.op_count) == (1, 2)
+    y = Inner.apply(x).sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        y.backward()
+
+
+def test_hooks_of_saved_tensors_run_as_often() -> None:
+    unpacked: list[Any] = []
+
+    def unpack(value: Any) -> Any:
+        unpacked.append(value)
+        return value
+
+    for function in (Cube.apply, weft.compile(lambda x: Cube.apply(x), backend="eager")):
+        unpacked.clear()
+        x = leaf(2.0)
+        with weft.autograd.graph.saved_tensors_hooks(lambda value: value, unpack):
+            y = function(x)
+        y.backward()
+        assert x.grad.tolist() == [12.0] and len(unpacked) == 1
+
+
+def test_autocast_around_forward_and_around_backward() -> None:
+    class Product(Function):
+        @staticmethod
+        @weft.amp.custom_fwd(device_type="cpu")
+        def forward(ctx: Any, a: Tensor) -> Tensor:
+            ctx.save_for_backward(a)
+            return a.mm(a)
+
+        @staticmethod
+        @weft.amp.custom_bwd(device_type="cpu")
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            (a,) = ctx.saved_tensors
+            return grad.mm(a.t()) + a.t().mm(grad)
+
+    def program(a: Tensor, inside: bool) -> Tensor:
+        with weft.autocast("cpu", enabled=inside):
+            return Product.apply(a)
+
+    compiled = weft.compile(program, backend="eager", fullgraph=True)
+    for inside in (True, False):
+        for around in (True, False):
+            found = []
+            for function in (program, compiled):
+                a = weft.arange(9.0).reshape(3, 3).div(7).requires_grad_()
+                y = function(a, inside)
+                with weft.autocast("cpu", enabled=around):
+                    y.sum().backward()
+                found.append((y.tolist(), y.dtype, a.grad.tolist()))
+            assert found[0] == found[1]
+
+
+def test_inside_cond() -> None:
+    def program(x: Tensor, flag: Tensor) -> Tensor:
+        return weft.cond(flag, lambda x: Cube.apply(x), lambda x: x.sin(), (x,))
+
+    check(program, lambda: (leaf(), weft.tensor(True)))
+    check(program, lambda: (leaf(), weft.tensor(False)))

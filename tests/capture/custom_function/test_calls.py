@@ -243,3 +243,44 @@ def test_a_parameter_read_by_a_module() -> None:
     compiled(weft.ones(2)).sum().backward()
     assert model.gamma.grad is not None and model.gamma.grad.tolist() == [0.0, 1.0]
     assert counter.frame_count == 1
+
+
+def test_keywords_and_defaults_that_setup_context_sees() -> None:
+    class Power(Function):
+        @staticmethod
+        def forward(x: Tensor, power: int = 2, factor: float = 1.5) -> Tensor:
+            return x**power * factor
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+            ctx.inputs = inputs[1:]
+            ctx.save_for_backward(inputs[0])
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            (x,), (power, factor) = ctx.saved_tensors, ctx.inputs
+            return grad * power * factor * x ** (power - 1), None, None
+
+    check(lambda x: Power.apply(x))
+    check(lambda x: Power.apply(x, 3))
+    check(lambda x: Power.apply(x, 3, 0.5), order=2)
+    check(lambda x: Power.apply(x, factor=2.0, power=3))
+    counter = CompileCounter()
+    compiled = weft.compile(lambda x: Power.apply(x), backend=counter, fullgraph=True)
+    assert compiled(leaf(2.0)).tolist() == [6.0]
+    Power.forward.__defaults__ = (3, 1.0)
+    assert compiled(leaf(2.0)).tolist() == [8.0]
+    assert counter.frame_count == 2
+
+
+def test_a_tensor_that_starts_to_require_grad() -> None:
+    counter = CompileCounter()
+    compiled = weft.compile(lambda x: Cube.apply(x), backend=counter, fullgraph=True)
+    x = weft.tensor([2.0])
+    assert not compiled(x).requires_grad
+    x.requires_grad_()
+    compiled(x).backward()
+    assert x.grad.tolist() == [12.0]
+    with weft.no_grad():
+        assert not compiled(x).requires_grad
+    assert counter.frame_count == 3
