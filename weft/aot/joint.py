@@ -14,6 +14,10 @@ node of its own.
 
 from __future__ import annotations
 
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,6 +147,8 @@ class _Tracing:
             return Number(len(self.values) - 1)
         place = self.recorder.place(value)
         root = place.root
+        if value.requires_grad and value.node is None and (root.input is None or place.parent is not None):
+            raise Break("unsupported", "a leaf that requires grad and is made inside")
         base: Input | Value
         base = Value(self.value_of(root)) if root.input is None else Input(root.input)
         if all(step.moves for step in place.steps):
@@ -184,7 +190,6 @@ def trace(
     inputs: tuple[Any, ...],
     *,
     absent: frozenset[int] = frozenset(),
-    gradients: bool = True,
     open_floats: bool = True,
 ) -> Joint:
     """The joint graph of a graph module for inputs like these. `absent` are values that require grad and get
@@ -194,14 +199,14 @@ def trace(
         raise Break("unsupported", "a graph with graphs inside")
     tracing = _Tracing(inputs, open_floats)
     recorder = tracing.recorder
-    with recorder:
+    with recorder, _quietly():
         result = run(module.graph, tracing.given, owner=module)
         build = tracing.finish(result)
         nodes = [recorder.root_node(value) if isinstance(value, Root) else value for value in tracing.values]
         recorder.finish()
         forward = set(tracing.graph.nodes)
         wanted = [index for index in tracing.roots if tracing.tracked[index]]
-        stages = _stages(tracing, absent) if gradients else []
+        stages = _stages(tracing, absent)
         last = tracing.nodes[-1] if tracing.nodes else None
         for stage in stages:
             fakes = _tangents(tracing, stage, last)
@@ -215,6 +220,29 @@ def trace(
         tracing.graph, tracing.facts, tracing.nodes, wanted, nodes, stages, forward, tracing.constants, build,
         fixed,
     )  # fmt: skip
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Code that warns must run to do so each time. (The module's own means would forget which warnings were
+    shown already.)
+    """
+    seen: list[Any] = []
+    before, here = warnings.warn, threading.get_ident()
+
+    def warn(message: Any, *args: Any, **options: Any) -> None:
+        if threading.get_ident() == here:
+            seen.append(message)
+        else:
+            before(message, *args, **options)
+
+    warnings.warn = warn  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        warnings.warn = before
+    if seen:
+        raise Break("unsupported", f"a call that warns: {seen[0]}")
 
 
 def ancestors(node: Any) -> set[tuple[Any, int]]:

@@ -107,7 +107,7 @@ class CompiledFunction:
         plan = self.plan_for(args, mode)
         if plan is None:
             return self.module.forward(*args)
-        return run(self, plan, args, mode)
+        return run(self, plan, args)
 
     # -- plans -----------------------------------------------------------------------------------------------
     def key(self, args: tuple[Any, ...], grad: bool) -> Any:
@@ -119,10 +119,9 @@ class CompiledFunction:
                 array = value.array
                 if type(array) is not ndarray or value.cell is INFERENCE:
                     return None
-                if grad and value.origin is not None:
+                if value.origin is not None:
                     refresh(value)
-                tracked = grad and value.tracked
-                parts.append((array.shape, array.strides, array.dtype, tracked, value.node is None))
+                parts.append((array.shape, array.strides, array.dtype, value.tracked, value.node is None))
             elif isinstance(value, Tensor):
                 return None
             elif kind is float and not self.fixed_floats:
@@ -137,7 +136,7 @@ class CompiledFunction:
         try:
             key = self.key(args, grad)
             known = self.plans.get(key, self) if key is not None else None
-        except TypeError:  # an argument that cannot be hashed
+        except (TypeError, RuntimeError):  # an argument that cannot be hashed, or a view that may not be read
             return None
         if known is self:
             known = self.make_plan(args, grad)
@@ -163,10 +162,10 @@ class CompiledFunction:
     def trace(self, args: tuple[Any, ...], grad: bool, absent: frozenset[int] = NONE) -> Joint:
         token = modes.enter(grad=grad)
         try:
-            joint = trace(self.module, args, absent=absent, gradients=grad, open_floats=not self.fixed_floats)
+            joint = trace(self.module, args, absent=absent, open_floats=not self.fixed_floats)
             if joint.fixed and not self.fixed_floats:
                 self.fixed_floats = True
-                joint = trace(self.module, args, absent=absent, gradients=grad, open_floats=False)
+                joint = trace(self.module, args, absent=absent, open_floats=False)
         finally:
             modes.leave(token)
         return joint
@@ -200,10 +199,10 @@ class CompiledFunction:
 
 
 # -- running forward -----------------------------------------------------------------------------------------
-def run(compiled: CompiledFunction, plan: Plan, args: tuple[Any, ...], grad: bool) -> Any:
+def run(compiled: CompiledFunction, plan: Plan, args: tuple[Any, ...]) -> Any:
     """One call: values first, then everything that somebody outside can see."""
     facts, program = plan.facts, plan.program
-    if facts.written and (overlapping(facts, args) or not all_writable(facts, args, grad)):
+    if facts.written and (overlapping(facts, args) or not all_writable(facts, args)):
         return plan.module.forward(*args)
     stages = program.joint.stages
     rerun = Rerun(plan.module, facts, program, args) if stages else None
@@ -252,14 +251,14 @@ def overlapping(facts: Facts, args: tuple[Any, ...]) -> bool:
     return False
 
 
-def all_writable(facts: Facts, args: tuple[Any, ...], grad: bool) -> bool:
+def all_writable(facts: Facts, args: tuple[Any, ...]) -> bool:
     """Whether eager would let all inputs be written; if not, it is left to say so."""
     for written in facts.written:
         target = args[written.input]
         if not target.array.flags.writeable:
             return False
         try:
-            check_writable(target, grad and written.history, written.history)
+            check_writable(target, written.history, written.history)
         except RuntimeError:
             return False
     return True
