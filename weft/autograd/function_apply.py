@@ -23,7 +23,7 @@ from weft.autograd.function_context import FunctionCtx, Packed, unpack
 from weft.autograd.function_witness import ABSENT, Witness
 from weft.core.generator import default_generator
 from weft.core.modes import enter, leave, state
-from weft.tensor.base import Tensor
+from weft.tensor.base import PLAIN
 from weft.tensor.views import refresh
 
 RECIPE: Final = "custom_function"
@@ -91,7 +91,11 @@ class Recipe:
     numbers: int = 0
     """How many sizes follow the other kept values, for backward's graph alone."""
     gradients: tuple[Any, ...] = ()
-    """Per output: shape (None for sizes that vary), dtype and device of its gradient; None for constants."""
+    """Per output: shape (None for sizes that vary), dtype and device of its gradient, and whether it requires
+    grad; None for constants.
+    """
+    kept: tuple[Any, ...] = ()
+    """The same for what backward's graph takes from the context; None for numbers."""
     result: Any = None
     """What backward returned, as a template."""
     holds: Callable[[Any], bool] = field(default=lambda backward: False)
@@ -142,29 +146,32 @@ class Captured:
                 collect(template, ctx.__dict__[name], places)
         except (Changed, KeyError):
             return None
-        if not recipe.holds(original):
+        kept = [places[place] for place in range(len(places))]
+        if not all(facts is None or is_tensor(value, *facts) for value, facts in zip(kept, recipe.kept)):
             return None
-        return [*[places[place] for place in range(len(places))], *self.numbers]
+        return [*kept, *self.numbers] if recipe.holds(original) else None
 
 
-def fitting(gradients: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
+def fitting(values: Sequence[Any], wanted: tuple[Any, ...]) -> bool:
     """Whether the gradients are of the types that the graph was made for."""
-    if len(gradients) != len(wanted):
+    if len(values) != len(wanted):
         return False
-    for gradient, facts in zip(gradients, wanted):
+    for value, facts in zip(values, wanted):
         if facts is None:
-            if gradient is not None:
+            if value is not None:
                 return False
-            continue
-        shape, kind, device = facts
-        if type(gradient) is not Tensor or gradient.tracked:
-            return False
-        array = gradient.array
-        if array.dtype != kind or len(array.shape) != len(shape) or gradient.device != device:
-            return False
-        if any(size is not None and size != given for size, given in zip(shape, array.shape)):
+        elif not is_tensor(value, *facts):
             return False
     return True
+
+
+def is_tensor(value: Any, shape: tuple[Any, ...], kind: Any, device: Any, tracked: bool) -> bool:
+    if type(value) not in PLAIN or value.tracked is not tracked:
+        return False
+    array = value.array
+    if array.dtype != kind or len(array.shape) != len(shape) or value.device != device:
+        return False
+    return all(size is None or size == given for size, given in zip(shape, array.shape))
 
 
 def is_intact(ctx: Any) -> bool:

@@ -29,7 +29,7 @@ import numpy as np
 
 from weft.amp import state as autocast_state
 from weft.autograd.function import Function, no_setup, once_differentiable, positional, recorded
-from weft.autograd.function_apply import RECIPE, Kept, Recipe, autograd_function_apply
+from weft.autograd.function_apply import RECIPE, Kept, Recipe, autograd_function_apply, build
 from weft.autograd.function_context import FunctionCtx, Packed, unpack
 from weft.autograd.function_node import missing_backward
 from weft.autograd.function_witness import ABSENT
@@ -415,13 +415,16 @@ class BackwardCapture:
         recorder.on_input = self.on_input
         graph.placeholder("function_ctx")
         gradients = [self.gradient(output, graph) for output in outputs]
+        self.values = [self.stand_in(value, outputs) for value in self.left.values]
         self.recipe.gradients = tuple(map(facts_of, gradients))
+        self.recipe.kept = tuple([facts_of(v) if isinstance(v, Tensor) else None for v in self.values])
+        recorder.copies_unknown = True
         try:
             with recorder:
                 for fake in [gradient for gradient in gradients if gradient is not None]:
                     recorder.bind(fake, placeholder(graph, self.names[id(fake)], fake))
-                for value in self.left.values:
-                    self.bind(value, graph)
+                for value, given in zip(self.left.values, self.values):
+                    self.bind(value, given, graph)
                 result = self.result(backward, gradients)
                 recorder.finish()
                 graph.output(result)
@@ -433,6 +436,7 @@ class BackwardCapture:
             inner.over = True
 
     names: dict[int, str]
+    values: list[Any]
     template: Any = None
 
     def gradient(self, output: Any, graph: Graph) -> Any:
@@ -444,13 +448,22 @@ class BackwardCapture:
         self.names = {**getattr(self, "names", {}), id(fake): self.call.machine.recorder.node(output).name}
         return fake
 
-    def bind(self, value: Any, graph: Graph) -> None:
+    def stand_in(self, value: Any, outputs: list[Any]) -> Any:
+        """What backward finds in place of a value that forward left: outputs require grad by then."""
+        call = self.call
+        flat = call.ctx.non_differentiable or ()
+        output = any(value is one for one in outputs) and not any(value is one for one in (*call.args, *flat))
+        if not output or not (value.is_floating_point() or value.is_complex()):
+            return value
+        return wrap(value.array, True)
+
+    def bind(self, value: Any, given: Any, graph: Graph) -> None:
         recorder = self.inner.recorder
         node = self.call.machine.recorder.argument(value)
         name = node.name if isinstance(node, Node) else f"number_{len(graph.placeholders)}"
-        made = placeholder(graph, name, value)
+        made = placeholder(graph, name, given)
         if isinstance(node, Node):
-            recorder.bind(value, made)
+            recorder.bind(given, made)
 
     def on_input(self, value: Any) -> Node:
         """The placeholder for a size that backward uses; anything else is not the graph's to read."""
@@ -463,9 +476,11 @@ class BackwardCapture:
         """Interprets backward; gives the nodes of the gradients it returns."""
         inner, call = self.inner, self.call
         ctx: Any = inner.world.keep(object.__new__(FunctionCtx))
-        ctx.__dict__.update({name: value for name, value in vars(call.ctx).items() if name != "to_save"})
-        ctx._items = call.ctx.to_save or ()
-        tensors = [v for v in (*gradients, *self.left.values) if isinstance(v, Tensor)]
+        ctx.__dict__.update({name: value for name, value in vars(call.ctx).items() if name in OWN})
+        ctx.to_save, ctx._items = None, build(self.left.saved or (), self.values)
+        for name, template in self.left.attributes.items():
+            ctx.__dict__[name] = build(template, self.values)
+        tensors = [v for v in (*gradients, *self.values) if isinstance(v, Tensor)]
         before = [version(tensor) for tensor in tensors], self.picture(ctx)
         modes.enter(grad=False)
         mode = modes.current()
@@ -550,12 +565,13 @@ def enter_backward(backward: Any) -> None:
     """Stands for the function whose parameters backward's sources start from."""
 
 
-def facts_of(gradient: Any) -> Any:
-    if gradient is None:
+def facts_of(tensor: Any) -> Any:
+    """What is compared when backward runs."""
+    if tensor is None:
         return None
-    array = gradient.array
+    array = tensor.array
     shape = tuple([None if isinstance(size, SYMBOLIC) else size for size in array.shape])
-    return shape, array.dtype, gradient.device
+    return shape, array.dtype, tensor.device, tensor.tracked
 
 
 def makes_tensor(node: Node) -> bool:

@@ -38,7 +38,7 @@ from weft.tensor.meta import FAKE, MetaArray, is_fake_array
 from weft.tensor.wrapper import highest
 from weft.trace.breaks import Break
 from weft.trace.expressions import Expression
-from weft.trace.fake import Originals, fake_of
+from weft.trace.fake import Originals, bare, fake_of
 from weft.trace.recorder_rules import Form, Rules, Treatment, refusal
 from weft.trace.scalars import to_node
 
@@ -153,6 +153,8 @@ class Recorder:
     """
 
     sees_private = True  # ops that no user can name are offered, too
+    copies_unknown = False
+    """Whether `contiguous` of a tensor of unknown strides is a node; else it is taken to give that tensor."""
     set_autocast: Callable[[Any, bool], None] | None = None
     """What switches autocast in a graph: its dtype (or None) and whether casts are kept."""
 
@@ -320,8 +322,10 @@ class Recorder:
         written = call.written()
         made = self.tensors_in(result)
         if not written and all(any(item is known for known in call.tensors) for item in made):
-            self.note_identity(func, kwargs, made)
-            return self.original(result)
+            if not (self.copies_unknown and made and is_copy(func, made[0])):
+                self.note_identity(func, kwargs, made)
+                return self.original(result)
+            result = bare(made[0])
         if any(type(item.array) is not MetaArray for item in made):
             result = self.faked_result(result)
         self.note_call(Recorded(func, form, given, given_kwargs, result, call, written))
@@ -552,6 +556,12 @@ class Recorder:
         if not self._reals or not isinstance(result, Tensor):
             return result
         return self._reals.get(id(result), result)
+
+
+def is_copy(func: Any, made: Tensor) -> bool:
+    """Whether a call that gave its argument back might give a copy of another one of this type."""
+    copies = getattr(func, "__name__", "") == "contiguous"
+    return copies and is_fake_array(made.array) and not made.array.exact
 
 
 _rules: list[Rules] = []

@@ -504,3 +504,51 @@ def test_inside_cond() -> None:
 
     check(program, lambda: (leaf(), weft.tensor(True)))
     check(program, lambda: (leaf(), weft.tensor(False)))
+
+
+def test_a_gradient_made_contiguous(runs: list[bool]) -> None:
+    class Flat(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return (grad.contiguous().view(-1) * 3).view(grad.shape)
+
+    compiled = weft.compile(lambda x: Flat.apply(x), backend="eager", fullgraph=True)
+    for expanded in (True, False):
+        x = weft.ones(2, 3, requires_grad=True)
+        y = compiled(x)
+        y.backward(weft.ones(1, 1).expand(2, 3) if expanded else weft.ones(2, 3))
+        assert x.grad.tolist() == [[3.0] * 3] * 2
+    assert runs == [True, True]
+
+
+def test_facts_of_what_was_saved_are_those_of_backward(runs: list[bool]) -> None:
+    class Asking(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            result = x.exp()
+            ctx.save_for_backward(x, result)
+            ctx.result = [result]
+            return result
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            x, result = ctx.saved_tensors
+            flags = [t.requires_grad for t in (x, result, ctx.result[0], grad)]
+            return grad * (flags[0] + 10 * flags[1] + 100 * flags[2] + 1000 * flags[3])
+
+    compiled = weft.compile(lambda x: Asking.apply(x), backend="eager", fullgraph=True)
+    found = []
+    for function in (Asking.apply, compiled):
+        x = leaf(1.0)
+        function(x).backward()
+        y = function(x)
+        other = x.grad.tolist()
+        x.requires_grad_(False)
+        (grad,) = weft.autograd.grad(y, y)
+        found.append((other, grad.tolist()))
+    assert found[0] == found[1]
+    assert runs == [True]
