@@ -23,6 +23,7 @@ from weft.autograd.function_context import FunctionCtx, Packed, unpack
 from weft.autograd.function_witness import ABSENT, Witness
 from weft.core.generator import default_generator
 from weft.core.modes import enter, leave, state
+from weft.core.types import Size
 from weft.tensor.base import PLAIN
 from weft.tensor.views import refresh
 
@@ -47,7 +48,7 @@ def build(template: Any, values: Sequence[Any]) -> Any:
     kind = type(template)
     if kind is Kept:
         return values[template.place]
-    if kind is tuple or kind is list:
+    if kind is tuple or kind is list or kind is Size:
         return kind([build(item, values) for item in template])
     if kind is dict:
         return {key: build(item, values) for key, item in template.items()}
@@ -63,7 +64,7 @@ def collect(template: Any, value: Any, values: dict[int, Any]) -> None:
     kind = type(template)
     if kind is Kept:
         values[template.place] = value
-    elif kind in (tuple, list, dict):
+    elif kind in (tuple, list, dict, Size):
         if type(value) is not kind or len(value) != len(template):
             raise Changed
         keys = template if kind is dict else range(len(template))

@@ -58,7 +58,7 @@ from weft.trace.recorder import version
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 KIND: Final = "autograd-inside"
-CONSTANT_TYPES: Final = frozenset({*SCALARS, device, dtype, Size, range, np.dtype})
+CONSTANT_TYPES: Final = frozenset({*SCALARS, device, dtype, range, np.dtype})
 OWN: Final = frozenset(
     {"_forward_cls", "needs_input_grad", "to_save", "non_differentiable", "materialize_grads"}
 )
@@ -339,8 +339,9 @@ class Call:
         if kind in PLAIN or isinstance(value, SYMBOLIC):
             left.values.append(value)
             return Kept(len(left.values) - 1)
-        if kind is tuple:
-            return tuple([self.template(item, left, picture, seen) for item in value])
+        if kind is tuple or kind is Size:
+            items = [self.template(item, left, picture, seen) for item in value]
+            return tuple.__new__(kind, items)  # a Size of places, until it is built
         if kind in CONSTANT_TYPES or isinstance(value, (Enum, type)):
             return value
         if kind not in (list, dict):
@@ -548,7 +549,7 @@ def holds_containers(attributes: dict[str, Any]) -> bool:
         value = waiting.pop()
         if type(value) in (list, dict):
             return True
-        if type(value) is tuple:
+        if isinstance(value, tuple):
             waiting += value
     return False
 

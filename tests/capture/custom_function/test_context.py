@@ -192,3 +192,28 @@ def test_autocast_of_functions() -> None:
             return grad.mm(b.t()), a.t().mm(grad)
 
     check(lambda a: Product.apply(a, a), lambda: (weft.eye(3).requires_grad_(),))
+
+
+def test_shapes_in_the_context_vary() -> None:
+    class Summed(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.shape, ctx.pair = x.shape, (x.shape[0], "rows")
+            return x.sum()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            assert len(ctx.shape) == 2 and ctx.pair[1] == "rows"
+            return grad.expand(ctx.shape) * ctx.pair[0] * ctx.shape.numel()
+
+    counter = CompileCounter()
+    compiled = weft.compile(lambda x: Summed.apply(x), backend=counter, fullgraph=True, dynamic=True)
+    for rows in (2, 3, 4):
+        x, y = weft.ones(rows, 5, requires_grad=True), weft.ones(rows, 5, requires_grad=True)
+        result = compiled(x)
+        assert type(result.grad_fn.shape) is weft.Size and result.grad_fn.shape == (rows, 5)
+        result.backward()
+        Summed.apply(y).backward()
+        assert x.grad.tolist() == y.grad.tolist()
+    assert counter.frame_count == 1
+    check(lambda x: Summed.apply(x), lambda: (weft.ones(2, 3, requires_grad=True),))
