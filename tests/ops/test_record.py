@@ -19,7 +19,7 @@ from weft.ops.record import REGISTRY, Kind, Op, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.signature import flatten_variadic
 
-OURS = [op for op in REGISTRY.values() if not op.qualified_name.startswith("ops.")]  # not those of other tests
+OURS = [op for op in REGISTRY.values() if not op.qualified_name.startswith("ops.")]  # not of tests
 OPS = sorted(OURS, key=lambda op: op.qualified_name)
 SAMPLED = [op for op in OPS if op.samples is not None]
 FLOATS = [op for op in SAMPLED if op.kind not in (Kind.RANDOM, Kind.CREATE)]
