@@ -29,7 +29,14 @@ import numpy as np
 
 from weft.amp import state as autocast_state
 from weft.autograd.function import Function, no_setup, once_differentiable, positional, recorded
-from weft.autograd.function_apply import RECIPE, Kept, Recipe, autograd_function_apply, build
+from weft.autograd.function_apply import (
+    RECIPE,
+    Kept,
+    Recipe,
+    autograd_function_apply,
+    build,
+    function_outputs,
+)
 from weft.autograd.function_context import FunctionCtx, Packed, unpack
 from weft.autograd.function_node import missing_backward
 from weft.autograd.function_witness import ABSENT
@@ -217,13 +224,29 @@ class Call:
         finally:
             modes.leave(token)
         self.check_context()
-        several = isinstance(result, tuple)
-        for value in result if several else (result,):
-            if not isinstance(value, Tensor):
-                continue
-            if value.tracked or value.origin is not None or any(value is one for one in self.args):
-                raise refused(f"{self.name}, whose forward returns an input or a view")
-        return tuple(result) if several else result
+        values = tuple(result) if isinstance(result, tuple) else (result,)
+        given = any(value is one for value in values for one in self.operands)
+        if given or any(isinstance(value, Tensor) and (value.tracked or value.origin) for value in values):
+            return self.hand_out(values, isinstance(result, tuple))
+        return values if isinstance(result, tuple) else result
+
+    def hand_out(self, values: Args, several: bool) -> Any:
+        """Inputs and views among the outputs, as eager makes them: one more node."""
+        machine, recorder = self.machine, self.machine.recorder
+        for value in values:
+            if type(value) not in PLAIN and type(value) not in CONSTANT_TYPES:
+                raise refused(f"{self.name}, whose forward returns a {type(value).__name__}")
+            argument = any(value is one for one in self.operands)
+            if isinstance(value, Tensor) and value.tracked and value.origin is None and not argument:
+                raise refused(f"{self.name}, whose forward returns a tensor from outside")
+        result = values if several else values[0]
+        parts = recorder.argument(result), recorder.argument(tuple(self.operands))
+        given = machine.native(function_outputs, result, tuple(self.operands))
+        recorder.follow_modes()
+        node = recorder.graph.call_function(function_outputs, parts)
+        node.meta["val"], node.meta["source"], node.meta["effect"] = given, machine.where(), Effect()
+        recorder.bind_result(given, node, NO_CALL, [])
+        return given
 
     def check_context(self) -> None:
         if self.ctx.dirty_tensors is not None:

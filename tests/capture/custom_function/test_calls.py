@@ -284,3 +284,72 @@ def test_a_tensor_that_starts_to_require_grad() -> None:
     with weft.no_grad():
         assert not compiled(x).requires_grad
     assert counter.frame_count == 3
+
+
+class Mixed(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, others: list[Tensor]) -> Tensor:
+        ctx.save_for_backward(x, others[0])
+        ctx.last = others[-1]
+        return x * others[0] + others[-1]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        x, first = ctx.saved_tensors
+        return grad * first + ctx.last * 0.5 + Cube.apply(x), None
+
+
+def test_what_the_program_computed_before_is_handed_in() -> None:
+    def program(x: Tensor) -> Tensor:
+        sine = x.sin()
+        return Mixed.apply(x, [sine, sine * 2, x.detach()]) + sine
+
+    check(program, order=2)
+
+
+def test_a_function_in_a_function() -> None:
+    class Outer(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return Doubled.apply(x) + Cube.apply(x)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            (x,) = ctx.saved_tensors
+            return Doubled.apply(grad) * Cube.apply(x)
+
+    check(lambda x: Outer.apply(x), order=2)
+
+
+def test_outputs_written_afterwards() -> None:
+    def program(x: Tensor) -> Tensor:
+        y = Doubled.apply(x)
+        y.add_(x)
+        y[0] = 7.0
+        return Cube.apply(y).mul_(2)
+
+    check(program, order=2)
+
+
+def test_views_of_what_changes_go_in() -> None:
+    def program(x: Tensor) -> Tensor:
+        base = x * 1
+        view = base[1:]
+        base.mul_(3)
+        return Cube.apply(view) + Doubled.apply(base)[1:]
+
+    check(program, order=2)
+
+
+def test_in_a_loop_and_under_modes() -> None:
+    def program(x: Tensor) -> Any:
+        for _ in range(3):
+            x = Doubled.apply(x) * 0.5
+        with weft.no_grad():
+            y = Cube.apply(x)
+        with weft.enable_grad():
+            return x, y, Cube.apply(y)
+
+    check(program)
+    check(weft.no_grad()(program))

@@ -217,3 +217,27 @@ def test_shapes_in_the_context_vary() -> None:
         assert x.grad.tolist() == y.grad.tolist()
     assert counter.frame_count == 1
     check(lambda x: Summed.apply(x), lambda: (weft.ones(2, 3, requires_grad=True),))
+
+
+def test_inputs_and_views_returned_where_nothing_is_recorded() -> None:
+    class Parts(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Any:
+            ctx.mark_non_differentiable(x)
+            return x, x[1:], (x * 2).view(-1), x + 1, None
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return grads[0]
+
+    def make() -> tuple[Any, ...]:
+        return (weft.tensor([1.0, 2.0]),)
+
+    check(lambda x: Parts.apply(x), make)
+    check(lambda x: Same.apply(x), make)
+    check(weft.no_grad()(lambda x: Same.apply(x)), lambda: (leaf(),))
+    for function in (Same.apply, weft.compile(lambda x: Same.apply(x), backend="eager", fullgraph=True)):
+        (x,) = make()
+        y = function(x)
+        y.add_(1)
+        assert y is not x and y._base is x and x.tolist() == [2.0, 3.0] and x._version == 1
