@@ -243,7 +243,7 @@ def autograd_function_apply(
 
 
 def function_outputs(result: Any, operands: tuple[Any, ...]) -> Any:
-    """What `apply` gives where nothing is recorded: inputs that forward returned become views of themselves."""
+    """What `apply` gives where nothing is recorded: inputs that forward returned are views of themselves."""
     return unrecorded_outputs(object.__new__(FunctionCtx), operands, result)
 
 
