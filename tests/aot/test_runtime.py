@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 import weft
@@ -356,3 +358,28 @@ def test_errors_of_compilers_are_reported():
 
     with pytest.raises(weft.compiler.BackendCompilerFailed, match="mine"):
         weft.compile(lambda x: x * 2, backend=weft.compiler.aot(compiler))(floats(3))
+
+
+def peak_of(backend):
+    weft.manual_seed(0)
+    layers = []
+    for _ in range(10):
+        layers += [weft.nn.Linear(32, 32), weft.nn.LayerNorm(32), weft.nn.GELU()]
+    model, x = weft.nn.Sequential(*layers), weft.randn(1000, 32)
+
+    def loss_of(x):
+        return model(x).square().mean()
+
+    step = loss_of if backend is None else weft.compile(loss_of, backend=backend)
+    step(x).backward()
+    model.zero_grad()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    step(x).backward()
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    return peak
+
+
+def test_ten_layers_take_less_memory_than_eager():
+    assert peak_of("aot_eager") < 0.9 * peak_of(None)

@@ -236,7 +236,7 @@ def _quietly() -> Iterator[None]:
         else:
             before(message, *args, **options)
 
-    warnings.warn = warn  # type: ignore[assignment]
+    warnings.warn = warn
     try:
         yield
     finally:

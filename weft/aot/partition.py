@@ -192,6 +192,7 @@ class _Copier:
         self.graph = Graph()
         self.copies: dict[Node, Any] = {}
         self.recorded = recorded  # whether gradients will be recorded when the graph runs
+        self.needed: set[Node] = set()
 
     def copy(self, node: Node) -> None:
         if not self.recorded:
@@ -204,6 +205,9 @@ class _Copier:
         if isinstance(made.target, Op):
             made.target = made.target.face  # which takes arguments as users write them
         self.copies[node] = made
+        for user in node.users:  # results are taken apart at once, or all would live as long as the last
+            if user.target is operator.getitem and user in self.needed and user not in self.copies:
+                self.copy(user)
 
     def copy_with_inputs(self, node: Node) -> None:
         """Copies a node, and before it what it needs: what is computed again is so right before its use."""
@@ -241,7 +245,7 @@ def _forward(joint: Joint, residuals: list[Node]) -> GraphModule:
     for node in joint.inputs:
         made.input(node)
     ends = [node for node in (*joint.values, *residuals) if isinstance(node, Node)]
-    needed = _reached(ends, set(joint.inputs))
+    needed = made.needed = _reached(ends, set(joint.inputs))
     for node in joint.graph.nodes:
         if node in made.copies or node.op in ("placeholder", "output"):
             continue
@@ -256,9 +260,9 @@ def _backward(joint: Joint, stage: Stage, residuals: list[Node]) -> GraphModule:
     for node in (*residuals, *stage.tangents):
         made.input(node)
     late = tangent_nodes(joint, stage)
-    needed = _reached([n for n in stage.gradients if n is not None], set(made.copies))
+    needed = made.needed = _reached([n for n in stage.gradients if n is not None], set(made.copies))
     for node in joint.graph.nodes:
-        if node in needed and (node in late or node in stage.gradients):
+        if node in needed and node not in made.copies and (node in late or node in stage.gradients):
             made.copy_with_inputs(node)
     made.graph.output(tuple([None if node is None else made.value(node) for node in stage.gradients]))
     return GraphModule(joint.constants, made.graph, "Backward")
@@ -271,7 +275,7 @@ def derivative(joint: Joint, stage: Stage) -> GraphModule:
     made = _Copier(recorded=True)
     for node in (*joint.inputs, *[joint.values[lower] for lower in stage.lower], *stage.tangents):
         made.input(node)
-    needed = _reached([n for n in stage.gradients if n is not None], set(made.copies))
+    needed = made.needed = _reached([n for n in stage.gradients if n is not None], set(made.copies))
     for node in joint.graph.nodes:
         if node in made.copies or node.op in ("placeholder", "output"):
             continue

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from weft.aot.joint import Joint, Stage, cut_tape, trace
 from weft.aot.partition import Cut, cut, derivative
 from weft.autograd import engine
 from weft.autograd.nodes import GradientEdge
+from weft.autograd.tasks import local
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
 from weft.core.generator import Generator, default_generator
@@ -379,7 +381,8 @@ class Rerun:
         """Raises where an input whose elements are needed was written since."""
         for array, cell in zip(self.arrays, self.cells, strict=True):
             if cell is not None and cell[0][0] != cell[1]:
-                raise RuntimeError(stale_words(words_of(array), "", cell[0][0], cell[1]))
+                words = words_of(array.dtype, array.shape)
+                raise RuntimeError(stale_words(words, "", cell[0][0], cell[1]))
 
     def array(self, index: int) -> Any:
         if self.arrays[index] is not None:
@@ -456,9 +459,9 @@ class Rerun:
         return values
 
 
-def words_of(array: Any) -> str:
+def words_of(kind: Any, shape: tuple[int, ...]) -> str:
     """`weft.FloatTensor [2, 3]`."""
-    return f"weft.{BY_NUMPY[array.dtype].scalar_name}Tensor {list(array.shape)}"
+    return f"weft.{BY_NUMPY[kind].scalar_name}Tensor {list(shape)}"
 
 
 def behind(target: tuple[Any, int], array: Any, apart: bool) -> Tensor:
@@ -501,7 +504,7 @@ class CompiledFunctionBackward(Node):
     rerun: Rerun | None
     lower: list[tuple[Any, int]]
     """Where the gradients of values of earlier stages go."""
-    watched: list[tuple[Any, int, Any, int | None]]
+    watched: list[tuple[Any, int, tuple[Any, Any], int | None]]
     """Version cells of tensors outside that share memory with what was saved, and what they were."""
 
     def raw_backward(self, grad: Any) -> Any:
@@ -509,8 +512,11 @@ class CompiledFunctionBackward(Node):
         stage = self.call.program.joint.stages[self.stage]
         tangents = [None if value is None else wrap(value) for value in grad]
         if all((value is not None) == there for value, there in zip(grad, stage.mask, strict=True)):
-            backward = self.call.program.backwards[self.stage]
-            results = backward(*self.saved, *[t for t in tangents if t is not None])
+            given = [*self.saved, *[t for t in tangents if t is not None]]
+            tangents = grad = None
+            if local.task is not None and not local.task.retain:
+                self.saved = None  # what backward has read, it may free
+            results = handing_over(len(given))(self.call.program.backwards[self.stage], given[::-1])
         else:
             rerun.check()
             results = rerun.gradients(stage, self.lower, tangents, False)
@@ -558,16 +564,27 @@ class CompiledFunctionBackward(Node):
     def check(self) -> Rerun:
         if self.saved is None or self.rerun is None:
             freed()
-        for cell, seen, array, index in self.watched:
+        for cell, seen, kind, index in self.watched:
             if cell[0] != seen:
                 origin = "" if index is None else f", which is output {index} of CompiledFunction,"
-                raise RuntimeError(stale_words(words_of(array), origin, cell[0], seen))
+                raise RuntimeError(stale_words(words_of(*kind), origin, cell[0], seen))
         assert self.rerun is not None
         return self.rerun
 
     def release(self) -> None:
         self.saved = self.rerun = None
         self.watched = []
+
+
+@cache
+def handing_over(count: int) -> Callable[..., Any]:
+    """A function `call(f, values)` that takes the values from the end of a list and calls f with them, so
+    that nobody but f holds them: a call `f(*values)` would hold them until it returns.
+    """
+    space: dict[str, Any] = {}
+    exec(f"def call(f, values):\n    return f({', '.join(['values.pop()'] * count)})", space)
+    function: Callable[..., Any] = space["call"]
+    return function
 
 
 def inputs_read(joint: Joint) -> set[int]:
@@ -626,5 +643,5 @@ def watch(call: Call, residuals: list[Any], args: tuple[Any, ...], values: list[
             if owner is not None:
                 cell = owner.shared_cell()
                 index = owner.index if isinstance(owner.node, CompiledFunctionBackward) else None
-                node.watched.append((cell, cell[0], value.array, index))
+                node.watched.append((cell, cell[0], (value.array.dtype, value.array.shape), index))
     call.nodes = []  # which hold the call
