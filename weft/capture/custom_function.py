@@ -550,7 +550,8 @@ class BackwardCapture:
         changed = not same or world.changed_mirrors()
         changed = changed or any(overlay.writes or overlay.deleted for overlay in world.overlays.values())
         changed = changed or any(waiting.values for waiting in world.appended.values())
-        changed = changed or any(found() is not None for found in world.generators)
+        alive = [generator for found in world.generators if (generator := found()) is not None]
+        changed = changed or any(generator.would_act() for generator in alive)
         if changed or self.inner.inputs:
             raise refused(f"the backward of {self.call.name}, which changes or reads something outside")
         objects = [known for known in world.identified.values() if not isinstance(known.value, (Enum, type))]

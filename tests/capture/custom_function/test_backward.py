@@ -552,3 +552,19 @@ def test_facts_of_what_was_saved_are_those_of_backward(runs: list[bool]) -> None
         found.append((other, grad.tolist()))
     assert found[0] == found[1]
     assert runs == [True]
+
+
+def test_pythons_own_means_in_backward() -> None:
+    class Folding(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, count: int) -> Tensor:
+            ctx.count = count
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            parts = [grad * number for number in range(1, ctx.count)]
+            named = dict(zip("ab", parts))
+            return sum(part for part in parts) + named["a"].flip(0), None
+
+    check(lambda x: Folding.apply(x, 3))
