@@ -510,13 +510,14 @@ class CompiledFunctionBackward(Node):
     def raw_backward(self, grad: Any) -> Any:
         rerun = self.check()
         stage = self.call.program.joint.stages[self.stage]
-        tangents = [None if value is None else wrap(value) for value in grad]
+        tangents: list[Any] = [None if value is None else wrap(value) for value in grad]
         if all((value is not None) == there for value, there in zip(grad, stage.mask, strict=True)):
             given = [*self.saved, *[t for t in tangents if t is not None]]
-            tangents = grad = None
+            given.reverse()
+            tangents = []
             if local.task is not None and not local.task.retain:
                 self.saved = None  # what backward has read, it may free
-            results = handing_over(len(given))(self.call.program.backwards[self.stage], given[::-1])
+            results = handing_over(len(given))(self.call.program.backwards[self.stage], given)
         else:
             rerun.check()
             results = rerun.gradients(stage, self.lower, tangents, False)
