@@ -14,6 +14,7 @@ from weft.compiler import counters
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
+    weft.set_grad_enabled(True)  # generators that were dropped elsewhere may have left it off
     weft.compiler.reset()
     counters.clear()
     yield
