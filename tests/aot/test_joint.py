@@ -87,4 +87,6 @@ def test_samples(op: Op, form: str) -> None:
             except (RuntimeError, TypeError, NotImplementedError, ValueError, IndexError):
                 continue
             compiled = assert_equal_runs(module, inputs, order, "empty" in op.name) and compiled
-    assert compiled or op.name in UNCOMPILED, runtime.reasons[-1]
+    assert compiled or op.name in UNCOMPILED or "a call that warns" in runtime.reasons[-1], runtime.reasons[
+        -1
+    ]

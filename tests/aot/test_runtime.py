@@ -383,3 +383,54 @@ def peak_of(backend):
 
 def test_ten_layers_take_less_memory_than_eager():
     assert peak_of("aot_eager") < 0.9 * peak_of(None)
+
+
+# -- what runs as captured -----------------------------------------------------------------------------------
+class Doubled(weft.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+@weft.compiler.allow_in_graph
+def doubled(x):
+    return Doubled.apply(x)
+
+
+def warns(x):
+    return F.mse_loss(x, x[:1])
+
+
+def makes_a_leaf(x):
+    leaf = weft.zeros(3, 4, dtype=x.dtype, requires_grad=True)
+    return leaf * x, leaf
+
+
+def gives_view_and_more(x):
+    view = (x * 2)[0]
+    return view, view.sin()
+
+
+REFUSED = {
+    "custom Function": (lambda x: doubled(x).sin(), "custom Function"),
+    "leaf": (makes_a_leaf, "leaf"),
+    "view": (gives_view_and_more, "view"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_compiled_runs_as_captured(name):
+    function, reason = REFUSED[name]
+    compare(function, floats(3, 4), order=1, refused=True)
+    assert reason in runtime.reasons[-1]
+
+
+def test_warnings_come_each_time():
+    compiled = weft.compile(warns, backend="aot_eager")
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="target size"):
+            compiled(floats(3, 4))

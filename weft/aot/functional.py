@@ -217,6 +217,10 @@ class FunctionalRecorder(OpRecorder):
             raise Break("unsupported", "a view by strides that is all of its base")
         return node
 
+    def knows_tensor(self, value: Any) -> bool:
+        """Whether this very tensor is an input, or was made by a recorded call."""
+        return id(value) in self._places
+
     # -- calls -----------------------------------------------------------------------------------------------
     def record(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], form: Form | None = None
@@ -292,11 +296,17 @@ class FunctionalRecorder(OpRecorder):
         for path, item in self._paths(result):
             if any(item is known for known in call.tensors):
                 continue
+            if any(item.cell is place.tensor.cell for place in self._shared(item)):
+                raise Break("unsupported", f"{node.name} gives a tensor that shares memory with another")
             if item.tracked and item.node is None:
                 raise Break("unsupported", "a leaf that requires grad and is made inside")
             root = self.new_root(item, None if path else node)
             root.pending = (node, path) if path else None
             self.note_array(item)
+
+    def _shared(self, item: Any) -> list[Place]:
+        """The places of tensors that might share an unknown tensor's memory."""
+        return list(self._places.values()) if type(item.cell) is list else []
 
     def node_of_copy(self, before: Any, kept: Any) -> Node:
         return self.node(before)  # type: ignore[no-any-return]

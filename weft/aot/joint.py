@@ -145,6 +145,8 @@ class _Tracing:
             self.values.append(node)
             self.facts.values.append(Made(False))
             return Number(len(self.values) - 1)
+        if not self.recorder.knows_tensor(value):
+            raise Break("unsupported", "an output that no recorded call made")
         place = self.recorder.place(value)
         root = place.root
         if value.requires_grad and value.node is None and (root.input is None or place.parent is not None):
@@ -285,6 +287,9 @@ def _stages(tracing: _Tracing, absent: frozenset[int]) -> list[Stage]:
     tensors = {n: tracing.values[n].tensor for n in range(len(made)) if made[n].requires_grad}
     edges = {number: (tensor.node, tensor.index) for number, tensor in tensors.items()}
     behind = {number: ancestors(tensor.node) for number, tensor in tensors.items()}
+    nodes = {node for found in behind.values() for node, _ in found} | {node for node, _ in edges.values()}
+    if any(hasattr(type(node), "_forward_cls") for node in nodes):
+        raise Break("unsupported", "a custom Function, whose backward must run when gradients are computed")
     for view in tracing.views:
         if view.requires_grad and any((view.node, view.index) in found for found in behind.values()):
             raise Break("unsupported", "an output computed from another that is a view")
