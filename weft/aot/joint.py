@@ -209,6 +209,8 @@ def trace(
         forward = set(tracing.graph.nodes)
         wanted = [index for index in tracing.roots if tracing.tracked[index]]
         stages = _stages(tracing, absent)
+        if len(stages) > 1 and not tracing.facts.plain_histories:
+            raise Break("unsupported", "outputs computed from others that were written without the tape")
         last = tracing.nodes[-1] if tracing.nodes else None
         for stage in stages:
             fakes = _tangents(tracing, stage, last)
