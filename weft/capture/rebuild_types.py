@@ -156,7 +156,7 @@ def set_(builder: Builder, value: set[Any]) -> str:
 
 def frozenset_(builder: Builder, value: frozenset[Any]) -> str:
     check_keys(builder, value)
-    if all(type(item) in IMMUTABLE_KEYS for item in value):
+    if value and all(type(item) in IMMUTABLE_KEYS for item in value):
         return builder.constant(value, "items")
     return builder.assign(f"{builder.constant(frozenset, 'frozenset')}([{builder.items(value)}])")
 

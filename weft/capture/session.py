@@ -29,7 +29,7 @@ from weft.capture.values import Raised, isinstance
 from weft.capture.wrapping import SYMBOLIC
 from weft.core import modes
 from weft.graph.node import Node
-from weft.tensor.base import Tensor
+from weft.tensor.base import PLAIN, Tensor
 from weft.trace.breaks import Break
 
 assert _control is not None
@@ -104,6 +104,7 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
             kind = "break"
         except Raised as raised:
             note_facts(machine)
+            note_leaves(machine)
             machine.scalars.close()
             return Failed(machine, raised.exception)
         except Break as stop:
@@ -161,6 +162,13 @@ def root_frame(machine: Machine, arguments: dict[str, Any]) -> Frame:
     for name, mark in in_cells.items():
         frame.cells[name].cell_contents = machine.wrap(mark.value, mark.source)
     return frame
+
+
+def note_leaves(machine: Machine) -> None:
+    """Errors of in-place calls depend on which tensors are leaves."""
+    for known in list(machine.world.known.values()):
+        if type(known.original) in PLAIN and known.original.tracked:
+            machine.world.guard("FACT", known.source, ("is_leaf", known.original.node is None))
 
 
 def note_facts(machine: Machine) -> None:

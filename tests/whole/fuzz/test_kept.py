@@ -492,3 +492,33 @@ def arguments():
     for COUNT in (0, 1.5, 2.5, 3.5, -1, -2, 1, True, 2):
         yield ((weft.ones(2),), {{}})
 """)
+
+
+def test_errors_of_writes_depend_on_leaves():
+    agree("""\
+import weft
+RUNNING = weft.tensor(1.0)
+
+def main(v):
+    v.add_(RUNNING.detach().requires_grad_())
+
+def arguments():
+    yield ((weft.tensor([1.0, 2.0, -0.5]).requires_grad_(),), {})
+    v = weft.tensor([1.0, 2.0, 0.5])
+    yield ((v,), {})
+    yield ((v,), {})
+""")
+
+
+def test_an_empty_frozenset_is_made_in_each_call():
+    agree("""\
+import weft
+
+def main():
+    touch = weft.ones(2)
+    return frozenset()
+
+def arguments():
+    yield ((), {})
+    yield ((), {})
+""")
