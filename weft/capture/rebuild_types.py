@@ -157,7 +157,9 @@ def set_(builder: Builder, value: set[Any]) -> str:
 def frozenset_(builder: Builder, value: frozenset[Any]) -> str:
     check_keys(builder, value)
     if value and all(type(item) in IMMUTABLE_KEYS for item in value):
-        return builder.constant(value, "items")
+        name = builder.constant(value, "items")
+        alike = all(a is b for a, b in zip(value.union(), value, strict=True))
+        return builder.assign(f"{name}.union()") if alike else name  # a new one, walked in the same order
     return builder.assign(f"{builder.constant(frozenset, 'frozenset')}([{builder.items(value)}])")
 
 

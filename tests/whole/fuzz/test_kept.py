@@ -510,15 +510,16 @@ def arguments():
 """)
 
 
-def test_an_empty_frozenset_is_made_in_each_call():
-    agree("""\
+@pytest.mark.parametrize("items", ["", "[2]", "'abc'", "range(40)"])
+def test_a_frozenset_is_made_in_each_call(items):
+    agree(f"""\
 import weft
 
 def main():
     touch = weft.ones(2)
-    return frozenset()
+    return frozenset({items})
 
 def arguments():
-    yield ((), {})
-    yield ((), {})
+    yield ((), {{}})
+    yield ((), {{}})
 """)
