@@ -591,7 +591,7 @@ EXPRESSIONS: dict[str, dict[str, list[str | tuple[float, str]]]] = {
             "'%(a)s' % {'a': $int}",
             "re.sub('b', 'c', $str)",
             "json.dumps({'a': $int})",
-            "pprint.pformat($d)",
+            "pprint.pformat(sorted(map(str, $d)))",
             "$str.casefold().center(5, '*')",
             "str($ints)",
             "bytes([65, 66]).decode()",
