@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import weft
+from weft.compiler import optimize_assert
+from weft.testing import CompileCounter, same
 
 
 @pytest.fixture
@@ -81,3 +83,52 @@ def test_library_tape_records_through_the_users_engine(engine: Any) -> None:
     _, dy = engine.grad(engine.simple(x, y).sum(), [x, y])
     dy.value.sum().backward()
     assert weft.allclose(p.grad, weft.ones(10))
+
+
+# -- captured -----------------------------------------------------------------------------------------------
+def forward(engine: Any, a: weft.Tensor, b: weft.Tensor) -> Any:
+    return engine.simple(engine.Variable.constant(a, "a"), engine.Variable.constant(b, "b")).sum()
+
+
+def with_backward(engine: Any, a: weft.Tensor, b: weft.Tensor) -> Any:
+    x, y = engine.Variable.constant(a, "a"), engine.Variable.constant(b, "b")
+    return engine.grad(engine.simple(x, y).sum(), [x, y])
+
+
+def reset_inside(engine: Any, a: weft.Tensor, b: weft.Tensor) -> Any:
+    engine.reset()
+    result = with_backward(engine, a, b)
+    engine.reset()
+    return result
+
+
+@pytest.mark.parametrize(("program", "ops"), [(forward, 3), (with_backward, 8), (reset_inside, 8)])
+def test_the_engine_is_captured_in_one_frame(engine: Any, program: Any, ops: int) -> None:
+    counter = CompileCounter()
+    compiled = optimize_assert(counter)(lambda a, b: program(engine, a, b))
+    for seed in (1, 2):
+        weft.manual_seed(seed)
+        a, b = weft.randn(10), weft.randn(10)
+        engine.reset()
+        ours, taped = compiled(a, b), [(entry.inputs, entry.outputs) for entry in engine.tape]
+        engine.reset()
+        theirs = program(engine, a, b)
+        assert same(ours, theirs)
+        assert taped == [(entry.inputs, entry.outputs) for entry in engine.tape]
+    assert (counter.frame_count, counter.op_count) == (1, ops)
+
+
+def test_the_tape_crosses_between_two_captures(engine: Any) -> None:
+    a, b = operands()
+    x, y = engine.Variable.constant(a, "a"), engine.Variable.constant(b, "b")
+    engine.reset()
+    loss = engine.simple(x, y).sum()
+    theirs = engine.grad(loss, [x, y])
+    engine.reset()
+    counter = CompileCounter()
+    run = optimize_assert(counter)(lambda u, v: engine.simple(u, v).sum())
+    pull = optimize_assert(counter)(engine.grad)
+    compiled_loss = run(x, y)
+    assert same(compiled_loss, loss)
+    assert same(pull(compiled_loss, [x, y]), theirs)
+    assert (counter.frame_count, counter.op_count) == (2, 8)

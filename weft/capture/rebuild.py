@@ -22,6 +22,7 @@ import keyword
 import sys
 from collections import deque
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, TypeVar
 
 from weft.capture.outcome import EscapingException, Outcome
@@ -226,6 +227,9 @@ class Builder:
         name = globals_.get("__name__")
         if isinstance(name, str) and self.is_module_dict(name, globals_):
             return self.read(module(name))
+        for other in self.world.known.values():  # a module of nobody's: whoever was read from it has it
+            if type(other.original) is FunctionType and other.original.__globals__ is globals_:
+                return self.read(other.source.member("__globals__"))
         return str(self.refuse(globals_, "as the globals of a function"))
 
     @staticmethod
