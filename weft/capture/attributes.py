@@ -47,8 +47,10 @@ CACHED = type(functools.lru_cache(len))
 class Attributes(Wrapping):
     """Reading and writing attributes."""
 
-    def __init__(self, volatile: frozenset[str] = frozenset(), dynamic: bool | None = None) -> None:
-        super().__init__(volatile, dynamic)
+    def __init__(
+        self, volatile: frozenset[str] = frozenset(), dynamic: bool | None = None, by_ops: bool = False
+    ) -> None:
+        super().__init__(volatile, dynamic, by_ops)
         self.looked_up: dict[tuple[int, str], tuple[type, Any] | None] = {}
         self.tracebacks: dict[int, CapturedTraceback] = {}
         self.changes = 0

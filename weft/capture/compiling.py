@@ -24,7 +24,7 @@ from weft.capture.session import Broken, Failed, capture, mutation_guards, relea
 from weft.capture.sources import fetch
 from weft.core import modes
 from weft.graph.graph import Graph
-from weft.trace.breaks import Break
+from weft.trace.breaks import Break, NeedOps
 from weft.trace.module import GraphModule
 from weft.trace.scalars import hint_of
 
@@ -52,14 +52,20 @@ def _compile(
 ) -> Entry:
     stop_at: int | None = None
     stop: Break | None = None
+    by_ops = False
     while True:
         try:
-            found = capture(function, arguments, request.volatile, request.dynamic, stop_at, machines)
+            found = capture(
+                function, arguments, request.volatile, request.dynamic, stop_at, machines, by_ops
+            )
         except UnknownInstruction as error:
             return _original(function, None, str(error))
         if isinstance(found, Failed):
             return _original(function, found, f"it raises {type(found.error).__name__}")
         if isinstance(found, Broken):
+            if isinstance(found.stop, NeedOps) and not by_ops:
+                by_ops = True
+                continue
             if request.fullgraph:
                 raise _refusal(found)
             stop, stop_at = found.stop.with_traceback(None), found.step  # which would hold all frames

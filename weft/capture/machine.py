@@ -66,8 +66,9 @@ class Machine(Operators):
         volatile: frozenset[str] = frozenset(),
         dynamic: bool | None = None,
         stop_at: int | None = None,
+        by_ops: bool = False,
     ) -> None:
-        super().__init__(volatile, dynamic)
+        super().__init__(volatile, dynamic, by_ops)
         self.over = False
         self.entry_function = function
         self.stop_at = stop_at

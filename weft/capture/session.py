@@ -60,9 +60,10 @@ def capture(
     dynamic: bool | None = None,
     stop_at: int | None = None,
     machines: list[Machine] | None = None,
+    by_ops: bool = False,
 ) -> Outcome | Failed | Broken:
     """Runs the machine once over a call of the function, and files it in `machines`, for `release`."""
-    machine = Machine(function, volatile, dynamic, stop_at)
+    machine = Machine(function, volatile, dynamic, stop_at, by_ops)
     if machines is not None:
         machines.append(machine)
     return contextvars.copy_context().run(_run, machine, arguments)

@@ -35,6 +35,7 @@ from weft.graph.node import Node
 from weft.tensor.base import PLAIN, Parameter, Tensor
 from weft.trace.breaks import Break
 from weft.trace.fake import fake_of, is_fake
+from weft.trace.op_recorder import OpRecorder
 from weft.trace.recorder import Recorder
 from weft.trace.scalars import Scalars, SymBool, SymFloat, SymInt, plain
 
@@ -52,10 +53,14 @@ MUTABLE = (list, dict, set, deque)
 class Wrapping:
     """The interpreter's dealings with what existed before the call."""
 
-    def __init__(self, volatile: frozenset[str] = frozenset(), dynamic: bool | None = None) -> None:
+    def __init__(
+        self, volatile: frozenset[str] = frozenset(), dynamic: bool | None = None, by_ops: bool = False
+    ) -> None:
         self.world = World()
         self.graph = Graph()
-        self.recorder = Recorder(self.graph, self.input_node)
+        self.by_ops = by_ops
+        """Whether calls are taken apart into ops, over which the tape and transforms can run."""
+        self.recorder = (OpRecorder if by_ops else Recorder)(self.graph, self.input_node)
         self.scalars = Scalars()
         self.inputs: list[Input] = []
         self.symbols: dict[Source, Any] = {}

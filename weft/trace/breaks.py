@@ -24,4 +24,10 @@ class Break(BaseException):
         return f"{self.kind}: {self.seen}" if self.seen else self.kind
 
 
-__all__ = ["Break"]
+class NeedOps(Break):
+    """What comes next can be recorded op by op only: recording starts anew, with an `OpRecorder`. Where that
+    is done already, it is the break that it says.
+    """
+
+
+__all__ = ["Break", "NeedOps"]
