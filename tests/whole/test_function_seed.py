@@ -33,7 +33,7 @@ def counter(request: pytest.FixtureRequest) -> CompileCounterWithBackend:
     return CompileCounterWithBackend(request.param)
 
 
-# -- Functions and modules that several tests use --------------------------------------------------------------
+# -- Functions and modules that several tests use ------------------------------------------------------------
 class Twice(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -203,7 +203,7 @@ class Bundle:
     c: Tensor
 
 
-# -- sound behaviour -------------------------------------------------------------------------------------------
+# -- sound behaviour -----------------------------------------------------------------------------------------
 @quiet
 @pytest.mark.parametrize("tracked", [True, False])
 @pytest.mark.parametrize("form", [OfInstance, OfClass, OfStored])
@@ -569,7 +569,7 @@ def test_a_bound_and_a_parameter(counter: Any) -> None:
     assert_close(model.gamma.grad, (model.gamma >= 1).float())
 
 
-# -- as eager has it -------------------------------------------------------------------------------------------
+# -- as eager has it -----------------------------------------------------------------------------------------
 def test_a_size_in_the_context(counter: Any) -> None:
     class Sized(Function):
         @staticmethod
@@ -704,7 +704,7 @@ def test_a_tuple(counter: Any) -> None:
     assert (counter.frame_count, counter.op_count) == (1, 2)
 
 
-# -- kernels of one's own: what the suite states of them on a GPU, with a custom op in their place --------------
+# -- kernels of one's own: what the suite states of them on a GPU, with a custom op in their place ------------
 @weft.library.custom_op("function_seed::plus", mutates_args={"out"})
 def plus(x: Tensor, y: Tensor, out: Tensor) -> None:
     out.copy_(x + y)
