@@ -704,7 +704,7 @@ def test_a_tuple(counter: Any) -> None:
     assert (counter.frame_count, counter.op_count) == (1, 2)
 
 
-# -- kernels of one's own: what the suite states of them on a GPU, with a custom op in their place ------------
+# -- kernels of one's own: what the suite states of them on a GPU, with a custom op in their place -----------
 @weft.library.custom_op("function_seed::plus", mutates_args={"out"})
 def plus(x: Tensor, y: Tensor, out: Tensor) -> None:
     out.copy_(x + y)
