@@ -93,9 +93,13 @@ def _get_grad(self: Tensor) -> Any:
 
 
 def _set_grad(self: Tensor, value: Any) -> None:
-    if value is None:
-        self._grad = None
-        return
+    if value is not None:
+        check_gradient(self, value)
+    self._grad = value
+
+
+def check_gradient(self: Tensor, value: Any) -> None:
+    """Refuses what cannot be the gradient of this tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(
             f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
@@ -119,7 +123,6 @@ def _set_grad(self: Tensor, value: Any) -> None:
             f"attempting to assign a gradient of size '{list(value.array.shape)}' to a tensor of size "
             f"'{list(self.array.shape)}'. Please ensure that the gradient and the tensor are the same size"
         )
-    self._grad = value
 
 
 def _delete_grad(self: Tensor) -> None:

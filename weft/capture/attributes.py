@@ -19,6 +19,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from weft.capture.grads import GRADIENT, load_grad, store_grad
 from weft.capture.guards import Guard, class_source, guards_for_lookup, guards_for_member, lookup
 from weft.capture.namespaces import ClassDict, InstanceDict, ModuleDict, is_added, missing_text
 from weft.capture.sources import Source, class_mro, constant, written_in_c
@@ -27,7 +28,7 @@ from weft.capture.values import Callback, CapturedTraceback, Raised, isinstance
 from weft.capture.world import ABSENT, Known
 from weft.capture.wrapping import SYMBOLIC, Wrapping
 from weft.core.seams import Seams
-from weft.tensor.base import PLAIN, Tensor
+from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
 from weft.trace.scalars import SymFloat, SymInt
 
@@ -455,12 +456,10 @@ class Attributes(Wrapping):
         if written:
             return self.unset(value, name) if new is ABSENT else new
         known = self.world.known.get(id(value))
-        if known is not None and name == "grad":
-            return self.load_gradient(value, known)
+        if name in GRADIENT:
+            return load_grad(self, value, name)
         if name == "__dict__":
             return self.instance_dict(value)
-        if name == "grad" and not self.is_leaf(value):
-            raise Break("tensor-state", seen=".grad of a tensor that is no leaf, which warns")
         if name in OWN_TENSOR_STATE:
             if name == "grad_fn" and self.is_leaf(value):
                 return None
@@ -477,24 +476,6 @@ class Attributes(Wrapping):
         if value.requires_grad and id(value) in self.world.known:
             self.recorder.facts.append((value, "is_leaf"))
         return not value.requires_grad or (value.node is None and value.origin is None)
-
-    def load_gradient(self, value: Tensor, known: Known) -> Any:
-        written, new = self.world.written(value, "_grad")
-        if written:
-            return new
-        if not self.is_leaf(value):
-            raise Break("tensor-state", seen=".grad of a tensor that is no leaf, which may warn")
-        return self.wrap(known.original._grad, known.source.member("_grad"))
-
-    def store_gradient(self, value: Tensor, known: Known, new: Any) -> None:
-        """`value.grad = new`, where nothing speaks against it."""
-        fits = new is None or new is ABSENT
-        if not fits and type(new) in PLAIN and new is not value and new.device == value.device:
-            shapes = tuple(new.array.shape), tuple(value.array.shape)
-            fits = new.array.dtype is value.array.dtype and bool(shapes[0] == shapes[1])
-        if not fits:
-            raise Break("tensor-metadata-write", seen=".grad = ...")
-        self.write(value, "attribute", known.source, "_grad", None if new is ABSENT else new)
 
     def load_from_native(self, value: Any, name: str) -> Any:
         """Attributes of objects whose class is C code."""
@@ -666,8 +647,8 @@ class Attributes(Wrapping):
             self.native(setattr, value, name, new)
             return None
         known = self.world.known.get(id(value))
-        if name == "grad" and known is not None:
-            return self.store_gradient(value, known, new)
+        if name in GRADIENT:
+            return store_grad(self, value, new)
         if lookup(type(value), name) is not None:
             raise Break("tensor-metadata-write", seen=f".{name} = ...")
         if known is None:

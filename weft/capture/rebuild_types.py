@@ -109,6 +109,8 @@ def tensor(builder: Builder, value: Any) -> str:
     if value.__dict__:
         fill = f"{name}.__dict__.update"
         builder.later(lambda: builder.line(f"{fill}({{{builder.pairs(vars(value).items())}}})"))
+    if value._grad is not None:
+        builder.later(lambda: builder.line(f"{name}._grad = {builder.text(value._grad)}"))
     return name
 
 

@@ -245,7 +245,7 @@ class Optimizer:
                 elif (grad := param.grad) is not None:
                     if grad.grad_fn is not None:
                         grad.detach_()
-                    else:
+                    elif grad.requires_grad:
                         grad.requires_grad_(False)
                     grad.zero_()
 

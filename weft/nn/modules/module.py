@@ -491,15 +491,15 @@ class Module(Stateful, Movable):
                 stacklevel=2,
             )
         for parameter in self.parameters():
-            gradient = parameter._grad
-            if gradient is None:
-                continue
             if set_to_none:
                 parameter._grad = None
                 continue
+            gradient = parameter._grad
+            if gradient is None:
+                continue
             if gradient.grad_fn is not None:
                 gradient.detach_()
-            else:
+            elif gradient.requires_grad:
                 gradient.requires_grad_(False)
             gradient.zero_()
 
