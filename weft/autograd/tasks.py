@@ -25,7 +25,7 @@ from weft.core import modes
 from weft.ops.record import REGISTRY, quiet, run_quietly
 from weft.ops.sweep import LEAF_SEQUENCE, sweep
 from weft.tensor.base import Tensor, wrap
-from weft.tensor.meta import MetaArray, faking
+from weft.tensor.meta import MetaArray, faking, recorder_of
 
 LEVELS = 50  # nested runs per thread: each takes about ten Python frames of the thousand there are
 Seeds = list[tuple[Any, int, Any]]
@@ -129,7 +129,11 @@ class Task:
 
     def at_leaf(self, leaf: Tensor, gradient: Any) -> None:
         if self.accumulate and gradient is not None and leaf.tracked:
-            accumulate(leaf, gradient, self.tensors, 1)
+            recorder = recorder_of(modes.current()) if self.tensors else None
+            if recorder is not None and recorder.accumulate is not None:
+                recorder.accumulate(leaf, gradient, self.graph)
+            else:
+                accumulate(leaf, gradient, self.tensors, 1)
             if leaf.hooks is not None:
                 leaf.hooks.on_accumulated(leaf, self.graph)
 

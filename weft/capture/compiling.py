@@ -94,8 +94,8 @@ def _entry(
 ) -> Entry:
     """Finishes the graph, has it compiled, and generates the entry around it."""
     mutation_guards(outcome)
-    outputs = plan_outputs(outcome)
     graph: Graph = outcome.recorder.graph
+    outputs = plan_outputs(outcome)
     with_calls = count_ops(graph) > 0
     if not with_calls and outcome.kind == "return":
         return _original(function, outcome, "no tensor is computed")

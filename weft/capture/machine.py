@@ -18,6 +18,7 @@ from __future__ import annotations
 import builtins
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import weft.capture.arrays as _arrays  # noqa: F401 - registers NumPy
@@ -31,6 +32,7 @@ from weft.capture.builtins import CALLED, INSTANCES
 from weft.capture.bytecode.effects import values_seen
 from weft.capture.bytecode.instructions import Instruction
 from weft.capture.frame import Frame, PreviousException, Unread
+from weft.capture.gradients import accumulate, differentiate
 from weft.capture.operators import Operators
 from weft.capture.sources import Source, builtin, module
 from weft.capture.values import CapturedGenerator, Raised, isinstance
@@ -78,6 +80,10 @@ class Machine(Operators):
         self.root: Frame | None = None
         self.recorder.where = self.where
         self.recorder.set_autocast = _set_autocast
+        self.recorder.autograd = partial(differentiate, self)
+        self.recorder.accumulate = partial(accumulate, self)
+        self.leaves: set[int] = set()
+        """The leaves whose hooks are known, by `id`."""
 
     def where(self) -> tuple[str, int, str] | None:
         return None if self.frame is None else self.frame.place()

@@ -158,6 +158,13 @@ class Recorder:
     set_autocast: Callable[[Any, bool], None] | None = None
     """What switches autocast in a graph: its dtype (or None) and whether casts are kept."""
 
+    autograd: Callable[..., Any] | None = None
+    """What takes over calls that concern the tape: `(function, name, args, kwargs)`."""
+    accumulate: Callable[[Any, Any, bool], None] | None = None
+    """What adds a gradient to a leaf's `.grad` where the engine runs over fakes; the last argument says
+    whether the sum must be differentiable.
+    """
+
     def __init__(self, graph: Graph, on_input: Callable[[Any], Node], where: Where | None = None) -> None:
         self.graph = graph
         self.on_input = on_input
@@ -244,6 +251,8 @@ class Recorder:
         name = self._name(func)
         if treatment is Treatment.FACT:
             return self.note(func, name, first, args, kwargs)
+        if treatment is Treatment.AUTOGRAD and self.autograd is not None:
+            return self.autograd(func, name, args, kwargs)
         if treatment is Treatment.GRAD and isinstance(first, Tensor) and self.knows(first):
             return func(*args, **kwargs)
         if isinstance(first, Tensor) and id(first) in self._constants and name in READERS:

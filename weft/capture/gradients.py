@@ -1,0 +1,199 @@
+"""Gradients inside captured code: `backward()`, `autograd.grad`, `.grad` of leaves, and what hooks do.
+
+Takes the calls that a recorder leaves to autograd (`Treatment.AUTOGRAD`); runs the library's own engine over
+the fakes. One idea: the tape of fakes is a tape like any other, so nothing of the sweep is written twice:
+each gradient rule's ops are recorded where the engine runs them, and a hook is called back into the
+interpreter at the very moment when eager would call it.
+
+# Note [A backward in a graph]
+    loss = (model(x) - y).square().sum()      the ops of the forward pass, one by one (see `NeedOps`)
+    loss.backward()                           the ops of each gradient rule, in the engine's order
+                                              p.grad is None:  clone of the gradient, an effect on p
+                                              else:            p.grad.add_(gradient), in place
+    return loss                               what is handed out has a spent history, as in eager
+A leaf that existed before has its hooks and its `.grad` guarded. A clone is left out of the graph where its
+argument is new and nobody else's: see `without_clones`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from weft.autograd import engine
+from weft.autograd.hooks import RETAINED, Hooks, HookTable, hooks_of
+from weft.autograd.nodes import GradientEdge, anchor
+from weft.autograd.tasks import reachable
+from weft.capture.grads import read_grad, write_grad
+from weft.capture.sources import Source
+from weft.capture.values import isinstance
+from weft.core.types import contiguous_format
+from weft.graph.graph import Graph
+from weft.graph.node import Node
+from weft.ops.record import REGISTRY, Kind
+from weft.ops.sweep import LEAF_SEQUENCE
+from weft.tensor.base import PLAIN, Tensor
+from weft.trace.breaks import Break, NeedOps
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+KIND: Final = "autograd-inside"
+TAKES_OVER: Final = "accumulates"
+"""Marks, in a node's meta, a clone that exists only so that a leaf's `.grad` is nobody else's."""
+
+
+def differentiate(machine: Any, func: Any, name: str, args: Args, kwargs: Kwargs) -> Any:
+    """Stands for `backward`, `grad` and the other calls that concern the tape."""
+    if not machine.by_ops:
+        raise NeedOps(KIND, seen=name)
+    if name == "backward" or func is engine.grad:
+        return run_engine(machine, func, args, kwargs)
+    return machine.recorder.within(machine.recorder.plain(func), args, kwargs)
+
+
+def run_engine(machine: Any, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Runs the sweep over the fakes."""
+    recorder = machine.recorder
+    args, kwargs = as_tuples(args), {name: as_tuples((value,))[0] for name, value in kwargs.items()}
+    for leaf in leaves_behind(roots_of(args[:1] or (kwargs.get("outputs", kwargs.get("tensors")),))):
+        learn_leaf(machine, leaf)
+    before = {id(tensor) for tensor in recorder.tensors()}
+    result = recorder.within(recorder.plain(func), args, kwargs)
+    if func is not engine.grad:
+        return None
+    return tuple(own_results(result, before))
+
+
+def as_tuples(values: Args) -> Args:
+    """The arguments, with tuples in place of iterators over tensors, which are read twice."""
+    plain = (Tensor, GradientEdge, dict, str, bool, int)
+    return tuple(
+        [v if v is None or isinstance(v, plain) or not hasattr(v, "__iter__") else tuple(v) for v in values]
+    )
+
+
+def own_results(result: Any, before: set[int]) -> list[Any]:
+    """Gradients as eager hands them out: never a tensor that somebody has already, though it may share that
+    one's memory.
+    """
+    seen: set[int] = set(before)
+    given: list[Any] = []
+    for value in result:
+        if isinstance(value, Tensor) and id(value) in seen and not value.tracked:
+            value = value.detach()
+        seen.add(id(value))
+        given.append(value)
+    return given
+
+
+def roots_of(values: Any) -> list[Any]:
+    """The tape's nodes (or leaves) behind outputs."""
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, GradientEdge):
+            found.append(anchor(value.node))
+        elif isinstance(value, Tensor):
+            if value.tracked:
+                found.append(value if value.node is None else value.node)
+        elif isinstance(value, (tuple, list)):
+            found += roots_of(value)
+    return found
+
+
+def leaves_behind(roots: list[Any]) -> list[Any]:
+    return [node for node in reachable(roots) if node._seq == LEAF_SEQUENCE]
+
+
+# -- leaves that existed before ------------------------------------------------------------------------------
+def learn_leaf(machine: Any, leaf: Any) -> None:
+    """Gives the fake of a leaf the hooks of its original; guarded."""
+    known = machine.world.known.get(id(leaf))
+    if known is None or id(leaf) in machine.leaves:
+        return
+    machine.leaves.add(id(leaf))
+    machine.recorder.facts.append((leaf, "is_leaf"))
+    hooks = known.original.hooks
+    machine.world.guard("FACT", known.source, ("has_hooks", bool(hooks)))
+    if not hooks:
+        return
+    if type(hooks) is not Hooks or hooks.pre or hooks.post:
+        raise Break(KIND, seen="a backward through a leaf with hooks on its node")
+    source = known.source.slot(Tensor, "hooks")
+    mine = hooks_of(leaf)
+    tables: list[tuple[Any, Source, HookTable]] = []
+    slots = source.slot(Hooks, "tensors")
+    machine.world.guard("LEN", slots, len(hooks.tensors))
+    if hooks.tensors:
+        tables.append((hooks.tensors[0], slots.item(0), mine.tensors.setdefault(0, HookTable())))
+    if hooks.accumulated is None:
+        machine.world.guard("EQ", source.slot(Hooks, "accumulated"), None)
+    else:
+        if mine.accumulated is None:
+            mine.accumulated = HookTable()
+        tables.append((hooks.accumulated, source.slot(Hooks, "accumulated"), mine.accumulated))
+    for table, place, copy in tables:
+        machine.world.guard("KEYS", place, tuple(table))
+        own = dict(copy)
+        copy.clear()
+        for number, hook in table.items():
+            copy[number] = machine.callback(machine.wrap(hook, place.item(number)))
+        copy.update(own)  # registered by captured code: behind the others
+
+
+def accumulate(machine: Any, leaf: Any, gradient: Any, create_graph: bool) -> None:
+    """Adds to a leaf's `.grad`, as the engine does to real ones: in place, unless the sum itself must be
+    differentiable.
+    """
+    if not leaf.tracked:
+        return
+    if leaf.node is not None:
+        raise RuntimeError("leaf variable has been moved into the graph interior")
+    before = read_grad(machine, leaf)
+    if before is not None and not create_graph:
+        before.add_(gradient)
+        return
+    if before is not None:
+        new = REGISTRY["add"](before, gradient)
+    else:
+        contiguous = leaf.array.exact and leaf.is_contiguous()
+        layout = {"memory_format": contiguous_format} if contiguous else {}
+        new = REGISTRY["clone"](gradient, **layout)
+        machine.recorder.node(new).meta[TAKES_OVER] = leaf.array.strides
+    write_grad(machine, leaf, new)
+
+
+# -- afterwards ----------------------------------------------------------------------------------------------
+def without_clones(graph: Graph) -> None:
+    """Leaves out clones of gradients that are new and nobody else's."""
+    for node in list(graph.nodes):
+        layout = node.meta.get(TAKES_OVER)
+        if layout is None:
+            continue
+        (source,) = node.all_input_nodes
+        if is_new(source) and len(source.users) == 1 and source.meta["val"].array.strides == layout:
+            source.meta["val"] = node.meta["val"]
+            node.replace_all_uses_with(source)
+            graph.erase_node(node)
+
+
+def is_new(node: Node) -> bool:
+    """Whether a node gives memory of its own, laid out as its type says."""
+    op = getattr(node.target, "op", None)
+    value: Any = node.meta.get("val")
+    if op is None or node.meta.get("writes") or type(value) not in PLAIN or "out" in node.kwargs:
+        return False
+    return op.kind in (Kind.POINTWISE, Kind.REDUCE, Kind.CONTRACT) and bool(value.array.exact)
+
+
+def is_spent(tensor: Any) -> bool:
+    """Whether a backward has freed what lies behind a tensor: another one would raise."""
+    if not tensor.tracked or tensor.node is None:
+        return False
+    return any(node.saved is None for node in reachable([tensor.node]) if node._seq != LEAF_SEQUENCE)
+
+
+def retains(tensor: Any) -> bool:
+    return tensor.hooks is RETAINED
+
+
+Handler = Callable[..., Any]
