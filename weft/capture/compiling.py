@@ -8,6 +8,7 @@ between.
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import Any
 
 from weft.capture.binding import parameter_names
@@ -17,7 +18,7 @@ from weft.capture.guard_render import guarded, render_guards
 from weft.capture.guards import Guard, GuardSet
 from weft.capture.kinds import unsupported
 from weft.capture.machine import Machine
-from weft.capture.outcome import EscapingException, Outcome
+from weft.capture.outcome import EscapingException, Outcome, Unprepared
 from weft.capture.reading import FUNCTION, Reader, local_name
 from weft.capture.runtime import Entry, Request, count_ops
 from weft.capture.session import Broken, Failed, capture, mutation_guards, release
@@ -41,14 +42,21 @@ def compile_frame(function: types.FunctionType, arguments: dict[str, Any], reque
         return _guarded_original(function, guards, "a function mode takes its calls over")
     machines: list[Machine] = []
     try:
-        return _compile(function, arguments, request, machines)
+    prepared: list[Callable[[], None]] = []
+        return _compile(function, arguments, request, machines, prepared)
     finally:
         for machine in machines:
+        for undo in reversed(prepared):
+            undo()
             release(machine)
 
 
 def _compile(
-    function: types.FunctionType, arguments: dict[str, Any], request: Request, machines: list[Machine]
+    function: types.FunctionType,
+    arguments: dict[str, Any],
+    request: Request,
+    machines: list[Machine],
+    prepared: list[Callable[[], None]],
 ) -> Entry:
     stop_at: int | None = None
     stop: Break | None = None
@@ -61,6 +69,9 @@ def _compile(
         except UnknownInstruction as error:
             return _original(function, None, str(error))
         if isinstance(found, Failed):
+        except Unprepared as unprepared:
+            prepared.append(unprepared.prepare())
+            continue
             return _original(function, found, f"it raises {type(found.error).__name__}")
         if isinstance(found, Broken):
             if isinstance(found.stop, NeedOps) and not by_ops:
@@ -72,7 +83,9 @@ def _compile(
             continue
         found.stop = stop
         try:
-            return _entry(function, arguments, found, request)
+            entry = _entry(function, arguments, found, request)
+            prepared.clear()  # the entry counts on it
+            return entry
         except EscapingException as escaping:
             earlier = max(escaping.step - 1, 0)
             stop = Break("exception-escapes")

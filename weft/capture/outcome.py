@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,3 +49,11 @@ class EscapingException(BaseException):
     def __init__(self, step: int) -> None:
         super().__init__(step)
         self.step = step
+
+
+class Unprepared(BaseException):
+    """Something has to be made before the call is captured: `prepare()` does, and gives what undoes it."""
+
+    def __init__(self, prepare: Callable[[], Callable[[], None]]) -> None:
+        super().__init__()
+        self.prepare = prepare

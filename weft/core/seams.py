@@ -25,6 +25,8 @@ class Seams:
     """Where compiled code runs: gives the compiled form of a function that library code is about to call
     (`Module.__call__`, `Function.apply`, hooks)."""
     is_compiling: Callable[[], bool] = staticmethod(lambda: False)
+    making_state: Callable[[Any], None] = staticmethod(lambda optimizer: None)
+    """Said by an optimizer that is about to call `_init_state`, which capture wants done before the graph."""
 
 
 seams = Seams()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from weft.core.seams import seams
 from weft.core.types import preserve_format
 from weft.ops.record import ops
 from weft.optim.optimizer import (
@@ -123,6 +124,7 @@ class Adam(Optimizer):
             states: list[dict[str, Any]] = []
             for param, grad, state in self._with_gradients(group):
                 if not state:
+                    seams.making_state(self)
                     self._init_state(param, state, group)
                 params.append(param)
                 grads.append(grad)

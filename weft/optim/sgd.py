@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from weft.core.modes import grad_enabled
+from weft.core.seams import seams
+from weft.core.types import preserve_format
+from weft.ops.record import ops
 from weft.optim.optimizer import (
     Optimizer,
     check_fused,
@@ -79,6 +82,18 @@ class SGD(Optimizer):
             ):
                 group.setdefault(name, default)
 
+    def _init_states(self, params: list[Any], group: dict[str, Any]) -> None:
+        """Makes buffers for a captured step, so that the first one is no special case."""
+        if not (group["dampening"] or group["differentiable"]):
+            for param in params:
+                if self.state[param].get("momentum_buffer") is None:
+                    seams.making_state(self)
+                    self._init_state(param, self.state[param], group)
+
+    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """A buffer from which `_continue` gives what `_start` gives: -0.0 adds nothing to any number."""
+        state["momentum_buffer"] = ops.full_like(param, -0.0, memory_format=preserve_format)
+
     @without_recording
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One update; gives the loss of the closure, if there is one."""
@@ -89,6 +104,8 @@ class SGD(Optimizer):
                 continue
             state = self.state
             moves = group["momentum"] != 0
+            if moves and seams.is_compiling():
+                self._init_states(params, group)
             buffers = [state[param].get("momentum_buffer") for param in params] if moves else []
             sgd(
                 params,

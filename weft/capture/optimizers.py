@@ -1,0 +1,82 @@
+"""Optimizers in captured code: state is made before the graph, not in it.
+
+Takes what an optimizer says before it makes state (`seams.making_state`); has the real optimizer make it for
+every parameter that has a gradient here, and capture begin anew. One idea: the step that makes the state and
+the steps that find it are then one program, so a second iteration needs no second graph.
+
+# Note [State before the step]
+    optimizer.step()         eager: state[p] = {"step": 0, "exp_avg": 0, ...}, then the update, in every call
+Making state consists of zeros and draws no random numbers, so doing it before the rest of the call gives the
+same numbers. It is undone where the call turns out to run as it is: then the original makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.capture.attributes import SEAMS
+from weft.capture.calls import handles
+from weft.capture.grads import read_grad
+from weft.capture.outcome import Unprepared
+from weft.core import modes
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+OPTIONS = ("amsgrad", "fused", "momentum", "centered", "dampening")
+"""What the form of the state depends on."""
+
+
+def making_state(optimizer: Any) -> None:
+    """Stands for `seams.making_state` in captured code."""
+
+
+@handles(making_state)
+def prepare(machine: Any, args: Args, kwargs: Kwargs) -> None:
+    (optimizer,) = args
+    missing = lacking(machine, optimizer)
+    if missing is not None:
+        raise Unprepared(lambda: make_states(optimizer, missing))
+
+
+SEAMS["making_state"] = making_state
+
+
+def lacking(machine: Any, optimizer: Any) -> list[tuple[Any, Any]] | None:
+    """The parameters that have a gradient and no state, each with its group; None where that cannot be said
+    of real objects alone.
+    """
+    world = machine.world
+    if world.is_fresh(optimizer) or modes.modes().inference:
+        return None
+    states = machine.load_attribute(optimizer, "state")
+    found = []
+    for group in machine.load_attribute(optimizer, "param_groups"):
+        known = world.known.get(id(group))
+        if known is None or any(
+            value is not group.get(name) for name, value in known.snapshot if name in OPTIONS
+        ):
+            return None
+        for param in group["params"]:
+            original = world.known.get(id(param))
+            if original is None:
+                return None
+            if read_grad(machine, param) is not None and not states.get(param):
+                found.append((original.original, known.original))
+    return found
+
+
+def make_states(optimizer: Any, missing: list[tuple[Any, Any]]) -> Callable[[], None]:
+    """Makes the state of real parameters; gives what takes it away again."""
+    table = optimizer.state
+    new = [param for param, _group in missing if param not in table]
+    for param, group in missing:
+        optimizer._init_state(param, table[param], group)
+
+    def undo() -> None:
+        for param, _group in missing:
+            table[param].clear()
+        for param in new:
+            del table[param]
+
+    return undo
