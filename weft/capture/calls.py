@@ -21,7 +21,7 @@ import numpy as np
 from weft.capture.attributes import HEAP, IMMUTABLE, NATIVE_SLOTS, Attributes
 from weft.capture.binding import DEFAULT, bind_arguments
 from weft.capture.frame import Frame
-from weft.capture.fronts import FRONT
+from weft.capture.fronts import is_front
 from weft.capture.namespaces import is_added
 from weft.capture.policy import Policy, policy_of
 from weft.capture.sources import Source
@@ -85,6 +85,9 @@ class Calls(Attributes):
         if kind is types.MethodType:
             if isinstance(function.__self__, Tensor) and is_tensor_method(function):
                 args = (function.__self__, *args)
+                handler = HANDLERS.get(id(function.__func__))
+                if handler is not None:
+                    return handler(self, args, kwargs)
                 self.check_library(args, kwargs)
                 return self.native(self.recorder.call_method, function.__name__, args, kwargs)
             return self.call(function.__func__, (function.__self__, *args), kwargs)
@@ -115,7 +118,7 @@ class Calls(Attributes):
         special = BY_CODE.get(function.__code__)
         if special is not None:
             return special(self, function, args, kwargs)
-        if FRONT in function.__dict__ or function.__code__ in WRAPPERS_LEFT_OUT:
+        if is_front(function) or function.__code__ in WRAPPERS_LEFT_OUT:
             return self.call(function.__wrapped__, args, kwargs)  # type: ignore[attr-defined]
         policy, reason = policy_of(function)
         if policy is Policy.BREAK:

@@ -109,6 +109,8 @@ class World:
         """Objects whose identity decided something (as keys, by `is`): distinct ones must stay distinct."""
         self.cramped: set[int] = set()
         """Mirrors of sets whose tables have another size, by `id`: changed, they walk otherwise."""
+        self.hooked: list[Any] = []
+        """Hooks that captured code registered or removed, in order: see `weft.capture.hooking`."""
         self.namespaces: dict[int, Any] = {}
         """Whose attributes or globals a dict holds, by the `id` of the dict."""
         self._keep: list[Any] = []

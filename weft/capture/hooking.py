@@ -1,0 +1,157 @@
+"""Hooks that captured code registers: an effect of the segment on the tensors that it leaves behind.
+
+Takes calls of `register_hook`, `register_post_accumulate_grad_hook` and `handle.remove()`; gives lines that
+register the same hooks on the real tensors, once the graph has run. One idea: a hook stands in the tables of
+the fake from the moment it is registered, so a backward inside the captured code meets it where eager would;
+what still stands there at the end is registered outside, in the same order.
+
+# Note [Handles]
+    handle = x.register_hook(h)      handle = new_handle()                      with the other objects
+    return x * y, handle             register(handle, x, 'register_hook', h)    with the stores
+A handle is made before the hook is registered, so that whatever holds it can be built before the stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weft.autograd.hooks import HookTable, RemovableHandle, add_hook, hooks_of, tensor_table
+from weft.capture.calls import handles
+from weft.capture.rebuild import Builder
+from weft.capture.rebuild_types import RULES, instance
+from weft.capture.values import isinstance
+from weft.tensor.base import PLAIN, Tensor
+from weft.trace.breaks import Break
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+KIND: Final = "autograd-inside"
+HOOK, ACCUMULATED = "register_hook", "register_post_accumulate_grad_hook"
+NOT_TRACKED = "cannot register a hook on a tensor that doesn't require gradient"
+NOT_A_LEAF = "post accumulate grad hooks cannot be registered on non-leaf tensors"
+
+
+@dataclass(slots=True)
+class Registered:
+    """A hook that captured code registered."""
+
+    tensor: Any
+    method: str
+    hook: Any
+    handle: Any
+    table: HookTable
+    """The table of the fake: whether the hook still stands there says whether it was removed."""
+    node: Any
+    """The history that the tensor had: a tensor written since has another, and the hook stays behind."""
+
+
+@dataclass(slots=True)
+class Removed:
+    """A handle from outside whose hook captured code took away."""
+
+    handle: Any
+
+
+# -- calls ---------------------------------------------------------------------------------------------------
+def register(machine: Any, method: str, args: Args, kwargs: Kwargs) -> Any:
+    tensor, hook = machine.native(lambda self, hook: (self, hook), *args, **kwargs)
+    if type(tensor) not in PLAIN:
+        raise Break(KIND, seen=f"{method} on a {type(tensor).__name__}")
+    if tensor.origin is not None:
+        raise Break(KIND, seen=f"{method} on a view")
+    if not tensor.tracked:
+        raise machine.fail(RuntimeError(NOT_TRACKED))
+    if method == ACCUMULATED:
+        machine.recorder.facts.append((tensor, "is_leaf"))
+        if tensor.node is not None:
+            raise machine.fail(RuntimeError(NOT_A_LEAF))
+        hooks = hooks_of(tensor)
+        if hooks.accumulated is None:
+            hooks.accumulated = HookTable()
+        table = hooks.accumulated
+    else:
+        table = tensor_table(tensor)
+    handle = machine.world.keep(add_hook(table, machine.callback(hook)))
+    machine.changes += 1
+    machine.world.hooked.append(Registered(tensor, method, hook, handle, table, tensor.node))
+    return handle
+
+
+@handles(Tensor.__dict__[HOOK])
+def register_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    return register(machine, HOOK, args, kwargs)
+
+
+@handles(Tensor.__dict__[ACCUMULATED])
+def register_post_accumulate_grad_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    return register(machine, ACCUMULATED, args, kwargs)
+
+
+def registration(machine_or_builder: Any, handle: Any) -> Registered | None:
+    found = machine_or_builder.world.hooked
+    return next((each for each in found if isinstance(each, Registered) and each.handle is handle), None)
+
+
+@handles(RemovableHandle.remove)
+def remove(machine: Any, args: Args, kwargs: Kwargs) -> None:
+    (handle,) = args
+    if type(handle) is not RemovableHandle:
+        raise Break(KIND, seen=f"remove() of a {type(handle).__name__}")
+    machine.changes += 1
+    found = registration(machine, handle)
+    if found is not None:
+        found.table.pop(handle.id, None)
+    elif id(handle) in machine.world.known:
+        if machine.leaves:
+            raise Break(KIND, seen="a hook from outside removed beside a backward")
+        machine.world.hooked.append(Removed(handle))
+    else:
+        raise Break("library-state", seen="RemovableHandle.remove")
+
+
+@handles(RemovableHandle.__enter__)
+def enter(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    return args[0]
+
+
+@handles(RemovableHandle.__exit__)
+def leave(machine: Any, args: Args, kwargs: Kwargs) -> None:
+    remove(machine, args[:1], {})
+
+
+# -- emitted code --------------------------------------------------------------------------------------------
+def hook_lines(builder: Builder) -> list[str]:
+    """Lines that register and remove hooks outside, in the order of the captured code."""
+    lines: list[str] = []
+    for each in builder.world.hooked:
+        if isinstance(each, Removed):
+            lines.append(f"{builder.constant(RemovableHandle.remove, 'remove')}({builder.text(each.handle)})")
+        elif each.handle.id in each.table:
+            if each.tensor.node is not each.node:
+                raise Break(KIND, seen="a hook on a tensor that is written afterwards")
+            texts = ", ".join(map(builder.text, (each.handle, each.tensor, each.method, each.hook)))
+            lines.append(f"{builder.constant(register_outside, 'register')}({texts})")
+    return lines
+
+
+def handle_text(builder: Builder, handle: Any) -> str:
+    """A handle that captured code got: see Note [Handles]."""
+    if registration(builder, handle) is None:
+        return instance(builder, handle)
+    return builder.assign(f"{builder.constant(new_handle, 'new_handle')}()", "handle")
+
+
+RULES[RemovableHandle] = handle_text
+
+
+def new_handle() -> RemovableHandle:
+    """A handle of a hook that does not stand anywhere."""
+    return RemovableHandle(HookTable())
+
+
+def register_outside(handle: RemovableHandle, tensor: Any, method: str, hook: Callable[..., Any]) -> None:
+    """Registers a hook under a handle that is there already."""
+    made = getattr(tensor, method)(hook)
+    handle.hooks_dict_ref, handle.id = made.hooks_dict_ref, made.id
