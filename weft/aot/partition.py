@@ -245,6 +245,7 @@ def _forward(joint: Joint, residuals: list[Node]) -> GraphModule:
     for node in joint.inputs:
         made.input(node)
     ends = [node for node in (*joint.values, *residuals) if isinstance(node, Node)]
+    ends += [node for node in joint.forward if effect(node).checks]
     needed = made.needed = _reached(ends, set(joint.inputs))
     for node in joint.graph.nodes:
         if node in made.copies or node.op in ("placeholder", "output"):

@@ -15,6 +15,7 @@ from weft.capture.bytecode.effects import STACK
 from weft.capture.frame import NULL, Frame
 from weft.capture.frame import Unread as Unread
 from weft.capture.machine import STEPS, Machine, Signal, Step, unbound
+from weft.capture.raising import expected_truth, require
 from weft.capture.values import Raised, isinstance
 from weft.capture.world import ABSENT, Appended, Partly
 from weft.tensor.base import Tensor
@@ -516,10 +517,15 @@ def jump(machine: Machine, frame: Frame, arg: int) -> None:
     frame.index = arg
 
 
-def truth_of(machine: Machine, value: Any) -> bool:
-    if isinstance(value, Tensor):
+def truth_of(machine: Machine, frame: Frame, target: int, jumps_on: bool) -> bool:
+    """The truth of the top of the stack; one that only running can tell is required to lead on."""
+    value = frame.stack.pop()
+    if not isinstance(value, Tensor):
+        return machine.truth(value)
+    truth = expected_truth(frame, target, jumps_on)
+    if truth is None or not require(machine, value, truth):
         raise Break("data-dependent-branch", seen=describe(machine, value))
-    return machine.truth(value)
+    return truth
 
 
 def describe(machine: Machine, value: Tensor) -> str:
@@ -529,13 +535,13 @@ def describe(machine: Machine, value: Tensor) -> str:
 
 @step("POP_JUMP_IF_TRUE")
 def pop_jump_if_true(machine: Machine, frame: Frame, arg: int) -> None:
-    if truth_of(machine, frame.stack.pop()):
+    if truth_of(machine, frame, arg, True):
         frame.index = arg
 
 
 @step("POP_JUMP_IF_FALSE")
 def pop_jump_if_false(machine: Machine, frame: Frame, arg: int) -> None:
-    if not truth_of(machine, frame.stack.pop()):
+    if not truth_of(machine, frame, arg, False):
         frame.index = arg
 
 

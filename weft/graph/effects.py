@@ -1,7 +1,7 @@
 """Effects: what a node does besides computing its value.
 
 Takes a node; says whether it draws random numbers, which inputs it writes, whether its result may share
-memory with an input, and whether it may do anything else. One idea: the answers follow from the kind of the
+memory with an input, whether it is there to fail, and whether it may do anything else. One idea: the answers follow from the kind of the
 op record behind the target and from the form of the call (in place, `out=`); a target without a record can
 do anything.
 """
@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from types import CodeType, FunctionType
 from typing import Any, Final
 
+from weft.core.requirements import require
 from weft.graph.node import Node, nodes_in
 from weft.ops.record import REGISTRY, Kind, Op
 
@@ -49,13 +50,16 @@ class Effect:
     writes: tuple[Node, ...] = ()
     aliases: bool = True
     unknown: bool = False
+    checks: bool = False
+    """Whether it fails where the graph must not be used: it stays, and before what writes to inputs."""
 
     @property
     def pure(self) -> bool:
-        return not (self.random or self.writes or self.unknown)
+        return not (self.random or self.writes or self.unknown or self.checks)
 
 
 PURE: Final = Effect(aliases=False)
+CHECK: Final = Effect(aliases=False, checks=True)
 PURE_ALIASING: Final = Effect()
 UNKNOWN: Final = Effect(unknown=True)
 _IDENTITIES: Final = frozenset({"to", "type", "float", "double", "half", "detach", "alias"})
@@ -102,7 +106,7 @@ def effect(node: Node) -> Effect:
         return Effect(writes=tuple(nodes_in(node.args[0])))
     if node.target in PURE_FUNCTIONS:
         return PURE_ALIASING if node.target in ALIASING_FUNCTIONS else PURE
-    return UNKNOWN
+    return CHECK if node.target is require else UNKNOWN
 
 
 def _effect_of_op(node: Node, op: Op, called: str) -> Effect:

@@ -29,6 +29,7 @@ import numpy as np
 from weft.autograd.grad_mode import put_grad
 from weft.core import modes
 from weft.core.generator import Generator, default_generator
+from weft.core.requirements import require
 from weft.core.symbolic import Symbolic
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -166,7 +167,7 @@ class Recorder:
     """
 
     def __init__(self, graph: Graph, on_input: Callable[[Any], Node], where: Where | None = None) -> None:
-        self.graph = graph
+        self.graph = self.outermost = graph
         self.on_input = on_input
         self.where = where
         self.facts: list[tuple[Tensor, str]] = []
@@ -260,6 +261,10 @@ class Recorder:
             if version(first) == at and (name != "__index__" or type(value) is int):
                 return READERS[name](value)
         raise refusal(treatment, name, first)
+
+    def require(self, condition: Any, truth: bool, place: str = "") -> None:
+        """Writes down that the graph is right only where the condition has this truth."""
+        self.append(("call_function", require, False), (condition, truth, place), {}, None)
 
     def refuse(self, name: str) -> NoReturn:
         """Elements of a fake are asked for, somewhere inside a call."""

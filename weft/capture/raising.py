@@ -1,0 +1,99 @@
+"""Raising: which way a branch will go, where the other way does nothing but raise.
+
+Takes a frame at a conditional jump on something that only running can tell; gives the truth that leads on, or
+None where both ways do. One idea: any answer is sound, for the graph checks it before it has any effect and
+is thrown away where it is wrong; so this asks only for code that is written for the case of an error.
+
+# Note [Branches that raise]
+    assert ok, f"loss is {loss}"             one way ends in a raise, whatever it does before
+    if isnan(loss): log(loss); raise Bad     likewise
+    try: check(x)                            what check raises is handled, and both ways lead on: no answer
+    except Bad: x = 0
+    def __next__(self):                      an end of iteration is no error: no answer
+        if done(x): raise StopIteration
+    while True:                              the way that does not raise never leaves: no answer, as capture
+        if done(x): raise Stop               would follow it for ever
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from types import CodeType
+from typing import Any, Final
+
+from weft.capture.bytecode.instructions import JUMP_OPS, decode
+from weft.capture.frame import Frame
+from weft.tensor.base import PLAIN, Tensor
+
+RAISES: Final = frozenset({"RAISE_VARARGS", "RERAISE"})
+LEAVES: Final = frozenset({"RETURN_VALUE", "YIELD_VALUE"})
+ENDS_OF_ITERATION: Final = frozenset({"StopIteration", "StopAsyncIteration", "GeneratorExit"})
+RAISED, LEFT = "raised", "left"
+
+
+def expected_truth(frame: Frame, target: int, truth: bool) -> bool | None:
+    """The truth on which the frame's jump leads on; it goes to `target` on `truth`."""
+    here = frame.index, target
+    ways = [_ends(frame.code, index) for index in here]
+    if not is_uncaught(frame):
+        return None
+    if ways[1] == {RAISED} and LEFT in ways[0]:
+        return not truth
+    if ways[0] == {RAISED} and LEFT in ways[1]:
+        return truth
+    return None
+
+
+def require(machine: Any, condition: Tensor, truth: bool) -> bool:
+    """Writes down that a tensor has this truth wherever the graph is used; False where it cannot be so."""
+    recorder = machine.recorder
+    if type(condition) not in PLAIN or recorder.graph is not recorder.outermost:
+        return False
+    if condition.numel() != 1:  # asking for its truth is an error
+        return False
+    file, line, _function = machine.frame.place()
+    recorder.require(condition, truth, f"{file.rpartition('/')[2]}:{line}")
+    return True
+
+
+def is_uncaught(frame: Frame) -> bool:
+    """Whether nothing in the frames that called this one handles what it raises, and goes on."""
+    caller = frame.parent
+    while caller is not None:
+        handler = caller.bytecode.handlers[caller.instruction.index]
+        if handler is not None and _ends(caller.code, handler.target_index) != {RAISED}:
+            return False
+        caller = caller.parent
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _ends(code: CodeType, start: int) -> frozenset[str]:
+    """How the code may end from an instruction on; what may fail on the way is taken not to."""
+    bytecode = decode(code)
+    instructions = bytecode.instructions
+    found: set[str] = set()
+    seen: set[int] = set()
+    waiting = [start]
+    while waiting:
+        index = waiting.pop()
+        if index in seen:
+            continue
+        seen.add(index)
+        op, arg = instructions[index].op, instructions[index].arg
+        handler = bytecode.handlers[index]
+        if op in LEAVES or (op == "LOAD_GLOBAL" and arg in ENDS_OF_ITERATION):
+            found.add(LEFT)
+        elif op in RAISES:
+            if handler is None:
+                found.add(RAISED)
+            else:
+                waiting.append(handler.target_index)
+        elif op == "JUMP":
+            waiting.append(arg)
+        else:
+            waiting.append(index + 1)
+            leaves_with = instructions[index - 1].op == "WITH_EXCEPT_START"  # which seldom swallows errors
+            if op in JUMP_OPS and not leaves_with:
+                waiting.append(arg)
+    return frozenset(found)

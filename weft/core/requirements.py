@@ -1,0 +1,30 @@
+"""Requirements: what a graph was captured under, and checks as it runs.
+
+`require(condition, truth)` gives nothing where the condition has that truth, and raises `Unmet` otherwise:
+whoever runs the graph then throws it away and runs the original code. One idea: a branch that does nothing
+but raise is not captured; that it is not taken is checked before the graph has any effect.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core import modes
+
+
+class Unmet(Exception):
+    """Something that a graph relies upon does not hold: the code that it was made from must run."""
+
+
+def require(condition: Any, truth: bool, place: str = "") -> None:
+    """Checks that the truth of a number or of a tensor of one element is this one; recorders write it down.
+    `place` names the user's line.
+    """
+    state = modes.state.get()
+    if type(state) is not bool:
+        for mode in reversed(state.functions):
+            if hasattr(mode, "require"):
+                mode.require(condition, truth, place)
+                return
+    if bool(condition) is not truth:
+        raise Unmet(f"{place or 'a requirement'}: the condition is {not truth}")
