@@ -649,6 +649,9 @@ class Attributes(Wrapping):
         known = self.world.known.get(id(value))
         if name in GRADIENT:
             return store_grad(self, value, new)
+        if name == "requires_grad" and type(new) is bool and value.node is None:
+            self.native(self.recorder.call_method, "requires_grad_", (value, new))
+            return None
         if lookup(type(value), name) is not None:
             raise Break("tensor-metadata-write", seen=f".{name} = ...")
         if known is None:

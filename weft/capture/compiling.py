@@ -14,6 +14,7 @@ from typing import Any
 from weft.capture.binding import parameter_names
 from weft.capture.bytecode.instructions import UnknownInstruction
 from weft.capture.emit import Emitted, emit, plan_outputs
+from weft.capture.gradients import without_clones
 from weft.capture.guard_render import guarded, render_guards
 from weft.capture.guards import Guard, GuardSet
 from weft.capture.kinds import unsupported
@@ -41,13 +42,13 @@ def compile_frame(function: types.FunctionType, arguments: dict[str, Any], reque
         guards.add(Guard("AMBIENT", None, (function_modes_active, True)))
         return _guarded_original(function, guards, "a function mode takes its calls over")
     machines: list[Machine] = []
-    try:
     prepared: list[Callable[[], None]] = []
+    try:
         return _compile(function, arguments, request, machines, prepared)
     finally:
-        for machine in machines:
         for undo in reversed(prepared):
             undo()
+        for machine in machines:
             release(machine)
 
 
@@ -68,10 +69,10 @@ def _compile(
             )
         except UnknownInstruction as error:
             return _original(function, None, str(error))
-        if isinstance(found, Failed):
         except Unprepared as unprepared:
             prepared.append(unprepared.prepare())
             continue
+        if isinstance(found, Failed):
             return _original(function, found, f"it raises {type(found.error).__name__}")
         if isinstance(found, Broken):
             if isinstance(found.stop, NeedOps) and not by_ops:
@@ -108,7 +109,7 @@ def _entry(
     """Finishes the graph, has it compiled, and generates the entry around it."""
     mutation_guards(outcome)
     graph: Graph = outcome.recorder.graph
-    outputs = plan_outputs(outcome)
+    outputs = without_clones(outcome.recorder, plan_outputs(outcome))
     with_calls = count_ops(graph) > 0
     if not with_calls and outcome.kind == "return":
         return _original(function, outcome, "no tensor is computed")

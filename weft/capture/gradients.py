@@ -17,23 +17,23 @@ argument is new and nobody else's: see `without_clones`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from weft.autograd import engine
-from weft.autograd.hooks import RETAINED, Hooks, HookTable, hooks_of
+from weft.autograd.function_node import FunctionNode
+from weft.autograd.hooks import Hooks, HookTable, hooks_of
 from weft.autograd.nodes import GradientEdge, anchor
 from weft.autograd.tasks import reachable
 from weft.capture.grads import read_grad, write_grad
 from weft.capture.sources import Source
 from weft.capture.values import isinstance
 from weft.core.types import contiguous_format
-from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.ops.record import REGISTRY, Kind
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.base import PLAIN, Tensor
 from weft.trace.breaks import Break, NeedOps
+from weft.trace.fake import bare, is_fake
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -44,11 +44,16 @@ TAKES_OVER: Final = "accumulates"
 
 def differentiate(machine: Any, func: Any, name: str, args: Args, kwargs: Kwargs) -> Any:
     """Stands for `backward`, `grad` and the other calls that concern the tape."""
-    if not machine.by_ops:
-        raise NeedOps(KIND, seen=name)
-    if name == "backward" or func is engine.grad:
+    if func in SWEEPS:
+        if not machine.by_ops:
+            raise NeedOps(KIND, seen=name)
         return run_engine(machine, func, args, kwargs)
-    return machine.recorder.within(machine.recorder.plain(func), args, kwargs)
+    if name == "retain_grad" and machine.world.is_fresh(args[0]):
+        return func(*args, **kwargs)
+    raise Break(KIND, seen=f"Tensor.{name}")
+
+
+SWEEPS: Final = (Tensor.__dict__["backward"], engine.backward, engine.grad)
 
 
 def run_engine(machine: Any, func: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -163,17 +168,25 @@ def accumulate(machine: Any, leaf: Any, gradient: Any, create_graph: bool) -> No
 
 
 # -- afterwards ----------------------------------------------------------------------------------------------
-def without_clones(graph: Graph) -> None:
-    """Leaves out clones of gradients that are new and nobody else's."""
-    for node in list(graph.nodes):
+def without_clones(recorder: Any, outputs: list[Node]) -> list[Node]:
+    """Takes clones of gradients that are new and nobody else's out of a graph; gives its outputs."""
+    instead: dict[Node, Node] = {}
+    for node in list(recorder.graph.nodes):
         layout = node.meta.get(TAKES_OVER)
         if layout is None:
             continue
-        (source,) = node.all_input_nodes
-        if is_new(source) and len(source.users) == 1 and source.meta["val"].array.strides == layout:
-            source.meta["val"] = node.meta["val"]
+        source = instead.get(node.args[0], node.args[0])
+        alone = len(source.users) == 1 and source not in outputs
+        if alone and is_new(source) and source.meta["val"].array.strides == layout:
+            for user in node.users:
+                written = user.meta.get("writes")
+                if written:
+                    user.meta["writes"] = tuple([source if each is node else each for each in written])
             node.replace_all_uses_with(source)
-            graph.erase_node(node)
+            recorder.replace(node, source)
+            recorder.graph.erase_node(node)
+            instead[node] = source
+    return [instead.get(node, node) for node in outputs]
 
 
 def is_new(node: Node) -> bool:
@@ -189,11 +202,50 @@ def is_spent(tensor: Any) -> bool:
     """Whether a backward has freed what lies behind a tensor: another one would raise."""
     if not tensor.tracked or tensor.node is None:
         return False
-    return any(node.saved is None for node in reachable([tensor.node]) if node._seq != LEAF_SEQUENCE)
+    return any(is_freed(node) for node in reachable([tensor.node]) if node._seq != LEAF_SEQUENCE)
 
 
-def retains(tensor: Any) -> bool:
-    return tensor.hooks is RETAINED
+def is_freed(node: Any) -> bool:
+    if isinstance(node, FunctionNode):
+        return node.ctx._items is None and node.ctx.to_save is not None
+    return node.saved is None
 
 
-Handler = Callable[..., Any]
+def without_history(recorder: Any, tensor: Any) -> Node:
+    """The node that gives a tensor's elements alone; one for each tensor."""
+    found: Node | None = recorder.bare.get(id(tensor))
+    if found is None:
+        found = recorder.graph.call_method("detach", (recorder.node(tensor),))
+        found.meta["val"] = bare(tensor)
+        recorder.bare[id(tensor)] = found
+    return found
+
+
+# -- what a tensor is ----------------------------------------------------------------------------------------
+def change(machine: Any, func: Any, name: str, args: Args, kwargs: Kwargs) -> Any:
+    """`requires_grad_`, `detach_`, `t_` and their like: a node, which stands for the tensor from here on."""
+    tensor = args[0]
+    recorder = machine.recorder
+    if not isinstance(tensor, Tensor) or type(tensor) not in PLAIN or not is_fake(tensor):
+        return NotImplemented
+    known = id(tensor) in machine.world.known
+    if known and name not in OF_INPUTS or name not in OF_FRESH:
+        return NotImplemented
+    if known and not machine.is_leaf(tensor):
+        return NotImplemented
+    before = tensor.tracked
+    func(*args, **kwargs)
+    if tensor.tracked is before and name in OF_INPUTS:
+        return tensor
+    node = recorder.node(tensor)
+    changed = recorder.append(("call_method", name, False), args, kwargs, tensor)
+    changed.meta["writes"] = (node,)
+    recorder.bind(tensor, changed)
+    return tensor
+
+
+OF_INPUTS: Final = frozenset({"requires_grad_"})
+OF_FRESH: Final = OF_INPUTS | {
+    "detach_", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_",
+}  # fmt: skip
+"""Calls that change what a tensor is, and can be made in a graph."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.autograd.hooks import RETAINED
 from weft.autograd.properties import check_gradient
 from weft.capture.values import isinstance
 from weft.capture.world import ABSENT
@@ -51,7 +52,11 @@ def write_grad(machine: Any, tensor: Tensor, value: Any) -> None:
 
 def load_grad(machine: Any, tensor: Tensor, name: str) -> Any:
     """`tensor.grad`, as captured code reads it."""
-    if name == SLOT or machine.is_leaf(tensor):
+    if (
+        name == SLOT
+        or machine.is_leaf(tensor)
+        or (tensor.hooks is RETAINED and machine.world.is_fresh(tensor))
+    ):
         return read_grad(machine, tensor)
     raise Break("tensor-state", seen=".grad of a tensor that is no leaf, which may warn")
 

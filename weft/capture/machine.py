@@ -33,7 +33,7 @@ from weft.capture.builtins import CALLED, INSTANCES
 from weft.capture.bytecode.effects import values_seen
 from weft.capture.bytecode.instructions import Instruction
 from weft.capture.frame import Frame, PreviousException, Unread
-from weft.capture.gradients import accumulate, differentiate
+from weft.capture.gradients import accumulate, change, differentiate
 from weft.capture.operators import Operators
 from weft.capture.sources import Source, builtin, module
 from weft.capture.values import CapturedGenerator, Raised, isinstance
@@ -82,6 +82,7 @@ class Machine(Operators):
         self.recorder.where = self.where
         self.recorder.set_autocast = _set_autocast
         self.recorder.autograd = partial(differentiate, self)
+        self.recorder.change = partial(change, self)
         self.recorder.accumulate = partial(accumulate, self)
         self.leaves: set[int] = set()
         """The leaves whose hooks are known, by `id`."""

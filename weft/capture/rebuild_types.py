@@ -17,9 +17,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from weft.autograd.hooks import RETAINED
+from weft.autograd.spent import spend
 from weft.capture import rebuild_iterators, rebuild_standins
 from weft.capture.bytecode.generators import rebuild_generator, suspended_code
 from weft.capture.frame import Frame
+from weft.capture.gradients import is_spent, without_history
 from weft.capture.outcome import Outcome
 from weft.capture.reading import Reader, has_plain_dict
 from weft.capture.rebuild import Builder, Rule
@@ -105,7 +108,15 @@ def _closes_at_end(text: str) -> bool:
 def tensor(builder: Builder, value: Any) -> str:
     if not is_fake(value):
         builder.refuse(value, "that captured code did not compute")
-    name = builder.output(builder.outcome.recorder.node(value))
+    recorder = builder.outcome.recorder
+    if is_spent(value):
+        name = builder.output(without_history(recorder, value))
+        kind = builder.constant(type(value.node).__name__)
+        builder.line(f"{builder.constant(spend, 'spend')}({name}, {kind})")
+    else:
+        name = builder.output(recorder.node(value))
+        if value.hooks is RETAINED:
+            builder.line(f"{name}.retain_grad()")
     if value.__dict__:
         fill = f"{name}.__dict__.update"
         builder.later(lambda: builder.line(f"{fill}({{{builder.pairs(vars(value).items())}}})"))

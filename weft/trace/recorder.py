@@ -161,6 +161,8 @@ class Recorder:
 
     autograd: Callable[..., Any] | None = None
     """What takes over calls that concern the tape: `(function, name, args, kwargs)`."""
+    change: Callable[..., Any] | None = None
+    """What takes over calls that change what a tensor is, or answers NotImplemented."""
     accumulate: Callable[[Any, Any, bool], None] | None = None
     """What adds a gradient to a leaf's `.grad` where the engine runs over fakes; the last argument says
     whether the sum must be differentiable.
@@ -179,6 +181,8 @@ class Recorder:
         self._kept: dict[int, Any] = {}  # ids stay taken while the recorder lives
         self._reals: dict[int, Tensor] = {}  # by the id of the fake that stands in
         self._constants: dict[int, tuple[Any, int]] = {}  # by id: its value, and at which version
+        self.bare: dict[int, Node] = {}
+        """Nodes that give tensors without their history, by the tensor's `id`."""
         self._before: list[Any] = []
         self._state: tuple[bool, bool, Any] | None = None
 
@@ -254,6 +258,10 @@ class Recorder:
             return self.note(func, name, first, args, kwargs)
         if treatment is Treatment.AUTOGRAD and self.autograd is not None:
             return self.autograd(func, name, args, kwargs)
+        if treatment is Treatment.WRITE and self.change is not None:
+            result = self.change(func, name, args, kwargs)
+            if result is not NotImplemented:
+                return result
         if treatment is Treatment.GRAD and isinstance(first, Tensor) and self.knows(first):
             return func(*args, **kwargs)
         if isinstance(first, Tensor) and id(first) in self._constants and name in READERS:
@@ -395,6 +403,18 @@ class Recorder:
             node.meta["source"] = self.where()
         return node
 
+    def keep_whole(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Records a call without looking into it; it is taken to give a tensor like its first argument."""
+        given = self.faked(args)
+        if not given or type(given[0]) not in PLAIN:
+            raise TypeError(f"{name}: expected a tensor as first argument, got {given[:1]}")
+        result = bare(given[0])
+        self.follow_modes()
+        node = self.graph.create_node("call_function", function, self.argument(given), {}, name)
+        node.meta["val"] = result
+        self.bind(result, node)
+        return result
+
     def follow_modes(self) -> None:
         """Switches the graph to the modes that are active now."""
         self._switch(self._modes_now())
@@ -503,6 +523,12 @@ class Recorder:
         """Whether a recorded call made this value."""
         node = self._nodes.get(id(value))
         return id(value) in self._pending or (node is not None and node.op != "placeholder")
+    def replace(self, node: Node, other: Node) -> None:
+        """From here on, the other node stands for what this one stood for."""
+        for key, bound in self._nodes.items():
+            if bound is node:
+                self._nodes[key] = other
+
 
     def is_input(self, value: Any) -> bool:
         """Whether this is a fake that came from outside."""

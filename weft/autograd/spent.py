@@ -1,0 +1,40 @@
+"""Spent histories: tensors whose tape was swept where it was made, inside a compiled function.
+
+Takes a tensor without history and the name that its node would have; gives it a node that raises what eager's
+raises when the tape behind it is asked for gradients again. One idea: nothing else of that tape can matter to
+anybody, since all that it saved is gone.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from weft.tensor.base import Tensor
+from weft.tensor.tape import FREED, Node, next_sequence
+
+
+class SpentNode(Node):
+    """Behind a tensor whose history was freed."""
+
+    __slots__ = ()
+
+    def raw_backward(self, grad: Any) -> Any:
+        raise RuntimeError(FREED)
+
+    graph_backward = raw_backward
+
+
+@cache
+def spent_class(name: str) -> type[SpentNode]:
+    return type(name, (SpentNode,), {"__slots__": (), "__module__": SpentNode.__module__})
+
+
+def spend(tensor: Tensor, name: str) -> None:
+    """Puts a spent node of this name behind the tensor."""
+    node: Any = object.__new__(spent_class(name))
+    node._seq = next_sequence()
+    node.next = node.params = ()
+    node.saved = node.slots = node.versions = node.hooks = None
+    node.types = (tensor.array.shape, tensor.array.dtype)
+    tensor.node, tensor.index, tensor.tracked = node, 0, True
