@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import functools
 import inspect
 from types import CellType
 
 import pytest
 
+import weft
 from weft.capture.fronts import FRONT, make_front, original_call, public
 from weft.capture.reading import MISS
 
@@ -148,3 +150,25 @@ def test_a_comprehension_has_a_parameter_without_a_proper_name():
     calls = []
     original_call(code)(lambda *values: calls.append(values), "iterator")
     assert calls == [("iterator",)]
+
+
+def test_function_with_the_attributes_of_a_front_is_no_front():
+    compiled = weft.compile(lambda x: x + 1)
+
+    @functools.wraps(compiled)
+    def around(x):
+        return compiled(x) * 10
+
+    assert weft.compile(around)(weft.ones(2)).tolist() == [20, 20]
+    assert weft.compile(lambda x: around(x))(weft.ones(2)).tolist() == [20, 20]
+
+
+def test_method_that_is_compiled_twice():
+    class Scaled:
+        factor = 3
+
+        @weft.compile
+        def scale(self, x):
+            return x * self.factor
+
+    assert weft.compile(Scaled().scale, fullgraph=True)(weft.ones(2)).tolist() == [3, 3]

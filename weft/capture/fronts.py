@@ -67,6 +67,11 @@ FRONT = "_weft_front"
 """Attribute of a public front: the context that made it."""
 
 
+def is_front(function: FunctionType) -> bool:
+    """Whether this is a public front, not a function that `functools.wraps` gave the attributes of one."""
+    return FRONT in function.__dict__ and function.__globals__ is _SPACE
+
+
 def clean_names(code: CodeType) -> list[str]:
     """The parameters' names as generated code writes them, in the order of `co_varnames`."""
     names = parameter_names(code)
@@ -192,3 +197,11 @@ def public(front: FunctionType, original: Any, context: Any) -> FunctionType:
     front.__doc__ = function.__doc__
     front.__dict__[FRONT] = context
     return front
+
+
+def original_of(function: Any) -> Any:
+    """What a public front stands for; anything else itself."""
+    if type(function) is MethodType and type(function.__func__) is FunctionType:
+        inner = original_of(function.__func__)
+        return function if inner is function.__func__ else MethodType(inner, function.__self__)
+    return function.__wrapped__ if type(function) is FunctionType and is_front(function) else function

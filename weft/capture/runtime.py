@@ -34,7 +34,8 @@ from typing import Any
 
 from weft.capture.binding import parameter_names
 from weft.capture.counters import count
-from weft.capture.fronts import FRONT, front_code, make_front, original_call, public, uncounted
+from weft.capture.fronts import front_code, is_front, make_front, original_call, public, uncounted
+from weft.capture.fronts import original_of as original_of
 from weft.capture.guards import Guard, explain_miss, holds
 from weft.capture.kinds import Unsupported, render_break
 from weft.capture.leaving import AS_WRITTEN, Errors, Tail, failure
@@ -712,7 +713,7 @@ class Context:
 
     def _leaves_alone(self, function: FunctionType) -> bool:
         fields = function.__dict__
-        if fields and (FRONT in fields or MARK in fields):
+        if fields and (MARK in fields or is_front(function)):
             return True
         code = function.__code__
         if id(code) in self.left_alone:
@@ -791,9 +792,3 @@ def resume(point: Any, function: FunctionType, cells: tuple[CellType, ...]) -> C
     region = active.get()
     assert region is not None, "only an entry that ends in a break resumes, and it runs in a region"
     return region.context.resume(point, function, cells)
-
-
-def original_of(function: Any) -> Any:
-    """What a public front stands for; anything else itself."""
-    fields = getattr(function, "__dict__", None)
-    return function.__wrapped__ if fields and FRONT in fields else function
