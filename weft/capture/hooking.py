@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.autograd.hooks import HookTable, RemovableHandle, add_hook, hooks_of, tensor_table
-from weft.capture.calls import handles
+from weft.autograd.trace_wrapped import check_like, trace_wrapped, wrapped_call
+from weft.capture.calls import BY_CODE, handles
 from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import RULES, instance
 from weft.capture.values import isinstance
+from weft.core import modes
 from weft.tensor.base import PLAIN, Tensor
 from weft.trace.breaks import Break
 
@@ -119,6 +121,27 @@ def enter(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 @handles(RemovableHandle.__exit__)
 def leave(machine: Any, args: Args, kwargs: Kwargs) -> None:
     remove(machine, args[:1], {})
+
+
+# -- traced calls --------------------------------------------------------------------------------------------
+@handles(trace_wrapped)
+def look_into(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    """`trace_wrapped(*args, fn=fn)`: what the function does is part of the program."""
+    rest = dict(kwargs)
+    if "fn" not in rest:
+        return machine.native(trace_wrapped, *args, **kwargs)
+    function = rest.pop("fn")
+    token = modes.enter(grad=False)
+    try:
+        return machine.call(function, args, rest)
+    finally:
+        modes.leave(token)
+
+
+handles(check_like)(lambda machine, args, kwargs: machine.native(check_like, *args, **kwargs))
+BY_CODE[wrapped_call(len, {}).__code__] = lambda machine, function, args, kwargs: machine.inline(
+    function, args, kwargs
+)
 
 
 # -- emitted code --------------------------------------------------------------------------------------------

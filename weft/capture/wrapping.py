@@ -476,7 +476,7 @@ class Wrapping:
 
 INLINED_LIBRARY = (
     "weft.nn.modules", "weft.nn.utils", "weft.nn.init", "weft.optim", "weft.testing", "weft.amp",
-    "weft.func.modules",
+    "weft.func.modules", "weft.generated",
 )  # fmt: skip
 
 

@@ -86,6 +86,7 @@ TORCH_PATHS: Final[Mapping[str, str]] = {
         "torch._functorch.autograd_function.autograd_function_apply"
     ),
     "weft.trace.recorder._set_grad_enabled": "torch._C._set_grad_enabled",
+    "weft.autograd.trace_wrapped.self_invoke": "torch__dynamo__trace_wrapped_higher_order_op_self_invoke",
     "weft.linalg": "torch._C._linalg.linalg",
 }
 """Where a path differs in more than its first word; a module stands for all that it holds."""
