@@ -69,25 +69,26 @@ def _read_inputs(
 ) -> tuple[list[Any], list[Any], Callable[[list[Any]], Any], int]:
     """The leaves of the arguments, each leaf's batch dimension, the way back to a tree, and the size of the
     batch."""
-    name = function_name(function)
-    where = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
+
+    def where() -> str:
+        return f"vmap({function_name(function)}, in_dims={in_dims}, ...)(<inputs>)"
+
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
-            f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure "
+            f"{where()}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure "
             "of inputs, "
             f"got: {type(in_dims)}."
         )
     if not args:
         raise ValueError(
-            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to "
-            "vmap over a "
-            "function with no inputs. The latter is unsupported."
+            f"vmap({function_name(function)})(<inputs>): got no inputs. Maybe you forgot to add "
+            "inputs, or you are trying to vmap over a function with no inputs. The latter is unsupported."
         )
     leaves, build = flatten(args)
     dims = spread(in_dims, args)
     if dims is None:
         raise ValueError(
-            f"{where}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
+            f"{where()}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
             f"{structure(in_dims)} but inputs has structure {structure(args)}."
         )
     checked = [_checked_dim(where, leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)]
@@ -103,56 +104,57 @@ def _read_inputs(
     return leaves, checked, build, sizes[0]
 
 
-def _checked_dim(where: str, leaf: Any, dim: Any) -> int | None:
+def _checked_dim(where: Callable[[], str], leaf: Any, dim: Any) -> int | None:
     if dim is None:
         return None
     if not isinstance(dim, int):
         raise ValueError(
-            f"{where}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
+            f"{where()}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or "
+            "None."
         )
     if not isinstance(leaf, Tensor):
         raise ValueError(
-            f"{where}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap "
+            f"{where()}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap "
             "over non-Tensor "
             "arguments, please use None as the respective in_dim"
         )
     rank = leaf.ndim
     if not -rank <= dim < rank:
         raise ValueError(
-            f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {rank} "
-            "so expected "
-            f"in_dim to satisfy -{rank} <= in_dim < {rank}."
+            f"{where()}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+            f"{rank} so expected in_dim to satisfy -{rank} <= in_dim < {rank}."
         )
     return dim % rank
 
 
 # -- results -------------------------------------------------------------------------------------------------
-def _read_out_dims(name: str, out_dims: Any, outputs: Any) -> list[Any]:
+def _read_out_dims(function: Callable[..., Any], out_dims: Any, outputs: Any) -> list[Any]:
     """One out_dim per leaf of the outputs."""
     leaves = flatten(out_dims)[0]
     if isinstance(out_dims, bool) or not all(leaf is None or isinstance(leaf, int) for leaf in leaves):
         raise ValueError(
-            f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python "
-            "collection of ints "
-            "representing where in the outputs the vmapped dimension should appear."
+            f"vmap({function_name(function)}, ..., out_dims={out_dims}): `out_dims` must be an int, None "
+            "or a python collection of ints representing where in the outputs the vmapped dimension should "
+            "appear."
         )
     if isinstance(out_dims, tuple) and len(out_dims) == 1 and isinstance(outputs, Tensor):
         out_dims = out_dims[0]
     dims = spread(out_dims, outputs)
     if dims is None:
         raise ValueError(
-            f"vmap({name}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
-            "structure of "
+            f"vmap({function_name(function)}, ..., out_dims={out_dims})(<inputs>): out_dims is not "
+            "compatible with the structure of "
             f"`outputs`. out_dims has structure {structure(out_dims)} but outputs has structure "
             f"{structure(outputs)}."
         )
     return dims
 
 
-def _unwrapped(name: str, output: Any, dim: int | None, level: Map) -> Any:
+def _unwrapped(function: Callable[..., Any], output: Any, dim: int | None, level: Map) -> Any:
     if not isinstance(output, Tensor):
         if dim is None:
             return output
+        name = function_name(function)
         raise ValueError(
             f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(output)}. Did you mean "
             "to set out_dims= "
@@ -160,6 +162,7 @@ def _unwrapped(name: str, output: Any, dim: int | None, level: Map) -> Any:
         )
     if dim is None:
         if is_batched(output, level):
+            name = function_name(function)
             raise ValueError(
                 f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None"
             )
@@ -193,15 +196,18 @@ def run_mapped(
     kwargs: dict[str, Any],
 ) -> tuple[list[Any], list[Any], Callable[[list[Any]], Any]]:
     """One run over one batch: the outputs' leaves, their batch dimensions, and the way back to a tree."""
-    name = function_name(function)
     with entered(Map(size, randomness)) as level:
         given = [
             leaf if dim is None else batched(leaf, dim, level) for leaf, dim in zip(leaves, dims, strict=True)
         ]
         outputs = function(*build(given), **kwargs)
-        places = _read_out_dims(name, out_dims, outputs)
+        places = _read_out_dims(function, out_dims, outputs)
         results, rebuild = flatten(outputs)
-        return [_unwrapped(name, o, d, level) for o, d in zip(results, places, strict=True)], places, rebuild
+        return (
+            [_unwrapped(function, o, d, level) for o, d in zip(results, places, strict=True)],
+            places,
+            rebuild,
+        )
 
 
 def _chunks(leaves: list[Any], dims: list[Any], size: int, chunk: int) -> Iterable[tuple[list[Any], int]]:

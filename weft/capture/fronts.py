@@ -204,4 +204,5 @@ def original_of(function: Any) -> Any:
     if type(function) is MethodType and type(function.__func__) is FunctionType:
         inner = original_of(function.__func__)
         return function if inner is function.__func__ else MethodType(inner, function.__self__)
-    return function.__wrapped__ if type(function) is FunctionType and is_front(function) else function
+    known: Any = function
+    return known.__wrapped__ if type(function) is FunctionType and is_front(function) else function

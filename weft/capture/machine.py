@@ -28,6 +28,7 @@ import weft.capture.higher_order as _higher_order  # noqa: F401 - registers cont
 import weft.capture.iteration as _iteration  # noqa: F401 - for those that walk and search
 import weft.capture.library as _library  # noqa: F401 - and for functions of the standard library
 import weft.capture.optimizers as _optimizers  # noqa: F401 - and for optimizers' state
+import weft.capture.transforms as _transforms  # noqa: F401 - and function transforms
 from weft.capture.autocasting import _set_autocast
 from weft.capture.builtins import CALLED, INSTANCES
 from weft.capture.bytecode.effects import values_seen

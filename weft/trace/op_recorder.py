@@ -13,10 +13,11 @@ the node of that tensor is theirs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from weft.autograd import engine
+from weft.autograd.dual import plain_parts
 from weft.autograd.nodes import GradientEdge
 from weft.core import modes
 from weft.graph.graph import Graph
@@ -28,7 +29,7 @@ from weft.tensor.base import Tensor, wrap
 from weft.tensor.conversion import CASTS
 from weft.tensor.dispatch import named
 from weft.tensor.meta import MetaArray
-from weft.tensor.wrapper import highest
+from weft.tensor.wrapper import highest, mapping
 from weft.trace.breaks import Break
 from weft.trace.recorder import Recorder, Where
 from weft.trace.recorder_rules import Form, Treatment
@@ -105,6 +106,10 @@ class OpRecorder(Recorder):
         """The node that gives a tensor's present elements whatever becomes of it."""
         return self.append(("call_function", ops.clone.face, False), (before,), {}, kept)
 
+    def note_inputs(self, fake: Tensor, fact: str) -> None:
+        first = self._tensors.get(id(fake.array))
+        super().note_inputs(fake if first is None else first, fact)
+
     def gradients(self, outputs: list[Any], sources: list[Any], tangents: list[Any]) -> tuple[Any, ...]:
         """Records the gradients of the outputs, in a form that can itself be differentiated. Sources are
         tensors, or the nodes of the tape that were behind them.
@@ -124,13 +129,27 @@ class OpRecorder(Recorder):
             return self.within(self.plain(func), self.faked(args), self.faked(kwargs))
         top = highest(args)
         if top is not None:
+            if treatment is Treatment.FACT:
+                for part in plain_parts(args):
+                    self.note(lambda *_args: None, self._name(func), part, (), {})
             return func(*args, **kwargs)
         return super().treat(treatment, func, args, kwargs)
+
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any = None) -> Any:
+        """Operators are taken apart like the methods that they call."""
+        if type(function) is BuiltinFunctionType:
+            return self.within(function, args, kwargs or {})
+        return super().call(function, args, kwargs)
+
+    def call_method(self, name: str, args: tuple[Any, ...], kwargs: Any = None) -> Any:
+        return self.within(getattr(Tensor, name), args, kwargs or {})
 
     def record(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], form: Form | None = None
     ) -> Any:
         op = getattr(func, "op", None)
+        if op is not None and op.kind is Kind.RANDOM and op.composed and mapping():
+            return self.drawn(func, op, args, kwargs)
         if highest((args, tuple(kwargs.values()))) is not None:
             return self.wrapped(func, args, kwargs, None)
         if op is not None and op.name == "view" and self._is_loose(args[0]):
@@ -171,6 +190,14 @@ class OpRecorder(Recorder):
         if found is None:
             found = _swapped().get(key, func)
         return found
+
+    def drawn(self, func: Any, op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Random numbers under vmap: its `randomness` says what is drawn."""
+        if "out" in kwargs:
+            raise Break("transform-inside", f"{op.name} with out=")
+        level = mapping()[-1]
+        draw = level.draw if func is op.face else level.draw_inplace
+        return self.within(draw, (op, bound_of(op, args, kwargs)), {})
 
     def wrapped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], top: Any) -> Any:
         op = getattr(func, "op", None)

@@ -37,7 +37,7 @@ from weft.tensor import shims
 from weft.tensor.base import PLAIN, PUBLIC, Tensor
 from weft.tensor.meta import FAKE, MetaArray, is_fake_array
 from weft.tensor.wrapper import highest
-from weft.trace.breaks import Break
+from weft.trace.breaks import Break, NeedOps
 from weft.trace.expressions import Expression
 from weft.trace.fake import Originals, bare, fake_of
 from weft.trace.recorder_rules import Form, Rules, Treatment, refusal
@@ -454,7 +454,11 @@ class Recorder:
     # -- wrappers of transforms ------------------------------------------------------------------------------
     def wrapped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], top: Any) -> Any:
         """A call on tensors of a running transform (vmap, jvp): what it does to plain tensors is recorded."""
-        raise Break("transform-inside", type(top).__name__)
+        raise NeedOps("transform-inside", type(top).__name__)
+
+    def note_array(self, tensor: Tensor) -> None:
+        """Another tensor is about to share this one's array: a transform enters a function."""
+        raise NeedOps("transform-inside", "a function that is differentiated")
 
     # -- nodes of values -------------------------------------------------------------------------------------
     def argument(self, value: Any) -> Any:
@@ -519,16 +523,16 @@ class Recorder:
         self._nodes[id(value)] = node
         self._kept[id(value)] = value
 
-    def knows(self, value: Any) -> bool:
-        """Whether a recorded call made this value."""
-        node = self._nodes.get(id(value))
-        return id(value) in self._pending or (node is not None and node.op != "placeholder")
     def replace(self, node: Node, other: Node) -> None:
         """From here on, the other node stands for what this one stood for."""
         for key, bound in self._nodes.items():
             if bound is node:
                 self._nodes[key] = other
 
+    def knows(self, value: Any) -> bool:
+        """Whether a recorded call made this value."""
+        node = self._nodes.get(id(value))
+        return id(value) in self._pending or (node is not None and node.op != "placeholder")
 
     def is_input(self, value: Any) -> bool:
         """Whether this is a fake that came from outside."""

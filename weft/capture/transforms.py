@@ -1,0 +1,203 @@
+"""Function transforms inside captured code: `vmap`, `grad`, `vjp`, `jvp`, Jacobians, duals, also nested.
+
+Takes calls of transforms and of what they made; runs the library's own code over the fakes, the user's
+function called back into the interpreter. One idea: a transform is a program like any other, which calls ops
+on wrappers; wrappers call ops on what they hold, and those are plain ops on fakes, which the recorder writes
+down. So nothing of a transform is in the graph but what it computes.
+
+# Note [Transforms in a graph]
+    per_example = vmap(grad(loss), in_dims=(None, 0))       made inside, or before the call
+    per_example(weights, xs)
+
+`vmap(f)` gives a closure of the library's code over `f`. When it is called, its cells are read as those of
+any function (guarded where it existed before), `f` is put into a `Callback`, and the same code runs on these
+cells. What captured code sees inside are wrappers around fakes: tensors that are never inputs or outputs of
+the graph. One that is kept by somebody beyond the transform cannot be rebuilt, and is a break.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from weft.autograd import forward_ad, functional
+from weft.autograd.batched import BatchTensor
+from weft.autograd.dual import DualTensor
+from weft.autograd.mapping import vmap
+from weft.capture.calls import BY_CODE, handles
+from weft.capture.values import Callback, isinstance
+from weft.func import forward, reverse
+from weft.tensor.base import Tensor
+from weft.tensor.wrapper import Level, Wrapper, levels
+from weft.trace.breaks import Break, NeedOps
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+KIND: Final = "transform-inside"
+CONTAINERS: Final = frozenset({tuple, list, dict, OrderedDict, defaultdict, deque})
+WALKED: Final = ("__iter__", "__len__", "__getitem__", "items", "keys", "values", "__new__", "__init__")
+
+
+class Function(Callback):
+    """A function of the user's, as transforms call it."""
+
+    __slots__ = ()
+
+    @property
+    def __name__(self) -> str:
+        found = getattr(self.function, "__func__", self.function)
+        if type(found) is types.FunctionType:
+            return found.__name__
+        raise AttributeError("__name__")  # the library then asks for its text, which is a break
+
+
+def adapted(machine: Any, value: Any) -> Any:
+    """The value as the library may hold it: what can be called re-enters the interpreter."""
+    if type(value) is Function or isinstance(value, (type, Tensor, Level)) or not callable(value):
+        return value
+    return Function(value.function if type(value) is Callback else value, machine.call)
+
+
+def check_tree(machine: Any, value: Any) -> None:
+    """Breaks where walking a container would run code of the user's."""
+    kind = type(value)
+    if kind not in CONTAINERS:
+        if not isinstance(value, (tuple, list, dict, deque)):
+            return
+        named = isinstance(value, tuple) and hasattr(kind, "_fields")
+        names = WALKED[:-2] if named else WALKED
+        if any(machine.python_method(value, name) is not None for name in names):
+            raise Break("library-callback", seen=f"a {kind.__name__} handed to a transform")
+    for item in dict.values(value) if isinstance(value, dict) else value:
+        check_tree(machine, item)
+
+
+def run(machine: Any, function: Any, args: Args, kwargs: Kwargs, seen: str) -> Any:
+    """Calls code of the library's that calls functions of the user's."""
+    if not machine.by_ops:
+        raise NeedOps(KIND, seen=seen)
+    for value in (*args, *kwargs.values()):
+        check_tree(machine, value)
+    args = tuple([adapted(machine, value) for value in args])
+    kwargs = {name: adapted(machine, value) for name, value in kwargs.items()}
+    return machine.world.keep(machine.native(function, *args, **kwargs))
+
+
+# -- what makes functions of functions -----------------------------------------------------------------------
+def _maker(function: Any) -> None:
+    @handles(function)
+    def make(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+        made = machine.native(function, *args, **kwargs)
+        inner = made.__wrapped__
+        fields = dict(made.__dict__)
+        made.__dict__.clear()
+        if type(inner) is types.FunctionType:
+            for name in fields.keys() - {"__wrapped__"}:
+                made.__dict__[name] = machine.load_attribute(inner, name)
+        made.__wrapped__ = inner
+        return machine.world.keep(made)
+
+
+for _function in (vmap, reverse.grad, reverse.grad_and_value, reverse.jacrev, forward.jacfwd):
+    _maker(_function)
+
+
+@handles(forward.hessian)
+def hessian(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    func, argnums = machine.native(lambda func, argnums=0: (func, argnums), *args, **kwargs)
+    return machine.call(forward.jacfwd, (machine.call(reverse.jacrev, (func, argnums), {}), argnums), {})
+
+
+def code_within(function: Any, name: str) -> types.CodeType:
+    """The code of a function that is defined inside another one."""
+    found = [c for c in function.__code__.co_consts if isinstance(c, types.CodeType) and c.co_name == name]
+    return found[0]
+
+
+def call_made(machine: Any, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
+    """A call of what a maker made: see Note [Transforms in a graph]."""
+    if not machine.by_ops:
+        raise NeedOps(KIND, seen=function.__code__.co_qualname)
+    source, code = machine.world.source_of(function), function.__code__
+    if source is not None:
+        machine.world.guard("CODE", source, code)
+    contents = []
+    for position, cell in enumerate(function.__closure__ or ()):
+        if source is not None and id(cell) not in machine.world.known:
+            machine.world.learn(cell, cell, source.member("__closure__").item(position))
+        contents.append(types.CellType(adapted(machine, machine.cell_content(cell))))
+    copy = types.FunctionType(code, function.__globals__, code.co_name, None, tuple(contents))
+    return run(machine, copy, args, kwargs, code.co_qualname)
+
+
+for _function, _name in (
+    (vmap, "mapped"), (reverse.grad, "differentiated"), (reverse.grad_and_value, "differentiated"),
+    (reverse.jacrev, "jacobian"), (forward.jacfwd, "jacobian"),
+):  # fmt: skip
+    BY_CODE[code_within(_function, _name)] = call_made
+
+
+# -- what takes functions ------------------------------------------------------------------------------------
+def _taker(function: Any) -> None:
+    @handles(function)
+    def take(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+        return run(machine, function, args, kwargs, function.__name__)
+
+
+for _taken in (
+    reverse.vjp, forward.jvp, forward.linearize, functional.vjp, functional.jvp, functional.vhp,
+    functional.hvp, functional.jacobian, functional.hessian,
+):  # fmt: skip
+    _taker(_taken)
+
+
+def call_pulled(machine: Any, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
+    """The function that `vjp` or `linearize` gave along with the result: it calls nothing of the user's."""
+    if not machine.world.is_fresh(function):
+        raise Break("autograd-inside", seen=f"{function.__qualname__} from outside")
+    return run(machine, function, args, kwargs, function.__qualname__)
+
+
+BY_CODE[code_within(reverse.pulled_back, "pull")] = call_pulled
+BY_CODE[code_within(forward.linearize, "push")] = call_pulled
+
+
+# -- forward mode by hand ------------------------------------------------------------------------------------
+def _native(function: Any, seen: str) -> None:
+    @handles(function)
+    def call(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+        if not machine.by_ops:
+            raise NeedOps(KIND, seen=seen)
+        return machine.world.keep(machine.native(function, *args, **kwargs))
+
+
+for _name in ("enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual", "dual_level"):
+    _native(getattr(forward_ad, _name), f"forward_ad.{_name}")
+for _name in ("__enter__", "__exit__"):
+    _native(getattr(forward_ad.dual_level, _name), "forward_ad.dual_level")
+
+
+# -- wrappers ------------------------------------------------------------------------------------------------
+def _method(function: Any) -> None:
+    @handles(function)
+    def call(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+        if function.__name__ == "register_hook":
+            raise Break(KIND, seen=f"{function.__name__} of a tensor inside a transform")
+        return machine.native(function, *args, **kwargs)
+
+
+_methods: dict[int, Callable[..., Any]] = {
+    id(value): value
+    for owner in (Wrapper, BatchTensor, DualTensor)
+    for value in vars(owner).values()
+    if type(value) is types.FunctionType
+}
+for _function in _methods.values():
+    _method(_function)
+
+
+def open_levels() -> tuple[Any, ...]:
+    """The transforms that run now."""
+    return levels.get()
