@@ -22,12 +22,17 @@ def main() -> int:
     from tests.whole.fuzz import (
         campaign,
         compare,
-        generator,
     )  # after the line above, which must precede NumPy
 
     parser = argparse.ArgumentParser(prog="python -m tests.whole.fuzz", description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1, help="the first of the programs")
+    parser.add_argument(
+        "--family",
+        default="python",
+        choices=sorted(campaign.FAMILIES),
+        help="tape: programs that differentiate",
+    )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--compile", default="weft", choices=sorted(campaign.COMPILES))
     parser.add_argument(
@@ -42,8 +47,9 @@ def main() -> int:
     parser.add_argument("--check", type=Path, metavar="FILE")
     options = parser.parse_args()
     compile_function = campaign.COMPILES[options.compile]
+    program = campaign.FAMILIES[options.family]
     if options.show is not None:
-        print(generator.program(options.show))
+        print(program(options.show))
         return 0
     if options.check is not None:
         found = compare.compare(options.check.read_text(), compile_function)
@@ -54,7 +60,9 @@ def main() -> int:
     seeds = list(range(options.seed, options.seed + options.count))
     until = time.monotonic() + options.minutes * 60
     totals: campaign.Totals = defaultdict(Counter)
-    failures = campaign.campaign(seeds, compile_function, options.jobs, until=until, totals=totals)
+    failures = campaign.campaign(
+        seeds, compile_function, options.jobs, until=until, totals=totals, program=program
+    )
     print(campaign.summary(totals))
     text = campaign.report(failures, compile_function, options.per_kind, options.shrink_seconds)
     print(text)

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import weft.compiler
+from tests.whole.fuzz import generator, tape_programs
 from tests.whole.fuzz.compare import Compile, Difference, TooLong, compare, compiled, identity
-from tests.whole.fuzz.generator import program
 from tests.whole.fuzz.mutants import MUTANTS
 from tests.whole.fuzz.shrink import shrink
 
@@ -30,6 +30,8 @@ SILENCE = 60.0
 
 Totals = defaultdict[str, Counter[str]]
 
+FAMILIES: dict[str, Callable[[int], str]] = {"python": generator.program, "tape": tape_programs.program}
+Program = Callable[[int], str]
 COMPILES: dict[str, Compile] = {"weft": compiled, "identity": identity, **MUTANTS}
 
 
@@ -67,7 +69,7 @@ def difference_of(source: str, compile_function: Compile, seconds: float = 10.0)
         return None
 
 
-def work(seeds: list[int], compile_function: Compile, pipe: int) -> None:
+def work(seeds: list[int], compile_function: Compile, pipe: int, program: Program) -> None:
     """The forked process: says each seed as it starts, and each failure."""
     for seed in seeds:
         os.write(pipe, f"{seed}\n".encode())
@@ -82,14 +84,14 @@ def work(seeds: list[int], compile_function: Compile, pipe: int) -> None:
     os.write(pipe, (json.dumps(totals) + "\ndone\n").encode())
 
 
-def start(seeds: list[int], compile_function: Compile) -> Batch:
+def start(seeds: list[int], compile_function: Compile, program: Program) -> Batch:
     reading, writing = os.pipe()
     sys.stdout.flush()
     process = os.fork()
     if process == 0:
         os.close(reading)
         try:
-            work(seeds, compile_function, writing)
+            work(seeds, compile_function, writing, program)
         finally:
             os._exit(0)
     os.close(writing)
@@ -112,10 +114,12 @@ def campaign(
     tell: Callable[[str], None] = print,
     until: float = float("inf"),
     totals: Totals | None = None,
+    program: Program = generator.program,
 ) -> list[Failure]:
     """Every program of `seeds`, `jobs` processes at a time; the failures in order of their seeds.
 
-    `totals` gathers the compiler's counters over all processes.
+    `program` makes the text of a seed (one of FAMILIES); `totals` gathers the compiler's counters over all
+    processes.
     """
     totals = defaultdict(Counter) if totals is None else totals
     waiting = [seeds[index : index + BATCH] for index in range(0, len(seeds), BATCH)][::-1]
@@ -125,7 +129,7 @@ def campaign(
     began, finished = time.monotonic(), 0
     while waiting or running:
         while waiting and len(running) < jobs and time.monotonic() < until:
-            batch = start(waiting.pop(), compile_function)
+            batch = start(waiting.pop(), compile_function, program)
             running[batch.pipe] = batch
             selector.register(batch.pipe, selectors.EVENT_READ)
         if not running:
@@ -139,11 +143,11 @@ def campaign(
                 lines = []
             else:
                 continue
-            listen(batch, lines, failures, totals)
+            listen(batch, lines, failures, totals, program)
             if not lines or lines[-1] == "done":
                 selector.unregister(batch.pipe)
                 del running[batch.pipe]
-                left = end(batch, lines, failures)
+                left = end(batch, lines, failures, program)
                 finished += len(batch.seeds) - len(left)
                 if left:
                     waiting.append(left)
@@ -152,7 +156,7 @@ def campaign(
     return sorted(failures, key=lambda failure: failure.seed)
 
 
-def listen(batch: Batch, lines: list[str], failures: list[Failure], totals: Totals) -> None:
+def listen(batch: Batch, lines: list[str], failures: list[Failure], totals: Totals, program: Program) -> None:
     for line in lines:
         if line.startswith("{"):
             for group, counts in json.loads(line).items():
@@ -165,7 +169,7 @@ def listen(batch: Batch, lines: list[str], failures: list[Failure], totals: Tota
             batch.at = int(line)
 
 
-def end(batch: Batch, lines: list[str], failures: list[Failure]) -> list[int]:
+def end(batch: Batch, lines: list[str], failures: list[Failure], program: Program) -> list[int]:
     """Sees a process off; gives the seeds that it did not come to."""
     os.close(batch.pipe)
     _, status = os.waitpid(batch.process, 0)
@@ -226,7 +230,7 @@ def summary(totals: Totals) -> str:
 
 def broad(kind: str) -> str:
     """A kind without what may change while shrinking: line numbers."""
-    return re.sub(r":\d+", "", kind)
+    return re.sub(r"(?<=[: ])\d+", "", kind)
 
 
 def shrink_failure(failure: Failure, compile_function: Compile, seconds: float = 20.0) -> Failure:

@@ -23,14 +23,19 @@ from itertools import islice
 from typing import Any
 
 import weft
-from tests.whole.fuzz.snapshot import Snapshot, difference, reachable
+from tests.whole.fuzz.snapshot import Numbers, Snapshot, difference, reachable
 from weft.core.settings import settings
 
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
 FILE = "<fuzzed program>"
 MODULE = "fuzzed_program"
 SECONDS = 10
-SECTIONS = ("outcome", "stdout", "arguments", "globals", "earlier results", "modes", "afterwards")
+TOLERANCE = 2e-5
+"""For programs whose backend adds gradients in an order of its own; see Note [Tolerance] in snapshot.py."""
+SECTIONS = ("outcome", "stdout", "arguments", "globals", "earlier results", "modes", "afterwards", "after")
+AFTER_SECTIONS = ("outcome", "stdout", "arguments", "globals", "results", "modes")
+
+FACTS = frozenset({"version", "strides", "storage", "float32"})
 
 
 class TooLong(BaseException):
@@ -53,6 +58,7 @@ class Run:
     calls: list[tuple[Any, ...]]
     internal: dict[int, str]
     """By call, where in our own code an error came from that the program did not ask for."""
+    tape: bool = False
 
 
 def identity(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,8 +67,8 @@ def identity(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """What a campaign tests: the library's own compile, every fallback an error."""
-    options = function.__globals__.get("OPTIONS", {})
-    return weft.compile(function, backend="eager", **options)  # type: ignore[no-any-return]
+    options = {"backend": "eager"} | function.__globals__.get("OPTIONS", {})
+    return weft.compile(function, **options)  # type: ignore[no-any-return]
 
 
 def innermost_line(error: BaseException) -> int | None:
@@ -82,7 +88,10 @@ def internal_error(error: BaseException) -> str:
     place = ""
     for frame, number in traceback.walk_tb(first.__traceback__):
         file = frame.f_code.co_filename
-        if any(part in file for part in ("/weft/capture/", "/weft/trace/", "/weft/compiler", "/weft/graph/")):
+        if any(
+            part in file
+            for part in ("/weft/capture/", "/weft/trace/", "/weft/compiler", "/weft/graph/", "/weft/aot/")
+        ):
             place = f"{file[file.rindex('/weft/') + 1 :]}:{frame.f_code.co_name}:{number}"
     return f"{type(first).__name__} at {place}: {first}" if place else ""
 
@@ -99,12 +108,14 @@ def execute(code: types.CodeType, compile_function: Compile) -> Run:
     results: list[Any] = []
     output = io.StringIO()
     random.seed(0)
+    weft.manual_seed(0)
     collecting = gc.isenabled()
     gc.disable()
     try:
         with contextlib.redirect_stdout(output), weft.enable_grad(), warned(output):
             if not begin(code, names, run):
                 return run
+            run.tape = "after" in names
             function = compile_function(names["main"])
             for args, kwargs in calls(names, run):
                 if type(args) is not tuple or type(kwargs) is not dict:
@@ -112,7 +123,8 @@ def execute(code: types.CodeType, compile_function: Compile) -> Run:
                 restart(output)
                 observe(run, names, function, args, kwargs, results, output)
             restart(output)
-            run.calls.append(("", "", "", "", "", "", (afterwards(results), output.getvalue())))
+            if "after" not in names:
+                run.calls.append(("", "", "", "", "", "", (afterwards(results), output.getvalue())))
     finally:
         weft.set_default_dtype(weft.float32)
         sys.modules.pop(MODULE, None)
@@ -126,7 +138,7 @@ def begin(code: types.CodeType, names: dict[str, Any], run: Run) -> bool:
     try:
         exec(code, names)
     except Exception as error:
-        run.calls.append((("no module", type(error).__name__), "", "", "", "", "", ""))
+        run.calls.append((("no module", type(error).__name__), "", "", "", "", "", "", ""))
         return False
     return True
 
@@ -154,7 +166,7 @@ def calls(names: dict[str, Any], run: Run) -> Iterator[tuple[tuple[Any, ...], di
     try:
         yield from names["arguments"]()
     except Exception as error:
-        run.calls.append((("no call", type(error).__name__), "", "", "", "", "", ""))
+        run.calls.append((("no call", type(error).__name__), "", "", "", "", "", "", ""))
 
 
 def observe(
@@ -166,8 +178,10 @@ def observe(
     results: list[Any],
     output: io.StringIO,
 ) -> None:
-    """One call, and a snapshot of all that it could have changed."""
-    snapshot = Snapshot(MODULE)
+    """One call, and a snapshot of all that it could have changed; then the program's `after`, if any."""
+    tape = "after" in names
+    snapshot = snapshot_for(names)
+    returned = False
     try:
         result = function(*args, **kwargs)
     except TooLong:
@@ -180,16 +194,59 @@ def observe(
     else:
         outcome = ("returned", snapshot.see(result))
         results.append(result)
-    run.calls.append(
-        (
-            outcome,
-            output.getvalue(),
-            (snapshot.each(args), snapshot.pairs(kwargs)),
-            module_state(names, snapshot),
-            snapshot.each(results),
-            str(weft.is_grad_enabled()),
-            "",
-        )
+        returned = True
+    seen = (
+        outcome,
+        output.getvalue(),
+        (snapshot.each(args), snapshot.pairs(kwargs)),
+        module_state(names, snapshot),
+        snapshot.each(results),
+        modes(tape),
+        "",
+    )
+    run.calls.append((*seen, use(names, result, args, results, output) if tape and returned else ""))
+    if tape:
+        results.extend(grad for grad in gradients(args, names) if not any(grad is held for held in results))
+
+
+def snapshot_for(names: dict[str, Any]) -> Snapshot:
+    """Programs that differentiate (they have `after`) are looked at more closely."""
+    exact = names.get("OPTIONS", {}).get("backend", "eager") == "eager"
+    return Snapshot(MODULE, "after" in names, 0.0 if exact else TOLERANCE)
+
+
+def modes(tape: bool) -> str:
+    state = "" if not tape else f" {hash(weft.get_rng_state().numpy().tobytes())} {random.getstate()[1][:3]}"
+    return f"{weft.is_grad_enabled()}{state}"
+
+
+def gradients(args: tuple[Any, ...], names: dict[str, Any]) -> Iterator[Any]:
+    """What leaves hold in `.grad`, to be held from now on: whether it stays the same object is seen."""
+    modules = [value for value in names.values() if isinstance(value, weft.nn.Module)]
+    for value in (*args, *names.values(), *(leaf for module in modules for leaf in module.parameters())):
+        if isinstance(value, weft.Tensor) and value.is_leaf and value.grad is not None:
+            yield value.grad
+
+
+def use(
+    names: dict[str, Any], result: Any, args: tuple[Any, ...], results: list[Any], output: io.StringIO
+) -> tuple[Any, ...]:
+    """The program's `after` on a result, uncompiled, and everything that it could have changed."""
+    restart(output)
+    snapshot = snapshot_for(names)
+    try:
+        outcome: Any = ("returned", snapshot.see(names["after"](result, *args)))
+    except TooLong:
+        raise
+    except Exception as error:
+        outcome = ("raised", snapshot.see(error))
+    return (
+        outcome,
+        output.getvalue(),
+        snapshot.each(args),
+        module_state(names, snapshot),
+        snapshot.each(results),
+        modes(True),
     )
 
 
@@ -285,12 +342,41 @@ def first_difference(expected: Run, actual: Run) -> Difference | None:
                 continue
             detail = f"call {number}, {section}{difference(one, other)}"
             kind = section
+            if section == "after":
+                part = first_part(one, other)
+                kind = f"after: {AFTER_SECTIONS[part]}: {fact(one[part], other[part])}"
+            elif expected.tape:
+                kind = f"{section}: {fact(one, other)}"
             if section == "outcome":
                 kind, detail = outcome_kind(one, other, detail, actual.internal.get(number, ""))
+                kind = f"result: {fact(one, other)}" if expected.tape and kind == "result" else kind
             return Difference(kind, detail, number)
     if len(expected.calls) != len(actual.calls):
         return Difference("calls", f"{len(expected.calls)} calls expected, {len(actual.calls)} made")
     return None
+
+
+def first_part(one: Any, other: Any) -> int:
+    return next((index for index, (left, right) in enumerate(zip(one, other)) if left != right), 0)
+
+
+def fact(one: Any, other: Any) -> str:
+    """A word for the first thing in which two snapshots differ."""
+    while isinstance(one, tuple) and isinstance(other, tuple):
+        if len(one) != len(other) or not one:
+            return "count"
+        part = first_part(one, other)
+        one, other = one[part], other[part]
+    if isinstance(one, Numbers) and isinstance(other, Numbers):
+        return "numbers"
+    if not isinstance(one, str) or not isinstance(other, str):
+        return "presence"
+    words = [left for left, right in zip(one.split(), other.split()) if left != right]
+    if words and one.split()[0] in FACTS:
+        return one.split()[0]
+    if words and "=" in words[0]:
+        return words[0].partition("=")[0]
+    return "identity" if one.startswith("#") or other.startswith("#") else "text"
 
 
 def outcome_kind(expected: Any, actual: Any, detail: str, internal: str) -> tuple[str, str]:

@@ -262,3 +262,79 @@ MUTANTS: dict[str, Callable[[Function], Function]] = {
         lambda value: functools.partial(value) if isinstance(value, types.FunctionType) else value
     ),
 }
+
+
+# -- mistakes in differentiation ---------------------------------------------------
+def gradients_kept(function: Function, change: Callable[[weft.Tensor], None]) -> Function:
+    """Runs `change` on the leaves that programs of tape_programs.py differentiate by."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        change(function.__globals__["W"])
+        return result
+
+    return run
+
+
+def renew_gradient(leaf: weft.Tensor) -> None:
+    if leaf.grad is not None:
+        leaf.grad = leaf.grad.clone()
+
+
+def zero_gradient(leaf: weft.Tensor) -> None:
+    if leaf.grad is None:
+        leaf.grad = weft.zeros_like(leaf)
+
+
+def without_hooks(function: Function) -> Function:
+    """Hooks that the function registers are lost."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        before = weft.Tensor.register_hook
+        weft.Tensor.register_hook = lambda self, hook: contextlib.nullcontext()  # type: ignore[method-assign, assignment, return-value]
+        try:
+            return function(*args, **kwargs)
+        finally:
+            weft.Tensor.register_hook = before  # type: ignore[method-assign]
+
+    return run
+
+
+def draws_more(function: Function) -> Function:
+    """One random number more than asked for."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        weft.rand(())
+        return result
+
+    return run
+
+
+def through_once(value: Any) -> Any:
+    """First gradients right, second ones lost."""
+
+    class Once(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: weft.Tensor) -> weft.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, g: weft.Tensor) -> weft.Tensor:
+            return g.detach()
+
+    return Once.apply(value) if isinstance(value, weft.Tensor) and value.requires_grad else value
+
+
+TAPE_MUTANTS: dict[str, Callable[[Function], Function]] = {
+    "renews_gradients": lambda function: gradients_kept(function, renew_gradient),
+    "zeroes_gradients": lambda function: gradients_kept(function, zero_gradient),
+    "bumps_versions": lambda function: gradients_kept(
+        function, lambda leaf: weft.autograd.graph.increment_version(leaf)
+    ),
+    "loses_hooks": without_hooks,
+    "draws_more": draws_more,
+    "differentiates_once": changing_result(through_once),
+    "detaches_results": MUTANTS["detaches"],
+    "copies_results": MUTANTS["copies_tensors"],
+}

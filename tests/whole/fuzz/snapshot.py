@@ -43,11 +43,45 @@ def atom(value: Any) -> str:
     return ADDRESS.sub("0x", text) if "0x" in text else text
 
 
-class Snapshot:
-    """One numbering of objects; everything compared together must be seen by the same Snapshot."""
+class Numbers:
+    """A tensor's numbers: equal to others by their bits, or within `tolerance` of them where it is not 0.
 
-    def __init__(self, module_name: str) -> None:
+    Note [Tolerance]
+    Backends that differentiate ahead of time may add the gradients of one tensor in another order than the
+    tape, so sums of three or more differ in their last bits. Everything else is the same ops on the same
+    numbers.
+    """
+
+    def __init__(self, values: np.ndarray[Any, Any], tolerance: float) -> None:
+        self.values = values
+        self.tolerance = tolerance
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Numbers) or self.values.shape != other.values.shape:
+            return False
+        if self.values.tobytes() == other.values.tobytes():
+            return True
+        if not self.tolerance or self.values.dtype != other.values.dtype or self.values.dtype.kind != "f":
+            return False
+        return np.allclose(self.values, other.values, self.tolerance, self.tolerance, equal_nan=True)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self.values.tolist())
+
+
+class Snapshot:
+    """One numbering of objects; everything compared together must be seen by the same Snapshot.
+
+    With `tape`, what autograd knows of tensors is seen too (versions, views, whether there is a grad_fn), and
+    numbers may differ by `tolerance`, see Note [Tolerance].
+    """
+
+    def __init__(self, module_name: str, tape: bool = False, tolerance: float = 0.0) -> None:
         self.module_name = module_name
+        self.tape = tape
+        self.tolerance = tolerance
         self.numbers: dict[int, int] = {}
         self.storages: dict[int, int] = {}
         self.keep: list[Any] = []
@@ -98,14 +132,30 @@ def readable_tensor_facts(snapshot: Snapshot, value: weft.Tensor) -> tuple[Any, 
         str(tuple(value.shape)),
         f"strides {value.stride()} offset {value.storage_offset()}",
         f"requires_grad={value.requires_grad} leaf={value.is_leaf}",
-        repr(value.detach().tolist()),
+        Numbers(np.array(value.detach().numpy()), snapshot.tolerance)
+        if snapshot.tape
+        else repr(value.detach().tolist()),
         snapshot.storage(value) if value.numel() else "empty",
     )
+    if snapshot.tape:
+        facts += tape_facts(value)
     if value.is_leaf and value.grad is not None:
         facts += (("grad", snapshot.see(value.grad)),)
     if vars(value):
         facts += (("dict", snapshot.pairs(vars(value))),)
     return facts
+
+
+def tape_facts(value: weft.Tensor) -> tuple[Any, ...]:
+    version = "inference" if value.is_inference() else f"version {value._version}"
+    return (
+        version,
+        f"grad_fn={value.grad_fn is not None} view={value._is_view()} retains={value.retains_grad}",
+    )
+
+
+def optimizer_facts(snapshot: Snapshot, value: weft.optim.Optimizer) -> tuple[Any, ...]:
+    return (type(value).__name__, snapshot.see(value.param_groups), snapshot.pairs(dict(value.state)))
 
 
 def module_facts(snapshot: Snapshot, value: weft.nn.Module) -> tuple[Any, ...]:
@@ -286,6 +336,7 @@ BY_BASE: list[tuple[type, Callable[[Snapshot, Any], tuple[Any, ...]]]] = [
     (enum.Enum, enum_facts),
     (weft.Tensor, tensor_facts),
     (weft.nn.Module, module_facts),
+    (weft.optim.Optimizer, optimizer_facts),
     (type, class_facts),
     (BaseException, exception_facts),
     (tuple, sequence_facts),

@@ -13,8 +13,9 @@ import pytest
 
 from tests.whole.fuzz.compare import FILE, Difference, agree, compare, compiled, execute, identity
 from tests.whole.fuzz.generator import program
-from tests.whole.fuzz.mutants import MUTANTS
+from tests.whole.fuzz.mutants import MUTANTS, TAPE_MUTANTS
 from tests.whole.fuzz.shrink import shrink
+from tests.whole.fuzz.tape_programs import program as tape_program
 from weft.compiler import counters
 
 CHUNK = 25
@@ -58,6 +59,33 @@ def programs():
 @pytest.mark.parametrize("name", MUTANTS)
 def test_finds_a_compile_that(name, programs):
     assert any(compare(source, MUTANTS[name]) for source in programs)
+
+
+# -- programs that differentiate ---------------------------------------------------
+def test_a_seed_is_a_differentiating_program():
+    assert tape_program(7) == tape_program(7) != tape_program(8)
+    assert "'eager'" in tape_program(8) and "'aot_eager'" in tape_program(7)
+
+
+def test_differentiating_programs_repeat_themselves():
+    for seed in range(1000, 1060):
+        agree(tape_program(seed), identity)
+
+
+def test_most_differentiating_programs_are_valid():
+    """Seven in ten run to their end without an error, in `main` or after it."""
+    valid = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(100):
+            calls = execute(compile(tape_program(seed), FILE, "exec"), identity).calls
+            valid += all(call[0][0] == "returned" and call[-1][0][0] == "returned" for call in calls)
+    assert 65 <= valid <= 95
+
+
+@pytest.mark.parametrize("name", TAPE_MUTANTS)
+def test_finds_a_differentiation_that(name):
+    assert any(compare(tape_program(seed), TAPE_MUTANTS[name]) for seed in range(60))
 
 
 SMALL = """\
