@@ -48,7 +48,7 @@ def differentiate(machine: Any, func: Any, name: str, args: Args, kwargs: Kwargs
         if not machine.by_ops:
             raise NeedOps(KIND, seen=name)
         return run_engine(machine, func, args, kwargs)
-    if name == "retain_grad" and machine.world.is_fresh(args[0]):
+    if name in ("retain_grad", "retains_grad") and machine.world.is_fresh(args[0]):
         return func(*args, **kwargs)
     raise Break(KIND, seen=f"Tensor.{name}")
 
@@ -62,11 +62,11 @@ def run_engine(machine: Any, func: Any, args: Args, kwargs: Kwargs) -> Any:
     args, kwargs = as_tuples(args), {name: as_tuples((value,))[0] for name, value in kwargs.items()}
     for leaf in leaves_behind(roots_of(args[:1] or (kwargs.get("outputs", kwargs.get("tensors")),))):
         learn_leaf(machine, leaf)
-    before = {id(tensor) for tensor in recorder.tensors()}
+    before = {id(tensor) for tensor in recorder.tensors()} | machine.world.known.keys()
     result = recorder.within(recorder.plain(func), args, kwargs)
     if func is not engine.grad:
         return None
-    return tuple(own_results(result, before))
+    return tuple(own_results(recorder, result, before))
 
 
 def as_tuples(values: Args) -> Args:
@@ -77,7 +77,7 @@ def as_tuples(values: Args) -> Args:
     )
 
 
-def own_results(result: Any, before: set[int]) -> list[Any]:
+def own_results(recorder: Any, result: Any, before: set[int]) -> list[Any]:
     """Gradients as eager hands them out: never a tensor that somebody has already, though it may share that
     one's memory.
     """
@@ -85,7 +85,7 @@ def own_results(result: Any, before: set[int]) -> list[Any]:
     given: list[Any] = []
     for value in result:
         if isinstance(value, Tensor) and id(value) in seen and not value.tracked:
-            value = value.detach()
+            value = recorder.call_method("detach", (value,))
         seen.add(id(value))
         given.append(value)
     return given

@@ -115,8 +115,8 @@ def tensor(builder: Builder, value: Any) -> str:
         builder.line(f"{builder.constant(spend, 'spend')}({name}, {kind})")
     else:
         name = builder.output(recorder.node(value))
-        if value.hooks is RETAINED:
-            builder.line(f"{name}.retain_grad()")
+    if value.hooks is RETAINED:
+        builder.line(f"{name}.retain_grad()")
     if value.__dict__:
         fill = f"{name}.__dict__.update"
         builder.later(lambda: builder.line(f"{fill}({{{builder.pairs(vars(value).items())}}})"))

@@ -60,6 +60,10 @@ class Callback:
         finally:
             del error  # its traceback holds this frame
 
+    @property
+    def __name__(self) -> str:
+        return self.function.__name__  # type: ignore[no-any-return]
+
     def __repr__(self) -> str:
         if isinstance(self.function, type):
             return repr(self.function)

@@ -16,7 +16,7 @@ import weft
 from tests.whole.fuzz.snapshot import Snapshot, difference
 from weft.capture.counters import counters
 from weft.compiler import settings
-from weft.testing import CompileCounter
+from weft.testing import CompileCounter, CompileCounterWithBackend
 
 Function = Callable[..., Any]
 Arguments = Callable[[], tuple[Any, ...]]
@@ -49,6 +49,7 @@ def check(
     watch: Callable[[], Any] | None = None,
     after: Callable[[Any], Any] | None = None,
     raises: type[Exception] | tuple[()] = (),
+    backend: str = "eager",
 ) -> CompileCounter:
     """Asserts that `function` compiled does what it does as it is.
 
@@ -60,7 +61,7 @@ def check(
     """
     calls = calls or (one,)
     calls = calls * 2 if len(calls) == 1 else calls
-    counter = CompileCounter()
+    counter: Any = CompileCounter() if backend == "eager" else CompileCounterWithBackend(backend)
 
     def compiled(plain: Function) -> Function:
         return weft.compile(plain, backend=counter, fullgraph=breaks == 0)  # type: ignore[no-any-return]
@@ -78,7 +79,7 @@ def check(
         f"{counter.frame_count} graphs; {dict(counters['recompiles'])}"
     )
     assert ops is None or counter.op_count == ops, f"{counter.op_count} ops"
-    return counter
+    return counter  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
