@@ -177,7 +177,11 @@ def without_clones(recorder: Any, outputs: list[Node]) -> list[Node]:
             continue
         source = instead.get(node.args[0], node.args[0])
         alone = len(source.users) == 1 and source not in outputs
-        if alone and is_new(source) and source.meta["val"].array.strides == layout:
+        if not alone or not is_new(source):
+            continue
+        if not source.meta["val"].array.exact and node.kwargs:  # a copy only where its layout is another
+            node.op, node.target, node.kwargs = "call_method", "contiguous", {}
+        elif source.meta["val"].array.strides == layout:
             for user in node.users:
                 written = user.meta.get("writes")
                 if written:
@@ -190,12 +194,12 @@ def without_clones(recorder: Any, outputs: list[Node]) -> list[Node]:
 
 
 def is_new(node: Node) -> bool:
-    """Whether a node gives memory of its own, laid out as its type says."""
+    """Whether a node gives memory of its own."""
     op = getattr(node.target, "op", None)
     value: Any = node.meta.get("val")
     if op is None or node.meta.get("writes") or type(value) not in PLAIN or "out" in node.kwargs:
         return False
-    return op.kind in (Kind.POINTWISE, Kind.REDUCE, Kind.CONTRACT) and bool(value.array.exact)
+    return op.kind in (Kind.POINTWISE, Kind.REDUCE, Kind.CONTRACT)
 
 
 def is_spent(tensor: Any) -> bool:
