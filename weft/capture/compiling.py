@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from weft.capture.binding import parameter_names
@@ -61,7 +62,7 @@ def _compile(
 ) -> Entry:
     stop_at: int | None = None
     stop: Break | None = None
-    by_ops = False
+    by_ops = "backward" in function.__code__.co_names  # else it would be found out on the way
     while True:
         try:
             found = capture(
@@ -127,7 +128,13 @@ def _entry(
         stop=outcome.stop,
         where=outcome.frame.place() if outcome.stop is not None else None,
         positions=outcome.frame.instruction.positions,
+        setbacks=emitted.setbacks,
+        check=partial(_check_of, function.__code__, outcome.world.guards),
     )
+
+
+def _check_of(code: types.CodeType, guards: GuardSet) -> Callable[..., Any]:
+    return emit_guards(code, guards).make()
 
 
 def _example(item: Any, function: Any, arguments: dict[str, Any]) -> Any:

@@ -1,8 +1,9 @@
 """Counters: how often capture did what, for tests and for the curious.
 
 `counters` maps a group to a Counter: "frames" (total, ok), "stats" (unique_graphs, calls_captured),
-"graph_break" (by reason), "recompiles" (by failing guard), "fallbacks" (by reason). One idea: they only ever
-count up; `counters.clear()` starts them again.
+"graph_break" (by reason), "recompiles" (by failing guard), "fallbacks" (by reason), "deoptimisations" (by
+function and the line or error at which its graph failed). One idea: they only ever count up;
+`counters.clear()` starts them again.
 """
 
 from __future__ import annotations

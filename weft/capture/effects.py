@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from weft.amp.casting import NAME
 from weft.capture.autocasting import put_autocast
+from weft.capture.custom_function_stores import context_stores
 from weft.capture.hooking import hook_lines
 from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import check_keys
@@ -256,6 +257,7 @@ OVERLAYS: Final[dict[str, Callable[[Builder, Overlay, str], list[str]]]] = {
     "attribute": attribute_stores,
     "item": item_stores,
     "cell": cell_stores,
+    "context": context_stores,
 }
 
 
@@ -359,27 +361,23 @@ def _is_floating(node: Node) -> bool:
 def saved_inputs(nodes: list[Node]) -> list[Node]:
     """The placeholders to be saved before the graph runs: it writes them, and may fail afterwards."""
     roots: dict[Node, set[Node]] = {}
-    written: dict[Node, None] = {}
-    pending = False
-    needed = False
-    for node in nodes:
+    written: dict[Node, int] = {}  # where each is written first
+    last = -1
+    for place, node in enumerate(nodes):
         if node.op == "placeholder":
             roots[node] = {node}
             continue
-        needed = needed or (pending and can_fail(node))
+        fails = can_fail(node)
+        last = place if fails else last  # an op that writes may itself fail half way
         facts = effect(node)
         reached: set[Node] = set()
         for each in node.all_input_nodes:
             reached |= roots.get(each, set())
         roots[node] = reached if facts.aliases else set()
-        targets = node.all_input_nodes if facts.unknown and can_fail(node) else facts.writes
-        for target in targets:
+        for target in node.all_input_nodes if facts.unknown and fails else facts.writes:
             for root in roots.get(target, set()):
-                written[root] = None
-                pending = True
-                # An op that writes may itself fail half way, unless it computes before it writes.
-                needed = needed or can_fail(node)
-    return list(written) if needed else []
+                written.setdefault(root, place)
+    return [root for root, place in written.items() if place <= last]
 
 
 def draws(nodes: list[Node]) -> bool:

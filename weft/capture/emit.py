@@ -13,8 +13,8 @@ globals it needs. One idea: everything that can fail comes before everything tha
                                     # graph
                                     try:
                                         [_v5_add] = _v_graph(x)
-                                    except Exception:
-                                        pass
+                                    except Exception as _v8_error:
+                                        note(_v8_error)
                                     else:
                                         # stores
                                         out.append(_v5_add)
@@ -54,6 +54,7 @@ from weft.capture.effects import (
 from weft.capture.frame import PreviousException
 from weft.capture.fronts import original_call
 from weft.capture.guard_render import render_guards
+from weft.capture.leaving import Setbacks
 from weft.capture.outcome import Outcome
 from weft.capture.performing import Performed, Way, enter_original, perform
 from weft.capture.reading import FUNCTION, MISS, Reader, local_name
@@ -61,7 +62,7 @@ from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import make_builder
 from weft.capture.resuming import Slot, resume_texts, slot_of
 from weft.core import modes
-from weft.core.generator import default_generator
+from weft.core.generator import Generator, default_generator
 from weft.core.settings import settings
 from weft.graph.node import Node
 from weft.trace.breaks import Break
@@ -89,6 +90,8 @@ class Emitted:
     """The user's code, for the names and places that tracebacks show."""
     positions: Any = None
     """Where in the user's code the segment breaks."""
+    setbacks: Setbacks | None = None
+    """Where the segment tells that its graph failed."""
 
     def make(self) -> types.FunctionType:
         """The function."""
@@ -134,7 +137,8 @@ def emit(outcome: Outcome, *, graph_callable: Callable[..., Any] | None, runtime
     positions = outcome.frame.instruction.positions if outcome.kind == "break" else None
     if outcome.kind == "break":  # which warnings the user's module has given
         namespace[WARNED] = outcome.frame.globals.setdefault(WARNED, {})
-    return Emitted(text, namespace, parameters, list(segment.builder.outputs), code, positions)
+    outputs = list(segment.builder.outputs)
+    return Emitted(text, namespace, parameters, outputs, code, positions, segment.setbacks)
 
 
 def _functions(guards: list[str], lines: list[str], reader: Reader, parameters: list[str]) -> list[str]:
@@ -177,6 +181,7 @@ class _Segment:
 
     def __init__(self, outcome: Outcome, reader: Reader) -> None:
         self.outcome, self.reader = outcome, reader
+        self.setbacks = Setbacks()
         self.nodes = list(outcome.recorder.graph.nodes)
         self.builder: Builder = make_builder(outcome, reader)
         self.parts: _Parts = self.builder.build(self._parts)
@@ -224,7 +229,9 @@ class _Segment:
         objects = _titled("objects", builder.lines)
         parameters = [FUNCTION, *map(local_name, parameter_names(self.outcome.frame.code))]
         deoptimise = f"return {DEOPTIMISE}({', '.join(parameters)})"
-        failed = [f"except {reader.bind(Exception, 'Exception')}:", *_indent(undo or ["pass"])]
+        error = reader.fresh("error")
+        note = f"{reader.bind(self.setbacks.note, 'note')}({error})"
+        failed = [f"except {reader.bind(Exception, 'Exception')} as {error}:", *_indent([note, *undo])]
         if len(ending) == 1 and ending[0].startswith("return "):
             whole = _shorten([call, *objects, *ending])
             return ["# graph", *before, "try:", *_indent(whole), *failed, deoptimise]
@@ -240,8 +247,10 @@ class _Segment:
             tensor, saved = reader.read(sources[node]), reader.fresh("saved")
             before.append(f"{saved} = {reader.constant(save, 'save')}({tensor})")
             undo.append(f"{reader.constant(restore, 'restore')}({tensor}, {saved})")
-        if draws(self.nodes):
-            saved, generator = reader.fresh("offset"), reader.constant(default_generator, "generator")
+        generators = [reader.constant(default_generator, "generator")] if draws(self.nodes) else []
+        generators += [reader.read(s) for n, s in sources.items() if isinstance(n.meta.get("val"), Generator)]
+        for generator in generators:
+            saved = reader.fresh("offset")
             before.append(f"{saved} = {generator}.get_offset()")
             undo.append(f"{generator}.set_offset({saved})")
         if any(map(changes_modes, self.nodes)):

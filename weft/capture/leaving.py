@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from weft.capture.fronts import uncounted
+from weft.core.requirements import Unmet
 
 
 class Tail:
@@ -56,10 +58,35 @@ class Errors:
         return self.trace
 
 
+class Setbacks:
+    """What became of the graph of one entry. Emitted code calls `note` where it failed."""
+
+    __slots__ = ("why",)
+
+    def __init__(self) -> None:
+        self.why = ""
+
+    def note(self, error: BaseException) -> None:
+        self.why = str(error) if isinstance(error, Unmet) else type(error).__name__
+        failure.setbacks = self
+
+
+def line_of(error: BaseException, code: CodeType) -> str:
+    """The last line of the user's file that an error went through."""
+    lines = [
+        f"{frame.f_code.co_filename}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == code.co_filename
+    ]
+    return lines[-1] if lines else code.co_filename
+
+
 class Failure(threading.local):
     """The call whose graph has just failed in this thread: its entry gave MISS, its original is to run."""
 
     call: tuple[FunctionType, tuple[Any, ...]] | None = None
+    setbacks: Setbacks | None = None
+    """Those of the entry that failed last."""
 
     def takes(self, function: FunctionType, values: Sequence[Any]) -> bool:
         """Whether it is this call, which is thereby done. Finalisers may make others in between."""

@@ -38,19 +38,18 @@ from weft.capture.fronts import front_code, is_front, make_front, original_call,
 from weft.capture.fronts import original_of as original_of
 from weft.capture.guards import Guard, explain_miss, holds
 from weft.capture.kinds import Unsupported, render_break
-from weft.capture.leaving import AS_WRITTEN, Errors, Tail, failure
+from weft.capture.leaving import AS_WRITTEN, Errors, Setbacks, Tail, failure, line_of
 from weft.capture.logs import hush, log, warn_user
+from weft.capture.misses import NUMERIC, changed_sources, is_gone
 from weft.capture.performing import enter_original
 from weft.capture.plain import thaw
 from weft.capture.policy import MARK, Policy, policy_of
 from weft.capture.reading import MISS
-from weft.capture.sources import Ref, Source, fetch
 from weft.capture.wrapping import library_native, size_source
 from weft.core import device, dtypes
 from weft.core.seams import seams
 from weft.core.settings import settings
 from weft.nn.modules.module import Module
-from weft.tensor.base import Tensor
 
 GENERATOR_LIKE = 0x20 | 0x80 | 0x100 | 0x200  # generator, coroutine, iterable coroutine, async generator
 DEEPEST = 30
@@ -106,6 +105,10 @@ class Entry:
     """Set where the original is to run: why. `call` only checks guards then."""
     raises: bool = False
     """The original runs because captured code raised: it must raise too."""
+    setbacks: Setbacks | None = None
+    """How often its graph has failed."""
+    check: Callable[[], Callable[..., Any]] | None = None
+    """Makes a function that only says whether the guards hold."""
 
 
 Compile = Callable[[FunctionType, dict[str, Any], Request], Entry]
@@ -237,6 +240,12 @@ class Installed:
     step: Callable[..., Any]
     run: Callable[..., Any] = field(init=False)
     opens: bool = False
+    streak: int = 0
+    """How often its graph has failed since it last succeeded."""
+
+
+PATIENCE = 8
+"""So often in a row a graph may fail before the original runs at once."""
 
 
 def _never(*_values: Any) -> Any:
@@ -273,7 +282,7 @@ class CodeCache:
         if _stance == "force_eager" or capturing.get():
             return original_call(self.code)(function, *values)
         if failure.takes(function, values):
-            return self.context.deoptimise(function, *values)
+            return self.deoptimise(function, values)
         while True:
             entries = self.entries
             for place, installed in enumerate(entries):
@@ -281,11 +290,11 @@ class CodeCache:
                     self.verify(installed, function, values)
                 result = (installed.step if inside else installed.run)(function, *values)
                 if result is not MISS:
-                    if place:
+                    if place or installed.streak:
                         self._promote(installed)
                     return result
                 if failure.takes(function, values):
-                    return self.context.deoptimise(function, *values)
+                    return self.deoptimise(function, values)
             made = self._compile(function, values, entries)
             if made is None:
                 return self.original(function, *values)
@@ -295,7 +304,7 @@ class CodeCache:
             if result is not MISS:
                 return result
             if failure.takes(function, values):
-                return self.context.deoptimise(function, *values)
+                return self.deoptimise(function, values)
             return self._useless(made, function, values)
 
     @uncounted
@@ -303,8 +312,29 @@ class CodeCache:
         """The function as written, with what it calls compiled."""
         return self.context.within(original_call(self.code), function, *values)
 
+    @uncounted
+    def deoptimise(self, function: FunctionType, values: Sequence[Any]) -> Any:
+        """The original, for the graph of an entry has failed; one that always fails is not tried again."""
+        setbacks = failure.setbacks
+        for installed in self.entries:
+            if setbacks is not None and installed.entry.setbacks is setbacks:
+                self._set_back(installed)
+        return self.context.deoptimise(function, *values)
+
+    def _set_back(self, installed: Installed) -> None:
+        with self.lock:
+            installed.streak += 1
+            if installed.streak > PATIENCE and installed.entry.check is not None:
+                count("fallbacks", "deoptimised again and again")
+                log("deoptimised", lambda: f"{self.code.co_qualname} runs as written from now on")
+                step = _checked(installed.entry.check(), original_call(self.code), False)
+                installed.step, installed.streak = step, 0
+                installed.run = functools.partial(self.context.within, step)
+            self.refresh()
+
     def _promote(self, installed: Installed) -> None:
         with self.lock:
+            installed.streak = 0
             if installed in self.entries:
                 rest = tuple(other for other in self.entries if other is not installed)
                 self.entries = (installed, *rest)
@@ -313,6 +343,7 @@ class CodeCache:
     def refresh(self) -> None:
         """Puts the newest entry first, where calls may go to it directly."""
         direct = self.entries and _stance != "force_eager" and not settings.verify
+        direct = direct and not self.entries[0].streak  # whether it fails again is counted in `serve`
         self.first.cell_contents = self.entries[0].run if direct else _never
 
     def change_defaults(self) -> None:
@@ -487,42 +518,6 @@ def _graph_text(entry: Entry) -> str:
     return "" if entry.graph_module is None else str(entry.graph_module.code)
 
 
-def is_gone(guard: Guard) -> bool:
-    """Whether the guard can never hold again: the object that it asks for is no more."""
-    held = guard.payload
-    return isinstance(held, Ref) and held.weak is not None and held() is None
-
-
-NUMERIC = ("EQ", "CONTENTS", "TENSOR")
-"""The kinds of guards that hold numbers and sizes."""
-
-
-def changed_sources(guard: Guard, function: Any, arguments: dict[str, Any]) -> set[str]:
-    """The sizes and numbers whose change made this guard fail, as the text of their sources."""
-    source = guard.source
-    if source is None or guard.kind not in NUMERIC:
-        return set()
-    try:
-        value = fetch(source, function, arguments)
-    except Exception:
-        return set()
-    if guard.kind == "TENSOR":
-        return _changed_sizes(source, guard.payload, value)
-    if guard.kind == "EQ":
-        return {str(source)} if type(value) in (int, float) else set()
-    found = {str(source)}
-    if type(value) is tuple:
-        found |= {str(source.item(i)) for i, item in enumerate(value) if type(item) in (int, float)}
-    return found
-
-
-def _changed_sizes(source: Source, facts: Any, value: Any) -> set[str]:
-    if not isinstance(value, Tensor) or len(value.array.shape) != len(facts.shape):
-        return set()
-    pairs = enumerate(zip(facts.shape, value.array.shape))
-    return {str(size_source(source, dim)) for dim, (was, now) in pairs if was is not None and was != now}
-
-
 # -- contexts ------------------------------------------------------------------------------------------------
 def count_ops(graph: Any) -> int:
     """The calls in a graph."""
@@ -647,14 +642,21 @@ class Context:
     def deoptimise(self, function: FunctionType, *values: Any) -> Any:
         """The original, where a segment failed before it had any effect: it raises the right error."""
         count("fallbacks", "deoptimised")
+        why = "" if failure.setbacks is None else failure.setbacks.why
+        count("deoptimisations", f"{function.__qualname__}: {why}")
         call = original_call(function.__code__)
-        if not settings.strict:
-            return self.within(call, function, *values)
-        with Errors() as seen:
-            result = self.within(call, function, *values)
+        try:
+            if not settings.strict:
+                return self.within(call, function, *values)
+            with Errors() as seen:
+                result = self.within(call, function, *values)
+        except Exception as error:
+            told = f"{why}; {type(error).__name__} at {line_of(error, function.__code__)}"
+            log("deoptimised", lambda: f"{function.__qualname__}: {told}")
+            raise
         if not seen.any:
             raise CaptureFailed(
-                f"the compiled form of {function.__qualname__} failed where the original did not"
+                f"the compiled form of {function.__qualname__} failed where the original did not ({why})"
             )
         return result
 

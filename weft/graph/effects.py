@@ -1,9 +1,9 @@
 """Effects: what a node does besides computing its value.
 
 Takes a node; says whether it draws random numbers, which inputs it writes, whether its result may share
-memory with an input, whether it is there to fail, and whether it may do anything else. One idea: the answers follow from the kind of the
-op record behind the target and from the form of the call (in place, `out=`); a target without a record can
-do anything.
+memory with an input, whether it is there to fail, and whether it may do anything else. One idea: the answers
+follow from the kind of the op record behind the target and from the form of the call (in place, `out=`); a
+target without a record can do anything.
 """
 
 from __future__ import annotations
