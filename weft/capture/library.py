@@ -25,6 +25,7 @@ from weft.capture.guards import Guard
 from weft.capture.namespaces import ClassDict, ModuleDict
 from weft.capture.natives import EQUALITY, METHODS, ORDER, RECEIVERS, pure
 from weft.capture.plain import NotPlain, exact_key, freeze
+from weft.capture.raising import required
 from weft.capture.sources import module
 from weft.capture.values import Callback, isinstance
 from weft.capture.world import ABSENT
@@ -228,7 +229,7 @@ def check(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     """The message is asked for where the condition is false, by the captured code."""
     condition, *rest = args
     message = rest[0] if rest else kwargs.get("message")
-    if machine.truth(condition):
+    if required(machine, condition) or machine.truth(condition):
         return None
     text = CHECK_FAILED if message is None else machine.call(message, (), {})
     raise machine.fail(RuntimeError(text))
@@ -250,7 +251,7 @@ def choose(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 @handles(_assert)
 def assert_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     condition, message = machine.native(lambda condition, message: (condition, message), *args, **kwargs)
-    if not machine.truth(condition):
+    if not required(machine, condition) and not machine.truth(condition):
         raise machine.fail(AssertionError(message))
 
 

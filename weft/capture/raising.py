@@ -44,6 +44,17 @@ def expected_truth(frame: Frame, target: int, truth: bool) -> bool | None:
     return None
 
 
+def required(machine: Any, condition: Any) -> bool:
+    """Whether a condition of a call that raises where it does not hold is left to the graph to check."""
+    if not isinstance(condition, Tensor) or not is_uncaught(machine.frame):
+        return False
+    frame = machine.frame
+    handler = frame.bytecode.handlers[frame.instruction.index]
+    if handler is not None and _ends(frame.code, handler.target_index) != {RAISED}:
+        return False
+    return require(machine, condition, True)
+
+
 def require(machine: Any, condition: Tensor, truth: bool) -> bool:
     """Writes down that a tensor has this truth wherever the graph is used; False where it cannot be so."""
     recorder = machine.recorder

@@ -640,16 +640,18 @@ class Context:
 
     @uncounted
     def deoptimise(self, function: FunctionType, *values: Any) -> Any:
-        """The original, where a segment failed before it had any effect: it raises the right error."""
+        """The original, where a segment failed before it had any effect: it raises the right error. What it
+        calls runs as written, too, or would fail once more for itself.
+        """
         count("fallbacks", "deoptimised")
         why = "" if failure.setbacks is None else failure.setbacks.why
         count("deoptimisations", f"{function.__qualname__}: {why}")
-        call = original_call(function.__code__)
+        call = outside(original_call(function.__code__))
         try:
             if not settings.strict:
-                return self.within(call, function, *values)
+                return call(function, *values)
             with Errors() as seen:
-                result = self.within(call, function, *values)
+                result = call(function, *values)
         except Exception as error:
             told = f"{why}; {type(error).__name__} at {line_of(error, function.__code__)}"
             log("deoptimised", lambda: f"{function.__qualname__}: {told}")
