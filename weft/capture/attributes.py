@@ -19,7 +19,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from weft.capture.grads import GRADIENT, load_grad, store_grad
+from weft.capture.grads import GRADIENT, load_grad, load_node, store_grad
 from weft.capture.guards import Guard, class_source, guards_for_lookup, guards_for_member, lookup
 from weft.capture.namespaces import ClassDict, InstanceDict, ModuleDict, is_added, missing_text
 from weft.capture.sources import Source, class_mro, constant, written_in_c
@@ -463,6 +463,8 @@ class Attributes(Wrapping):
         if name in OWN_TENSOR_STATE:
             if name == "grad_fn" and self.is_leaf(value):
                 return None
+            if name == "grad_fn" and known is None and value.origin is None:
+                return load_node(self, value)
             raise Break("tensor-state", seen=f".{name} of a tensor")
         found = lookup(type(value), name)
         if known is not None and found is None:

@@ -61,6 +61,14 @@ def load_grad(machine: Any, tensor: Tensor, name: str) -> Any:
     raise Break("tensor-state", seen=".grad of a tensor that is no leaf, which may warn")
 
 
+def load_node(machine: Any, tensor: Tensor) -> Any:
+    """`tensor.grad_fn` of a tensor that captured code made: the node behind the fake. It may be asked for
+    hooks, and never leaves.
+    """
+    machine.world.nodes[id(tensor.node)] = tensor
+    return machine.world.keep(tensor.node)
+
+
 def store_grad(machine: Any, tensor: Tensor, value: Any) -> None:
     """`tensor.grad = value`, as captured code writes it; ABSENT deletes, which leaves None."""
     if value is ABSENT or value is None:

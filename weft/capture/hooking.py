@@ -20,17 +20,20 @@ from typing import Any, Final
 from weft.autograd.hooks import HookTable, RemovableHandle, add_hook, hooks_of, tensor_table
 from weft.autograd.trace_wrapped import check_like, trace_wrapped, wrapped_call
 from weft.capture.calls import BY_CODE, handles
+from weft.capture.gradients import is_spent
 from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import RULES, instance
 from weft.capture.values import isinstance
 from weft.core import modes
 from weft.tensor.base import PLAIN, Tensor
+from weft.tensor.tape import Node
 from weft.trace.breaks import Break
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 KIND: Final = "autograd-inside"
 HOOK, ACCUMULATED = "register_hook", "register_post_accumulate_grad_hook"
+NODE_HOOK, NODE_PREHOOK = "hook of the node", "pre-hook of the node"
 NOT_TRACKED = "cannot register a hook on a tensor that doesn't require gradient"
 NOT_A_LEAF = "post accumulate grad hooks cannot be registered on non-leaf tensors"
 
@@ -79,6 +82,34 @@ def register(machine: Any, method: str, args: Args, kwargs: Kwargs) -> Any:
     machine.changes += 1
     machine.world.hooked.append(Registered(tensor, method, hook, handle, table, tensor.node))
     return handle
+
+
+def register_on_node(machine: Any, method: str, args: Args, kwargs: Kwargs) -> Any:
+    """`tensor.grad_fn.register_hook(hook)`, for a tensor that captured code made."""
+    node, hook = machine.native(lambda self, hook: (self, hook), *args, **kwargs)
+    tensor = machine.world.nodes.get(id(node))
+    if tensor is None or tensor.node is not node:
+        raise Break(KIND, seen="a hook on a node that is not the one behind a tensor made here")
+    hooks = hooks_of(node)
+    table = (hooks.post if method == NODE_HOOK else hooks.pre) or HookTable()
+    if method == NODE_HOOK:
+        hooks.post = table
+    else:
+        hooks.pre = table
+    handle = machine.world.keep(add_hook(table, machine.callback(hook)))
+    machine.changes += 1
+    machine.world.hooked.append(Registered(tensor, method, hook, handle, table, node))
+    return handle
+
+
+@handles(Node.__dict__["register_hook"])
+def register_node_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    return register_on_node(machine, NODE_HOOK, args, kwargs)
+
+
+@handles(Node.__dict__["register_prehook"])
+def register_node_prehook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    return register_on_node(machine, NODE_PREHOOK, args, kwargs)
 
 
 @handles(Tensor.__dict__[HOOK])
@@ -151,7 +182,7 @@ def hook_lines(builder: Builder) -> list[str]:
     for each in builder.world.hooked:
         if isinstance(each, Removed):
             lines.append(f"{builder.constant(RemovableHandle.remove, 'remove')}({builder.text(each.handle)})")
-        elif each.handle.id in each.table:
+        elif each.handle.id in each.table and not is_spent(each.tensor):
             if each.tensor.node is not each.node:
                 raise Break(KIND, seen="a hook on a tensor that is written afterwards")
             texts = ", ".join(map(builder.text, (each.handle, each.tensor, each.method, each.hook)))
@@ -176,5 +207,10 @@ def new_handle() -> RemovableHandle:
 
 def register_outside(handle: RemovableHandle, tensor: Any, method: str, hook: Callable[..., Any]) -> None:
     """Registers a hook under a handle that is there already."""
-    made = getattr(tensor, method)(hook)
+    if method == NODE_HOOK:
+        made = tensor.grad_fn.register_hook(hook)
+    elif method == NODE_PREHOOK:
+        made = tensor.grad_fn.register_prehook(hook)
+    else:
+        made = getattr(tensor, method)(hook)
     handle.hooks_dict_ref, handle.id = made.hooks_dict_ref, made.id

@@ -35,6 +35,7 @@ from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.types import layout, memory_format
 from weft.tensor.base import Tensor
+from weft.tensor.tape import Node
 from weft.trace.breaks import Break
 from weft.trace.expressions import NAMES
 from weft.trace.fake import is_fake
@@ -594,6 +595,8 @@ def rule_for(value: Any) -> Rule | None:
         return rule
     if issubclass(kind, Tensor):
         return tensor
+    if issubclass(kind, Node):  # of the tape: it belongs to fakes
+        return None
     if issubclass(kind, CONSTANT_FAMILIES) or kind.__module__ == "typing":
         return constant
     if issubclass(kind, BaseException):

@@ -113,6 +113,8 @@ class World:
         """Hooks that captured code registered or removed, in order: see `weft.capture.hooking`."""
         self.namespaces: dict[int, Any] = {}
         """Whose attributes or globals a dict holds, by the `id` of the dict."""
+        self.nodes: dict[int, Any] = {}
+        """The tensors whose nodes captured code looked at, by the `id` of the node."""
         self._keep: list[Any] = []
         self.steps_now: Callable[[], int] = lambda: 0
         self.made_at: dict[int, int] = {}
