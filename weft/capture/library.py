@@ -18,7 +18,7 @@ from collections import OrderedDict, deque, namedtuple
 from typing import Any
 
 from weft.autograd.grad_mode import no_grad, set_grad_enabled
-from weft.capture.attributes import CACHED, HEAP, IMMUTABLE
+from weft.capture.attributes import CACHED, HEAP, IMMUTABLE, SPECIAL
 from weft.capture.builtins import CALLED, INSTANCES, STOOD_FOR, Args, Kwargs, expect, index_of
 from weft.capture.calls import BY_CODE, handles
 from weft.capture.guards import Guard
@@ -33,6 +33,7 @@ from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.device import device, get_default_device, is_plain
 from weft.core.dtypes import dtype
 from weft.core.types import Size
+from weft.ops.record import Ops
 from weft.overrides import is_tensor_like
 from weft.tensor.base import Tensor
 from weft.tensor.facts import (
@@ -219,6 +220,9 @@ for _mode in (no_grad, set_grad_enabled):
 
 
 # -- the library's own ---------------------------------------------------------------------------------------
+SPECIAL[Ops] = lambda machine, value, name: machine.native(getattr, value, name)  # ops never change
+
+
 @handles(Tensor.__iter__)
 def iterate_tensor(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     return machine.iterator(*args, **kwargs)

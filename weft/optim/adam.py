@@ -25,7 +25,7 @@ from weft.optim.optimizer import (
     to_scalar,
     without_recording,
 )
-from weft.optim.verbs import Row, advance, check_steps, update, way
+from weft.optim.verbs import Row, advance, check_steps, quotient, update, way
 from weft.tensor.base import Tensor
 
 __all__ = ["Adam", "adam"]
@@ -215,7 +215,7 @@ def adam(
         steps = advance(step)
         if isinstance(steps, Tensor) or steps != count:  # a captured count is not known, and not compared
             count = steps
-            numbers = (*fixed, -lr / (1 - beta1**count), (1 - beta2**count) ** 0.5)
+            numbers = (*fixed, quotient(-lr, 1 - beta1**count), (1 - beta2**count) ** 0.5)
         rows.append((real_views(tensors), numbers))
     update(_adapt_with_maximum if amsgrad else _adapt, rows)
 

@@ -18,6 +18,7 @@ from weft.optim.optimizer import (
     check_one_element,
     evaluate,
     new_step,
+    to_float,
     to_number,
     to_scalar,
     without_recording,
@@ -163,7 +164,7 @@ def rmsprop(
         for tensors in zip(*columns):
             _differentiable(tensors, lr, alpha, eps, weight_decay, momentum, centered, maximize)
         return
-    size, decay = -float(to_number(lr)), to_number(weight_decay) or None
+    size, decay = -to_float(lr), to_number(weight_decay) or None
     numbers = (size, alpha, 1 - alpha, *way(1 - alpha), eps, decay, maximize, float(momentum))
     rows: list[Row] = [(real_views(tensors), numbers) for tensors in zip(*columns)]
     update(RULES[centered, momentum > 0], rows)

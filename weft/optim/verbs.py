@@ -16,8 +16,9 @@ import numpy as np
 
 from weft.core import modes
 from weft.core.arrays import Array
+from weft.core.dtypes import float32, float64
 from weft.core.seams import seams
-from weft.ops.record import quiet
+from weft.ops.record import ops, quiet
 from weft.tensor.base import Parameter, Tensor
 from weft.tensor.tape import INFERENCE
 
@@ -112,7 +113,7 @@ class Tensors:
 
     @staticmethod
     def scale(x: Any, factor: Any) -> None:
-        x.mul_(factor)
+        x.mul_(fitted(factor, x))
 
     @staticmethod
     def add(x: Any, y: Any, alpha: Any) -> None:
@@ -146,8 +147,17 @@ class Tensors:
     def root(x: Any, divisor: Any, summand: Any) -> Any:
         result = x.sqrt()
         if divisor is not None:
-            result = result.div(divisor)
+            result = result.div(fitted(divisor, result))
         return result.add(summand)
+
+
+def fitted(number: Any, x: Any) -> Any:
+    """A number for tensor `x`. One that is kept in a tensor (see `advance`) is rounded as itself would be."""
+    if not isinstance(number, Tensor):
+        return number
+    if x.dtype is float32 or x.dtype is float64:
+        return number.to(x.dtype)
+    return number if x.dim() else number.item()
 
 
 def way(weight: float) -> tuple[float, bool]:
@@ -239,3 +249,9 @@ def advance(step: Any) -> float:
         return count
     step.add_(1)
     return step.double() if seams.is_compiling() else step.item()  # type: ignore[no-any-return]
+
+
+def quotient(number: Any, count: Any) -> Any:
+    """`number / count` to the last bit, where the count may be a tensor (dividing a number by one takes its
+    reciprocal)."""
+    return ops.div(number, count) if isinstance(count, Tensor) else number / count
