@@ -345,6 +345,9 @@ def first_difference(expected: Run, actual: Run) -> Difference | None:
             if section == "after":
                 part = first_part(one, other)
                 kind = f"after: {AFTER_SECTIONS[part]}: {fact(one[part], other[part])}"
+                if part == 0:
+                    kind, detail = outcome_kind(one[0], other[0], detail, "")
+                    kind = f"after: {kind if kind != 'result' else 'result: ' + fact(one[0], other[0])}"
             elif expected.tape:
                 kind = f"{section}: {fact(one, other)}"
             if section == "outcome":
@@ -379,6 +382,12 @@ def fact(one: Any, other: Any) -> str:
     return "identity" if one.startswith("#") or other.startswith("#") else "text"
 
 
+def beginning(error: Any) -> str:
+    """The first words of what an error says: errors that say something else have another cause."""
+    text = error[2][0] if error[2] and isinstance(error[2], tuple) else ""
+    return f" {' '.join(re.sub(r'[^A-Za-z ]', ' ', text).split()[:5])}" if isinstance(text, str) else ""
+
+
 def outcome_kind(expected: Any, actual: Any, detail: str, internal: str) -> tuple[str, str]:
     """A name for what is wrong with an outcome; errors of our own are told by the place they come from."""
     if internal and actual[0] == "raised" and (expected[0] != "raised" or expected[1][1] != actual[1][1]):
@@ -390,15 +399,15 @@ def outcome_kind(expected: Any, actual: Any, detail: str, internal: str) -> tupl
         return f"internal error: {kind}", f"{detail}\n{internal}"
     if expected[0] != actual[0]:
         verb = "lost" if expected[0] == "raised" else "made up"
-        which = (expected if verb == "lost" else actual)[1][1]
-        return f"exception {verb}: {which}", detail
+        error = (expected if verb == "lost" else actual)[1]
+        return f"exception {verb}: {error[1]}{beginning(error)}", detail
     if expected[0] == "raised":
         if expected[1] == actual[1]:
             return "exception's line", detail
         same_class = expected[1][1] == actual[1][1]
-        return (
-            "exception's facts" if same_class else f"exception's class: {actual[1][1]} for {expected[1][1]}"
-        ), detail
+        if same_class:
+            return f"exception's facts{beginning(actual[1])} for{beginning(expected[1])}", detail
+        return f"exception's class: {actual[1][1]} for {expected[1][1]}", detail
     return "result", detail
 
 

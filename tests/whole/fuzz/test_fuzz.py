@@ -115,7 +115,7 @@ def test_kinds_tell_what_is_wrong():
     assert kind_of("items.append(n)", "drops_argument_effects") == "arguments"
     assert kind_of("LOG.append(n)", "repeats_effects") == "globals"
     assert kind_of("return n", "widens_ints") == "result"
-    assert kind_of("return items[5]", "loses_exceptions") == "exception lost: IndexError"
+    assert kind_of("return items[5]", "loses_exceptions").startswith("exception lost: IndexError")
     assert kind_of("print(n)", "swallows_output") == "stdout"
     assert kind_of("return n", "forgets_guards") == "result"
 
