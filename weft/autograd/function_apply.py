@@ -89,8 +89,22 @@ class Recipe:
     attributes: dict[str, Any] = field(default_factory=dict)
     """What it wrote to its context: templates."""
     materialize: bool = True
-    numbers: int = 0
-    """How many sizes follow the other kept values, for backward's graph alone."""
+    saved_for_forward: tuple[Any, ...] | None = None
+    """What it saved for forward mode: places among the kept values."""
+    marked: tuple[int, ...] = ()
+    """Which outputs have no gradient."""
+    dirty: tuple[int, ...] = ()
+    """Which outputs are inputs that forward has written to."""
+    escaped: tuple[int, ...] = ()
+    """The kept values that the program got at otherwise than by what forward returned."""
+    gives_context: bool = False
+    """Whether the program puts more into the context, when the graph has run."""
+    native: bool = False
+    """Whether there is no graph of backward: the user's own runs."""
+    extra: tuple[Any, ...] = ()
+    """What backward's graph takes behind what is in the context: places among the kept values, and None for
+    each tensor that `holds` finds elsewhere.
+    """
     gradients: tuple[Any, ...] = ()
     """Per output: shape (None for sizes that vary), dtype and device of its gradient, and whether it requires
     grad; None for constants.
@@ -99,17 +113,19 @@ class Recipe:
     """The same for what backward's graph takes from the context; None for numbers."""
     result: Any = None
     """What backward returned, as a template."""
-    holds: Callable[[Any], bool] = field(default=lambda backward: False)
-    """Whether all that backward read is as it was."""
+    holds: Callable[[Any, Any], tuple[Any, ...] | None] = field(default=lambda backward, ctx: None)
+    """The tensors that backward reads elsewhere, if all that it read is as it was; else None."""
 
 
 class Captured:
     """Stands in for a user's backward; see Note [Backward that was captured]."""
 
-    __slots__ = ("recipe", "body", "numbers")
+    __slots__ = ("recipe", "body", "extra")
+    interprets = False
 
-    def __init__(self, recipe: Recipe, body: Any, numbers: Sequence[Any]) -> None:
-        self.recipe, self.body, self.numbers = recipe, body, numbers
+    def __init__(self, recipe: Recipe, body: Any, kept: Sequence[Any]) -> None:
+        self.recipe, self.body = recipe, body
+        self.extra = [None if place is None else kept[place] for place in recipe.extra]
 
     def around(self, backward: Any, original: Any) -> Callable[..., Any]:
         """A function that runs the graph, or `backward`; `original` is what guards are checked on."""
@@ -150,7 +166,12 @@ class Captured:
         kept = [places[place] for place in range(len(places))]
         if not all(facts is None or is_tensor(value, *facts) for value, facts in zip(kept, recipe.kept)):
             return None
-        return [*kept, *self.numbers] if recipe.holds(original) else None
+        read = recipe.holds(original, ctx)
+        if read is None:
+            return None
+        found = iter(read)
+        extra = zip(recipe.extra, self.extra)
+        return [*kept, *[next(found) if place is None else value for place, value in extra]]
 
 
 def fitting(values: Sequence[Any], wanted: tuple[Any, ...]) -> bool:
@@ -230,21 +251,41 @@ def autograd_function_apply(
         leave(token)
     result = build(recipe.outputs, values if type(recipe.outputs) is tuple else (values,))
     fill(ctx, recipe, kept)
-    if non_differentiable_idx:
-        every = result if type(result) is tuple else (result,)
-        ctx.non_differentiable = tuple([every[place] for place in non_differentiable_idx])
+    mark(ctx, result, non_differentiable_idx, recipe.dirty)
+    escaped = [kept[place] for place in recipe.escaped]
     if not live:
-        return unrecorded_outputs(ctx, args, result)
-    ctx._captured = Captured(recipe, getattr(bwd, "forward", bwd), kept[len(kept) - recipe.numbers :])
-    result = recorded(owner, ctx, args, result, mode, witness)
-    if witness is not ABSENT:
-        witness.done(owner._backward_cls)
-    return result
+        result = unrecorded_outputs(ctx, args, result)
+    else:
+        if not recipe.native:
+            ctx._captured = Captured(recipe, getattr(bwd, "forward", bwd), kept)
+        result = recorded(owner, ctx, args, result, mode, witness)
+        if witness is not ABSENT:
+            witness.done(owner._backward_cls)
+    return (result, *escaped, ctx) if escaped or recipe.gives_context else result
 
 
-def function_outputs(result: Any, operands: tuple[Any, ...]) -> Any:
-    """What `apply` gives where nothing is recorded: inputs that forward returned are views of themselves."""
-    return unrecorded_outputs(object.__new__(FunctionCtx), operands, result)
+def native_backward(function_ctx: Any, *gradients: Any) -> Any:
+    """Stands, in a graph, for a backward that is no graph: the user's own."""
+    owner = function_ctx._forward_cls
+    return owner._backward_cls.find_backward()(function_ctx, *gradients)
+
+
+def function_outputs(result: Any, operands: tuple[Any, ...], dirty: tuple[int, ...] = ()) -> Any:
+    """What `apply` gives where nothing is recorded: inputs that forward returned are views of themselves,
+    unless it has written to them.
+    """
+    ctx: Any = object.__new__(FunctionCtx)
+    mark(ctx, result, (), dirty)
+    return unrecorded_outputs(ctx, operands, result)
+
+
+def mark(ctx: Any, result: Any, flat: Sequence[int], dirty: Sequence[int]) -> None:
+    """Says of the outputs what forward said of them."""
+    every = result if type(result) is tuple else (result,)
+    if flat:
+        ctx.non_differentiable = tuple([every[place] for place in flat])
+    if dirty:
+        ctx.dirty_tensors = tuple([every[place] for place in dirty])
 
 
 def fill(ctx: Any, recipe: Recipe, kept: Sequence[Any]) -> None:
@@ -252,6 +293,8 @@ def fill(ctx: Any, recipe: Recipe, kept: Sequence[Any]) -> None:
     fields = ctx.__dict__
     if recipe.saved is not None:
         fields["to_save"] = build(recipe.saved, kept)
+    if recipe.saved_for_forward is not None:
+        fields["saved_for_forward"] = build(recipe.saved_for_forward, kept)
     for name, template in recipe.attributes.items():
         fields[name] = build(template, kept)
     if not recipe.materialize:

@@ -78,9 +78,10 @@ class FunctionNode(Node):
         """Runs backward by hand, as calling the node does."""
         return self(*gradients)  # type: ignore[operator]
 
-    def user_backward(self) -> Any:
+    @classmethod
+    def find_backward(cls) -> Any:
         """The Function's `backward`, or its `vjp`."""
-        owner: Any = self._forward_cls
+        owner: Any = cls._forward_cls
         backward, vjp = owner.backward, owner.vjp
         if vjp is not missing_backward:
             if backward is not missing_backward:
@@ -89,8 +90,15 @@ class FunctionNode(Node):
                     "only implement one of them."
                 )
             backward = vjp
-        called = backward if seams.callee is None else seams.callee(backward)
+        return backward
+
+    def user_backward(self) -> Any:
+        """What is called for backward: the compiled form of the user's, or what stands in for it."""
         captured = self.ctx._captured
+        if captured is not None and captured.interprets:
+            return captured.backward
+        backward = self.find_backward()
+        called = backward if seams.callee is None else seams.callee(backward)
         return called if captured is None else captured.around(called, backward)
 
     def given(self, position: int, gradient: Any) -> Any:

@@ -17,7 +17,7 @@ from weft.testing import CompileCounter, CompileCounterWithBackend, normalize_gm
 
 def test_a_function_is_two_ops_and_its_backward_a_graph(runs: list[bool]) -> None:
     check(lambda x: Cube.apply(x) + 1, ops=3)
-    assert runs == [True, True]
+    assert runs == [True] * 4
 
 
 def test_twice_in_one_program() -> None:

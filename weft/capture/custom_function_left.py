@@ -1,0 +1,153 @@
+"""What the forward of a custom Function leaves behind: in its context, in what it returns, and elsewhere.
+
+Takes a call whose forward has been interpreted; gives templates of what is in the context, and the tensors
+that others got hold of. One idea: tensors, numbers and containers that nobody else has are put into the
+context by the graph itself, since they are made there; any other object is put there by the program, once the
+graph has run.
+
+# Note [Contexts that the program fills]
+    ctx.scale = 2.0; ctx.sizes = [x.shape[0]]     templates over what the graph gives: see `Recipe`
+    ctx.config = config                           the graph also gives the context; the segment stores
+                                                  `ctx.__dict__['config'] = config`
+    config.seen = y = x * 2                       the graph also gives y, which was made inside
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+import numpy as np
+
+from weft.autograd.function_apply import Kept
+from weft.capture.higher_order import Picture, parts_of
+from weft.capture.sources import function as function_source
+from weft.capture.values import isinstance
+from weft.capture.world import Overlay
+from weft.capture.wrapping import SCALARS, SYMBOLIC
+from weft.core.device import device
+from weft.core.dtypes import dtype
+from weft.core.types import Size
+from weft.tensor.base import PLAIN, Tensor
+from weft.trace.breaks import Break
+
+KIND: Final = "autograd-inside"
+CONSTANT_TYPES: Final = frozenset({*SCALARS, device, dtype, range, np.dtype})
+OWN: Final = frozenset(
+    {
+        "_forward_cls", "needs_input_grad", "to_save", "saved_for_forward", "dirty_tensors",
+        "non_differentiable", "materialize_grads",
+    }
+)  # fmt: skip
+"""What a context has in its `__dict__` beside the user's attributes."""
+
+
+def refused(seen: str) -> Break:
+    return Break(KIND, seen=seen)
+
+
+@dataclass(slots=True)
+class Left:
+    """What forward left in its context, as templates over the values that its graph has to give."""
+
+    values: list[Any] = field(default_factory=list)
+    saved: tuple[Any, ...] | None = None
+    saved_for_forward: tuple[Any, ...] | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    late: dict[str, Any] = field(default_factory=dict)
+    """Attributes that the program stores."""
+
+
+class NotTemplate(Exception):
+    """No error: an object that only the program can put into a context."""
+
+
+class Templates:
+    """Makes templates of values in one context."""
+
+    def __init__(self, world: Any, picture: Picture, shared: bool) -> None:
+        self.world, self.picture = world, picture
+        self.shared = shared
+        """Whether others may hold containers that forward made."""
+        self.values: list[Any] = []
+        self.seen: set[int] = set()
+
+    def template(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in PLAIN or isinstance(value, SYMBOLIC):
+            self.values.append(value)
+            return Kept(len(self.values) - 1)
+        if kind is tuple or kind is Size:
+            return tuple.__new__(kind, [self.template(item) for item in value])  # a Size of places
+        if kind in CONSTANT_TYPES or isinstance(value, (Enum, type)):
+            return value
+        if kind not in (list, dict) or self.shared or not self.world.is_fresh(value):
+            raise NotTemplate
+        if id(value) in self.picture.parts or id(value) in self.seen:
+            raise NotTemplate
+        self.seen.add(id(value))
+        if kind is list:
+            return [self.template(item) for item in value]
+        if not all(type(key) in SCALARS for key in value):
+            raise NotTemplate
+        return {key: self.template(item) for key, item in value.items()}
+
+    def left(self, name: str, ctx: Any) -> Left:
+        left = Left(self.values)
+        if ctx.to_save is not None:
+            left.saved = self.saved(name, ctx.to_save)
+        for attribute, value in vars(ctx).items():
+            if attribute in OWN:
+                continue
+            count = len(self.values)
+            try:
+                left.attributes[attribute] = self.template(value)
+            except NotTemplate:
+                del self.values[count:]
+                left.late[attribute] = value
+        return left
+
+    def saved(self, name: str, saved: Any) -> Any:
+        if type(saved) is not tuple or not all(v is None or type(v) in PLAIN for v in saved):
+            raise refused(f"{name}, which saves something else than tensors")
+        return self.template(saved)
+
+
+def escaping(
+    machine: Any, picture: Picture, roots: Iterable[Any], inside: Callable[[Tensor], bool], changed: bool
+) -> list[Tensor]:
+    """The tensors made in forward (`inside(tensor)`) that can be reached from these roots, or, where forward
+    has changed anything, from what it changed.
+    """
+    world = machine.world
+    waiting = list(roots)
+    if changed:
+        waiting += [value for overlay in world.overlays.values() for value in overlay.writes.values()]
+        waiting += [value for grown in world.appended.values() for value in grown.values]
+        waiting += [known.value for known in world.changed_mirrors()]
+        waiting += [value for value, _parts in picture.parts.values()]
+    found: list[Tensor] = []
+    seen: set[int] = set()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Tensor):
+            if inside(value):
+                found.append(value)
+            continue
+        waiting += parts_of(machine, value) or ()
+    return found
+
+
+def store_later(machine: Any, ctx: Any, late: dict[str, Any]) -> None:
+    """Lets the program store these attributes into a context that the graph gives."""
+    world = machine.world
+    overlay = Overlay(ctx, "context", function_source())
+    overlay.writes.update(late)
+    for name in late:
+        world.keep(late[name])
+    world.overlays[id(world.keep(ctx))] = overlay
