@@ -133,7 +133,7 @@ def readable_tensor_facts(snapshot: Snapshot, value: weft.Tensor) -> tuple[Any, 
         f"strides {value.stride()} offset {value.storage_offset()}",
         f"requires_grad={value.requires_grad} leaf={value.is_leaf}",
         Numbers(np.array(value.detach().numpy()), snapshot.tolerance)
-        if snapshot.tape
+        if snapshot.tolerance
         else repr(value.detach().tolist()),
         snapshot.storage(value) if value.numel() else "empty",
     )
@@ -155,7 +155,12 @@ def tape_facts(value: weft.Tensor) -> tuple[Any, ...]:
 
 
 def optimizer_facts(snapshot: Snapshot, value: weft.optim.Optimizer) -> tuple[Any, ...]:
-    return (type(value).__name__, snapshot.see(value.param_groups), snapshot.pairs(dict(value.state)))
+    """Without the versions of its own state: how many ops a step takes is the optimizer's own affair."""
+    groups = snapshot.see(value.param_groups)
+    tape, snapshot.tape = snapshot.tape, False
+    state = snapshot.pairs(dict(value.state))
+    snapshot.tape = tape
+    return (type(value).__name__, groups, state)
 
 
 def module_facts(snapshot: Snapshot, value: weft.nn.Module) -> tuple[Any, ...]:
