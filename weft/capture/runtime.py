@@ -32,6 +32,7 @@ from threading import get_ident
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
+from weft.autograd.compiled_calls import Unexpected
 from weft.capture.binding import parameter_names
 from weft.capture.counters import count
 from weft.capture.fronts import front_code, is_front, make_front, original_call, public, uncounted
@@ -386,7 +387,7 @@ class CodeCache:
         try:
             with hush(capturing.get):
                 entry = self.context.compile_frame(function, arguments, request)
-        except (CompilerError, Unsupported, KeyboardInterrupt, SystemExit):
+        except (CompilerError, Unsupported, Unexpected, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a Break is no Exception
             self._failed(error)

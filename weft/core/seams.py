@@ -25,6 +25,9 @@ class Seams:
     """Where compiled code runs: gives the compiled form of a function that library code is about to call
     (`Module.__call__`, `Function.apply`, hooks)."""
     is_compiling: Callable[[], bool] = staticmethod(lambda: False)
+    backward: Callable[[Any, Any], bool] | None = None
+    """Where compiled autograd is on: takes the seeds and the task of a run of the engine, and says whether it
+    has run them."""
     making_state: Callable[[Any], None] = staticmethod(lambda optimizer: None)
     """Said by an optimizer that is about to call `_init_state`, which capture wants done before the graph."""
 

@@ -18,6 +18,9 @@ class Settings:
     """Capture again on each call that an entry serves, and compare graph and guards with the entry's."""
     recompile_limit: int = 8
     """How often one function is compiled (per `weft.compile`) before its original runs instead."""
+    compiled_autograd: bool = False
+    """Hand every backward to compiled autograd, with graphs compiled as `weft.compile` compiles by default.
+    """
 
     watchers: ClassVar[list[Callable[[str], None]]] = []
     """Called with a setting's name after it was assigned: hot paths do not ask, they are told."""

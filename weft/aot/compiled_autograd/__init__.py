@@ -1,0 +1,297 @@
+"""Compiled autograd: a backward through the live tape, as a graph that is compiled once per structure.
+
+Takes the seeds and the task of a run that the engine is about to make (`seams.backward`); gives what the
+engine would give: gradients in `.grad`, or captured. The tape is read into a `GraphModule`
+`forward(inputs, sizes, scalars, hooks)`, which the user's `compiler_fn` makes callable, and which serves all
+tapes of the same structure. One idea: the library's own engine runs over a copy of the tape whose tensors
+are fakes (`shadow`), so the graph is what eager would do, in eager's order.
+
+# Note [What runs natively]
+Whatever the graph could not say exactly is left to the engine, which is always right; `reasons` tells why.
+    create_graph=True            gradients must themselves have a history
+    modes beyond grad on or off  autocast, function modes, anomaly detection, saved-tensor hooks around it
+    a backward inside a backward hooks and custom backwards that start one
+    packed saved tensors         their unpack hooks run when eager runs them (checkpoint)
+    a stale or freed tape        eager raises, at the node where it would
+    transforms' wrappers, tensor subclasses, complex values
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+from weft.aot.compiled_autograd.shadow import NOTHING, Recording
+from weft.aot.compiled_autograd.walk import Facts, Native, Walk
+from weft.autograd.compiled_calls import OtherGradients, Unexpected
+from weft.autograd.tasks import Seeds, Task, local
+from weft.core import modes
+from weft.core.seams import seams
+from weft.core.settings import settings
+from weft.tensor.meta import faking
+from weft.trace.breaks import Break
+from weft.trace.module import GraphModule
+
+CompilerFn = Callable[[GraphModule], Callable[..., Any]]
+ENTRIES_LIMIT = 256
+ATTEMPTS = 8
+"""How often one run may find that custom backwards give other gradients than expected."""
+reasons: list[str] = []
+"""Why backwards ran natively, last ones last."""
+
+
+def count(_name: str) -> None:
+    """Counts captures, hits and native runs; `weft.compiler` has it fill its counters."""
+
+
+class Entry:
+    """A graph for the tapes of one structure."""
+
+    __slots__ = ("recording", "module", "compiled")
+
+    def __init__(self, recording: Recording, compiler_fn: CompilerFn) -> None:
+        self.recording = recording
+        self.module = recording.module
+        self.compiled = compiler_fn(self.module)
+
+
+class Structure:
+    """The entries for one structure: one per set of sizes, or one whose sizes vary."""
+
+    __slots__ = ("fixed", "open", "last", "gradients")
+
+    def __init__(self) -> None:
+        self.fixed: dict[Any, Entry] = {}
+        self.open: list[Entry] = []
+        self.last: Facts | None = None
+        self.gradients: dict[int, tuple[bool, ...]] = {}
+        """For which inputs custom backwards give gradients, by the number of their node."""
+
+    def find(self, walk: Walk) -> Entry | None:
+        entry = self.fixed.get((tuple(walk.sizes), walk.exact_numbers()))
+        if entry is not None:
+            return entry
+        return next((each for each in self.open if each.recording.serves(walk)), None)
+
+
+class Cache:
+    """What was compiled by one compiler."""
+
+    def __init__(self, compiler_fn: CompilerFn) -> None:
+        self.compiler_fn = compiler_fn
+        self.structures: dict[Any, Structure] = {}
+        self.lock = threading.RLock()
+
+    def entry(self, walk: Walk, structure: Structure) -> Entry:
+        with self.lock:
+            found = structure.find(walk)
+            if found is not None:
+                count("hits")
+                return found
+            recording = self.record(walk, structure)
+            entry = Entry(recording, self.compiler_fn)
+            count("captures")
+            if recording.symbols:
+                structure.open.append(entry)
+            else:
+                structure.fixed[tuple(walk.sizes), walk.exact_numbers()] = entry
+            structure.last = walk.facts()
+            return entry
+
+    def record(self, walk: Walk, structure: Structure) -> Recording:
+        """The graph; with open sizes where another tape of this structure had other ones."""
+        changed = NOTHING if structure.last is None else walk.changed_since(structure.last)
+        if changed != NOTHING:
+            try:
+                recording = Recording(walk, structure.gradients, changed)
+            except (Break, Exception):  # this one stays as it is
+                pass
+            else:
+                if recording.serves(walk):
+                    return recording
+        return Recording(walk, structure.gradients)
+
+    def structure(self, walk: Walk) -> Structure:
+        with self.lock:
+            if len(self.structures) >= ENTRIES_LIMIT and walk.key not in self.structures:
+                self.structures.clear()
+            return self.structures.setdefault(walk.key, Structure())
+
+
+# -- switching it on -----------------------------------------------------------------------------------------
+class _Active(threading.local):
+    """The compiler of this thread; False where it is switched off."""
+
+    cache: Any = None
+
+
+_active = _Active()
+_caches: list[Cache] = []
+_lock = threading.Lock()
+_users = 0
+default_compiler: CompilerFn | None = None
+"""What compiles where `settings.compiled_autograd` is on; `weft.compiler` fills it."""
+
+
+def same_function(one: Any, other: Any) -> bool:
+    """Whether two functions are the same code over the same objects."""
+    if one is other:
+        return True
+    if type(one) is not FunctionType or type(other) is not FunctionType or one.__code__ is not other.__code__:
+        return False
+    cells = list(zip(one.__closure__ or (), other.__closure__ or (), strict=True))
+    alike = one.__defaults__ is other.__defaults__ and one.__kwdefaults__ is other.__kwdefaults__
+    try:
+        return alike and all(a is b or a.cell_contents is b.cell_contents for a, b in cells)
+    except ValueError:  # an empty cell
+        return False
+
+
+def cache_for(compiler_fn: CompilerFn) -> Cache:
+    with _lock:
+        for cache in _caches:
+            if same_function(cache.compiler_fn, compiler_fn):
+                return cache
+        _caches.append(Cache(compiler_fn))
+        del _caches[:-8]
+        return _caches[-1]
+
+
+def _fill_slot(change: int) -> None:
+    """The engine asks only while somebody wants to be asked."""
+    global _users
+    with _lock:
+        _users += change
+        seams.backward = run if _users or settings.compiled_autograd else None
+
+
+@contextmanager
+def enable(compiler_fn: CompilerFn, dynamic: bool | None = None) -> Iterator[None]:
+    """Within it, this thread's `backward()` and `grad()` run as graphs that `compiler_fn` made callable.
+
+    `dynamic=True`: sizes are open in a graph from the first capture on, False: never, None: once they were
+    seen to vary.
+    """
+    before = _active.cache
+    _active.cache = cache_for(compiler_fn)
+    _fill_slot(1)
+    try:
+        yield
+    finally:
+        _active.cache = before
+        _fill_slot(-1)
+
+
+@contextmanager
+def disable() -> Iterator[None]:
+    """Within it, this thread's backwards run natively."""
+    before = _active.cache
+    _active.cache = False
+    try:
+        yield
+    finally:
+        _active.cache = before
+
+
+_enable, _disable = enable, disable
+
+
+def enabled() -> bool:
+    """Whether a backward of this thread would be compiled."""
+    return _cache() is not None
+
+
+def _cache() -> Cache | None:
+    cache = _active.cache
+    if cache is None and settings.compiled_autograd and default_compiler is not None:
+        return cache_for(default_compiler)
+    return cache or None
+
+
+def reset() -> None:
+    """Forgets all graphs, and switches compiled autograd off in this thread."""
+    with _lock:
+        _caches.clear()
+    cache = _active.cache
+    if cache:
+        _active.cache = cache_for(cache.compiler_fn)
+
+
+# -- running -------------------------------------------------------------------------------------------------
+def run(seeds: Seeds, task: Task) -> bool:
+    """Runs a task of the engine compiled; False where the engine has to."""
+    cache = _cache()
+    if cache is None or faking(modes.current()):
+        return False
+    try:
+        refuse_natively(task)
+        walk = Walk(seeds, task)
+        structure = cache.structure(walk)
+        for attempt in range(ATTEMPTS):
+            entry = cache.entry(walk, structure)
+            try:
+                execute(entry, walk, task)
+                return True
+            except Unexpected as other:
+                learn(cache, structure, walk, other)
+                if attempt == ATTEMPTS - 1:
+                    raise Native("custom backwards whose gradients come and go") from None
+            except OtherGradients as other:
+                learn(cache, structure, walk, other)
+                raise
+    except Native as native:
+        count("native")
+        reasons.append(str(native))
+        del reasons[:-100]
+    return False
+
+
+def refuse_natively(task: Task) -> None:
+    """See Note [What runs natively]."""
+    if task.tensors:
+        raise Native("create_graph=True")
+    if type(modes.current()) is not bool:
+        raise Native("modes other than grad and no_grad")
+    if local.task is not None:
+        raise Native("a backward inside a backward")
+
+
+def learn(cache: Cache, structure: Structure, walk: Walk, other: Any) -> None:
+    """Custom backwards gave other gradients than expected: graphs made for those are of no use."""
+    with cache.lock:
+        structure.gradients[walk.numbers[other.node]] = other.found
+        structure.fixed.clear()
+        structure.open.clear()
+
+
+def execute(entry: Entry, walk: Walk, task: Task) -> None:
+    """One call of the compiled graph, in the modes in which the engine runs."""
+    recording = entry.recording
+    before = modes.state.get()
+    modes.state.set(False)
+    local.task = task
+    task.roots = [seed[0] for seed in walk.seeds]
+    try:
+        sizes, scalars = recording.values(walk)
+        results = entry.compiled(walk.inputs, sizes, scalars, walk.hooks)
+        for position, value in zip(recording.positions, results or (), strict=True):
+            task.captured[position] = None if value is None else value.array
+        if not task.retain:
+            recording.release(walk)
+        if task.callbacks is not None:
+            for callback in task.callbacks:
+                callback()
+    finally:
+        local.task = None
+        modes.state.set(before)
+
+
+def _setting_changed(name: str) -> None:
+    if name == "compiled_autograd":
+        _fill_slot(0)
+
+
+settings.watchers.append(_setting_changed)

@@ -1,0 +1,411 @@
+"""The shadow of a tape: the same nodes over fakes, and the graph that the engine's run over it gives.
+
+Takes a `Walk`; gives a `Recording`: the `GraphModule`, and what it was made for. One idea: a shadow node is
+of the very class of the live one, so its gradient rules are the live ones; only hooks, leaves and custom
+backwards are stood for, by nodes that call them.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Final
+
+from weft.aot.compiled_autograd.walk import Changed, Native, Visitor, Walk, types_read
+from weft.autograd import compiled_calls as calls
+from weft.autograd.function_node import FunctionNode
+from weft.autograd.hooks import Hooks
+from weft.autograd.tasks import Task, _run
+from weft.core import modes
+from weft.core.device import cpu
+from weft.core.dtypes import BY_NUMPY
+from weft.core.types import Size, TensorType
+from weft.graph.graph import Graph
+from weft.graph.node import Node as GraphNode
+from weft.ops.record import ops
+from weft.tensor.base import Tensor, wrap
+from weft.tensor.meta import MetaArray
+from weft.tensor.tape import Node
+from weft.trace.breaks import Break
+from weft.trace.fake import bare
+from weft.trace.module import GraphModule
+from weft.trace.op_recorder import OpRecorder
+from weft.trace.scalars import Scalars
+
+NOTHING: Final = Changed([], [])
+_made = 0
+
+
+class Fakes(Visitor):
+    """Makes fakes and symbols where `walk.Keys` made keys, in the same order."""
+
+    def __init__(self, walk: Walk, changed: Changed) -> None:
+        self.walk = walk
+        self.scalars = Scalars()
+        self.tensors: list[Tensor | None] = [None] * len(walk.inputs)
+        self.arrays: dict[int, MetaArray] = {}
+        self.sizes: list[Any] = list(walk.sizes)
+        self.floats: list[Any] = list(walk.floats)
+        self.symbols: list[tuple[Any, str, int, list[int]]] = []
+        """Each symbol with the list that feeds it, its place there, and its places in the walk."""
+        self.at = self.number_at = 0
+        for place, group in enumerate(changed.sizes):
+            made = self.scalars.symbol_int(f"sizes[{place}]", walk.sizes[group[0]], size=True)
+            for position in group:
+                self.sizes[position] = made
+            self.symbols.append((made, "sizes", place, group))
+        for place, position in enumerate(changed.floats):
+            made = self.scalars.symbol_float(f"scalars[{place}]", walk.floats[position])
+            self.floats[position] = made
+            self.symbols.append((made, "scalars", place, [position]))
+
+    def array(self, array: Any) -> Any:
+        known = self.arrays.get(id(array))
+        return self.lift(array, self.walk.keys.places[id(array)]) if known is None else known
+
+    def lift(self, array: Any, place: int) -> MetaArray:
+        shape = self.shape(array.shape)
+        strides = None if array.flags.c_contiguous else array.strides
+        made = MetaArray(shape, array.dtype, strides, cpu, True)
+        self.arrays.setdefault(id(array), made)
+        self.tensors[place] = wrap(made)
+        return made
+
+    def shape(self, shape: tuple[int, ...]) -> Any:
+        start = self.at
+        self.at += len(shape)
+        return tuple(self.sizes[start : self.at])
+
+    def number(self, value: float) -> Any:
+        self.number_at += 1
+        return self.floats[self.number_at - 1]
+
+    def constant(self, value: Any) -> Any:
+        return value
+
+    def sequence(self, kind: type, items: list[Any]) -> Any:
+        if kind is slice or kind is TensorType:
+            return kind(*items)
+        return Size(items) if kind is Size and all(type(item) is int for item in items) else kind(items)
+
+
+class ShadowTask(Task):
+    """A run over the shadow: as the engine runs the live tape, on tensors that are fakes."""
+
+    __slots__ = ("plainly",)
+    plainly: bool
+
+    def apply(self, node: Any, gradient: Any) -> Any:
+        if gradient is None and self.plainly and node.hooks is None:
+            return self.undefined(node)
+        return super().apply(node, gradient)
+
+
+class ShadowHooks:
+    """Stands for the hooks of one node: each becomes a call in the graph."""
+
+    def __init__(self, recording: Recording, hooks: Hooks, numbers: list[int]) -> None:
+        self.recording = recording
+        rest = iter(numbers)
+        self.tensors = [(slot, [next(rest) for _ in table]) for slot, table in hooks.tensors.items()]
+        alive = [(slot, reference()) for slot, reference in hooks.retained.items()]
+        self.retained = [(slot, tensor) for slot, tensor in alive if tensor is not None]
+        self.pre = [next(rest) for _ in hooks.pre or ()]
+        self.post = [next(rest) for _ in hooks.post or ()]
+        self.accumulated = [next(rest) for _ in hooks.accumulated or ()]
+
+    def on_tensors(self, node: Any, gradient: Any, _graph: bool) -> Any:
+        several = node.outputs is not None
+        values = list(gradient) if several else [gradient]
+        recording = self.recording
+        for slot, numbers in self.tensors:
+            for number in numbers:
+                if values[slot] is None:
+                    raise Native("a hook that is called without a gradient")
+                args = (recording.hook(number), values[slot])
+                values[slot] = recording.call(calls.call_hook, args, bare(values[slot]))
+        for slot, tensor in self.retained:
+            if values[slot] is not None:
+                place = recording.walk.retained[id(tensor)]
+                recording.call(calls.retain_grad, (recording.item("inputs", place), values[slot]), None)
+        return values if several else values[0]
+
+    def on_pre(self, node: Any, gradient: Any, _graph: bool) -> Any:
+        several = node.outputs is not None
+        values = tuple(gradient) if several else (gradient,)
+        for number in self.pre:
+            if any(value is None for value in values):
+                raise Native("a hook that is called without a gradient")
+            args = (self.recording.hook(number), values)
+            values = self.recording.call(calls.call_pre_hook, args, tuple(map(bare, values)))
+        return list(values) if several else values[0]
+
+    def on_post(self, node: Any, results: Any, gradient: Any, _graph: bool) -> Any:
+        given = tuple(gradient) if node.outputs is not None else (gradient,)
+        values = tuple(results)
+        for number in self.post:
+            undefined = any(t is not None and v is None for t, v in zip(node.next, values))
+            if undefined or any(value is None for value in given):
+                raise Native("a hook that is called without a gradient")
+            args = (self.recording.hook(number), values, given)
+            made = tuple([None if value is None else bare(value) for value in values])
+            values = self.recording.call(calls.call_post_hook, args, made)
+        return values
+
+    def on_accumulated(self, leaf: Any, _graph: bool) -> None:
+        for number in self.accumulated:
+            node = self.recording.recorder.node(leaf)
+            self.recording.call(calls.call_post_accumulate_hook, (self.recording.hook(number), node), None)
+
+
+class CalledBackward(Node):
+    """Stands for the node of a custom Function: its backward is called by the graph."""
+
+    __slots__ = ("outputs", "recording", "hook", "given", "materialize", "released")
+    runs_without_gradient = True
+    outputs: Any
+    recording: Recording
+    hook: int
+    given: tuple[bool, ...]
+    materialize: bool
+    released: bool
+
+    def graph_backward(self, grad: Any) -> Any:
+        recording = self.recording
+        grads = list(grad) if self.outputs is not None else [grad]
+        for place, value in enumerate(grads):
+            if value is None and self.materialize:
+                grads[place] = self.zeros(place)
+        results = []
+        for place, given in enumerate(self.given):
+            shape, kind = self.types[2 * place : 2 * place + 2]
+            results.append(wrap(MetaArray(shape, kind, None, cpu, False)) if given else None)
+        args = (recording.hook(self.hook), self.given, *grads)
+        return recording.call(calls.call_backward, args, tuple(results))
+
+    def zeros(self, place: int) -> Any:
+        if self.outputs is None:
+            shape, kind = self.types[-2:]
+            return ops.zeros(shape, dtype=BY_NUMPY[kind])
+        made = self.outputs[place]
+        return None if made is None else ops.zeros(made.shape, dtype=made.dtype)
+
+    def release(self) -> None:
+        self.released = True
+
+
+class Recording:
+    """The graph of a tape, and what it was made for."""
+
+    def __init__(
+        self, walk: Walk, gradients: dict[int, tuple[bool, ...]], changed: Changed = NOTHING
+    ) -> None:
+        self.walk: Any = walk
+        self.gradients = gradients
+        self.fakes: Any = Fakes(walk, changed)
+        self.graph = Graph()
+        self.constants: dict[str, Any] = {}
+        self.recorder: Any = OpRecorder(self.graph, self.on_input)
+        self.recorder.accumulate = self.accumulate
+        self.lists = {name: self.graph.placeholder(name) for name in ("inputs", "sizes", "scalars", "hooks")}
+        for name, node in self.lists.items():
+            node.type, node.meta["val"] = list, getattr(walk, name, [])
+        self.items: dict[tuple[str, int], GraphNode] = {}
+        self.shadows: dict[Any, Any] = {}
+        self.positions: list[int] = []
+        self.trace()
+        self.symbols = self.fakes.symbols
+        self.sizes, self.floats = list(walk.sizes), list(walk.floats)
+        self.scalars = self.fakes.scalars
+        self.scalars.close()
+        self.numbers_released = [walk.numbers[n] for n in walk.order if self.is_released(n)]
+        self.module = self.finish()
+        self.walk = self.fakes = self.recorder = None  # which hold the tape
+        self.shadows, self.items, self.lists = {}, {}, {}
+
+    # -- nodes of the graph ----------------------------------------------------------------------------------
+    def item(self, name: str, place: int) -> GraphNode:
+        """The node that takes an item from one of the lists."""
+        node = self.items.get((name, place))
+        if node is None:
+            node = self.graph.call_function(operator.getitem, (self.lists[name], place))
+            node.meta["val"] = None
+            self.items[name, place] = node
+        return node
+
+    def hook(self, number: int) -> GraphNode:
+        return self.item("hooks", number)
+
+    def on_input(self, value: Any) -> GraphNode:
+        """What no recorded call made: a symbol, an input, or a constant of a rule."""
+        for symbol, name, place, _ in self.fakes.symbols:
+            if getattr(value, "expression", None) == symbol.expression:
+                node = self.item(name, place)
+                node.meta["val"] = value
+                return node
+        if isinstance(value, Tensor) and type(value.array) is not MetaArray:
+            name = f"_tensor_constant{len(self.constants)}"
+            self.constants[name] = value
+            node = self.graph.get_attr(name)
+            node.meta["val"] = value
+            return node
+        raise Break("unknown-tensor", "a tensor on the tape that no recorded call made")
+
+    def call(self, function: Any, args: tuple[Any, ...], result: Any) -> Any:
+        """Records a call of one of the functions in `weft.autograd.compiled_calls`."""
+        recorder = self.recorder
+        node = self.graph.call_function(function, tuple(map(self.argument, args)))
+        node.meta["val"] = result
+        if isinstance(result, tuple):
+            for place, value in enumerate(result):
+                if value is not None:
+                    part = self.graph.call_function(operator.getitem, (node, place))
+                    part.meta["val"] = value
+                    recorder.bind(value, part)
+        elif result is not None:
+            recorder.bind(result, node)
+        return result
+
+    def argument(self, value: Any) -> Any:
+        return value if isinstance(value, GraphNode) else self.recorder.argument(value)
+
+    def accumulate(self, leaf: Any, gradient: Any, _create_graph: bool) -> None:
+        self.call(calls.accumulate_grad, (leaf, gradient), None)
+
+    # -- the shadow ------------------------------------------------------------------------------------------
+    def trace(self) -> None:
+        """Runs the engine over the shadow."""
+        walk, fakes = self.walk, self.fakes
+        seeds = [(node, slot, fakes.value(gradient)) for node, slot, gradient in walk.seeds]
+        hooks = iter(range(len(walk.hooks)))
+        for leaf in walk.leaves:
+            self.shadows[leaf] = self.leaf(leaf, hooks)
+        for node in walk.order:
+            self.shadows[node] = self.node(node, hooks)
+        for node in walk.order:
+            shadow = self.shadows[node]
+            shadow.next = tuple([None if t is None else self.shadows.get(t) for t in node.next])
+        for place, tensor in enumerate(fakes.tensors):
+            if tensor is not None:
+                item = self.item("inputs", place)
+                item.meta["val"] = tensor
+                self.recorder.bind(tensor, item)
+        start = [(self.shadows[node], slot, self.tensor(array)) for node, slot, array in seeds]
+        task = self.task()
+        token = modes.enter(grad=False)
+        try:
+            with self.recorder:
+                _run(start, task)
+        finally:
+            modes.leave(token)
+        captured = walk.task.captures or {}
+        self.positions = sorted(place for places in captured.values() for _, place in places)
+        found = tuple([task.captured.get(place) for place in self.positions])
+        self.graph.output(self.recorder.argument(found))
+
+    def tensor(self, array: MetaArray) -> Tensor:
+        """The fake on an array."""
+        found: Tensor = next(t for t in self.fakes.tensors if t is not None and t.array is array)
+        return found
+
+    def task(self) -> ShadowTask:
+        live = self.walk.task
+        task = ShadowTask(False, False)
+        task.tensors = True
+        task.accumulate = live.accumulate
+        task.plainly = live.captures is None and live.needed is None
+        if live.needed is not None:
+            task.needed = {self.shadows[n] for n in self.shadows if n in live.needed}
+        if live.captures is not None:
+            known = [(node, places) for node, places in live.captures.items() if node in self.shadows]
+            task.captures = {self.shadows[node]: places for node, places in known}
+        return task
+
+    def leaf(self, leaf: Any, hooks: Any) -> Any:
+        place = self.walk.leaf_places[id(leaf)]
+        array = self.fakes.lift(leaf.array, place)
+        shadow = self.fakes.tensors[place]
+        assert shadow is not None and shadow.array is array
+        shadow.tracked = leaf.tracked
+        if leaf.node is not None:
+            raise Native("a leaf that has a history by now")
+        shadow.hooks = self.hooks_for(leaf, hooks)
+        return shadow
+
+    def node(self, live: Any, hooks: Any) -> Any:
+        kind: Any = CalledBackward if isinstance(live, FunctionNode) else type(live)
+        fakes = self.fakes
+        shadow = kind.__new__(kind)
+        shadow._seq, shadow.slots, shadow.versions = live._seq, live.slots, None
+        if kind is CalledBackward:
+            shadow.saved = shadow.params = ()
+            shadow.hook, shadow.recording, shadow.released = next(hooks), self, False
+            shadow.materialize = live.ctx.materialize_grads
+            expected = tuple([target is not None for target in live.next])
+            shadow.given = self.gradients.get(self.walk.numbers[live], expected)
+        else:
+            shadow.saved = fakes.value(live.saved)
+            shadow.params = fakes.value(live.params)
+            if live.__dict__:
+                shadow.__dict__.update(live.__dict__)
+        shadow.types = fakes.types(types_read(live))
+        if live.outputs is not None:
+            shadow.outputs = tuple([fakes.value(each) for each in live.outputs])
+        elif kind is CalledBackward:
+            shadow.outputs = None
+        shadow.hooks = self.hooks_for(live, hooks)
+        return shadow
+
+    def hooks_for(self, live: Any, numbers: Any) -> Any:
+        hooks = live.hooks
+        if type(hooks) is not Hooks:
+            return None
+        tables = (*hooks.tensors.values(), hooks.pre, hooks.post, hooks.accumulated)
+        mine = [next(numbers) for table in tables for _ in table or ()]
+        return ShadowHooks(self, hooks, mine)
+
+    def is_released(self, live: Any) -> bool:
+        shadow = self.shadows[live]
+        if isinstance(shadow, CalledBackward):
+            return bool(shadow.released)
+        return bool(live.saved) and shadow.saved is None
+
+    def finish(self) -> GraphModule:
+        global _made
+        for node in reversed(list(self.graph.nodes)):
+            if node.target is operator.getitem and not node.users:
+                self.graph.erase_node(node)
+        _made += 1
+        return GraphModule(self.constants, self.graph, f"CompiledAutograd{_made - 1}")
+
+    # -- other tapes of this structure -----------------------------------------------------------------------
+    def serves(self, walk: Walk) -> bool:
+        """Whether this graph is right for the sizes and numbers of a tape."""
+        sizes, floats = list(self.sizes), [value.hex() for value in self.floats]
+        for _, name, _, places in self.symbols:
+            if name == "sizes":
+                value = walk.sizes[places[0]]
+                if value < 2:
+                    return False
+                for place in places:
+                    sizes[place] = value
+            else:
+                floats[places[0]] = walk.floats[places[0]].hex()
+        if sizes != walk.sizes or tuple(floats) != walk.exact_numbers():
+            return False
+        given = {made.expression.args[0]: self.value_in(walk, name, at) for made, name, _, at in self.symbols}
+        return bool(self.scalars.holds(given))
+
+    def value_in(self, walk: Walk, name: str, places: list[int]) -> Any:
+        return (walk.sizes if name == "sizes" else walk.floats)[places[0]]
+
+    def values(self, walk: Walk) -> tuple[list[int], list[float]]:
+        """What the lists of sizes and scalars hold for a tape."""
+        found: dict[str, list[Any]] = {"sizes": [], "scalars": []}
+        for _, name, _, places in self.symbols:
+            found[name].append(self.value_in(walk, name, places))
+        return found["sizes"], found["scalars"]
+
+    def release(self, walk: Walk) -> None:
+        """Frees what the engine would have freed."""
+        for number in self.numbers_released:
+            walk.order[number].release()

@@ -1,0 +1,311 @@
+"""Walking the live tape: what a graph of it depends on, and what such a graph is given.
+
+Takes seeds and a task of the engine; gives a `Walk`: the tape's structure as a key, and lists of the tensors,
+sizes, numbers and hooks in it, always in the same order. One idea: two tapes with the same key differ in
+nothing but the contents of these lists.
+
+# Note [Order of the walk]
+Gradients that the sweep starts from, leaves, then node by node in the order of the sweep: what it saved, its
+parameters, its types, its hooks. `Visitor` is told each array, shape, number and constant on the way; the
+walk that makes fakes (`shadow`) is another visitor on the same way, so both count alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from weft.autograd.function_context import FunctionCtx, Packed
+from weft.autograd.function_node import FunctionNode
+from weft.autograd.hooks import Hooks
+from weft.autograd.tasks import Seeds, Task
+from weft.core.device import device
+from weft.core.dtypes import dtype
+from weft.core.types import Size, TensorType, layout, memory_format
+from weft.ops.sweep import discover
+from weft.tensor.base import PLAIN, Tensor, wrap
+from weft.tensor.plan import plan_of
+from weft.tensor.tape import INFERENCE, ComplexBackward
+
+ndarray = np.ndarray
+CONSTANTS: Final = frozenset(
+    {type(None), bool, int, complex, str, bytes, dtype, device, type(Ellipsis), layout, memory_format, type}
+)
+WITHOUT_OPS: Final = frozenset({"Stop", "Entry", "CondAutogradOpBackward", "WhileLoopAutogradOpBackward"})
+"""Nodes without an op whose rules are plain calls of ops."""
+
+
+class Native(Exception):
+    """This tape is one for the engine; says why."""
+
+
+class Visitor:
+    """Told what stands on the way; gives what is to stand for it."""
+
+    def array(self, array: Any) -> Any:
+        raise NotImplementedError
+
+    def shape(self, shape: tuple[int, ...]) -> Any:
+        raise NotImplementedError
+
+    def number(self, value: float) -> Any:
+        raise NotImplementedError
+
+    def constant(self, value: Any) -> Any:
+        raise NotImplementedError
+
+    def sequence(self, kind: type, items: list[Any]) -> Any:
+        raise NotImplementedError
+
+    # -- the way ---------------------------------------------------------------------------------------------
+    def value(self, value: Any) -> Any:
+        """What stands for a saved value or a parameter."""
+        kind = type(value)
+        if kind is ndarray:
+            return self.array(value)
+        if kind is tuple or kind is list or kind is Size:
+            return self.sequence(kind, [self.value(item) for item in value])
+        if kind is float:
+            return self.number(value)
+        if kind in CONSTANTS or isinstance(value, (np.dtype, np.generic)):
+            return self.constant(value)
+        if kind in PLAIN:
+            return self.array(value.array)
+        if kind is slice:
+            return self.sequence(slice, [self.value(x) for x in (value.start, value.stop, value.step)])
+        if kind is TensorType:
+            return self.sequence(TensorType, [self.shape(value.shape), value.dtype, value.device])
+        raise Native(f"a {kind.__name__} on the tape")
+
+    def types(self, types: tuple[Any, ...]) -> Any:
+        """What stands for `node.types`: shapes and dtypes in turn."""
+        found: list[Any] = []
+        for place in range(0, len(types) - 1, 2):
+            shape, kind = types[place], types[place + 1]
+            is_shape = kind is not None and type(shape) is tuple
+            found.append(self.shape(shape) if is_shape else self.value(shape))
+            found.append(kind)
+        if len(types) % 2:
+            found.append(self.value(types[-1]))
+        return self.sequence(tuple, found)
+
+
+class Keys(Visitor):
+    """Makes the key, and the lists."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Tensor] = []
+        self.sizes: list[int] = []
+        self.floats: list[float] = []
+        self.places: dict[int, int] = {}  # of arrays among the inputs, by `id`
+        self.kept: list[Any] = []
+
+    def array(self, array: Any) -> Any:
+        place = self.places.get(id(array))
+        if place is not None:
+            return place
+        return self.lift(array, wrap(array))
+
+    def lift(self, array: Any, tensor: Tensor) -> Any:
+        if type(array) is not ndarray:
+            raise Native("a tensor without elements")
+        if array.dtype.kind == "c":
+            raise Native("complex values")
+        place = len(self.inputs)
+        self.places.setdefault(id(array), place)
+        self.inputs.append(tensor)
+        self.kept.append(array)
+        strides = True if array.flags.c_contiguous else array.strides
+        return (place, array.dtype, strides, self.shape(array.shape))
+
+    def shape(self, shape: tuple[int, ...]) -> Any:
+        self.sizes += shape
+        return len(shape)
+
+    def number(self, value: float) -> Any:
+        self.floats.append(value)
+        return float
+
+    def constant(self, value: Any) -> Any:
+        return (type(value), value)
+
+    def sequence(self, kind: type, items: list[Any]) -> Any:
+        return (kind, *items)
+
+
+class Walk:
+    """One live tape, about to be run."""
+
+    def __init__(self, seeds: Seeds, task: Task) -> None:
+        self.seeds, self.task = seeds, task
+        self.keys = Keys()
+        self.hooks: list[Any] = []
+        self.retained: dict[int, int] = {}  # number of an input with retain_grad, by `id`
+        wanted = None if task.needed is None else {*task.needed, *(task.captures or ())}  # type: ignore[misc]
+        self.wanted = wanted
+        self.order, leaves = discover(dict.fromkeys(seed[0] for seed in seeds), wanted)
+        self.leaves = list(leaves)
+        self.numbers: dict[Any, int] = {
+            node: number for number, node in enumerate((*self.order, *self.leaves))
+        }
+        self.leaf_places: dict[int, int] = {}
+        starts = [(self.numbers[node], slot, self.keys.value(g)) for node, slot, g in seeds]
+        leaf_keys = [self.leaf(leaf) for leaf in self.leaves]
+        self.key = (
+            tuple(starts),
+            tuple(leaf_keys),
+            tuple([self.node(node) for node in self.order]),
+            self.task_key(),
+        )
+        try:
+            hash(self.key)
+        except TypeError as error:
+            raise Native(str(error)) from None
+
+    # -- what a graph is given -------------------------------------------------------------------------------
+    @property
+    def inputs(self) -> list[Tensor]:
+        return self.keys.inputs
+
+    @property
+    def sizes(self) -> list[int]:
+        return self.keys.sizes
+
+    @property
+    def floats(self) -> list[float]:
+        return self.keys.floats
+
+    def exact_numbers(self) -> tuple[str, ...]:
+        """The floats, in a form that tells zeros apart, and knows NaN again."""
+        return tuple([value.hex() for value in self.keys.floats])
+
+    # -- nodes -----------------------------------------------------------------------------------------------
+    def leaf(self, leaf: Any) -> Any:
+        if type(leaf) not in PLAIN or leaf.cell is INFERENCE:
+            raise Native(f"a leaf that is a {type(leaf).__name__}")
+        keys = self.keys
+        self.leaf_places[id(leaf)] = len(keys.inputs)
+        return keys.lift(leaf.array, leaf), leaf.tracked, leaf.node is None, self.hook_key(leaf)
+
+    def node(self, node: Any) -> Any:
+        kind = type(node)
+        edges = [
+            None if target is None or target not in self.numbers else self.numbers[target]
+            for target in node.next
+        ]
+        keys = self.keys
+        rest: Any
+        if isinstance(node, FunctionNode):
+            rest = self.custom(node)
+        elif kind.op is not None or kind.__name__ in WITHOUT_OPS:
+            rest = self.recorded(node)
+        else:
+            raise Native(kind.__name__)
+        types = keys.types(types_read(node))
+        outputs = None if node.outputs is None else tuple([keys.value(each) for each in node.outputs])
+        return kind, tuple(edges), node.slots, rest, types, outputs, self.hook_key(node)
+
+    def recorded(self, node: Any) -> Any:
+        """The node of an op: its rules read what it saved, and its parameters."""
+        if isinstance(node, ComplexBackward) or type(node.saved) is not tuple:
+            raise Native("saved tensors that are freed, or in the hands of hooks")
+        versions = node.versions
+        if versions is not None:
+            for place in range(0, len(versions), 2):
+                cell = versions[place]
+                if cell is not None and cell[0] != versions[place + 1]:
+                    raise Native("a saved tensor that was written since")
+        extra = node.__dict__
+        fields = tuple([(name, repr(extra[name])) for name in extra if name == "widths"]) if extra else ()
+        keys = self.keys
+        return keys.value(node.saved), keys.value(node.params), fields
+
+    def custom(self, node: FunctionNode) -> Any:
+        """The node of a custom Function: what its context holds is read by its backward itself."""
+        ctx: Any = node.ctx
+        if type(ctx) is not FunctionCtx or ctx._items is None and "to_save" in ctx.__dict__:
+            raise Native("a context that was freed")
+        if any(type(item) is Packed for item in ctx._items or ()):
+            raise Native("saved tensors in the hands of hooks")
+        self.hooks.append(node)
+        return len(self.hooks) - 1, node.layout, ctx.materialize_grads, ctx.needs_input_grad
+
+    def hook_key(self, node: Any) -> Any:
+        """The hooks of a node by their code; they are inputs of the graph themselves."""
+        hooks = node.hooks
+        if type(hooks) is not Hooks:
+            return None
+        tables = [(slot, self.table(table)) for slot, table in hooks.tensors.items()]
+        kept = []
+        for slot, reference in hooks.retained.items():
+            tensor = reference()
+            if tensor is not None:
+                if type(tensor) not in PLAIN:
+                    raise Native(f"a {type(tensor).__name__} with retain_grad")
+                self.retained[id(tensor)] = len(self.keys.inputs)
+                self.keys.inputs.append(tensor)
+                kept.append((slot, len(self.keys.inputs) - 1))
+        rest = [self.table(table) for table in (hooks.pre, hooks.post, hooks.accumulated)]
+        return tuple(tables), tuple(kept), tuple(rest)
+
+    def table(self, table: Any) -> Any:
+        if not table:
+            return ()
+        self.hooks += table.values()
+        return tuple([code_of(hook) for hook in table.values()])
+
+    def task_key(self) -> Any:
+        task, numbers = self.task, self.numbers
+        needed = None
+        if task.needed is not None:
+            needed = tuple([node in task.needed for node in numbers])
+        captures = None
+        if task.captures is not None:
+            found = task.captures.items()
+            captures = tuple([(numbers.get(node), tuple(places)) for node, places in found])
+        return task.accumulate, needed, captures
+
+    # -- sizes -----------------------------------------------------------------------------------------------
+    def facts(self) -> Facts:
+        """What is remembered of a tape that was captured."""
+        return Facts(list(self.sizes), list(self.floats))
+
+    def changed_since(self, before: Facts) -> Changed:
+        """What differs from an earlier tape of this structure."""
+        sizes: dict[tuple[int, int], list[int]] = {}
+        for place, (old, new) in enumerate(zip(before.sizes, self.sizes, strict=True)):
+            if old != new and old > 1 and new > 1:
+                sizes.setdefault((old, new), []).append(place)
+        pairs = enumerate(zip(before.floats, self.floats, strict=True))
+        floats = [place for place, (old, new) in pairs if old.hex() != new.hex()]
+        return Changed(list(sizes.values()), floats)
+
+
+class Facts(NamedTuple):
+    """Sizes and numbers of a tape."""
+
+    sizes: list[int]
+    floats: list[float]
+
+
+class Changed(NamedTuple):
+    """Which sizes (those that go together, together) and numbers vary."""
+
+    sizes: list[list[int]]
+    floats: list[int]
+
+
+def types_read(node: Any) -> tuple[Any, ...]:
+    """What the rules of a node may ask of `node.types`: some paths note the output's type for nobody."""
+    types: tuple[Any, ...] = node.types
+    if node.op is None or node.outputs is not None:
+        return types
+    plan = plan_of(node.op)
+    return types if plan.out_type or not plan.fixed else types[: 2 * len(node.next)]
+
+
+def code_of(hook: Any) -> Any:
+    """What a hook is known by: functions made anew in each step are the same code."""
+    function = getattr(hook, "__func__", hook)
+    return getattr(function, "__code__", None) or type(hook)

@@ -1,0 +1,82 @@
+"""What graphs of compiled autograd call: hooks, custom backwards, and the accumulation into `.grad`.
+
+Takes what the engine would hand to a hook or a leaf, as tensors; does what the engine does. One idea: run as
+they are, these functions are eager's own code; captured, each stands for the user's code behind it (see
+`weft.capture.tape_calls`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from weft.autograd import hooks
+from weft.autograd.tasks import accumulate
+from weft.tensor.base import Tensor, wrap
+
+ALWAYS_COPY: Final = -(1 << 30)
+"""More references than any array has: a gradient that a graph holds is somebody else's."""
+
+
+class Unexpected(BaseException):
+    """While a graph is captured: a custom backward gives gradients for other inputs than it was made for."""
+
+    def __init__(self, node: Any, found: tuple[bool, ...]) -> None:
+        super().__init__(type(node).__name__)
+        self.node, self.found = node, found
+
+
+class OtherGradients(RuntimeError):
+    """While a graph runs: a custom backward gave gradients for other inputs than it was made for."""
+
+    def __init__(self, node: Any, found: tuple[bool, ...]) -> None:
+        super().__init__(
+            f"{type(node).__name__} returned None for other inputs than when its graph was made: run this "
+            "backward again, or outside of compiled autograd."
+        )
+        self.node, self.found = node, found
+
+
+def call_hook(hook: Callable[[Any], Any], gradient: Any) -> Any:
+    """The gradient after one hook of a tensor."""
+    answer = hook(gradient)
+    return gradient if answer is None else hooks.checked(hook, gradient, answer)
+
+
+def call_pre_hook(hook: Callable[..., Any], gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The gradients of a node's outputs after one hook that runs before the node."""
+    answer = hook(gradients)
+    return gradients if answer is None else hooks.checked_tuple(hook, gradients, answer)
+
+
+def call_post_hook(
+    hook: Callable[..., Any], inputs: tuple[Any, ...], outputs: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """The gradients of a node's inputs after one hook that runs after the node."""
+    answer = hook(inputs, outputs)
+    return inputs if answer is None else hooks.checked_tuple(hook, inputs, answer)
+
+
+def call_post_accumulate_hook(hook: Callable[..., Any], leaf: Tensor) -> None:
+    """Tells a hook that a leaf has its gradient."""
+    if hook(leaf) is not None:
+        raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+
+
+def accumulate_grad(leaf: Tensor, gradient: Tensor) -> None:
+    """Adds to a leaf's `.grad`."""
+    accumulate(leaf, gradient.array, False, ALWAYS_COPY)
+
+
+def retain_grad(tensor: Tensor, gradient: Tensor) -> None:
+    """Adds to the `.grad` of a tensor that is no leaf."""
+    hooks.retain(tensor, gradient.array, False)
+
+
+def call_backward(node: Any, given: tuple[bool, ...], *gradients: Any) -> tuple[Any, ...]:
+    """Runs the backward of a custom Function, expected to give gradients for the inputs that `given` says."""
+    arrays = [None if value is None else value.array for value in gradients]
+    found = node.raw_backward(arrays[0] if node.outputs is None else arrays)
+    if tuple([value is not None for value in found]) != given:
+        raise OtherGradients(node, tuple([value is not None for value in found]))
+    return tuple([None if value is None else wrap(value) for value in found])
