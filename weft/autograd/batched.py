@@ -17,7 +17,7 @@ from weft.ops.batching import batch, logical_result, to_front
 from weft.ops.record import INTERPRETERS, Kind, Op, broadcast_shapes, ops
 from weft.tensor.base import Tensor, new
 from weft.tensor.dispatch import named
-from weft.tensor.inplace import check_result, dispatch_inplace
+from weft.tensor.inplace import check_result, dispatch_inplace, writing_face
 from weft.tensor.meta import MetaArray
 from weft.tensor.wrapper import Level, Wrapper, interpret, levels, mapping, wrappers
 
@@ -422,14 +422,14 @@ def _draw_inplace(level: Map, op: Op, bound: tuple[Any, ...]) -> Any:
             raise RuntimeError(DIFFERENT_UNBATCHED)
         if any(is_batched(wrapper, level) for wrapper in wrappers(bound)):
             raise RuntimeError(SAME_BATCHED)
-        dispatch_inplace(op, bound, op.face)
+        dispatch_inplace(op, bound, writing_face(op))
         return target
     whole = to_front(target.value, target.place)
     if level.randomness == "different":
-        dispatch_inplace(op, (whole, *stripped(bound[1:], level)), op.face)
+        dispatch_inplace(op, (whole, *stripped(bound[1:], level)), writing_face(op))
         return target
     one = ops.empty_like(ops.select(whole, 0, 0)) if level.size else whole
-    dispatch_inplace(op, (one, *bound[1:]), op.face)
+    dispatch_inplace(op, (one, *bound[1:]), writing_face(op))
     whole.copy_(one)
     return target
 

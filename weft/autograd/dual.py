@@ -33,7 +33,7 @@ from weft.ops.replay import replay
 from weft.tensor.backward import finish
 from weft.tensor.base import PLAIN, Tensor, new
 from weft.tensor.dispatch import named
-from weft.tensor.inplace import dispatch_inplace
+from weft.tensor.inplace import dispatch_inplace, writing_face
 from weft.tensor.wrapper import Level, Wrapper, interpret
 
 SLOTS = ("array", "tracked", "node", "index", "cell", "origin", "_grad", "hooks")
@@ -107,7 +107,7 @@ class DualTensor(Wrapper):
             moves = (None if moves[0] is None else ops.clone(moves[0]), *moves[1:])
             tangent = tangent_of(op, moves, op(*before), before)
         held = primals_of(bound, level)
-        dispatch_inplace(op, held, op.face)
+        dispatch_inplace(op, held, writing_face(op))
         if tangent is None and not is_dual(target, level):
             return target
         if not is_dual(target, level):

@@ -7,13 +7,14 @@ closed around a function.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from weft.autograd.dual import Directions, dual, is_dual
 from weft.tensor.base import Tensor
 from weft.tensor.wrapper import levels
 
-_open: list[Directions] = []
+_open: ContextVar[tuple[Directions, ...]] = ContextVar("weft_dual_levels", default=())
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -25,10 +26,10 @@ class UnpackedDualTensor(NamedTuple):
 
 def enter_dual_level() -> int:
     """Opens the level in which duals can be made; there is one at a time."""
-    if _open:
+    if _open.get():
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     level = Directions()
-    _open.append(level)
+    _open.set((level,))
     levels.set((*levels.get(), level))
     return 0
 
@@ -36,15 +37,16 @@ def enter_dual_level() -> int:
 def exit_dual_level(*, level: int | None = None) -> None:
     """Closes the level: every dual made in it becomes its primal."""
     if level is None:
-        level = len(_open) - 1
+        level = len(_open.get()) - 1
     if level < 0:
         raise RuntimeError("Dual level must be a positive number.")
-    if level != len(_open) - 1:
+    if level != len(_open.get()) - 1:
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This is not "
             "supported."
         )
-    closed = _open.pop()
+    (closed,) = _open.get()
+    _open.set(())
     levels.set(tuple(other for other in levels.get() if other is not closed))
     closed.close()
 
@@ -68,16 +70,16 @@ class dual_level:
 
 def _level(level: int | None, text: str) -> Directions:
     if level is None:
-        level = len(_open) - 1
+        level = len(_open.get()) - 1
     if level < 0:
         raise RuntimeError(text)
-    if level >= len(_open):
+    if level >= len(_open.get()):
         raise RuntimeError(
             "Trying to access a forward AD level with an invalid index. This index was either not created "
             "or is already "
             "deleted."
         )
-    return _open[level]
+    return _open.get()[level]
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
@@ -115,7 +117,7 @@ def checked_dual(tensor: Tensor, tangent: Tensor, level: Directions) -> Tensor:
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """The tensor without its direction, and the direction."""
     if level is None:
-        level = len(_open) - 1
-    if level < 0 or level >= len(_open) or not is_dual(tensor, _open[level]):
+        level = len(_open.get()) - 1
+    if level < 0 or level >= len(_open.get()) or not is_dual(tensor, _open.get()[level]):
         return UnpackedDualTensor(tensor, None)
     return UnpackedDualTensor(tensor.primal, tensor.tangent)

@@ -25,6 +25,7 @@ from weft.capture.reading import FUNCTION, Reader, local_name
 from weft.capture.runtime import Entry, Request, count_ops
 from weft.capture.session import Broken, Failed, capture, mutation_guards, release
 from weft.capture.sources import fetch
+from weft.capture.transforms import is_transforming
 from weft.core import modes
 from weft.graph.graph import Graph
 from weft.trace.breaks import Break, NeedOps
@@ -42,6 +43,10 @@ def compile_frame(function: types.FunctionType, arguments: dict[str, Any], reque
         guards = GuardSet()
         guards.add(Guard("AMBIENT", None, (function_modes_active, True)))
         return _guarded_original(function, guards, "a function mode takes its calls over")
+    if is_transforming():
+        guards = GuardSet()
+        guards.add(Guard("AMBIENT", None, (is_transforming, True)))
+        return _guarded_original(function, guards, "it is called inside a transform")
     machines: list[Machine] = []
     prepared: list[Callable[[], None]] = []
     try:
@@ -116,7 +121,7 @@ def _entry(
         return _original(function, outcome, "no tensor is computed")
     outcome.recorder.finish()
     graph.output(tuple(outputs))
-    module = GraphModule({}, graph)
+    module = GraphModule(outcome.recorder.constants, graph)
     inputs = [_example(item, function, arguments) for item in outcome.inputs]
     compiled = request.backend(module, inputs) if with_calls else None
     emitted = emit(outcome, graph_callable=compiled, runtime=request.context)

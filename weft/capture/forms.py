@@ -18,7 +18,7 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
 
-from weft.capture.calls import handles
+from weft.capture.calls import BY_CODE, handles
 from weft.capture.kinds import Unsupported
 from weft.capture.policy import MARK
 from weft.capture.runtime import GENERATOR_LIKE, Context, original_of
@@ -58,7 +58,8 @@ def _function_form(context: Context, target: Any) -> Any:
         return target
     if function.__code__.co_flags & GENERATOR_LIKE:
         return _as_written(context, target)
-    return context.front(_calling(target) if library_native(function) else target)
+    of_library = library_native(function) or function.__code__ in BY_CODE
+    return context.front(_calling(target) if of_library else target)
 
 
 def _calling(target: Any) -> FunctionType:

@@ -34,6 +34,7 @@ from typing import Any
 
 from weft.autograd.compiled_calls import Unexpected
 from weft.capture.binding import parameter_names
+from weft.capture.calls import BY_CODE
 from weft.capture.counters import count
 from weft.capture.fronts import front_code, is_front, make_front, original_call, public, uncounted
 from weft.capture.fronts import original_of as original_of
@@ -779,7 +780,7 @@ def may_compile(function: FunctionType) -> bool:
     code = function.__code__
     if code.co_flags & GENERATOR_LIKE or policy_of(function)[0] is not Policy.INLINE:
         return False
-    if library_native(function):
+    if library_native(function) or code in BY_CODE:
         return False
     name = code.co_filename
     in_library = name.startswith(_library_folders()) and "site-packages" not in name

@@ -25,11 +25,14 @@ from weft.capture.machine import Machine, Stop
 from weft.capture.outcome import Outcome
 from weft.capture.sources import function as function_source
 from weft.capture.sources import local
+from weft.capture.transforms import is_transforming
 from weft.capture.values import Raised, isinstance
 from weft.capture.wrapping import SYMBOLIC
 from weft.core import modes
+from weft.graph.effects import effect
 from weft.graph.node import Node
 from weft.tensor.base import PLAIN, Tensor
+from weft.tensor.wrapper import levels
 from weft.trace.breaks import Break
 
 assert _control is not None
@@ -87,7 +90,7 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
     warning: Any = {name: "raise" for name, way in np.geterr().items() if way == "warn"}
     np.seterr(**warning)  # in this context only
     before = modes.current()
-    nesting = own_settings()
+    nesting, around = own_settings(), levels.get()
     if isinstance(before, modes.Modes) and (before.saved_hooks or before.witness is not None):
         modes.enter(saved_hooks=(), witness=None)  # they are for what the graph computes, not for fakes
     frame = root_frame(machine, arguments)
@@ -116,6 +119,9 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
         finally:
             machine.over = True
         after = modes.current()
+    if levels.get() != around:
+        step = machine.world.made_at.get(id(levels.get()[-1]), machine.root_steps)
+        return Broken(Break("transform-inside", seen="a dual level that stays open"), max(step - 1, 0), frame)
     note_facts(machine)
     machine.scalars.close()
     drop_settled(machine)
@@ -184,6 +190,8 @@ def note_facts(machine: Machine) -> None:
             machine.world.guard("FACT", known.source, (fact, TENSOR_FACTS[fact](known.original)))
     if any(map(makes_tensor, machine.graph.nodes)):
         note_device(machine)
+    if any(effect(node).random for node in machine.graph.nodes):  # vmap would say which numbers
+        machine.world.guards.add(Guard("AMBIENT", None, (is_transforming, False)))
     scalars = machine.scalars
     for symbol, value in scalars.static.items():
         machine.world.guard("EQ", scalars.sources[symbol], value)

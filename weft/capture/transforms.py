@@ -28,6 +28,7 @@ from weft.autograd.dual import DualTensor
 from weft.autograd.mapping import vmap
 from weft.capture.calls import BY_CODE, handles
 from weft.capture.values import Callback, isinstance
+from weft.capture.wrapping import RULES
 from weft.func import forward, reverse
 from weft.tensor.base import Tensor
 from weft.tensor.wrapper import Level, Wrapper, levels
@@ -170,7 +171,10 @@ def _native(function: Any, seen: str) -> None:
     def call(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         if not machine.by_ops:
             raise NeedOps(KIND, seen=seen)
-        return machine.world.keep(machine.native(function, *args, **kwargs))
+        result = machine.world.keep(machine.native(function, *args, **kwargs))
+        for level in levels.get():
+            machine.world.keep(level)  # and when it was opened
+        return result
 
 
 for _name in ("enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual", "dual_level"):
@@ -198,6 +202,15 @@ for _function in _methods.values():
     _method(_function)
 
 
-def open_levels() -> tuple[Any, ...]:
-    """The transforms that run now."""
-    return levels.get()
+def escaped(machine: Any, value: Any, source: Any) -> Any:
+    """A tensor of a transform that has ended: somebody kept it."""
+    raise Break(KIND, seen=f"{source}: a {type(value).__name__}")
+
+
+RULES.update({BatchTensor: escaped, DualTensor: escaped})
+
+
+# -- compiled functions inside transforms --------------------------------------------------------------------
+def is_transforming() -> bool:
+    """Whether a vmap or a forward-mode transform runs: compiled functions then run as they are."""
+    return bool(levels.get())

@@ -61,7 +61,8 @@ class Wrapping:
         self.by_ops = by_ops
         """Whether calls are taken apart into ops, over which the tape and transforms can run."""
         self.recorder = (OpRecorder if by_ops else Recorder)(self.graph, self.input_node)
-        self.scalars = Scalars()
+        self.recorder.scalars = self.scalars = Scalars()
+        self.scalars.keep = self.world.keep
         self.inputs: list[Input] = []
         self.symbols: dict[Source, Any] = {}
         self.volatile = volatile
@@ -275,6 +276,10 @@ class Wrapping:
             self.world.guard("EQ", known.source.member("shape"), value.shape)
             self.world.guard("EQ", known.source.member("dtype"), value.dtype)
             self.world.guard("EQ", known.source.member("strides"), value.strides)
+        if known is None and id(value) in self.recorder.arrays:
+            node = self.recorder.graph.get_attr(f"_array_constant{len(self.recorder.constants)}")
+            node.meta["val"] = self.recorder.constants[str(node.target)] = value
+            return node
         if known is None:
             stop = Break("unknown-tensor", seen=f"a {type(value).__name__} of unknown origin")
             stop.culprit = value

@@ -6,6 +6,7 @@ memory, bumps its version, and moves its history (through its base, if it is a v
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -37,6 +38,16 @@ from weft.tensor.views import (
     refuse_overlap,
 )
 from weft.tensor.wrapper import Entry, highest, mapping
+
+
+@cache
+def writing_face(op: Op) -> Any:
+    """The method of tensors that is the in-place form of `op`: what modes are told is called."""
+    found = Tensor.__dict__.get(f"{op.name}_")
+    if found is None:
+        faces = (value for name, value in vars(Tensor).items() if name.endswith("_") and name[:2] != "__")
+        found = next((face for face in faces if getattr(face, "op", None) is op), op.face)
+    return found
 
 
 def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:

@@ -16,13 +16,15 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
+import numpy as np
+
 from weft.autograd import engine
 from weft.autograd.dual import plain_parts
 from weft.autograd.nodes import GradientEdge
 from weft.core import modes
 from weft.graph.graph import Graph
 from weft.graph.node import Node
-from weft.ops.record import Kind, Op, ops
+from weft.ops.record import REGISTRY, Kind, Op, ops
 from weft.ops.signature import flatten_variadic
 from weft.tensor import shims
 from weft.tensor.base import Tensor, wrap
@@ -41,6 +43,8 @@ TAKEN_APART = (
     "__invert__", "fill_diagonal_", *CASTS,
 )  # fmt: skip
 PARTS = ("T", "mT", "H", "mH", "real", "imag")
+WRITERS = {Tensor.__dict__[f"{name}_"]: REGISTRY[name] for name in ("copy", "fill", "zero")}
+"""Hand-written in-place forms of ops."""
 
 
 def bound_of(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -154,6 +158,8 @@ class OpRecorder(Recorder):
             return self.wrapped(func, args, kwargs, None)
         if op is not None and op.name == "view" and self._is_loose(args[0]):
             return super().record(func, args, kwargs, ("call_function", ops.reshape.face, False))
+        if op is not None and not (op.function or op.method):
+            self.note_arrays(args)
         whole = op is None or not op.composed or op.kind is Kind.RANDOM or "out" in kwargs
         if not whole and not self._has_mask(func, args):
             assert op is not None
@@ -164,6 +170,13 @@ class OpRecorder(Recorder):
         if op is None and key in self._plain and not self._has_mask(func, args):
             return self.within(self._plain[key], args, kwargs)
         return super().record(func, args, kwargs, form)
+
+    def note_arrays(self, args: tuple[Any, ...]) -> None:
+        """Arrays that rules hand to ops which no user can name follow from shapes: they are constants."""
+        for value in args:
+            if isinstance(value, np.ndarray):
+                self.arrays.add(id(value))
+                self._kept[id(value)] = value
 
     def _is_loose(self, tensor: Any) -> bool:
         """Whether only running can tell if strides allow a view: `reshape` finds out."""
@@ -200,7 +213,7 @@ class OpRecorder(Recorder):
         return self.within(draw, (op, bound_of(op, args, kwargs)), {})
 
     def wrapped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], top: Any) -> Any:
-        op = getattr(func, "op", None)
+        op = getattr(func, "op", None) or WRITERS.get(func)
         if op is None:
             return self.within(self.plain(func), args, kwargs)
         bound = bound_of(op, args, kwargs)

@@ -28,6 +28,7 @@ import numpy as np
 
 from weft.autograd.grad_mode import put_grad
 from weft.core import modes
+from weft.core.dtypes import bool_
 from weft.core.generator import Generator, default_generator
 from weft.core.requirements import require
 from weft.core.symbolic import Symbolic
@@ -41,7 +42,7 @@ from weft.trace.breaks import Break, NeedOps
 from weft.trace.expressions import Expression
 from weft.trace.fake import Originals, bare, fake_of
 from weft.trace.recorder_rules import Form, Rules, Treatment, refusal
-from weft.trace.scalars import to_node
+from weft.trace.scalars import Scalars, to_node
 
 Where = Callable[[], Any]
 REFUSED: Final = {
@@ -63,6 +64,8 @@ READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "is_nonzero": bool, "tolist": lambda value: value,
 }  # fmt: skip
 """Reads of elements that a known number answers."""
+COMPARING: Final = frozenset({"equal", "allclose"})
+"""Functions of tensors that give a bool of Python's."""
 SHAPES: Final = frozenset(
     {"nonzero", "_nonzero", "masked_select", "_repeat_positions", "_unique", "_unique_consecutive"}
 )
@@ -156,6 +159,8 @@ class Recorder:
     sees_private = True  # ops that no user can name are offered, too
     copies_unknown = False
     """Whether `contiguous` of a tensor of unknown strides is a node; else it is taken to give that tensor."""
+    scalars: Scalars | None = None
+    """Owner of numbers that only running can tell; without one they are no part of graphs."""
     set_autocast: Callable[[Any, bool], None] | None = None
     """What switches autocast in a graph: its dtype (or None) and whether casts are kept."""
 
@@ -176,6 +181,10 @@ class Recorder:
         self.originals = Originals()
         self.rules = rules()
         self.symbols: dict[Any, Any] = {}
+        self.arrays: set[int] = set()
+        """Arrays that are the same in every run, by their `id`."""
+        self.constants: dict[str, Any] = {}
+        """What `get_attr` nodes read, where `on_input` files it here."""
         self._nodes: dict[int, Node] = {}
         self._pending: dict[int, tuple[Node, tuple[int, ...]]] = {}
         self._kept: dict[int, Any] = {}  # ids stay taken while the recorder lives
@@ -208,6 +217,11 @@ class Recorder:
         treatment = self.rules.treatments.get(key)
         if treatment is not None:
             return self.treat(treatment, func, args, kwargs or {})
+        if getattr(func, "__name__", "") in COMPARING:
+            seen = f"weft.{func.__name__}"
+            found = self.measure(self.rules.form(key), bool, seen, args, kwargs)
+            if found is not None:
+                return found
         return self.record(func, args, kwargs or {}, self.rules.form(key))
 
     @contextmanager
@@ -268,7 +282,27 @@ class Recorder:
             value, at = self._constants[id(first)]
             if version(first) == at and (name != "__index__" or type(value) is int):
                 return READERS[name](value)
+        found = self.element(first) if name == "item" and len(args) == 1 and not kwargs else None
+        if found is not None:
+            return found
         raise refusal(treatment, name, first)
+
+    def measure(self, form: Form, kind: type, seen: str, args: tuple[Any, ...], kwargs: Any = None) -> Any:
+        """Writes down a call that gives a number, which only running can tell; None where it cannot be."""
+        if self.scalars is None or self.graph is not self.outermost:
+            return None
+        number = self.scalars.symbol_untold(kind, seen)
+        node = self.append(form, self.faked(args), self.faked(kwargs or {}), number)
+        self.symbols[number.expression] = node
+        return number
+
+    def element(self, tensor: Any) -> Any:
+        """The number that a tensor of one element is; None where it cannot be in the graph."""
+        if type(tensor) not in PLAIN or tensor.dtype.is_complex or tensor.numel() != 1:
+            return None
+        kind = float if tensor.dtype.is_floating_point else bool if tensor.dtype is bool_ else int
+        seen = f"Tensor.item of a tensor of shape {list(tensor.array.shape)}"
+        return self.measure(("call_method", "item", False), kind, seen, (tensor,))
 
     def require(self, condition: Any, truth: bool, place: str = "") -> None:
         """Writes down that the graph is right only where the condition has this truth."""
@@ -476,6 +510,8 @@ class Recorder:
             parts = (value.start, value.stop, value.step)
             return slice(*[self.argument(part) for part in parts])
         if isinstance(value, Symbolic):
+            if value.expression.kind is int:  # type: ignore[attr-defined]
+                value.owner.refuse(value.expression)  # type: ignore[attr-defined] # it may be a size
             return self.node(value)
         if isinstance(value, tuple):
             items = [self.argument(item) for item in value]
@@ -512,6 +548,7 @@ class Recorder:
         for symbol in value.expression.symbols:
             leaf = Expression("symbol", (symbol,), symbol.kind)
             if leaf not in self.symbols:
+                value.owner.refuse(leaf)
                 self.symbols[leaf] = self.on_input(value.owner.number(leaf, value.owner.hints[symbol]))
         return to_node(self.graph, value, self.symbols)
 
