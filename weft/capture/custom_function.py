@@ -138,8 +138,8 @@ BY_CODE[once_differentiable(lambda ctx: None).__code__] = differentiate_once
 def _native(function: Any) -> None:
     @handles(function)
     def noted(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-        if not args or not machine.world.is_fresh(args[0]):
-            raise refused(f"ctx.{function.__name__} of a context from outside")
+        if args and not machine.world.is_fresh(args[0]):
+            return machine.inline(function, args, kwargs)  # an effect, as of any object from outside
         return machine.native(function, *args, **kwargs)
 
 

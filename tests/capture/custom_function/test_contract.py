@@ -68,9 +68,8 @@ class Scaling(Function):
 def test_an_input_written(compiled: Any) -> None:
     def program(x: Tensor, factor: Tensor) -> Any:
         y = x * 1
-        before = y._version
         z = Scaling.apply(y, factor)
-        return z, z is y, y + 1, y._version - before
+        return z, z is y, y + 1
 
     check(program, lambda: (leaf(), weft.tensor([2.0, 3.0, 4.0], dtype=weft.float64)), order=2)
 
@@ -228,7 +227,7 @@ BOX = Box(name="box")
         lambda x: (1, 2),
         lambda x: {"out": x * 2},
         lambda x: (),
-        lambda x: (x.sum(), x.argmax()),
+        lambda x: (x * 4, x.argmax()),
     ],
 )  # fmt: skip
 def test_outputs_that_are_no_tensors(compiled: Any, make: Any) -> None:
