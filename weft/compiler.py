@@ -52,6 +52,7 @@ __all__ = [
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 Backend = str | BackendFunction
+DEFAULT_BACKEND = "eager"
 
 
 # -- backends ------------------------------------------------------------------------------------------------
@@ -122,7 +123,7 @@ def _context(
         )
     if dynamic is not None and not isinstance(dynamic, bool):
         raise AssertionError(f"Expected dynamic to be a bool or None, got {type(dynamic)}")
-    backend = "eager" if backend is None else backend
+    backend = DEFAULT_BACKEND if backend is None else backend
     if isinstance(backend, str) and mode is not None and mode not in MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
     function = lookup_backend(backend)

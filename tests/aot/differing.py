@@ -28,7 +28,8 @@ def assert_same(ours: Any, theirs: Any, tolerance: float = 1e-5) -> None:
     weft.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance, equal_nan=True)
     assert ours.requires_grad == theirs.requires_grad
     assert ours.is_leaf == theirs.is_leaf
-    assert ours._version == theirs._version
+    assert ours.is_inference() == theirs.is_inference()
+    assert ours.is_inference() or ours._version == theirs._version
     assert ours._is_view() == theirs._is_view()
     assert ours.stride() == theirs.stride()
 
@@ -64,12 +65,18 @@ def gradients(function: Any, inputs: list[Any], order: int) -> list[list[Any]]:
 
 
 def compare(
-    function: Any, *inputs: Any, order: int = 2, refused: bool = False, backend: Any = "aot_eager"
+    function: Any,
+    *inputs: Any,
+    order: int = 2,
+    refused: bool = False,
+    natives: bool | None = None,
+    backend: Any = "aot_eager",
 ) -> None:
-    """Runs the function both ways, and says whether it was compiled at all."""
+    """Runs the function both ways. `refused` says whether it is not compiled at all, `natives` whether some
+    of its nodes are not."""
     plain = copies(inputs)
     compiled = weft.compile(function, backend=backend)
-    before = runtime.counters["fallbacks"]
+    before, before_natives = runtime.counters["fallbacks"], runtime.counters["natives"]
     for _ in range(2):
         theirs = gradients(function, plain, order)
         ours = gradients(compiled, plain, order)
@@ -81,6 +88,8 @@ def compare(
                     assert_same_layer(a, b, one is ours[0])
     fallbacks = runtime.counters["fallbacks"] - before
     assert bool(fallbacks) == refused, runtime.reasons[-3:]
+    found = runtime.counters["natives"] - before_natives
+    assert natives is None or bool(found) == natives, runtime.reasons[-3:]
 
 
 def assert_same_layer(ours: Any, theirs: Any, outputs: bool) -> None:

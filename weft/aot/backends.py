@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.aot.partition import Chooser, min_cut
 from weft.aot.runtime import CompiledFunction, Compiler
+from weft.aot.runtime.around import around
 from weft.core import modes
 
 
@@ -27,8 +28,9 @@ def aot(
 
     def backend(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
         made = CompiledFunction(graph_module, fw_compiler, bw_compiler or fw_compiler, partition)
-        if type(modes.state.get()) is bool:
-            made.plan_for(tuple(example_inputs), modes.grad_enabled())
+        modes_of = around(modes.state.get())
+        if not isinstance(modes_of, str):
+            made.plan_for(tuple(example_inputs), modes_of)
         return made
 
     return backend

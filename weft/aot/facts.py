@@ -17,6 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+Casts = tuple[tuple[int, Any, bool], ...]
+"""Casts of inputs: its number, the dtype, and whether gradients were recorded."""
 DETACH, DATA = "detach", "data"
 """Steps that are no ops: `x.detach()` and `x.data`."""
 
@@ -30,6 +32,7 @@ class Step:
     position: int | None = None
     grad: bool = True
     """Whether gradients were recorded when the view was made."""
+    inference: bool = False
 
     @property
     def moves(self) -> bool:
@@ -102,6 +105,8 @@ class Made:
     """Where in memory elements lie, in bytes; None if it does not matter."""
     version: int = 0
     """How often it was written before it is given out."""
+    inference: bool = False
+    """Whether it was made in inference mode."""
 
 
 @dataclass(slots=True)

@@ -25,6 +25,8 @@ from typing import Any
 from weft.aot.facts import DATA, DETACH, Step
 from weft.core import modes
 from weft.core.dtypes import bool_
+from weft.core.generator import default_generator
+from weft.graph.effects import Effect, effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.ops.record import REGISTRY, Kind, Op, ops
@@ -101,6 +103,7 @@ class FunctionalRecorder(OpRecorder):
     def __init__(self, graph: Graph, on_input: Callable[[Any], Node]) -> None:
         super().__init__(graph, on_input)
         self.plain_histories = True
+        self._drew = False  # whether the call that was run last draws random numbers
         self._places: dict[int, Place] = {}
         self._by_array: dict[int, list[Place]] = {}
 
@@ -182,7 +185,7 @@ class FunctionalRecorder(OpRecorder):
         """One view, read off its parent's elements, whatever order these lie in."""
         step = place.step
         assert step is not None and self._state is not None
-        self._switch((step.grad, *self._state[1:]))
+        self._switch((step.grad, step.inference, None))
         val = bare(place.tensor)
         if not step.moves:
             node = self.graph.call_method("detach", (parent,))
@@ -222,10 +225,18 @@ class FunctionalRecorder(OpRecorder):
         return id(value) in self._places
 
     # -- calls -----------------------------------------------------------------------------------------------
+    def _modes_now(self) -> tuple[bool, bool, Any]:
+        mode = modes.modes()
+        return mode.grad, mode.inference, None  # casts are recorded as such
+
     def record(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], form: Form | None = None
     ) -> Any:
         op = getattr(func, "op", None)
+        autocast = next((value for name, value in modes.modes().extra if name == "autocast"), None)
+        if autocast is not None and op is not None and op.amp is not None:
+            if func is op.face and "out" not in kwargs:
+                return self.within(autocast.call, (op, bound_of(op, args, kwargs)), {})
         if op is not None and func is op.face and "out" not in kwargs:
             if op.kind is Kind.VIEW:
                 return self.record_view(op, func, args, kwargs)
@@ -251,13 +262,13 @@ class FunctionalRecorder(OpRecorder):
             return result
         if op in READERS and op is not ops.view:
             _check_inside(parent, rest)
-        grad = modes.grad_enabled()
+        now = modes.grad_enabled(), modes.modes().inference
         if is_tensor(result):
             if result is not given[0]:
-                self.put(result, Place(parent.root, parent, Step(op, rest, None, grad), result))
+                self.put(result, Place(parent.root, parent, Step(op, rest, None, *now), result))
             return result
         for position, item in enumerate(result):
-            self.put(item, Place(parent.root, parent, Step(op, rest, position, grad), item))
+            self.put(item, Place(parent.root, parent, Step(op, rest, position, *now), item))
         return result
 
     def root_of_reshape(self, result: Any, parent: Place, rest: tuple[Any, ...]) -> None:
@@ -274,7 +285,7 @@ class FunctionalRecorder(OpRecorder):
         parent = self.place(given)
         result = self.run(func, (given,), {}, self.scanned((given,), {}))
         if result is not given:
-            step = Step(self._name(func), (), None, modes.grad_enabled())
+            step = Step(self._name(func), (), None, modes.grad_enabled(), modes.modes().inference)
             self.put(result, Place(parent.root, parent, step, result))
         return result
 
@@ -283,7 +294,23 @@ class FunctionalRecorder(OpRecorder):
 
     def append(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Node:
         self.argument((args, kwargs))  # views become nodes first, in the modes they were made in
-        return super().append(form, args, kwargs, result)
+        node = super().append(form, args, kwargs, result)
+        if self._drew and not effect(node).random:
+            node.meta["effect"] = Effect(random=True)
+        return node
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Any) -> Any:
+        """The call on fakes; notes whether it draws random numbers."""
+        generators = (default_generator, *call.generators)
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            before = [generator.get_offset() for generator in generators]
+            try:
+                return func(*args, **kwargs)
+            finally:
+                self._drew = before != [generator.get_offset() for generator in generators]
+
+        return super().run(counted, args, kwargs, call)
 
     def note_call(self, done: Recorded) -> None:
         if not done.written:
@@ -367,6 +394,8 @@ class FunctionalRecorder(OpRecorder):
         for item in self.tensors_in(done.result):
             if not any(item is known for known in done.call.tensors):
                 raise Break("unsupported", f"{self._name(done.func)} writes, and gives another tensor")
+        if self._has_mask(done.func, done.args) and any(value.tracked for value in done.written):
+            raise Break("unsupported", "a write through a mask, of values that have gradients")
         found = [
             (position, value)
             for position, value in enumerate(done.args)

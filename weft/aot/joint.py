@@ -10,12 +10,17 @@ gives a `Joint`. One idea: gradients are computed by the code that eager runs, r
 Users may ask for the gradient of one output with respect to another, or hook it. So the tape is cut at a
 value that others are computed from: their gradient goes to that value, not through it, and each stage has a
 node of its own.
+
+# Note [Casts that are kept]
+Under `with autocast(): y = compiled(x); z = other(x)` the cast of a parameter is made once, and gradients are
+summed in the low precision behind it. So such casts are inputs of the graph, taken from autocast's own cache.
 """
 
 from __future__ import annotations
 
 import threading
 import warnings
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.aot.facts import DATA, Constant, Facts, Input, Made, Number, Output, Value, ViewOf, Written
+from weft.aot.facts import DATA, Casts, Constant, Facts, Input, Made, Number, Output, Value, ViewOf, Written
 from weft.aot.functional import FunctionalRecorder, Root
 from weft.core.trees import flatten
 from weft.graph.effects import effect
@@ -74,12 +79,28 @@ class Joint:
     """Builds what the captured graph returns from the outputs in `facts`."""
     fixed: bool = False
     """Whether the values of floats among the inputs were relied upon."""
+    casts: Casts = ()
+    """The casts of inputs that the autocast around the call keeps."""
+
+
+class Refused(Exception):
+    """A graph must run as it was captured, or at least one of its nodes."""
+
+    def __init__(
+        self, reason: str, node: Node | None = None, ends: bool = False, error: Exception | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.reason, self.node = reason, node
+        self.ends = ends  # whether it would do that a piece ends behind the node
+        self.error = error  # what the program itself raises, or a defect of ours
 
 
 class _Tracing:
     """One run of a captured graph on fakes."""
 
     def __init__(self, inputs: tuple[Any, ...], open_floats: bool) -> None:
+        self.current: Node | None = None  # the captured node that runs now
+        self.ends = False
         self.graph = Graph()
         self.recorder = FunctionalRecorder(self.graph, self.on_input)
         self.scalars = Scalars()
@@ -92,10 +113,12 @@ class _Tracing:
         self.tracked = {index: root.tensor.tracked for index, root in self.roots.items()}
         self.numbers: dict[int, int] = {}
         self.values: list[Any] = []
-        self.views: list[Any] = []  # outputs that are views
+        self.views: list[Any] = []  # outputs that are views, with their captured nodes
         self.visible: set[int] = set()  # roots whose history can be reached from outside
         self.leaves: dict[int, Any] = {}  # where the tape is cut, by the number of the value
         self.facts = Facts()
+        self.makers: dict[int, Node] = {}  # the captured nodes that gave tensors first, by id
+        self.owners: dict[Any, Node] = {}  # the captured nodes that nodes of the tape come from
 
     def input(self, index: int, value: Any, open_floats: bool) -> Any:
         """The placeholder of an input, and what stands for it."""
@@ -133,7 +156,8 @@ class _Tracing:
             self.values.append(root)
             array = root.tensor.array
             strides = array.strides if array.exact and root.writes else None
-            made = Made(bool(root.tensor.tracked), strides, version(root.tensor))
+            inference = type(root.tensor.cell) not in (list, type(None))
+            made = Made(bool(root.tensor.tracked), strides, version(root.tensor), inference)
             self.facts.values.append(made)
         return self.numbers[id(root)]
 
@@ -159,13 +183,29 @@ class _Tracing:
             return base
         if value.requires_grad and any(not step.moves for step in place.steps):
             raise Break("unsupported", "a detached tensor that was written with a history")
-        self.views.append(value)
         own = any(step.op == DATA for step in place.steps)
         view = value.origin
         stale = view is not None and view.seen != version(value)
         return ViewOf(base, place.steps, version(value) if own else None, stale)
 
+    def note_made(self, tensors: list[Any], node: Node) -> None:
+        """A captured node gave these tensors, and put new nodes on the tape."""
+        stack = []
+        for tensor in tensors:
+            self.makers.setdefault(id(tensor), node)
+            stack.append(tensor.node)
+        while stack:
+            last = stack.pop()
+            if hasattr(last, "next") and last not in self.owners:
+                self.owners[last] = node
+                stack += last.next
+
+    def node_of_value(self, numbers: list[int]) -> Node | None:
+        """The captured node behind the first of these values."""
+        return next((self.makers.get(id(self.values[number].tensor)) for number in numbers), None)
+
     def finish(self, result: Any) -> Any:
+        """Notes what was written and what is given out."""
         leaves, build = flatten(result)
         for index, root in self.roots.items():
             times = version(root.tensor) - self.versions[index]
@@ -175,7 +215,13 @@ class _Tracing:
                 self.facts.values[number].requires_grad = moved
                 self.facts.written.append(Written(index, number, times, moved))
                 self.visible.add(id(root))
-        self.facts.outputs = [self.output(leaf) for leaf in leaves]
+        self.facts.outputs = []
+        for leaf in leaves:
+            self.current = self.makers.get(id(leaf))
+            self.facts.outputs.append(self.output(leaf))
+            if isinstance(self.facts.outputs[-1], ViewOf):
+                self.views.append((leaf, self.current))
+        self.current = None
         for number, value in enumerate(self.values):
             made = self.facts.values[number]
             made.requires_grad = made.requires_grad and id(value) in self.visible
@@ -193,31 +239,53 @@ def trace(
     *,
     absent: frozenset[int] = frozenset(),
     open_floats: bool = True,
+    casts: Casts = (),
+    cache: Any = None,
 ) -> Joint:
     """The joint graph of a graph module for inputs like these. `absent` are values that require grad and get
-    no tangent. Raises Break or the user's error where the graph must run as it is.
+    no tangent. The last inputs are `casts` of earlier ones, which `cache` (that of autocast) shall hold.
+    Raises Refused where the graph, or one node of it, must run as it is.
     """
-    if module.graph.subgraphs:
-        raise Break("unsupported", "a graph with graphs inside")
     tracing = _Tracing(inputs, open_floats)
+    try:
+        with tracing.recorder, _quietly():
+            kept = _Kept(tracing, casts, cache)
+            joint = _joint(tracing, module, tracing.given[: len(inputs) - len(casts)], absent)
+            joint.casts = kept.casts()
+    except Break as found:
+        raise Refused(str(found), tracing.current, tracing.ends) from None
+    except Exception as error:  # the captured graph will raise it at its own place
+        raise Refused(str(error), tracing.current, error=error) from error
+    return joint
+
+
+def _joint(tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[int]) -> Joint:
     recorder = tracing.recorder
-    with recorder, _quietly():
-        result = run(module.graph, tracing.given, owner=module)
-        build = tracing.finish(result)
-        nodes = [recorder.root_node(value) if isinstance(value, Root) else value for value in tracing.values]
-        recorder.finish()
-        forward = set(tracing.graph.nodes)
-        wanted = [index for index in tracing.roots if tracing.tracked[index]]
-        stages = _stages(tracing, absent)
-        if len(stages) > 1 and not tracing.facts.plain_histories:
-            raise Break("unsupported", "outputs computed from others that were written without the tape")
-        last = tracing.nodes[-1] if tracing.nodes else None
-        for stage in stages:
-            fakes = _tangents(tracing, stage, last)
-            last = stage.tangents[-1] if stage.tangents else last
-            found = _gradients(tracing, stage, wanted, fakes)
-            stage.gradients = [None if g is None else recorder.node(g) for g in found]
-        recorder.finish()
+
+    def call(node: Node, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tracing.current = node
+        found = function(*args, **kwargs)
+        tracing.note_made(recorder.tensors_in(found), node)
+        return found
+
+    result = run(module.graph, given, call, module)
+    tracing.current = None
+    build = tracing.finish(result)
+    nodes = [recorder.root_node(value) if isinstance(value, Root) else value for value in tracing.values]
+    recorder.finish()
+    forward = set(tracing.graph.nodes)
+    wanted = [index for index in tracing.roots if tracing.tracked[index]]
+    stages = _stages(tracing, absent)
+    if len(stages) > 1 and not tracing.facts.plain_histories:
+        tracing.ends, tracing.current = True, tracing.node_of_value(stages[0].values)
+        raise Break("unsupported", "outputs computed from others that were written without the tape")
+    last = tracing.nodes[-1] if tracing.nodes else None
+    for stage in stages:
+        fakes = _tangents(tracing, stage, last)
+        last = stage.tangents[-1] if stage.tangents else last
+        found = _gradients(tracing, stage, wanted, fakes)
+        stage.gradients = [None if g is None else recorder.node(g) for g in found]
+    recorder.finish()
     fixed = bool(tracing.scalars.static or tracing.scalars.guards())
     tracing.graph.output((tuple(nodes), tuple(tuple(stage.gradients) for stage in stages)))
     return Joint(
@@ -226,27 +294,40 @@ def trace(
     )  # fmt: skip
 
 
+class _Kept:
+    """The casts that the autocast around a call keeps: see Note [Casts that are kept]."""
+
+    def __init__(self, tracing: _Tracing, casts: Casts, cache: Any) -> None:
+        self.tracing, self.cache = tracing, cache
+        given = tracing.given
+        for (index, kind, grad), fake in zip(casts, given[len(given) - len(casts) :], strict=True):
+            leaf = given[index]
+            self.cache[id(leaf), kind, grad] = (weakref.ref(leaf), version(leaf), fake)
+
+    def casts(self) -> Casts:
+        """Those of inputs."""
+        numbers = {id(root.tensor): index for index, root in self.tracing.roots.items()}
+        keys = self.cache or ()
+        return tuple([(numbers[one], kind, grad) for one, kind, grad in keys if one in numbers])
+
+
 @contextmanager
 def _quietly() -> Iterator[None]:
     """Code that warns must run to do so each time. (The module's own means would forget which warnings were
     shown already.)
     """
-    seen: list[Any] = []
     before, here = warnings.warn, threading.get_ident()
 
     def warn(message: Any, *args: Any, **options: Any) -> None:
         if threading.get_ident() == here:
-            seen.append(message)
-        else:
-            before(message, *args, **options)
+            raise Break("unsupported", f"a call that warns: {message}")
+        before(message, *args, **options)
 
     warnings.warn = warn
     try:
         yield
     finally:
         warnings.warn = before
-    if seen:
-        raise Break("unsupported", f"a call that warns: {seen[0]}")
 
 
 def ancestors(node: Any) -> set[tuple[Any, int]]:
@@ -290,10 +371,13 @@ def _stages(tracing: _Tracing, absent: frozenset[int]) -> list[Stage]:
     edges = {number: (tensor.node, tensor.index) for number, tensor in tensors.items()}
     behind = {number: ancestors(tensor.node) for number, tensor in tensors.items()}
     nodes = {node for found in behind.values() for node, _ in found} | {node for node, _ in edges.values()}
-    if any(hasattr(type(node), "_forward_cls") for node in nodes):
+    custom = next((node for node in nodes if hasattr(type(node), "_forward_cls")), None)
+    if custom is not None:
+        tracing.current = tracing.owners.get(custom)
         raise Break("unsupported", "a custom Function, whose backward must run when gradients are computed")
-    for view in tracing.views:
+    for view, node in tracing.views:
         if view.requires_grad and any((view.node, view.index) in found for found in behind.values()):
+            tracing.current = node
             raise Break("unsupported", "an output computed from another that is a view")
     lower = {n: [m for m in tensors if m != n and edges[m] in behind[n]] for n in tensors}
     levels: dict[int, int] = {}

@@ -23,6 +23,7 @@ from typing import Any
 
 from weft.aot.flow import INFINITE, Network
 from weft.aot.joint import Joint, Stage
+from weft.aot.split import switches
 from weft.graph.effects import effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -30,7 +31,6 @@ from weft.ops.record import Kind, Op
 from weft.trace.module import GraphModule
 
 Chooser = Callable[[Joint, Stage], list[Node]]
-SWITCHES = ("_set_grad_enabled", "_set_inference_mode", "_set_autocast")
 
 
 @dataclass(slots=True)
@@ -178,11 +178,6 @@ def backward_nodes(joint: Joint, stage: Stage) -> list[Node]:
 def plain(node: Node) -> bool:
     """Whether a node does nothing where no gradients are recorded."""
     return node.op == "call_method" and node.target == "detach"
-
-
-def switches(node: Node) -> bool:
-    """Whether a node changes modes."""
-    return getattr(node.target, "__name__", None) in SWITCHES
 
 
 class _Copier:

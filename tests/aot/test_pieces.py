@@ -1,0 +1,289 @@
+"""Graphs of which some nodes run as they are, between compiled pieces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import weft
+from tests.aot.differing import compare
+from weft.aot import runtime
+from weft.aot.split import split
+from weft.autograd import Function
+from weft.autograd.function import once_differentiable
+from weft.nn import functional as F
+from weft.testing import EagerAndRecordGraphs
+
+
+def floats(*shape: int, grad: bool = True) -> weft.Tensor:
+    return weft.randn(*shape, dtype=weft.float64).requires_grad_(grad)
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    weft.manual_seed(0)
+    weft.compiler.reset()
+
+
+class Cube(Function):
+    @staticmethod
+    def forward(ctx, x, k=1.0):
+        ctx.save_for_backward(x)
+        ctx.k = k
+        return x**3 * k, x.detach().sign()
+
+    @staticmethod
+    def backward(ctx, g, h):
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * g * ctx.k, None
+
+
+class Marked(Function):
+    @staticmethod
+    def forward(ctx, x):
+        a, b = x * 2, (x > 0).double()
+        ctx.mark_non_differentiable(b)
+        return a, b
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g * 2
+
+
+class Dirty(Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.mul_(3)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 3
+
+
+class Once(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * x.cos()
+
+
+class Unmaterialised(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx, g, h):
+        assert h is None
+        return g * 2
+
+
+@weft.compiler.allow_in_graph
+def opaque(x):
+    return Cube.apply(x)[0]
+
+
+def custom(x, w):
+    b, s = Cube.apply(x * w, 2.0)
+    d, _ = Cube.apply(b.sin() + s)
+    return d * w, b
+
+
+def custom_under_no_grad(x, w):
+    with weft.no_grad():
+        a, _ = Cube.apply(x * w)
+        b, _ = Cube.apply(a)
+    return b * x, a
+
+
+def marked(x, w):
+    a, b = Marked.apply(x * w)
+    return a * b, b
+
+
+def dirty(x, w):
+    y = x * w
+    z = Dirty.apply(y)
+    return y + 1, z
+
+
+def conditional(x, w):
+    y = x * w
+    return weft.cond(y.sum() > 0, lambda a: a * w, lambda a: a - w, (y,)).sin() * x
+
+
+def looped(x, w):
+    with weft.no_grad():
+        start = weft.zeros((), dtype=weft.int64), x * w
+        _, y = weft.while_loop(lambda n, y: n < 3, lambda n, y: (n + 1, y * 2), start)
+    return y * x
+
+
+def scanned(x, w):
+    last, rows = weft.scan(lambda c, r: (c + r, c * r), w.clone(), x)
+    return last.sin() * 2, rows
+
+
+def mapped(x, w):
+    return weft.map(lambda r: r.sin() * w, x * 2) * x
+
+
+SUBGRAPHS = [
+    custom, custom_under_no_grad, marked, dirty, conditional, looped, scanned, mapped,
+    lambda x, w: Unmaterialised.apply(x * w)[0] * x,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", SUBGRAPHS, ids=lambda f: f.__name__)
+def test_graphs_with_graphs_inside(function):
+    compare(function, floats(3, 4), floats(4), natives=False)
+
+
+def test_backward_that_is_differentiable_once():
+    def function(x, w):
+        return Once.apply(x * w) * x
+
+    compare(function, floats(3, 4), floats(4), order=1)
+    x, w = floats(3, 4), floats(4)
+    out = weft.compile(function, backend="aot_eager")(x, w)
+    (gradient,) = weft.autograd.grad(out.sum(), w, create_graph=True)
+    with pytest.raises(RuntimeError, match="marked with @once_differentiable"):
+        weft.autograd.grad(gradient.sum(), w)
+
+
+def test_backward_reads_the_world_when_it_runs():
+    class Scaled(Function):
+        factor = 2.0
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * Scaled.factor
+
+    compiled = weft.compile(lambda x: Scaled.apply(x * 1) * 1, backend="aot_eager", fullgraph=True)
+    x = floats(3)
+    for factor in (2.0, 5.0):
+        Scaled.factor = factor
+        assert weft.autograd.grad(compiled(x).sum(), x)[0].tolist() == [factor] * 3
+
+
+# -- single nodes --------------------------------------------------------------------------------------------
+def makes_a_leaf(x, w):
+    leaf = weft.zeros(3, 4, dtype=x.dtype, requires_grad=True)
+    return leaf * x, leaf
+
+
+def gives_a_view_and_more(x, w):
+    view = (x * w)[0]
+    return view, view.sin()
+
+
+def gives_chunks_and_more(x, w):
+    a, b = (x * w).chunk(2, 1)
+    return a, a.sin() + b, b
+
+
+def writes_input_and_views(x, w):
+    x.mul_(2)
+    y = x[0]
+    y.add_(w)
+    return x, y, y.sin()
+
+
+def writes_several_through_mask(x, w):
+    y = x * 1
+    mask = y > -100
+    y[mask] = w.repeat(3) * 2
+    return y * w
+
+
+def requires_grad_inside(x, w):
+    y = (x * w).detach().requires_grad_()
+    return y * 2, y
+
+
+def detached_in_place(x, w):
+    y = x * w
+    y.detach_()
+    return y * w
+
+
+def writes_between_outputs(x, w):
+    y = x.sin()
+    z = y * w
+    with weft.no_grad():
+        z.mul_(2)
+    return z, y, z * y
+
+
+def writes_data_between_outputs(x, w):
+    y = x * w
+    y.data.mul_(2)
+    return y, y.sin()
+
+
+def writes_in_stages(x, w):
+    y = x * w
+    y.add_(1)
+    z = y.sin()
+    z[0].mul_(2)
+    return y, z, z + y
+
+
+def draws_and_overwrites(x, w):
+    noise = weft.empty_like(x).normal_()
+    noise.uniform_()
+    return x * w * noise + weft.randn_like(x)
+
+
+NATIVE = [
+    makes_a_leaf, gives_a_view_and_more, gives_chunks_and_more, writes_input_and_views,
+    writes_several_through_mask, requires_grad_inside, detached_in_place, writes_between_outputs,
+    writes_data_between_outputs, lambda x, w: opaque(x * w).sin(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", NATIVE, ids=lambda f: f.__name__)
+def test_nodes_that_run_as_they_are(function):
+    compare(function, floats(3, 4), floats(4), natives=True)
+
+
+@pytest.mark.parametrize("function", [writes_in_stages, draws_and_overwrites])
+def test_whole_graphs(function):
+    compare(function, floats(3, 4), floats(4), natives=False)
+
+
+def test_warnings_come_each_time():
+    compiled = weft.compile(lambda x, w: F.mse_loss(x * w, w[None]) * x, backend="aot_eager")
+    plans = runtime.counters["plans"]
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="target size") as seen:
+            compiled(floats(3, 4), floats(4))
+        assert len(seen) == 1
+    assert runtime.counters["plans"] == plans + 2  # before and behind the call that warns
+
+
+def test_values_between_parts_are_freed():
+    backend = EagerAndRecordGraphs()
+    weft.compile(custom, backend=backend)(floats(3, 4), floats(4))
+    graph: Any = backend.graphs[0].graph
+    natives = [node for node in graph.nodes if "autograd_function_apply" in node.name]
+    parts = split(backend.graphs[0], natives)
+    assert [part.native for part in parts] == [False, True, False, True, False]
+    given = {node for part in parts for node in part.outputs}
+    freed = {node for part in parts for node in part.freed}
+    kept = set(graph.output_node.all_input_nodes)
+    assert freed - set(graph.placeholders) == given - kept

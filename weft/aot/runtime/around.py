@@ -1,0 +1,86 @@
+"""What surrounds a call: the modes that a plan depends on.
+
+Takes the active modes; gives an `Around`, which is part of a plan's key, or the reason why nothing compiled
+may run. One idea: a plan is traced in the modes that it was asked for in, and its graphs, in which everything
+that modes decide has been decided, run in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from weft.core import modes
+
+AUTOCAST = "autocast"
+
+
+class Around(NamedTuple):
+    """The modes of a call."""
+
+    grad: bool
+    inference: bool = False
+    autocast: tuple[Any, ...] | None = None
+    """Its class, that of its cache, its dtype, whether it keeps casts, and whether it keeps them now."""
+
+    @property
+    def records(self) -> bool:
+        return self.grad and not self.inference
+
+    @property
+    def keeps_casts(self) -> bool:
+        """Whether casts of leaves are kept beyond the call: see Note [Casts that are kept]."""
+        return self.autocast is not None and self.autocast[3] and self.autocast[4]
+
+
+PLAIN_MODES = {True: Around(True), False: Around(False)}
+
+
+def around(mode: Any) -> Around | str:
+    """The modes of a call, or why it has to run as captured."""
+    if type(mode) is bool:
+        return PLAIN_MODES[mode]
+    if mode.functions or mode.shielded:
+        return "a function mode is active, which sees every call"
+    if mode.saved_hooks or mode.saved_hooks_error:
+        return "hooks for saved tensors are active, which see what eager code saves"
+    if mode.anomaly is not None:
+        return "anomaly detection is on, which names the lines of eager code"
+    if mode.witness is not None or not mode.multithreading:
+        return "a mode is active that compiled code does not know"
+    autocast = None
+    for name, value in mode.extra:
+        if name != AUTOCAST:
+            return f"a transform is active ({name})"
+        autocast = (type(value), type(value.cache), value.dtype, value.caching, bool(value.cache.open))
+    return Around(mode.grad, mode.inference, autocast)
+
+
+@contextmanager
+def entered(modes_of: Around, grad: bool | None = None) -> Iterator[Any]:
+    """These modes and no others; gives the cache of autocast, which is empty and the call's own."""
+    record = modes.Modes()
+    record.grad = modes_of.grad if grad is None else grad
+    record.inference = modes_of.inference
+    cache: Any = None
+    if modes_of.autocast is not None:
+        kind, cache_kind, dtype, caching, is_open = modes_of.autocast
+        cache = cache_kind()
+        cache.open = is_open
+        record.extra = ((AUTOCAST, kind(dtype, caching, cache)),)
+    token = modes.state.set(record.grad if record.is_plain() else record)
+    try:
+        yield cache
+    finally:
+        modes.leave(token)
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """No modes, and nothing recorded."""
+    token = modes.state.set(False)
+    try:
+        yield
+    finally:
+        modes.leave(token)

@@ -1,0 +1,329 @@
+"""The runtime: compiled graphs on real tensors, with their effects and one node of the tape.
+
+Takes a captured graph module; gives a `CompiledFunction`. A call runs the forward graph without recording,
+writes back what the graph has changed, rebuilds outputs that are inputs or views, and puts one node behind
+the rest. One idea: wherever something is met that compiled code was not made for, the captured graph itself
+runs, which is eager's own code.
+
+# Note [Plans]
+Captured graphs serve inputs of many shapes; compiled ones are made for one. A plan is kept per *key*: shapes,
+strides, dtypes, what requires grad, numbers other than floats, and the grad mode.
+
+# Note [Gradients that never came]
+Eager does not run what no gradient reaches, and leaves `.grad` None there. A backward graph is made for the
+set of outputs that get a gradient. The first time that another set is seen, gradients are computed by running
+the captured graph again on the tape, and from then on forward runs keep what that set needs.
+
+# Note [Any order]
+With create_graph=True gradients must themselves have a history. They are computed by a function of inputs,
+values of earlier stages and tangents, itself compiled: the joint graph as a captured graph. Where the tape
+was bypassed (see `Facts.plain_histories`), the captured graph runs again on the tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from weft.aot.facts import Casts
+from weft.aot.joint import Joint, Refused, trace
+from weft.aot.partition import Cut, cut, derivative
+from weft.aot.runtime.around import PLAIN_MODES, Around, around, entered, plainly
+from weft.aot.runtime.counting import counters, note, refuse, strict
+from weft.aot.runtime.effects import (
+    all_writable,
+    keep_apart,
+    overlapping,
+    own,
+    rebuilt,
+    separate,
+    write_back,
+)  # fmt: skip
+from weft.aot.runtime.nodes import Call, inputs_read, new_node, watch
+from weft.aot.runtime.rerun import Rerun, cast_inputs
+from weft.aot.split import Part, natives_of, split
+from weft.core import modes
+from weft.core.generator import Generator
+from weft.graph.interpreter import attribute
+from weft.graph.node import Node, map_arg
+from weft.tensor.base import PLAIN, Tensor, address
+from weft.tensor.tape import INFERENCE
+from weft.tensor.views import refresh
+from weft.trace.module import GraphModule
+
+Compiler = Callable[[GraphModule, list[Any]], Callable[..., Any]]
+ndarray = np.ndarray
+PLANS_LIMIT = 64
+NONE: frozenset[int] = frozenset()
+NO_NODES: frozenset[Node] = frozenset()
+NO_PLAN = "a tensor of another class, or without elements"
+
+
+@dataclass(slots=True)
+class Program:
+    """A cut of a joint graph, compiled."""
+
+    joint: Joint
+    cut: Cut
+    forward: Callable[..., Any]
+    backwards: list[Callable[..., Any]]
+    read: set[int]
+    """The inputs on whose elements gradients depend."""
+    absent: frozenset[int]
+    """The values that require grad and get no gradient."""
+    derivatives: dict[int, CompiledFunction] = field(default_factory=dict)
+    """A stage's gradients as a function of inputs and tangents, when first needed."""
+
+
+class Plan:
+    """How calls with one key run."""
+
+    __slots__ = ("compiled", "module", "facts", "program", "programs", "around", "casts", "last")
+
+    def __init__(
+        self, compiled: CompiledFunction, joint: Joint, program: Program, modes_of: Around, casts: Casts
+    ) -> None:
+        self.compiled, self.module, self.facts, self.program = compiled, compiled.module, joint.facts, program
+        self.programs = {program.absent: program}  # by the values that get no gradient
+        self.around, self.casts = modes_of, casts
+        self.last: tuple[int, ...] = ()  # where the inputs of the last call lay, found to be apart
+
+    def run(self, args: tuple[Any, ...]) -> Any:
+        """One call: values first, then everything that somebody outside can see."""
+        facts, program = self.facts, self.program
+        if facts.written:
+            reason = self.unwritable(args)
+            if reason is not None:
+                refuse(reason)
+                return self.module.forward(*args)
+        if self.casts:
+            args = (*args, *cast_inputs(args, self.casts))
+        stages = program.joint.stages
+        rerun = Rerun(self.module, facts, program, args, self.around, len(self.casts)) if stages else None
+        with plainly():
+            results = program.forward(*args)
+        count = len(facts.values)
+        values, residuals = list(results[:count]), list(results[count:])
+        del results
+        separate(values, facts, args)
+        call = Call(self.compiled, self, program, rerun)
+        if stages:
+            keep_apart(residuals, facts, args)
+            for stage in range(len(stages)):
+                new_node(call, stage, args, values)
+        write_back(facts, values, args, call.edges)
+        own(facts, values, call.edges)
+        if stages:
+            watch(call, residuals, args, values)
+        outputs = [rebuilt(output, args, values) for output in facts.outputs]
+        return program.joint.build(outputs)
+
+    def unwritable(self, args: tuple[Any, ...]) -> str | None:
+        """Why inputs must not be written as the facts say."""
+        if not all_writable(self.facts, args):
+            return "an input that may not be written"
+        places = tuple([address(value.array) for value in args if type(value) in PLAIN])
+        if places != self.last:
+            if overlapping(self.facts, args):
+                return "an input that is written overlaps another"
+            self.last = places
+        return None
+
+
+class AsCaptured:
+    """Calls with this key run the captured graph."""
+
+    __slots__ = ("module", "doubt")
+
+    def __init__(self, module: GraphModule, doubt: str | None) -> None:
+        self.module = module
+        self.doubt = doubt  # what went wrong in compiling, unless running goes wrong too
+
+    def run(self, args: tuple[Any, ...]) -> Any:
+        result = self.module.forward(*args)
+        if self.doubt is not None:
+            strict(self.doubt)
+        return result
+
+
+class Pieces:
+    """Calls with this key run compiled pieces, and nodes between them as they are: see `weft.aot.split`."""
+
+    __slots__ = ("module", "parts", "functions")
+
+    def __init__(self, module: GraphModule, parts: list[Part], functions: list[CompiledFunction | None]):
+        self.module, self.parts, self.functions = module, parts, functions
+
+    def run(self, args: tuple[Any, ...]) -> Any:
+        graph = self.module.graph
+        values: dict[Node, Any] = dict(zip(graph.placeholders, args, strict=True))
+        before = modes.state.get()
+        try:
+            for part, function in zip(self.parts, self.functions, strict=True):
+                if part.switches:
+                    for node in part.switches:
+                        node.target(*node.args)
+                if function is not None:
+                    results = function(*[values[node] for node in part.inputs])
+                    values.update(zip(part.outputs, results, strict=True))
+                    del results
+                else:
+                    self.run_nodes(part, values)
+                for node in part.freed:
+                    values.pop(node, None)
+                modes.state.set(before)
+        finally:
+            modes.state.set(before)
+        return map_arg(graph.output_node.args[0], lambda node: self.value(node, values))
+
+    def run_nodes(self, part: Part, values: dict[Node, Any]) -> None:
+        for node in part.nodes:
+            args = map_arg(node.args, lambda used: self.value(used, values))
+            kwargs = map_arg(node.kwargs, lambda used: self.value(used, values))
+            if node.op == "call_method":
+                values[node] = getattr(args[0], node.target)(*args[1:], **kwargs)
+            elif node.op == "call_module":
+                values[node] = attribute(self.module, node.target)(*args, **kwargs)
+            else:
+                values[node] = node.target(*args, **kwargs)
+
+    def value(self, node: Node, values: dict[Node, Any]) -> Any:
+        return attribute(self.module, node.target) if node.op == "get_attr" else values[node]
+
+
+class CompiledFunction:
+    """A captured graph, compiled ahead of time."""
+
+    def __init__(self, module: GraphModule, forward: Compiler, backward: Compiler, choose: Any) -> None:
+        self.module = module
+        self.compile_forward, self.compile_backward, self.choose = forward, backward, choose
+        self.plans: dict[Any, Plan | Pieces | AsCaptured] = {}
+        self.splits: dict[Any, Pieces] = {}
+        self.natives = natives_of(module.graph)
+        self.fixed_floats = False
+
+    def __call__(self, *args: Any) -> Any:
+        mode = modes.state.get()
+        modes_of = PLAIN_MODES[mode] if type(mode) is bool else around(mode)
+        if type(modes_of) is str:
+            refuse(modes_of)
+            return self.module.forward(*args)
+        return self.plan_for(args, modes_of).run(args)  # type: ignore[arg-type]
+
+    # -- plans -----------------------------------------------------------------------------------------------
+    def key(self, args: tuple[Any, ...], modes_of: Around) -> Any:
+        """What a plan depends on; None for arguments that none can serve."""
+        parts: list[Any] = [modes_of]
+        for value in args:
+            kind = type(value)
+            if kind in PLAIN:
+                array, cell = value.array, value.cell
+                if type(array) is not ndarray:
+                    return None
+                if value.origin is not None and cell is not INFERENCE:
+                    refresh(value)
+                facts = array.shape, array.strides, array.dtype, value.tracked, value.node is None
+                parts.append((*facts, cell is INFERENCE))
+            elif isinstance(value, Tensor):
+                return None
+            elif kind is float and not self.fixed_floats:
+                parts.append(float)
+            elif isinstance(value, Generator):
+                parts.append(Generator)
+            else:
+                parts.append((kind, value))
+        return tuple(parts)
+
+    def plan_for(self, args: tuple[Any, ...], modes_of: Around) -> Plan | Pieces | AsCaptured:
+        try:
+            key = self.key(args, modes_of)
+            known = self.plans.get(key) if key is not None else self.refused(NO_PLAN)
+        except TypeError:
+            return self.refused("an argument that cannot be compared")
+        except RuntimeError:
+            return self.refused("a view that may not be read")
+        if known is None:
+            known = self.make_plan(args, modes_of)
+            if len(self.plans) >= PLANS_LIMIT:
+                self.plans.clear()
+            self.plans[self.key(args, modes_of)] = known
+        return known
+
+    def refused(self, reason: str, doubt: str | None = None) -> AsCaptured:
+        refuse(reason)
+        return AsCaptured(self.module, doubt)
+
+    def make_plan(self, args: tuple[Any, ...], modes_of: Around) -> Plan | Pieces | AsCaptured:
+        if self.natives:
+            return self.pieces(self.natives, NO_NODES)
+        try:
+            joint, casts = self.trace(args, modes_of)
+        except Refused as found:
+            return self.without(found)
+        counters["plans"] += 1
+        return Plan(self, joint, self.program(joint, args), modes_of, casts)
+
+    def without(self, found: Refused) -> Pieces | AsCaptured:
+        """A plan that goes around what was refused, where that is one node."""
+        if found.error is not None:
+            text = f"{type(found.error).__name__}: {found.error}"
+            return self.refused(text, text)
+        nodes = [node for node in self.module.graph.nodes if node.op.startswith("call_")]
+        if found.node not in nodes or (found.ends and found.node is nodes[-1]):
+            return self.refused(found.reason)
+        note("natives", found.reason)
+        one = frozenset({found.node})
+        return self.pieces(NO_NODES, one) if found.ends else self.pieces(one, NO_NODES)
+
+    def pieces(self, natives: frozenset[Node], ends: frozenset[Node]) -> Pieces:
+        if (natives, ends) not in self.splits:
+            parts = split(self.module, natives, ends)
+            functions = [None if part.module is None else self.like(part.module) for part in parts]
+            self.splits[natives, ends] = Pieces(self.module, parts, functions)
+        return self.splits[natives, ends]
+
+    def like(self, module: GraphModule) -> CompiledFunction:
+        return CompiledFunction(module, self.compile_forward, self.compile_backward, self.choose)
+
+    def trace(
+        self, args: tuple[Any, ...], modes_of: Around, absent: frozenset[int] = NONE, casts: Casts = ()
+    ) -> tuple[Joint, Casts]:
+        """The joint graph, and the casts that it takes behind the inputs."""
+        with entered(modes_of) as cache:
+            options = {"absent": absent, "casts": casts, "cache": cache}
+            joint = trace(self.module, args, open_floats=not self.fixed_floats, **options)
+            if joint.fixed and not self.fixed_floats:
+                self.fixed_floats = True
+                joint = trace(self.module, args, open_floats=False, **options)
+        if joint.casts and not casts and modes_of.keeps_casts:
+            given = cast_inputs(args, joint.casts)
+            return self.trace((*args, *given), modes_of, absent, joint.casts)
+        return joint, casts
+
+    def program_for(self, plan: Plan, absent: frozenset[int], args: list[Any]) -> Program | None:
+        """The program for gradients that never come for some values."""
+        if absent not in plan.programs:
+            try:
+                joint, _ = self.trace(tuple(args), plan.around, absent, plan.casts)
+            except Refused:
+                return None
+            plan.programs[absent] = self.program(joint, tuple(args))
+        return plan.programs[absent]
+
+    def program(self, joint: Joint, args: tuple[Any, ...]) -> Program:
+        made = cut(joint, self.choose)
+        forward = self.compile_forward(made.forward, list(args))
+        backwards = []
+        for stage, module, kept in zip(joint.stages, made.backwards, made.residuals, strict=True):
+            examples = [node.meta["val"] for node in (*kept, *stage.tangents)]
+            backwards.append(self.compile_backward(module, examples))
+        absent = [n for stage in joint.stages for n in stage.values if n not in stage.differentiated]
+        return Program(joint, made, forward, backwards, inputs_read(joint), frozenset(absent))
+
+    def derivative(self, program: Program, stage: int) -> CompiledFunction:
+        if stage not in program.derivatives:
+            program.derivatives[stage] = self.like(derivative(program.joint, program.joint.stages[stage]))
+        return program.derivatives[stage]

@@ -1,0 +1,42 @@
+"""Counting: how often compiled code was made, and why captured graphs run as they are.
+
+Takes reasons as text; gives counters, the latest reasons, and calls for whoever watches (the switchboard
+counts in `weft.compiler.counters`). One idea: a fallback is never silent, whether it is right or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from weft.core.settings import settings
+
+counters: dict[str, int] = {"plans": 0, "fallbacks": 0, "reruns": 0, "natives": 0}
+"""How many plans were made, how many graphs run as captured, how many backwards ran them again, and how many
+nodes run by themselves between compiled pieces."""
+reasons: list[str] = []
+"""Why graphs, or nodes, run as they were captured, last ones last."""
+watchers: list[Callable[[str, str], None]] = []
+"""Called with the kind ("fallbacks" or "natives") and the reason."""
+
+
+class NotCompiled(RuntimeError):
+    """Compiling a graph failed, though running it as captured did not. Raised in strict mode only."""
+
+
+def note(kind: str, reason: str) -> None:
+    counters[kind] += 1
+    reasons.append(reason)
+    del reasons[:-100]
+    for watcher in watchers:
+        watcher(kind, reason)
+
+
+def refuse(reason: str) -> None:
+    """A graph runs as it was captured."""
+    note("fallbacks", reason)
+
+
+def strict(reason: str) -> None:
+    """Raises in strict mode: compiling has failed, and the captured graph has not."""
+    if settings.strict:
+        raise NotCompiled(f"a graph could not be compiled, though it runs: {reason}")

@@ -1,0 +1,150 @@
+"""Effects: what a call does to tensors that exist, and how its outputs come to be what eager's are.
+
+Takes the facts of a graph with its values; writes inputs back, gives new tensors memory of their own, makes
+views from their bases. One idea: everything here is what eager does, on tensors that eager would have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.aot.facts import DATA, DETACH, Constant, Facts, Input, Number, Output, Step, Value
+from weft.core import modes
+from weft.ops.record import quiet
+from weft.ops.replay import replay
+from weft.tensor.base import PLAIN, Tensor, address, storage_root, wrap
+from weft.tensor.inplace import check_writable, set_history
+from weft.tensor.tape import INFERENCE
+
+Edges = dict[int, tuple[Any, int]]
+
+
+def span(array: Any) -> tuple[int, int]:
+    """The first and the last byte that an array reaches, by strides."""
+    low = high = address(array)
+    if not array.size:
+        return low, low
+    for size, stride in zip(array.shape, array.strides, strict=True):
+        if stride < 0:
+            low += (size - 1) * stride
+        else:
+            high += (size - 1) * stride
+    return low, high + array.itemsize
+
+
+def overlapping(facts: Facts, args: tuple[Any, ...]) -> bool:
+    """Whether an input that is written may share memory with another one."""
+    spans = [(i, span(value.array)) for i, value in enumerate(args) if type(value) in PLAIN]
+    for written in facts.written:
+        low, high = span(args[written.input].array)
+        for index, (start, stop) in spans:
+            if index != written.input and start < high and low < stop:
+                return True
+    return False
+
+
+def all_writable(facts: Facts, args: tuple[Any, ...]) -> bool:
+    """Whether eager would let all inputs be written; if not, it is left to say so."""
+    for written in facts.written:
+        target = args[written.input]
+        if not target.array.flags.writeable:
+            return False
+        try:
+            check_writable(target, written.history, written.history)
+        except RuntimeError:
+            return False
+    return True
+
+
+def separate(values: list[Any], facts: Facts, args: tuple[Any, ...]) -> None:
+    """Gives each value memory of its own, in the order that eager's would have."""
+    owners = {id(storage_root(value.array)) for value in args if type(value) in PLAIN}
+    for number, made in enumerate(facts.values):
+        value = values[number]
+        if not isinstance(value, Tensor):
+            continue
+        array = value.array
+        owner = id(storage_root(array))
+        if owner in owners or not array.flags.writeable:
+            array = array.copy()
+            owner = id(array)
+        if made.strides is not None and array.strides != made.strides:
+            array = in_layout(array, made.strides)
+            owner = id(array)
+        owners.add(owner)
+        values[number] = wrap(array)
+
+
+def in_layout(array: Any, strides: tuple[int, ...]) -> Any:
+    """A copy with these strides, where they are those of some order of the dimensions."""
+    order = sorted(range(array.ndim), key=lambda d: (-strides[d], d))
+    made = np.empty([array.shape[d] for d in order], array.dtype)
+    made = made.transpose(np.argsort(order)) if order else made
+    made[...] = array
+    return made
+
+
+def write_back(facts: Facts, values: list[Any], args: tuple[Any, ...], edges: Edges) -> None:
+    """Puts new elements into the inputs, and new histories behind them."""
+    for written in facts.written:
+        target = args[written.input]
+        quiet(np.copyto, target.array, values[written.value].array, casting="unsafe")
+        cell = target.shared_cell()
+        if cell is not INFERENCE:
+            cell[0] += written.times
+        if written.history and written.value in edges:
+            set_history(target, *edges[written.value])
+
+
+def own(facts: Facts, values: list[Any], edges: Edges) -> None:
+    """Makes the values tensors of the user's, with their history."""
+    for number, made in enumerate(facts.values):
+        value = values[number]
+        if isinstance(value, Tensor):
+            if made.inference:
+                value.cell = INFERENCE
+            elif made.version:
+                value.cell = [made.version]
+            if number in edges:
+                value.node, value.index = edges[number]
+                value.tracked = True
+
+
+def rebuilt(output: Output, args: tuple[Any, ...], values: list[Any]) -> Any:
+    """What stands for an output."""
+    if isinstance(output, (Value, Number)):
+        return values[output.index]
+    if isinstance(output, Input):
+        return args[output.index]
+    if isinstance(output, Constant):
+        return output.value
+    tensor = args[output.base.index] if isinstance(output.base, Input) else values[output.base.index]
+    for step in output.steps:
+        tensor = stepped(tensor, step)
+    if output.version:
+        tensor.cell = [output.version]
+    if output.stale and tensor.origin is not None:
+        tensor.origin.seen = -1
+    return tensor
+
+
+def stepped(tensor: Tensor, step: Step) -> Any:
+    token = modes.enter(grad=step.grad, inference=step.inference)
+    try:
+        if step.op == DETACH:
+            return tensor.detach()
+        if step.op == DATA:
+            return tensor.data
+        return replay(tensor, ((step.op, step.rest, step.position),))
+    finally:
+        modes.leave(token)
+
+
+def keep_apart(residuals: list[Any], facts: Facts, args: tuple[Any, ...]) -> None:
+    """Residuals that lie in memory about to be written are copied."""
+    written = {id(storage_root(args[w.input].array)) for w in facts.written}
+    for position, value in enumerate(residuals):
+        if written and isinstance(value, Tensor) and id(storage_root(value.array)) in written:
+            residuals[position] = wrap(value.array.copy())

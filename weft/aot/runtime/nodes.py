@@ -1,0 +1,176 @@
+"""Nodes of the tape behind what compiled graphs give.
+
+Takes a call and its residuals; gives one node per stage, whose backward runs the backward graph. One idea:
+what the node cannot answer with compiled code, the captured graph answers on the tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from weft.aot.joint import Joint
+from weft.aot.runtime.around import plainly
+from weft.aot.runtime.effects import Edges
+from weft.aot.runtime.rerun import Rerun, behind, words_of
+from weft.autograd.tasks import local
+from weft.core import modes
+from weft.core.dtypes import BY_NUMPY
+from weft.core.types import TensorType
+from weft.tensor.base import PLAIN, Tensor, storage_root, wrap
+from weft.tensor.tape import Node, freed, gradient_edge, next_sequence, stale_words
+
+
+class Call:
+    """One call: what its nodes share."""
+
+    __slots__ = ("compiled", "plan", "program", "rerun", "edges", "nodes")
+
+    def __init__(self, compiled: Any, plan: Any, program: Any, rerun: Rerun | None) -> None:
+        self.compiled, self.plan, self.program, self.rerun = compiled, plan, program, rerun
+        self.edges: Edges = {}  # where the gradients of the values go, by number
+        self.nodes: list[CompiledFunctionBackward] = []
+
+
+class CompiledFunctionBackward(Node):
+    """Behind the outputs of one stage of a compiled graph."""
+
+    __slots__ = ("outputs", "call", "stage", "rerun", "lower", "watched")
+    outputs: Any
+    call: Any
+    stage: int
+    rerun: Rerun | None
+    lower: list[tuple[Any, int]]
+    """Where the gradients of values of earlier stages go."""
+    watched: list[tuple[Any, int, tuple[Any, Any], int | None]]
+    """Version cells of tensors outside that share memory with what was saved, and what they were."""
+
+    def raw_backward(self, grad: Any) -> Any:
+        rerun = self.check()
+        stage = self.call.program.joint.stages[self.stage]
+        tangents: list[Any] = [None if value is None else wrap(value) for value in grad]
+        if all((value is not None) == there for value, there in zip(grad, stage.mask, strict=True)):
+            given = [*self.saved, *[t for t in tangents if t is not None]]
+            given.reverse()
+            tangents = []
+            if local.task is not None and not local.task.retain:
+                self.saved = None  # what backward has read, it may free
+            with plainly():
+                results = handing_over(len(given))(self.call.program.backwards[self.stage], given)
+        else:
+            rerun.check()
+            results = rerun.gradients(stage, self.lower, tangents, False)
+            plan = self.call.plan
+            expected = self.call.compiled.program_for(plan, self.absent(grad), rerun.inputs(apart=True))
+            plan.program = expected or plan.program
+        return [None if value is None else value.array for value in results]
+
+    def graph_backward(self, grad: Any) -> Any:
+        """See Note [Any order]."""
+        rerun = self.check()
+        rerun.check()
+        compiled, program = self.call.compiled, None
+        if self.call.plan.facts.plain_histories and type(modes.state.get()) is bool:
+            program = compiled.program_for(self.call.plan, self.absent(grad), rerun.inputs(apart=True))
+        if program is None:
+            stage = self.call.program.joint.stages[self.stage]
+            return rerun.gradients(stage, self.lower, grad, True)
+        function = compiled.derivative(program, self.stage)
+        given = [*rerun.inputs(apart=False), *self.lower_values(program, rerun)]
+        with rerun.drawing():
+            return list(function(*given, *[g for g in grad if g is not None]))
+
+    def lower_values(self, program: Any, rerun: Rerun) -> list[Any]:
+        """The values of earlier stages, computed again, before the edges that are theirs."""
+        if not self.lower:
+            return []
+        with plainly(), rerun.drawing():
+            values = program.forward(*rerun.inputs(apart=True))
+        lower = program.joint.stages[self.stage].lower
+        return [
+            behind(edge, values[number].array, False) for number, edge in zip(lower, self.lower, strict=True)
+        ]
+
+    def absent(self, grad: Any) -> frozenset[int]:
+        """The values without a gradient, given which of this stage's have one."""
+        values = self.call.program.joint.stages[self.stage].values
+        missing = {number for number, value in zip(values, grad, strict=True) if value is None}
+        return frozenset((self.call.program.absent - set(values)) | missing)
+
+    def check(self) -> Rerun:
+        if self.saved is None or self.rerun is None:
+            freed()
+        for cell, seen, kind, index in self.watched:
+            if cell[0] != seen:
+                origin = "" if index is None else f", which is output {index} of CompiledFunction,"
+                raise RuntimeError(stale_words(words_of(*kind), origin, cell[0], seen))
+        assert self.rerun is not None
+        return self.rerun
+
+    def release(self) -> None:
+        self.saved = self.rerun = None
+        self.watched = []
+
+
+@cache
+def handing_over(count: int) -> Callable[..., Any]:
+    """A function `call(f, values)` that takes the values from the end of a list and calls f with them, so
+    that nobody but f holds them: a call `f(*values)` would hold them until it returns.
+    """
+    space: dict[str, Any] = {}
+    exec(f"def call(f, values):\n    return f({', '.join(['values.pop()'] * count)})", space)
+    function: Callable[..., Any] = space["call"]
+    return function
+
+
+def inputs_read(joint: Joint) -> set[int]:
+    """The inputs on whose elements gradients depend."""
+    seen: set[Any] = set()
+    stack = [node for stage in joint.stages for node in stage.gradients if node is not None]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack += node.all_input_nodes
+    return {index for index, node in enumerate(joint.inputs) if node in seen}
+
+
+def new_node(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) -> None:
+    """The node of one stage: edges to the inputs that require grad, and to values of earlier stages."""
+    joint = call.program.joint
+    stage = joint.stages[number]
+    node = CompiledFunctionBackward.__new__(CompiledFunctionBackward)
+    node._seq = next_sequence()
+    node.call, node.stage, node.rerun = call, number, call.rerun
+    node.lower = [call.edges[lower] for lower in stage.lower]
+    edges = [gradient_edge(args[index]) for index in joint.wanted] + node.lower
+    node.next = tuple([target for target, _ in edges])
+    node.slots = tuple([slot for _, slot in edges])
+    node.params = ()
+    node.hooks = node.versions = None
+    behind_edges = [args[index] for index in joint.wanted] + [values[lower] for lower in stage.lower]
+    node.types = tuple([fact for t in behind_edges for fact in (t.array.shape, t.array.dtype)])
+    arrays = [values[value].array for value in stage.values]
+    node.outputs = tuple([TensorType(array.shape, BY_NUMPY[array.dtype]) for array in arrays])
+    for slot, value in enumerate(stage.values):
+        call.edges[value] = (node, slot)
+    call.nodes.append(node)
+
+
+def watch(call: Call, residuals: list[Any], args: tuple[Any, ...], values: list[Any]) -> None:
+    """Gives the nodes what they keep, and notes the versions of tensors outside in whose memory it lies."""
+    owners: dict[int, Any] = {}
+    for value in (*args, *values):
+        if type(value) in PLAIN:
+            owners[id(storage_root(value.array))] = value
+    for node, places in zip(call.nodes, call.program.cut.places, strict=True):
+        node.saved = tuple([residuals[place] for place in places])
+        node.watched = []
+        for value in node.saved:
+            owner = owners.get(id(storage_root(value.array))) if isinstance(value, Tensor) else None
+            if owner is not None:
+                cell = owner.shared_cell()
+                index = owner.index if isinstance(owner.node, CompiledFunctionBackward) else None
+                node.watched.append((cell, cell[0], (value.array.dtype, value.array.shape), index))
+    call.nodes = []  # which hold the call

@@ -1,0 +1,180 @@
+"""Running again: a captured graph on the tape, from inputs as they were.
+
+Takes a call's inputs before it runs; gives gradients that no compiled code was made for. One idea: what is
+kept are the arrays and the edges behind them, never the tensors, which may move on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from weft.aot.facts import Casts, Facts, Value, ViewOf
+from weft.aot.joint import Stage, cut_tape
+from weft.aot.runtime.around import AUTOCAST, Around, entered
+from weft.aot.runtime.counting import counters
+from weft.aot.runtime.effects import in_layout
+from weft.autograd import engine
+from weft.autograd.nodes import GradientEdge
+from weft.core import modes
+from weft.core.dtypes import BY_NUMPY
+from weft.core.generator import Generator, default_generator
+from weft.core.trees import flatten
+from weft.ops.record import REGISTRY
+from weft.tensor.base import PLAIN, Tensor, wrap
+from weft.tensor.tape import gradient_edge, stale_words
+from weft.trace.module import GraphModule
+
+Args = tuple[Any, ...]
+
+
+def cast_inputs(args: Args, casts: Casts) -> list[Any]:
+    """The casts of inputs that the active autocast keeps, made where it has none yet."""
+    autocast = dict(modes.modes().extra)[AUTOCAST]
+    found = []
+    for index, kind, grad in casts:
+        token = modes.enter(grad=grad)
+        try:
+            found.append(autocast.cached(args[index], kind))
+        finally:
+            modes.leave(token)
+    return found
+
+
+class Rerun:
+    """What it takes to run the captured graph again as it ran: inputs as they were, and random numbers."""
+
+    __slots__ = (
+        "module", "facts", "around", "casts", "wanted", "numbers", "arrays", "types", "edges", "cells",
+        "offsets",
+    )  # fmt: skip
+
+    def __init__(
+        self, module: GraphModule, facts: Facts, program: Any, args: Args, modes_of: Around, casts: int
+    ) -> None:
+        self.module, self.facts, self.wanted = module, facts, program.joint.wanted
+        self.around, self.casts = modes_of, casts
+        written = {w.input for w in facts.written}
+        count = len(args)
+        self.numbers: list[Any] = [None] * count  # inputs that are no tensors
+        self.types: list[Any] = [None] * count  # shape, dtype and strides of those that are
+        self.arrays: list[Any] = [None] * count  # None where elements do not matter
+        self.edges: list[Any] = [(None, 0)] * count
+        self.cells: list[Any] = [None] * count
+        for index, value in enumerate(args):
+            if type(value) not in PLAIN:
+                self.numbers[index] = value
+                continue
+            array = value.array
+            self.types[index] = array.shape, array.dtype, array.strides
+            self.edges[index] = gradient_edge(value)
+            if index in program.read:
+                self.arrays[index] = array.copy() if index in written else array
+                if index not in written:
+                    self.cells[index] = (value.shared_cell(), value.shared_cell()[0])
+        drawn = [value for value in args if isinstance(value, Generator)] if facts.draws else []
+        self.offsets = [(g, g.get_offset()) for g in (default_generator, *drawn)] if facts.draws else []
+
+    def check(self) -> None:
+        """Raises where an input whose elements are needed was written since."""
+        for array, cell in zip(self.arrays, self.cells, strict=True):
+            if cell is not None and cell[0][0] != cell[1]:
+                words = words_of(array.dtype, array.shape)
+                raise RuntimeError(stale_words(words, "", cell[0][0], cell[1]))
+
+    def array(self, index: int) -> Any:
+        if self.arrays[index] is not None:
+            return self.arrays[index]
+        shape, kind, strides = self.types[index]
+        made = np.zeros(shape, kind)
+        return made if made.strides == strides else in_layout(made, strides)
+
+    def inputs(self, apart: bool) -> list[Any]:
+        """The inputs as they were. `apart`: those that need a gradient as tensors of their own."""
+        found: list[Any] = []
+        for index, type_ in enumerate(self.types):
+            if type_ is None:
+                found.append(self.numbers[index])
+            elif index in self.wanted:
+                found.append(behind(self.edges[index], self.array(index), apart))
+                if not apart and self.cells[index] is not None:
+                    found[-1].cell = self.cells[index][0]
+            else:
+                found.append(wrap(self.array(index)))
+        return found
+
+    @contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Random numbers as they were drawn."""
+        now = [(generator, generator.get_offset()) for generator, _ in self.offsets]
+        try:
+            for generator, offset in self.offsets:
+                generator.set_offset(offset)
+            yield
+        finally:
+            for generator, offset in now:
+                generator.set_offset(offset)
+
+    def gradients(
+        self, stage: Stage, lower: list[tuple[Any, int]], grad: Sequence[Any], graph: bool
+    ) -> list[Any]:
+        """The gradients of a stage's values, by running the captured graph on the tape."""
+        counters["reruns"] += 1
+        token = modes.enter(grad=True)
+        try:
+            given = self.inputs(apart=True)
+            edges = [(given[index].node, 0) for index in self.wanted]
+            with entered(self.around), self.drawing():
+                outputs, _ = flatten(self.module.forward(*given[: len(given) - self.casts]))
+            values = self.values(outputs, given)
+            stops: dict[tuple[Any, int], Any] = {}
+            for number, edge in zip(stage.lower, lower, strict=True):
+                stop = behind(edge, values[number].array, True)
+                stop.node._seq = values[
+                    number
+                ].node._seq  # the sweep comes to it when it would have come there
+                stops[values[number].node, values[number].index] = stop.node
+                edges.append((stop.node, 0))
+            pairs = [(values[n], g) for n, g in zip(stage.values, grad, strict=True) if g is not None]
+            if not pairs or not edges:
+                return [None] * len(edges)
+            cut_tape([value.node for value, _ in pairs], stops)
+            starts, tangents = zip(*pairs, strict=True)
+            wanted = [GradientEdge(node, slot) for node, slot in edges]
+            return list(engine.grad(starts, wanted, tangents, create_graph=graph, allow_unused=True))
+        finally:
+            modes.leave(token)
+
+    def values(self, outputs: list[Any], given: list[Any]) -> dict[int, Any]:
+        """The values, as far as they can be reached from the outputs."""
+        values: dict[int, Any] = {w.value: given[w.input] for w in self.facts.written}
+        for fact, output in zip(self.facts.outputs, outputs, strict=True):
+            if isinstance(fact, Value):
+                values[fact.index] = output
+            elif isinstance(fact, ViewOf) and isinstance(fact.base, Value) and output.origin is not None:
+                if all(step.moves for step in fact.steps):
+                    values.setdefault(fact.base.index, output.origin.base)
+        return values
+
+
+def words_of(kind: Any, shape: tuple[int, ...]) -> str:
+    """`weft.FloatTensor [2, 3]`."""
+    return f"weft.{BY_NUMPY[kind].scalar_name}Tensor {list(shape)}"
+
+
+def behind(target: tuple[Any, int], array: Any, apart: bool) -> Tensor:
+    """A tensor with these elements, whose gradient goes to the target; perhaps with a node of its own."""
+    edge, slot = target
+    if isinstance(edge, Tensor):
+        source, apart = edge, apart or edge.array is not array
+    else:
+        source = wrap(array, True)
+        source.node, source.index = edge, slot
+    if not apart:
+        return source
+    alias: Tensor = REGISTRY["alias"](source)
+    alias.array, alias.origin, alias.cell = array, None, None
+    return alias

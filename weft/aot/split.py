@@ -1,0 +1,128 @@
+"""Splitting: a captured graph as pieces that are compiled, and nodes between them that run as they are.
+
+Takes a graph module and the nodes that have to run by themselves, or after which a piece has to end; gives
+the parts in order, with what each reads and what later ones read of it. One idea: between two parts there are
+live tensors with live histories, so whatever a node does there, eager's own code does it.
+
+# Note [Parts]
+    a = x * 2                        piece 0: x -> a
+    b = custom_function(a)           node, on the tensor a; its results are taken apart at once
+    y = b[0] + x                     piece 1: b[0], x -> y
+Switches of modes stand in no part's way: each part begins in the modes that the switches before it have made.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.graph.graph import Graph
+from weft.graph.node import Node
+from weft.trace.module import GraphModule
+
+SWITCHES = ("_set_grad_enabled", "_set_inference_mode", "_set_autocast")
+
+
+@dataclass(slots=True)
+class Part:
+    """Some nodes in a row; a piece if it has a module."""
+
+    nodes: list[Node]
+    native: bool
+    switches: list[Node]
+    """The switches to be made before it runs, the latest of each kind."""
+    module: GraphModule | None = None
+    inputs: list[Node] = field(default_factory=list)
+    outputs: list[Node] = field(default_factory=list)
+    freed: list[Node] = field(default_factory=list)
+    """What nobody reads behind it."""
+
+
+def switches(node: Node) -> bool:
+    """Whether a node changes modes."""
+    return getattr(node.target, "__name__", None) in SWITCHES
+
+
+def natives_of(graph: Graph) -> frozenset[Node]:
+    """The nodes that call graphs: what runs, and how often, shows when they run."""
+    inner = {node for node in graph.nodes if node.op == "get_attr" and node.target in graph.subgraphs}
+    return frozenset(user for node in inner for user in node.users if user.op != "output")
+
+
+def takes_apart(node: Node) -> bool:
+    """Whether a node is one of several results of another."""
+    if node.target is not operator.getitem or not isinstance(node.args[0], Node):
+        return False
+    source = node.args[0]
+    several = isinstance(source.meta.get("val"), (tuple, list))
+    return several and source.op != "placeholder" and not isinstance(node.args[1], Node)
+
+
+def split(module: Any, natives: Iterable[Node], ends: Iterable[Node] = ()) -> list[Part]:
+    """The parts of a graph: each of `natives` by itself, and a piece ends behind each of `ends`."""
+    graph: Graph = module.graph
+    parts = _rows(graph, set(natives), set(ends))
+    home: dict[Node, int] = {}
+    for number, part in enumerate(parts):
+        home.update(dict.fromkeys(part.nodes, number))
+    last: dict[Node, int] = {}
+    for node in graph.nodes:
+        for used in node.all_input_nodes:
+            if used.op != "get_attr":
+                last[used] = len(parts) if node.op == "output" else max(home[node], last.get(used, -1))
+    for number, part in enumerate(parts):
+        own = set(part.nodes)
+        read = [u for n in part.nodes for u in n.all_input_nodes if u.op != "get_attr" and u not in own]
+        part.inputs = list(dict.fromkeys(read))
+        part.outputs = [node for node in part.nodes if last.get(node, number) > number]
+        part.freed = [node for node, reader in last.items() if reader == number and node not in own]
+        if not part.native:
+            part.module = _piece(module, part)
+    return parts
+
+
+def _rows(graph: Graph, natives: set[Node], ends: set[Node]) -> list[Part]:
+    """The nodes by part; results are taken apart where they are made."""
+    parts: list[Part] = []
+    modes: dict[str, Node] = {}
+    home: dict[Node, Part] = {}
+    current: Part | None = None
+    for node in graph.nodes:
+        if node.op in ("placeholder", "get_attr", "output"):
+            continue
+        if takes_apart(node) and node.args[0] in home:
+            home[node] = home[node.args[0]]
+            home[node].nodes.append(node)
+        elif node in natives:
+            parts.append(Part([node], True, list(modes.values())))
+            home[node], current = parts[-1], None
+        else:
+            if current is None:
+                current = Part([], False, list(modes.values()))
+                parts.append(current)
+            current.nodes.append(node)
+            home[node] = current
+            if switches(node):
+                modes.pop(node.target.__name__, None)
+                modes[node.target.__name__] = node
+        if node in ends:
+            current = None
+    return [part for part in parts if not all(map(switches, part.nodes))]
+
+
+def _piece(module: Any, part: Part) -> GraphModule:
+    """A part as a graph of its own."""
+    graph = Graph()
+    copies: dict[Node, Node] = {}
+    for node in part.inputs:
+        copies[node] = graph.placeholder(node.name)
+        copies[node].meta = dict(node.meta)
+    for node in part.nodes:
+        for used in node.all_input_nodes:
+            if used.op == "get_attr" and used not in copies:
+                copies[used] = graph.node_copy(used)
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    graph.output(tuple([copies[node] for node in part.outputs]))
+    return GraphModule(module, graph, "Piece")
