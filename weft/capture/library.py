@@ -14,6 +14,7 @@ import operator
 import os
 import re
 import types
+import weakref
 from collections import OrderedDict, deque, namedtuple
 from typing import Any
 
@@ -268,6 +269,17 @@ def address(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         raise Break("builtin-call", seen="builtin: id of an object that is new in every call")
     machine.world.guard("EQ", known.source.address(), id(known.original))
     return id(known.original)
+
+
+def dereference(machine: Any, reference: Any, args: Args, kwargs: Kwargs) -> Any:
+    """`reference()`, for a weak reference that existed before; guarded, as all that is read from there."""
+    source = machine.world.source_of(reference)
+    if source is None or args or kwargs:
+        raise Break("builtin-call", seen="a weak reference made here")
+    return machine.wrap(reference(), source.referent())
+
+
+CALLED[weakref.ReferenceType] = dereference
 
 
 @handles(is_tensor_like)

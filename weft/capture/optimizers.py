@@ -35,7 +35,7 @@ def making_state(optimizer: Any) -> None:
 def prepare(machine: Any, args: Args, kwargs: Kwargs) -> None:
     (optimizer,) = args
     missing = lacking(machine, optimizer)
-    if missing is not None:
+    if missing:
         raise Unprepared(lambda: make_states(optimizer, missing))
 
 
@@ -47,7 +47,8 @@ def lacking(machine: Any, optimizer: Any) -> list[tuple[Any, Any]] | None:
     of real objects alone.
     """
     world = machine.world
-    if world.is_fresh(optimizer) or modes.modes().inference:
+    ours = type(optimizer)._init_state.__module__.startswith("weft.optim.")
+    if not ours or world.is_fresh(optimizer) or modes.modes().inference:
         return None
     states = machine.load_attribute(optimizer, "state")
     found = []
@@ -57,6 +58,8 @@ def lacking(machine: Any, optimizer: Any) -> list[tuple[Any, Any]] | None:
             value is not group.get(name) for name, value in known.snapshot if name in OPTIONS
         ):
             return None
+        if not optimizer._keeps_state(known.original):
+            continue
         for param in group["params"]:
             original = world.known.get(id(param))
             if original is None:

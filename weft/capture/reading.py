@@ -33,6 +33,7 @@ from weft.capture.sources import (
     instance_dict,
     nth,
     plain_part,
+    referent,
     safe_item,
     safe_iter,
     safe_member,
@@ -223,6 +224,8 @@ class Reader:
                 return self.assign(f"{self.constant(plain_part, 'plain')}({above})")
             case "address":
                 return self.assign(f"{self.constant(id, 'id')}({above})")
+            case "referent":
+                return self.assign(f"{self.constant(referent, 'referent')}({above})")
             case _:
                 return self.assign(f"{self.constant(class_mro, 'mro')}({above})[{detail}]")
 

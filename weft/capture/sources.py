@@ -40,6 +40,7 @@ class_dict: Final[Callable[[type], Mapping[str, Any]]] = type.__dict__["__dict__
 class_mro: Final[Callable[[type], tuple[type, ...]]] = type.__dict__["__mro__"].__get__
 class_flags: Final[Callable[[type], int]] = type.__dict__["__flags__"].__get__
 cell_value: Final[Callable[[Any], Any]] = types.CellType.__dict__["cell_contents"].__get__
+referent: Final[Callable[[Any], Any]] = weakref.ReferenceType.__call__
 
 class_module: Final[Callable[[type], Any]] = type.__dict__["__module__"].__get__
 class_name: Final[Callable[[type], Any]] = type.__dict__["__qualname__"].__get__
@@ -277,6 +278,7 @@ STEPS: Final = (
     "size",  # of a tensor, dimension i
     "plain",  # the number or text in an object of a subclass of int, float, complex, str or bytes
     "address",  # id(obj)
+    "referent",  # what a weak reference leads to
 )
 
 
@@ -349,6 +351,9 @@ class Source:
 
     def address(self) -> Source:
         return Source(self, "address")
+
+    def referent(self) -> Source:
+        return Source(self, "referent")
 
     # -- facts
     # ------------------------------------------------------------------------------------------------------
@@ -443,6 +448,8 @@ def _text(source: Source) -> str:
             return f"plain({above})"
         case "address":
             return f"id({above})"
+        case "referent":
+            return f"{above}()"
         case _:
             return f"{above}.size()[{key}]"
 
@@ -630,5 +637,7 @@ def fetch(source: Source, function: Any, local_values: Mapping[str, Any]) -> Any
             return plain_part(above)
         case "address":
             return id(above)
+        case "referent":
+            return referent(above)
         case _:
             return above.array.shape[key]

@@ -398,6 +398,10 @@ class Optimizer:
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 
+    def _keeps_state(self, group: dict[str, Any]) -> bool:
+        """Whether parameters of this group get state from `_init_state`."""
+        return True
+
     def _with_gradients(self, group: dict[str, Any]) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
         """(parameter, gradient, state) of the group's parameters that have a gradient."""
         state = self.state

@@ -85,11 +85,13 @@ class SGD(Optimizer):
 
     def _init_states(self, params: list[Any], group: dict[str, Any]) -> None:
         """Makes buffers for a captured step, so that the first one is no special case."""
-        if not (group["dampening"] or group["differentiable"]):
-            for param in params:
-                if self.state[param].get("momentum_buffer") is None:
-                    seams.making_state(self)
-                    self._init_state(param, self.state[param], group)
+        for param in params if self._keeps_state(group) else ():
+            if self.state[param].get("momentum_buffer") is None:
+                seams.making_state(self)
+                self._init_state(param, self.state[param], group)
+
+    def _keeps_state(self, group: dict[str, Any]) -> bool:
+        return bool(group["momentum"]) and not group["dampening"] and not group["differentiable"]
 
     def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         """A buffer from which `_continue` gives what `_start` gives: -0.0 adds nothing to any number."""
