@@ -16,10 +16,13 @@ from types import CodeType, FunctionType, MethodType, TracebackType
 from typing import Any, NamedTuple
 
 from weft.aot import backends as aot_backends
+from weft.aot.runtime import NotCompiled as NotCompiled
+from weft.aot.runtime import counting
 from weft.autograd.function import Function
 from weft.capture import runtime
 from weft.capture.calls import BY_CODE, handles
 from weft.capture.compiling import compile_frame
+from weft.capture.counters import count
 from weft.capture.counters import counters as counters
 from weft.capture.forms import OptimizedModule as OptimizedModule
 from weft.capture.forms import compiled_form
@@ -40,7 +43,7 @@ from weft.trace.breaks import Break
 
 __all__ = [
     "BackendCompilerFailed", "CaptureFailed", "CompilerError", "ExplainOutput", "InvalidBackend",
-    "OptimizedModule", "RecompileLimitExceeded", "Unsupported", "allow_in_graph", "aot",
+    "NotCompiled", "OptimizedModule", "RecompileLimitExceeded", "Unsupported", "allow_in_graph", "aot",
     "assume_constant_result",
     "compile", "counters", "cudagraph_mark_step_begin", "disable", "disallow_in_graph", "explain",
     "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
@@ -106,6 +109,7 @@ def eager(graph_module: Any, _example_inputs: list[Any], **_options: Any) -> Cal
 
 register_backend(aot_backends.aot_eager, name="aot_eager")
 aot = aot_backends.aot
+counting.watchers.append(lambda kind, reason: count(f"aot_{kind}", reason))
 
 
 # -- compile -------------------------------------------------------------------------------------------------
