@@ -35,7 +35,15 @@ TOLERANCE = 2e-5
 SECTIONS = ("outcome", "stdout", "arguments", "globals", "earlier results", "modes", "afterwards", "after")
 AFTER_SECTIONS = ("outcome", "stdout", "arguments", "globals", "results", "modes")
 
+SPENT = "Trying to backward through the graph a second time"
 FACTS = frozenset({"version", "strides", "storage", "float32"})
+
+
+class Spent(BaseException):
+    """A sweep that ran into a tape that was spent: which gradients it had come to before is left open.
+
+    It is the last thing that is seen of a program.
+    """
 
 
 class TooLong(BaseException):
@@ -121,7 +129,10 @@ def execute(code: types.CodeType, compile_function: Compile) -> Run:
                 if type(args) is not tuple or type(kwargs) is not dict:
                     raise TypeError("arguments() must yield pairs of a tuple and a dict")
                 restart(output)
-                observe(run, names, function, args, kwargs, results, output)
+                try:
+                    observe(run, names, function, args, kwargs, results, output)
+                except Spent:
+                    return run
             restart(output)
             if "after" not in names:
                 run.calls.append(("", "", "", "", "", "", (afterwards(results), output.getvalue())))
@@ -204,7 +215,11 @@ def observe(
         modes(tape),
         "",
     )
-    run.calls.append((*seen, use(names, result, args, results, output) if tape and returned else ""))
+    try:
+        run.calls.append((*seen, use(names, result, args, results, output) if tape and returned else ""))
+    except Spent as spent:
+        run.calls.append((*seen, spent.args[0]))
+        raise
     if tape:
         results.extend(grad for grad in gradients(args, names) if not any(grad is held for held in results))
 
@@ -240,6 +255,8 @@ def use(
         raise
     except Exception as error:
         outcome = ("raised", snapshot.see(error))
+        if str(error).startswith(SPENT):
+            raise Spent((outcome, *[""] * (len(AFTER_SECTIONS) - 1))) from error
     return (
         outcome,
         output.getvalue(),
