@@ -16,6 +16,7 @@ from types import CodeType, FunctionType, MethodType, TracebackType
 from typing import Any, NamedTuple
 
 from weft.aot import backends as aot_backends
+from weft.aot import compiled_autograd as compiled_autograd
 from weft.aot.runtime import NotCompiled as NotCompiled
 from weft.aot.runtime import counting
 from weft.autograd.function import Function
@@ -45,8 +46,8 @@ __all__ = [
     "BackendCompilerFailed", "CaptureFailed", "CompilerError", "ExplainOutput", "InvalidBackend",
     "NotCompiled", "OptimizedModule", "RecompileLimitExceeded", "Unsupported", "allow_in_graph", "aot",
     "assume_constant_result",
-    "compile", "counters", "cudagraph_mark_step_begin", "disable", "disallow_in_graph", "explain",
-    "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
+    "compile", "compiled_autograd", "counters", "cudagraph_mark_step_begin", "disable", "disallow_in_graph",
+    "explain", "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
     "lookup_backend", "mark_dynamic",
     "mark_static", "maybe_mark_dynamic", "optimize", "optimize_assert", "register_backend", "reset", "run",
     "set_logs", "set_stance", "settings",
@@ -244,6 +245,7 @@ def reset() -> None:
     """Forgets everything compiled so far. Compiled functions stay valid and compile again."""
     for context in list(runtime.contexts):
         context.reset()
+    compiled_autograd.reset()
 
 
 # -- marks ---------------------------------------------------------------------------------------------------
@@ -501,6 +503,8 @@ def explain(f: Any) -> Callable[..., ExplainOutput]:
     return explained
 
 
+compiled_autograd.count = functools.partial(count, "compiled_autograd")
+compiled_autograd.default_compiler = compile
 seams.compile = compile
 seams.is_compiling = is_compiling
 read_environment()

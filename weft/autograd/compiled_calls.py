@@ -73,7 +73,7 @@ def retain_grad(tensor: Tensor, gradient: Tensor) -> None:
     hooks.retain(tensor, gradient.array, False)
 
 
-def call_backward(node: Any, given: tuple[bool, ...], *gradients: Any) -> tuple[Any, ...]:
+def call_backward(node: Any, given: tuple[bool, ...], _shapes: Any, *gradients: Any) -> tuple[Any, ...]:
     """Runs the backward of a custom Function, expected to give gradients for the inputs that `given` says."""
     arrays = [None if value is None else value.array for value in gradients]
     found = node.raw_backward(arrays[0] if node.outputs is None else arrays)

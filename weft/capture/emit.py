@@ -61,6 +61,7 @@ from weft.capture.reading import FUNCTION, MISS, Reader, local_name
 from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import make_builder
 from weft.capture.resuming import Slot, resume_texts, slot_of
+from weft.capture.tape_calls import copies_in_order
 from weft.core import modes
 from weft.core.generator import Generator, default_generator
 from weft.core.settings import settings
@@ -186,6 +187,7 @@ class _Segment:
         self.builder: Builder = make_builder(outcome, reader)
         self.parts: _Parts = self.builder.build(self._parts)
         self.nodes = list(outcome.recorder.graph.nodes)  # asking for outputs may have added some
+        self.builder.outputs = copies_in_order(self.builder.outputs, self.nodes)
         for generator in filter(None, [watched() for watched in outcome.world.generators]):
             if generator.would_act() and not self.builder.has(generator):
                 stop = Break("generator-dies", seen=generator.code.co_qualname)

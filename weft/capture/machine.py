@@ -37,9 +37,11 @@ from weft.capture.frame import Frame, PreviousException, Unread
 from weft.capture.gradients import accumulate, change, differentiate
 from weft.capture.operators import Operators
 from weft.capture.sources import Source, builtin, module
+from weft.capture.tape_calls import item_node
 from weft.capture.values import CapturedGenerator, Raised, isinstance
-from weft.capture.world import ABSENT
+from weft.capture.world import ABSENT, Known
 from weft.capture.wrapping import plain_key
+from weft.graph.node import Node
 from weft.trace.breaks import Break
 
 GENERATOR = 0x20
@@ -90,6 +92,9 @@ class Machine(Operators):
 
     def where(self) -> tuple[str, int, str] | None:
         return None if self.frame is None else self.frame.place()
+
+    def item_of_list(self, value: Any, known: Known) -> Node | None:
+        return item_node(self, value, known)
 
     # -- the loop --------------------------------------------------------------------------------------------
     def run(self, frame: Frame) -> Any:

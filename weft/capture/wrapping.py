@@ -284,6 +284,9 @@ class Wrapping:
             stop = Break("unknown-tensor", seen=f"a {type(value).__name__} of unknown origin")
             stop.culprit = value
             raise stop
+        item = self.item_of_list(value, known)
+        if item is not None:
+            return item
         name = known.source.placeholder_name()
         if isinstance(value, SYMBOLIC) and known.source.kind == "size":
             name = symbol.name
@@ -298,6 +301,10 @@ class Wrapping:
         self.inputs.append(Input(node, known))
         self.recorder.bind(value, node)
         return node
+
+    def item_of_list(self, value: Any, known: Known) -> Node | None:
+        """The node of an item of a list that is one input; see Note [Lists as inputs] in `tape_calls`."""
+        return None
 
     # -- containers ------------------------------------------------------------------------------------------
     def sequence(self, value: Any, source: Source) -> Any:

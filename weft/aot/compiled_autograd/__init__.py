@@ -43,8 +43,8 @@ reasons: list[str] = []
 """Why backwards ran natively, last ones last."""
 
 
-def count(_name: str) -> None:
-    """Counts captures, hits and native runs; `weft.compiler` has it fill its counters."""
+count: Callable[[str], Any] = len
+"""Counts captures, hits and native runs; `weft.compiler` has it fill its counters."""
 
 
 class Entry:
@@ -295,3 +295,4 @@ def _setting_changed(name: str) -> None:
 
 
 settings.watchers.append(_setting_changed)
+_fill_slot(0)

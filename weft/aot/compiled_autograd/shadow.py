@@ -11,6 +11,7 @@ import operator
 from typing import Any, Final
 
 from weft.aot.compiled_autograd.walk import Changed, Native, Visitor, Walk, types_read
+from weft.aot.runtime.nodes import CompiledFunctionBackward
 from weft.autograd import compiled_calls as calls
 from weft.autograd.function_node import FunctionNode
 from weft.autograd.hooks import Hooks
@@ -31,6 +32,7 @@ from weft.trace.module import GraphModule
 from weft.trace.op_recorder import OpRecorder
 from weft.trace.scalars import Scalars
 
+STANDS_FOR: Final[dict[type, type]] = {}
 NOTHING: Final = Changed([], [])
 _made = 0
 
@@ -179,7 +181,8 @@ class CalledBackward(Node):
         for place, given in enumerate(self.given):
             shape, kind = self.types[2 * place : 2 * place + 2]
             results.append(wrap(MetaArray(shape, kind, None, cpu, False)) if given else None)
-        args = (recording.hook(self.hook), self.given, *grads)
+        shapes = tuple([self.types[2 * place] if given else None for place, given in enumerate(self.given)])
+        args = (recording.hook(self.hook), self.given, shapes, *grads)
         return recording.call(calls.call_backward, args, tuple(results))
 
     def zeros(self, place: int) -> Any:
@@ -191,6 +194,25 @@ class CalledBackward(Node):
 
     def release(self) -> None:
         self.released = True
+
+
+class InlinedBackward(Node):
+    """Stands for the node of a compiled graph: the calls of its backward graph become calls of this one."""
+
+    __slots__ = ("outputs", "module", "mask")
+    outputs: Any
+    module: Any
+    mask: Any
+
+    def graph_backward(self, grad: Any) -> Any:
+        if any((value is not None) != there for value, there in zip(grad, self.mask, strict=True)):
+            raise Native("a compiled graph that gets gradients for other outputs than before")
+        saved = [wrap(value) if type(value) is MetaArray else value for value in self.saved]
+        results = self.module.forward(*saved, *[value for value in grad if value is not None])
+        return list(results)
+
+
+STANDS_FOR[CompiledFunctionBackward] = InlinedBackward
 
 
 class Recording:
@@ -215,6 +237,7 @@ class Recording:
         self.trace()
         self.symbols = self.fakes.symbols
         self.sizes, self.floats = list(walk.sizes), list(walk.floats)
+        self.programs = walk.programs
         self.scalars = self.fakes.scalars
         self.scalars.close()
         self.numbers_released = [walk.numbers[n] for n in walk.order if self.is_released(n)]
@@ -332,7 +355,8 @@ class Recording:
         return shadow
 
     def node(self, live: Any, hooks: Any) -> Any:
-        kind: Any = CalledBackward if isinstance(live, FunctionNode) else type(live)
+        kind: Any = STANDS_FOR.get(type(live), type(live))
+        kind = CalledBackward if isinstance(live, FunctionNode) else kind
         fakes = self.fakes
         shadow = kind.__new__(kind)
         shadow._seq, shadow.slots, shadow.versions = live._seq, live.slots, None
@@ -342,6 +366,11 @@ class Recording:
             shadow.materialize = live.ctx.materialize_grads
             expected = tuple([target is not None for target in live.next])
             shadow.given = self.gradients.get(self.walk.numbers[live], expected)
+        elif kind is InlinedBackward:
+            program = live.call.program
+            shadow.module, shadow.params = program.cut.backwards[live.stage], ()
+            shadow.mask = program.joint.stages[live.stage].mask
+            shadow.saved = fakes.value(live.saved)
         else:
             shadow.saved = fakes.value(live.saved)
             shadow.params = fakes.value(live.params)
@@ -350,7 +379,7 @@ class Recording:
         shadow.types = fakes.types(types_read(live))
         if live.outputs is not None:
             shadow.outputs = tuple([fakes.value(each) for each in live.outputs])
-        elif kind is CalledBackward:
+        elif kind in (CalledBackward, InlinedBackward):
             shadow.outputs = None
         shadow.hooks = self.hooks_for(live, hooks)
         return shadow
@@ -375,7 +404,9 @@ class Recording:
             if node.target is operator.getitem and not node.users:
                 self.graph.erase_node(node)
         _made += 1
-        return GraphModule(self.constants, self.graph, f"CompiledAutograd{_made - 1}")
+        made = GraphModule(self.constants, self.graph, f"CompiledAutograd{_made - 1}")
+        type(made).forward.__dict__["whole_lists"] = ("inputs",)  # see `weft.capture.tape_calls`
+        return made
 
     # -- other tapes of this structure -----------------------------------------------------------------------
     def serves(self, walk: Walk) -> bool:

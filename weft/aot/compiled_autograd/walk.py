@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from weft.aot.runtime.nodes import CompiledFunctionBackward
 from weft.autograd.function_context import FunctionCtx, Packed
 from weft.autograd.function_node import FunctionNode
 from weft.autograd.hooks import Hooks
@@ -141,6 +142,8 @@ class Walk:
         self.seeds, self.task = seeds, task
         self.keys = Keys()
         self.hooks: list[Any] = []
+        self.programs: list[Any] = []
+        """Programs of compiled graphs, which the key knows by their `id`: who keeps the key keeps them."""
         self.retained: dict[int, int] = {}  # number of an input with retain_grad, by `id`
         wanted = None if task.needed is None else {*task.needed, *(task.captures or ())}  # type: ignore[misc]
         self.wanted = wanted
@@ -198,6 +201,8 @@ class Walk:
         rest: Any
         if isinstance(node, FunctionNode):
             rest = self.custom(node)
+        elif kind is CompiledFunctionBackward:
+            rest = self.compiled(node)
         elif kind.op is not None or kind.__name__ in WITHOUT_OPS:
             rest = self.recorded(node)
         else:
@@ -220,6 +225,15 @@ class Walk:
         fields = tuple([(name, repr(extra[name])) for name in extra if name == "widths"]) if extra else ()
         keys = self.keys
         return keys.value(node.saved), keys.value(node.params), fields
+
+    def compiled(self, node: CompiledFunctionBackward) -> Any:
+        """The node of a compiled graph: its backward is a graph already."""
+        if node.saved is None or node.rerun is None:
+            raise Native("saved tensors that are freed")
+        if any(cell[0] != seen for cell, seen, _, _ in node.watched):
+            raise Native("a saved tensor that was written since")
+        self.programs.append(node.call.program)
+        return id(node.call.program), node.stage, self.keys.value(node.saved)
 
     def custom(self, node: FunctionNode) -> Any:
         """The node of a custom Function: what its context holds is read by its backward itself."""

@@ -1,0 +1,225 @@
+"""Graphs of compiled autograd in captured code: the hooks, leaves and custom backwards that they call.
+
+Takes calls of the functions in `weft.autograd.compiled_calls`; the user's code behind them becomes part of
+the program, and accumulations become effects on `.grad`. One idea: the graph is an ordinary function in
+eager's order, so the effects of hooks are ordinary captured effects.
+
+# Note [Where an accumulation stands]
+    result = call_hook(hooks[0], grad)       new_grad = clone(grad)           as soon as its argument is there
+    accumulate_grad(x, result)               result = ...
+    accumulate_grad(y, grad)                 new_grad_1 = clone(result)
+                                             x.grad = new_grad_1; y.grad = new_grad    in eager's order
+A copy of a gradient is moved right behind the gradient, where nothing in between writes: so the gradient
+itself can be freed early. Copies are named, and given by the graph, in the order in which they stand there.
+
+# Note [Lists as inputs]
+The list that holds the tensors of a tape is one input of the graph, of which it takes items: a tape has
+hundreds, and whoever calls the graph may empty the list once they are taken.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Final
+
+from weft.autograd import compiled_calls as calls
+from weft.autograd.compiled_calls import Unexpected
+from weft.autograd.function_node import FunctionNode, missing_backward
+from weft.autograd.hooks import checked, checked_tuple
+from weft.capture.calls import handles
+from weft.capture.grads import read_grad, write_grad
+from weft.capture.outcome import Input
+from weft.capture.values import isinstance
+from weft.capture.world import Known
+from weft.core.types import contiguous_format
+from weft.graph.effects import effect
+from weft.graph.node import Node
+from weft.ops.record import REGISTRY
+from weft.tensor.backward import finish
+from weft.tensor.base import Tensor
+from weft.trace.breaks import Break
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+COPY: Final = "accumulation"
+"""Marks, in a node's meta, the copy of a gradient that becomes a `.grad`."""
+WHOLE_LISTS: Final = "whole_lists"
+"""Names, in a function's `__dict__`, the parameters that are lists of tensors: see Note [Lists as inputs]."""
+
+
+# -- hooks ---------------------------------------------------------------------------------------------------
+@handles(calls.call_hook)
+def call_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    hook, gradient = args
+    last = machine.graph._root._prev
+    answer = machine.call(hook, (gradient,), {})
+    if answer is None:
+        return gradient
+    machine.native(checked, hook, gradient, answer)
+    rename(machine, answer, "result", last)
+    return answer
+
+
+@handles(calls.call_pre_hook)
+def call_pre_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    hook, gradients = args
+    answer = machine.call(hook, (gradients,), {})
+    return gradients if answer is None else machine.native(checked_tuple, hook, gradients, answer)
+
+
+@handles(calls.call_post_hook)
+def call_post_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    hook, inputs, outputs = args
+    answer = machine.call(hook, (inputs, outputs), {})
+    return inputs if answer is None else machine.native(checked_tuple, hook, inputs, answer)
+
+
+@handles(calls.call_post_accumulate_hook)
+def call_post_accumulate_hook(machine: Any, args: Args, kwargs: Kwargs) -> None:
+    hook, leaf = args
+    if machine.call(hook, (leaf,), {}) is not None:
+        raise machine.fail(RuntimeError("Tensor post accumulate grad hooks should return None."))
+
+
+def rename(machine: Any, value: Any, name: str, last: Node) -> None:
+    """Names the node of a tensor that was made since `last` was the last one."""
+    if not isinstance(value, Tensor) or not machine.recorder.knows(value):
+        return
+    node = machine.recorder.node(value)
+    since = node
+    while since.op != "root" and since is not last:
+        since = since._prev
+    if since is last and node is not last and node.graph is machine.graph:
+        node.graph._names.used.discard(node.name)
+        node.name = node.graph._names.create(name)
+
+
+# -- leaves --------------------------------------------------------------------------------------------------
+@handles(calls.accumulate_grad)
+def accumulate_grad(machine: Any, args: Args, kwargs: Kwargs) -> None:
+    leaf, gradient = args
+    if not leaf.tracked:
+        return
+    before = read_grad(machine, leaf)
+    if before is None:
+        write_grad(machine, leaf, copied(machine, leaf, gradient))
+    else:
+        machine.native(machine.recorder.call_method, "add_", (before, gradient))
+
+
+def copied(machine: Any, leaf: Any, gradient: Any) -> Any:
+    """A copy of a gradient, laid out as the leaf."""
+    mine, given = leaf.array, gradient.array
+    row_by_row = mine.exact and leaf.is_contiguous() and not (given.exact and mine.strides == given.strides)
+    layout = {"memory_format": contiguous_format} if row_by_row else {}
+    copy = machine.native(REGISTRY["clone"], gradient, **layout)
+    node, source = machine.recorder.node(copy), machine.recorder.node(gradient)
+    node.meta[COPY] = True
+    move_behind(node, source)
+    name_copies(machine.graph)
+    return copy
+
+
+def move_behind(node: Node, source: Node) -> None:
+    """See Note [Where an accumulation stands]."""
+    if source.op == "placeholder":
+        return
+    between = node._prev
+    while between is not source:
+        calls_something = between.op.startswith("call_")
+        if between.op == "root" or between.meta.get("writes"):
+            return
+        if calls_something and (
+            between.meta.get("val") is None or effect(between).unknown
+        ):  # a mode's switch
+            return
+        between = between._prev
+    while source._next.meta.get(COPY) and source._next is not node:
+        source = source._next
+    source.append(node)
+
+
+def name_copies(graph: Any) -> None:
+    """Names the copies of gradients in the order in which they stand."""
+    copies = [node for node in graph.nodes if node.meta.get(COPY)]
+    names = graph._names
+    for node in copies:
+        names.used.discard(node.name)
+    names.counts.pop("new_grad", None)
+    for node in copies:
+        node.name = names.create("new_grad")
+
+
+def copies_in_order(outputs: dict[Node, str], nodes: list[Node]) -> dict[Node, str]:
+    """What a graph gives, the copies of gradients among it in the order in which they stand."""
+    copies = iter([node for node in nodes if node.meta.get(COPY) and node in outputs])
+    return {(n := next(copies) if node.meta.get(COPY) else node): outputs[n] for node in outputs}
+
+
+@handles(calls.retain_grad)
+def retain_grad(machine: Any, args: Args, kwargs: Kwargs) -> None:
+    tensor, gradient = args
+    before = read_grad(machine, tensor)
+    if before is None:
+        new = machine.native(REGISTRY["clone"], gradient, memory_format=contiguous_format)
+    else:
+        new = machine.native(REGISTRY["add"], before, gradient)
+    write_grad(machine, tensor, new)
+
+
+# -- custom Functions ----------------------------------------------------------------------------------------
+@handles(calls.call_backward)
+def call_backward(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    node, given, shapes, *gradients = args
+    known = machine.world.known.get(id(node))
+    if known is None or not isinstance(node, FunctionNode):
+        raise Break("autograd-inside", seen="a backward of unknown origin")
+    ctx = machine.wrap(node.ctx, known.source.slot(FunctionNode, "ctx"))
+    owner = node._forward_cls
+    backward = machine.load_attribute(owner, "backward")
+    vjp = machine.load_attribute(owner, "vjp")
+    if (backward is missing_backward) is (vjp is missing_backward):
+        raise Break("autograd-inside", seen=f"{owner.__qualname__} without a backward, or with two")
+    result = machine.call(backward if vjp is missing_backward else vjp, (ctx, *gradients), {})
+    values = machine.native(node.per_tensor, result)
+    found = tuple([value is not None for value in values])
+    if found != given:
+        raise Unexpected(node, found)
+    for place, value in enumerate(values):
+        if value is not None:
+            kind = node.types[2 * place + 1]
+            machine.native(fitting, node, place, value, shapes[place])
+            values[place] = machine.native(finish, value, shapes[place], kind)
+    return machine.world.keep(tuple(values))
+
+
+def fitting(node: Any, place: int, value: Any, shape: tuple[int, ...]) -> None:
+    """Raises, as eager does, where a gradient cannot be brought to the type of its input."""
+    if value.array.shape != shape or value.array.dtype is not node.types[2 * place + 1]:
+        node.check_shape(place, value)
+
+
+# -- lists ---------------------------------------------------------------------------------------------------
+def item_node(machine: Any, value: Any, known: Known) -> Node | None:
+    """The node of a tensor that is an item of a list which the graph takes whole; None for others."""
+    source, owner = known.source, known.source.parent
+    names = machine.entry_function.__dict__.get(WHOLE_LISTS, ())
+    if owner is None or source.kind != "item" or owner.kind != "local" or owner.detail not in names:
+        return None
+    whole = list_node(machine, owner)
+    node: Node = machine.graph.call_function(operator.getitem, (whole, source.detail))
+    node.meta["val"] = value
+    if machine.recorder.where is not None:
+        node.meta["source"] = machine.recorder.where()
+    machine.recorder.bind(value, node)
+    return node
+
+
+def list_node(machine: Any, source: Any) -> Node:
+    for each in machine.inputs:
+        if each.known.source == source:
+            found: Node = each.node
+            return found
+    node: Node = machine.graph.placeholder(source.placeholder_name(), list)
+    machine.inputs.append(Input(node, Known(None, None, source)))
+    return node
