@@ -77,6 +77,8 @@ class Hooks:
         several = node.outputs is not None
         values = list(gradient) if several else [gradient]
         for slot, table in list(self.tensors.items()):
+            if values[slot] is None and not node.hooks_without_gradient:
+                continue
             for hook in list(table.values()):
                 values[slot] = replaced(hook, values[slot], graph)
         for slot, reference in list(self.retained.items()):

@@ -75,6 +75,8 @@ class Node:
         raise NotImplementedError(f"derivative for {self.op.name} is not implemented")
 
     runs_without_gradient: ClassVar[bool] = False
+    hooks_without_gradient: ClassVar[bool] = True
+    """Whether hooks of an output are called when a gradient came to others only; they are given None."""
 
     def release(self) -> None:
         """Drops what was saved; a second backward that needs it raises."""

@@ -257,10 +257,17 @@ def generator_facts(snapshot: Snapshot, value: types.GeneratorType[Any, Any, Any
     return (f"generator {value.__name__}", where)
 
 
+PRODUCER = re.compile(r", which is output \d+ of \w+,")
+
+
 def exception_facts(snapshot: Snapshot, value: BaseException) -> tuple[Any, ...]:
+    """With `tape`, without the names of nodes, which are those of compiled graphs on one of the sides."""
+    args = value.args
+    if snapshot.tape and args and type(args[0]) is str:
+        args = (PRODUCER.sub("", args[0]), *args[1:])
     return (
         type(value).__qualname__,
-        snapshot.each(value.args),
+        snapshot.each(args),
         snapshot.pairs(value.__dict__),
         ("cause", chain(value.__cause__)),
         ("context", chain(value.__context__)),

@@ -37,6 +37,7 @@ class CompiledFunctionBackward(Node):
     """Behind the outputs of one stage of a compiled graph."""
 
     __slots__ = ("outputs", "call", "stage", "rerun", "lower", "watched")
+    hooks_without_gradient = False  # each of the outputs has a node of its own where nothing is compiled
     outputs: Any
     call: Any
     stage: int

@@ -1,0 +1,38 @@
+"""Random programs that differentiate and once differed when compiled, shrunk and kept; on both backends.
+
+Each is the text of a module with `main`, `arguments` and perhaps `after`, as tape_programs.py writes them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.whole.fuzz.compare import agree
+
+
+@pytest.fixture(params=["eager", "aot_eager"])
+def agrees(request):
+    """Asserts that a program does the same compiled by one of the backends."""
+    return lambda source: agree(f"OPTIONS = {{'backend': '{request.param}'}}\n{source}")
+
+
+def test_hooks_of_tensors_that_no_gradient_comes_to(agrees):
+    agrees("""\
+import weft
+LOG = []
+W = weft.tensor(0.5, requires_grad=True)
+
+def main(x):
+    y = x * W
+    y.register_hook(lambda grad: LOG.append(grad))
+    z = y * 2
+    z.register_hook(lambda grad: grad * x)
+    return (x * W.sin(), y.cos(), z)
+
+def after(result, *args):
+    for t in result:
+        t.sum().backward(retain_graph=True)
+
+def arguments():
+    yield ((weft.ones(2),), {})
+""")
