@@ -264,6 +264,42 @@ def autograd_function_apply(
     return (result, *escaped, ctx) if escaped or recipe.gives_context else result
 
 
+class Attached:
+    """Puts a Function's node behind tensors that a graph has computed, op by op, as forward would have.
+
+    It is the target of a graph's node: one for each call that was captured.
+    """
+
+    def __init__(self, recipe: Recipe, mask: tuple[bool, ...]) -> None:
+        self.recipe, self.mask = recipe, mask
+        self.constants: frozenset[int] = frozenset()
+        """Positions of saved tensors that forward did not compute from its inputs."""
+        self.__name__ = self.__qualname__ = f"{recipe.owner.__name__.lower()}_applied"
+        self.__module__ = __name__
+
+    def __call__(self, values: Any, operands: tuple[Any, ...], kept: Sequence[Any]) -> Any:
+        recipe = self.recipe
+        rest = iter(operands)
+        args = tuple([next(rest) if given else None for given in self.mask])
+        needs = tuple([value is not None and value.tracked for value in args])
+        ctx: Any = object.__new__(FunctionCtx)
+        ctx._forward_cls, ctx.needs_input_grad = recipe.owner, needs
+        result = build(recipe.outputs, values)
+        fill(ctx, recipe, kept)
+        mark(ctx, result, recipe.marked, recipe.dirty)
+        mode = state.get()
+        recording = mode if type(mode) is bool else mode.grad and not mode.inference
+        if recording and any(needs):
+            result = recorded(recipe.owner, ctx, args, result, mode, self)
+        else:
+            result = unrecorded_outputs(ctx, args, result)
+        return (result, ctx) if recipe.gives_context else result
+
+    def is_constant(self, _node: Any, position: int, _tensor: Any) -> bool:
+        """What a `Witness` says, who saw forward while it was captured."""
+        return position in self.constants
+
+
 def native_backward(function_ctx: Any, *gradients: Any) -> Any:
     """Stands, in a graph, for a backward that is no graph: the user's own."""
     owner = function_ctx._forward_cls

@@ -40,6 +40,7 @@ class FunctionNode(Node):
     positions: ClassVar[dict[int, bool]] = {}  # see Note [Watched calls] in `function_witness`
     watched: ClassVar[bool] = True
     parameters: ClassVar[tuple[Any, Any]] = (None, None)  # forward, and what its parameters are called
+    stands_in: ClassVar[bool] = False  # whether the Function stands for another while code is captured
     ctx: FunctionCtx
     layout: tuple[bool, ...] | None
     outputs: Any
@@ -215,5 +216,6 @@ def node_class_for(owner: type) -> type[FunctionNode]:
         "_forward_cls": owner,
         "positions": {},
         "watched": True,
+        "stands_in": False,
     }
     return type(name, (FunctionNode,), facts)

@@ -47,14 +47,17 @@ from weft.capture.custom_function_backward import (
     native_graph,
     placeholder,
 )
+from weft.capture.custom_function_flat import interpret_backward, record_flat
 from weft.capture.custom_function_left import (
     CONSTANT_TYPES,
     Left,
     Templates,
     escaping,
+    items_of,
     refused,
     store_later,
 )
+from weft.capture.custom_function_transforms import apply_wrapped
 from weft.capture.higher_order import NO_CALL, Picture, first_version, same_modes
 from weft.capture.library import note_device
 from weft.capture.policy import MARK, Policy
@@ -67,6 +70,7 @@ from weft.graph.graph import Graph
 from weft.graph.names import snake_case
 from weft.graph.node import Node
 from weft.tensor.base import PLAIN, Tensor
+from weft.tensor.wrapper import Wrapper
 from weft.trace.breaks import Break
 from weft.trace.recorder import version
 
@@ -82,13 +86,17 @@ def apply(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         raise refused("Function.apply of something else")
     policy = owner.__dict__.get(MARK, (None, ""))[0]
     if policy is Policy.IN_GRAPH:
-        return machine.native(machine.recorder.record, owner.apply, tuple(given), kwargs)
+        result = machine.native(machine.recorder.record, owner.apply, tuple(given), kwargs)
+        if machine.by_ops:
+            interpret_backward(machine, owner, result)
+        return result
     if policy is Policy.BREAK:
         raise Break("skipped-function", seen=owner.__qualname__)
     if machine.load_attribute(owner, "apply").__func__ is not Function.apply.__func__:  # type: ignore[attr-defined]
         raise refused(f"{owner.__qualname__}.apply")
+    wrapped = any(isinstance(value, Wrapper) for value in given)
     for value in given:
-        if isinstance(value, Tensor) and type(value) not in PLAIN:
+        if isinstance(value, Tensor) and type(value) not in PLAIN and not isinstance(value, Wrapper):
             raise refused(f"{owner.__qualname__} on a {type(value).__name__}")
     setup = machine.load_attribute(owner, "setup_context")
     forward = machine.load_attribute(owner, "forward")
@@ -99,8 +107,12 @@ def apply(machine: Any, args: Args, kwargs: Kwargs) -> Any:
             *bound[: len(given) + len(kwargs)],
             *defaults_read(machine, owner, forward, bound, given, kwargs),
         ]
+    if wrapped:
+        return apply_wrapped(machine, owner, tuple(given))
     call = Call(machine, owner, tuple(given), forward, None if plain else setup)
-    return call.record() if call.is_live() else call.inline()
+    if not call.is_live():
+        return call.inline()
+    return record_flat(call) if machine.by_ops else call.record()
 
 
 def defaults_read(
@@ -282,7 +294,8 @@ class Call:
 
     def written(self) -> list[Tensor]:
         """The tensors from outside that forward has written to."""
-        machine, found = self.machine, []
+        machine = self.machine
+        found: list[Tensor] = []
         for tensor in (*self.operands, *self.lifted):
             if isinstance(tensor, Tensor) and not any(tensor is one for one in found):
                 before = self.before.get(id(tensor))
@@ -330,7 +343,9 @@ class Call:
             for item in items
         ]
         template = tuple(outputs) if isinstance(result, tuple) else outputs[0]
+        flat = self.ctx.non_differentiable or ()
         recipe = Recipe(self.owner, template, left.saved, left.attributes)
+        recipe.marked = tuple([i for i, item in enumerate(items) if any(item is one for one in flat)])
         recipe.materialize = bool(self.ctx.materialize_grads)
         recipe.dirty = self.dirty_among(items)
         recipe.gives_context = bool(left.late)
@@ -356,25 +371,29 @@ class Call:
 
     def keep_extras(self, recipe: Recipe, left: Left, backward: Any, escaped: list[Tensor]) -> None:
         """Adds to the kept values what has no place in the context that backward's graph sees."""
-        values = left.values
 
         def place(value: Any) -> int:
-            values.append(value)
-            return len(values) - 1
+            left.values.append(value)
+            return len(left.values) - 1
 
         recipe.extra = tuple([None if value is None else place(value) for value in backward.extra])
+        self.keep_forward(recipe, left)
+        recipe.escaped = tuple([place(value) for value in escaped])
+
+    def keep_forward(self, recipe: Recipe, left: Left) -> None:
+        """Adds to the kept values what was saved for forward mode."""
         saved = self.ctx.saved_for_forward
         if saved is not None:
-            recipe.saved_for_forward = tuple([None if v is None else Kept(place(v)) for v in saved])
-        recipe.escaped = tuple([place(value) for value in escaped])
+            start = len(left.values)
+            left.values += [value for value in saved if value is not None]
+            places = iter(range(start, len(left.values)))
+            recipe.saved_for_forward = tuple([None if v is None else Kept(next(places)) for v in saved])
 
     def append(
         self, forward: Graph, backward: Graph, recipe: Recipe, result: Any, escaped: list[Tensor]
     ) -> Any:
         """The nodes of the call, and the fakes of what it gives."""
         machine, recorder = self.machine, self.machine.recorder
-        flat = self.ctx.non_differentiable or ()
-        marked = [i for i, item in enumerate(items_of(result)) if any(item is one for one in flat)]
         recorder.follow_modes()
         where = machine.where()
         graph = recorder.graph
@@ -384,8 +403,8 @@ class Call:
         kwargs: dict[str, Any] = {
             "args_tensor_mask": [isinstance(value, Tensor) for value in self.args],
         }
-        if marked:
-            kwargs["non_differentiable_idx"] = marked
+        if recipe.marked:
+            kwargs["non_differentiable_idx"] = list(recipe.marked)
         node = graph.call_function(autograd_function_apply, (*bodies, *operands), kwargs)
         for made in (context, *bodies, node):
             made.meta["source"] = where
@@ -409,11 +428,6 @@ class Call:
             taken.meta["val"], taken.meta["source"] = None, where
             recorder.bind(self.ctx, taken)
         return given
-
-
-def items_of(result: Any) -> Args:
-    """What forward returned, one by one."""
-    return tuple(result) if isinstance(result, tuple) else (result,)
 
 
 def has_effects(machine: Any, picture: Picture) -> bool:

@@ -48,6 +48,11 @@ def refused(seen: str) -> Break:
     return Break(KIND, seen=seen)
 
 
+def items_of(result: Any) -> tuple[Any, ...]:
+    """What forward returned, one by one."""
+    return tuple(result) if isinstance(result, tuple) else (result,)
+
+
 @dataclass(slots=True)
 class Left:
     """What forward left in its context, as templates over the values that its graph has to give."""

@@ -206,12 +206,18 @@ def is_spent(tensor: Any) -> bool:
     """Whether a backward has freed what lies behind a tensor: another one would raise."""
     if not tensor.tracked or tensor.node is None:
         return False
-    return any(is_freed(node) for node in reachable([tensor.node]) if node._seq != LEAF_SEQUENCE)
+    nodes = [node for node in reachable([tensor.node]) if node._seq != LEAF_SEQUENCE]
+    if any(is_freed(node) for node in nodes):
+        return True
+    for node in nodes:
+        if isinstance(node, FunctionNode) and node.stands_in:  # nothing in the graph puts it there
+            raise Break(KIND, seen=f"a tensor handed on with {type(node).__name__} behind it")
+    return False
 
 
 def is_freed(node: Any) -> bool:
-    if isinstance(node, FunctionNode):
-        return node.ctx._items is None and node.ctx.to_save is not None
+    if isinstance(node, FunctionNode):  # one that saved nothing can be swept again
+        return node.ctx._items is None and node.ctx._versions is not None
     return node.saved is None
 
 

@@ -151,6 +151,7 @@ def _generated(cls: Any, dims: tuple[Any, ...], level: Map) -> Any:
                 return tuple(_gathered(r, d, here) for r, d in zip(results, dims, strict=True))
 
     Generated.__name__ = f"Vmapped{cls.__name__}"
+    Generated._backward_cls.stands_in = cls._backward_cls.stands_in
     return Generated
 
 

@@ -1,0 +1,77 @@
+"""Custom Functions on tensors of a running transform (vmap, jvp, duals), in captured code.
+
+Takes a call of `apply` on wrappers; gives what the rules of the library for Functions give. One idea: rules
+call the methods of the Function (`forward`, `setup_context`, `backward`, `jvp`, `vmap`); they are given
+another Function in its place, whose methods re-enter the interpreter.
+
+What such a call leaves on the tape belongs to the capture. A tensor that is handed on with it, unswept, is a
+break: see `weft.capture.gradients.is_spent`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.autograd.function import Function, transformed
+from weft.capture.calls import HANDLERS
+from weft.capture.custom_function_left import refused
+from weft.capture.values import Callback, Raised, isinstance
+from weft.tensor.wrapper import Wrapper
+
+METHODS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap")
+
+
+def apply_wrapped(machine: Any, owner: Any, args: tuple[Any, ...]) -> Any:
+    """`owner.apply(*args)` where some arguments are wrappers."""
+    for value in args:
+        if callable(value) and not isinstance(value, type):
+            raise refused(f"{owner.__qualname__} with a function as argument, inside a transform")
+    return machine.native(transformed, stand_in(machine, owner), args)
+
+
+def stand_in(machine: Any, owner: Any) -> Any:
+    """A Function whose methods are those of `owner`, interpreted."""
+    known = stand_ins(machine).get(owner)
+    if known is not None:
+        return known
+    methods: dict[str, Any] = {}
+    for name in METHODS:
+        found = machine.load_attribute(owner, name)
+        if found is not getattr(Function, name):
+            methods[name] = staticmethod(Callback(found, machine.call))
+    made: Any = type(owner.__name__, (Function,), {**methods, "apply": Apply(machine, owner)})
+    made.generate_vmap_rule = machine.load_attribute(owner, "generate_vmap_rule")
+    made.__module__, made.__qualname__ = owner.__module__, owner.__qualname__
+    made._backward_cls.stands_in = True
+    stand_ins(machine)[owner] = made
+    return made
+
+
+def stand_ins(machine: Any) -> dict[Any, Any]:
+    """Those of this capture."""
+    found: dict[Any, Any] = vars(machine).setdefault("stand_ins", {})
+    return found
+
+
+class Apply:
+    """`apply` of a stand-in: the call of the Function that it stands for."""
+
+    def __init__(self, machine: Any, owner: Any) -> None:
+        self.machine, self.owner = machine, owner
+
+    def __get__(self, _instance: Any, owner: Any) -> Any:
+        return self
+
+    def __call__(self, *args: Any) -> Any:
+        machine, owner = self.machine, self.owner
+        if any(isinstance(value, Wrapper) for value in args):
+            return transformed(stand_in(machine, owner), args)
+        handler = HANDLERS[id(Function.apply.__func__)]  # type: ignore[attr-defined]
+        try:
+            return handler(machine, (owner, *args), {})
+        except Raised as raised:
+            error = raised.exception
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
