@@ -78,6 +78,8 @@ class Differentiation:
                 continue
             if id(node) not in seen:
                 seen.add(id(node))
+                if not node.next:
+                    return True  # the end of what a capture sees of a tape from outside
                 stack += [target for target in node.next if target is not None]
         return False
 

@@ -36,3 +36,18 @@ def after(result, *args):
 def arguments():
     yield ((weft.ones(2),), {})
 """)
+
+
+def test_nested_gradients_of_a_tensor_with_a_tape(agrees):
+    agrees("""\
+import weft
+
+def main(x):
+    return (weft.func.grad(weft.func.grad(lambda v: v.sin()))(x), weft.func.vjp(weft.sin, x)[1](x)[0] * 2)
+
+def after(result, *args):
+    sum(result).backward()
+
+def arguments():
+    yield ((weft.tensor(0.3, requires_grad=True) * 1.5,), {})
+""")
