@@ -51,3 +51,26 @@ def after(result, *args):
 def arguments():
     yield ((weft.tensor(0.3, requires_grad=True) * 1.5,), {})
 """)
+
+
+def test_gradients_that_come_to_one_output_and_then_to_another(agrees):
+    agrees("""\
+import weft
+W = weft.tensor(0.5, requires_grad=True)
+WHICH = [0, 1, 0, 2, 1, 0]
+
+def main(x):
+    y = x.sum()
+    z = (x * W).sin().sum()
+    return (y, z, (W * W * x).sum())
+
+def after(result, *args):
+    which = WHICH.pop()
+    result[which].backward(retain_graph=True)
+    grads = weft.autograd.grad(result[which] ** 2, [W, *args], create_graph=True, allow_unused=True)
+    sum(g.sum() for g in grads if g is not None).backward()
+
+def arguments():
+    for k in range(6):
+        yield ((weft.tensor([k + 1.0, 2.0], requires_grad=True),), {})
+""")

@@ -81,13 +81,14 @@ class Program:
 class Plan:
     """How calls with one key run."""
 
-    __slots__ = ("compiled", "module", "facts", "program", "programs", "around", "casts", "last")
+    __slots__ = ("compiled", "module", "facts", "program", "programs", "read", "around", "casts", "last")
 
     def __init__(
         self, compiled: CompiledFunction, joint: Joint, program: Program, modes_of: Around, casts: Casts
     ) -> None:
         self.compiled, self.module, self.facts, self.program = compiled, compiled.module, joint.facts, program
         self.programs = {program.absent: program}  # by the values that get no gradient
+        self.read = program.read
         self.around, self.casts = modes_of, casts
         self.last: tuple[int, ...] = ()  # where the inputs of the last call lay, found to be apart
 
@@ -310,7 +311,8 @@ class CompiledFunction:
                 joint, _ = self.trace(tuple(args), plan.around, absent, plan.casts)
             except Refused:
                 return None
-            plan.programs[absent] = self.program(joint, tuple(args))
+            plan.programs[absent] = made = self.program(joint, tuple(args))
+            made.read |= plan.read  # gradients may come to other values after all
         return plan.programs[absent]
 
     def program(self, joint: Joint, args: tuple[Any, ...]) -> Program:
