@@ -13,9 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 from weft.autograd.function import Function, transformed
-from weft.capture.calls import HANDLERS
+from weft.capture.calls import HANDLERS, handles
 from weft.capture.custom_function_left import refused
 from weft.capture.values import Callback, Raised, isinstance
+from weft.func.functions import Saved
 from weft.tensor.wrapper import Wrapper
 
 METHODS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap")
@@ -75,3 +76,14 @@ class Apply:
             raise error
         finally:
             del error  # its traceback holds this frame
+
+
+def _noted(function: Any) -> None:
+    @handles(function)
+    def noted(machine: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return machine.native(function, *args, **kwargs)
+
+
+for _name in ("save_for_backward", "save_for_forward", "mark_non_differentiable", "mark_dirty"):
+    _noted(Saved.__dict__[_name])
+_noted(Saved.set_materialize_grads)

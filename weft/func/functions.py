@@ -96,6 +96,8 @@ def _generated(cls: Any, dims: tuple[Any, ...], level: Map) -> Any:
         ]
 
     class Generated(Function):
+        generate_vmap_rule = True
+
         @staticmethod
         def forward(*values: Any) -> Any:
             with entered(Map(level.size, level.randomness)) as here:
