@@ -94,6 +94,13 @@ class Rerun:
 
     def inputs(self, apart: bool) -> list[Any]:
         """The inputs as they were. `apart`: those that need a gradient as tensors of their own."""
+        token = modes.enter(grad=True)  # a backward may ask, which runs without
+        try:
+            return self.made(apart)
+        finally:
+            modes.leave(token)
+
+    def made(self, apart: bool) -> list[Any]:
         found: list[Any] = []
         for index, type_ in enumerate(self.types):
             if type_ is None:
