@@ -121,13 +121,14 @@ def test_generated_rules_within_generated_rules() -> None:
     def custom(x: Any, y: Any) -> Any:
         return Generated.apply(x, y, 3)
 
+    def results(function: Any, dims: tuple[Any, ...]) -> list[Any]:
+        inner = vmap(function, in_dims=(0, None))
+        outer = vmap(inner, in_dims=dims)
+        through = grad(lambda x: sum(r.sum() for r in outer(x, Y)))(cube)
+        within = vmap(grad(lambda x: sum(r.sum() for r in inner(x, Y))))(cube)
+        return [*outer(cube, Y), through, within]
+
     cube = weft.arange(12.0, dtype=weft.float64).reshape(2, 3, 2) / 5
     for dims in ((0, None), (1, None), (2, 0)):
-        found = []
-        for function in (plain, custom):
-            inner = vmap(function, in_dims=(0, None))
-            found.append(vmap(inner, in_dims=dims)(cube, Y))
-            found.append((grad(lambda x: sum(r.sum() for r in vmap(inner, in_dims=dims)(x, Y)))(cube),))
-            found.append((vmap(grad(lambda x: sum(r.sum() for r in inner(x, Y))), in_dims=0)(cube),))
-        for ours, theirs in zip(found[:3], found[3:], strict=True):
-            assert all(weft.allclose(a, b) for a, b in zip(ours, theirs, strict=True))
+        ours, theirs = results(custom, dims), results(plain, dims)
+        assert all(weft.allclose(a, b) for a, b in zip(ours, theirs, strict=True))

@@ -1,4 +1,4 @@
-"""Custom Functions under transforms inside captured code: their own rules and generated ones, in one graph."""
+"""Custom Functions under transforms inside captured code: own rules and generated ones, in one graph."""
 
 from __future__ import annotations
 
