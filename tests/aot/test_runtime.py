@@ -256,6 +256,22 @@ def test_only_the_first_backward_of_a_set_of_outputs_runs_twice():
     assert runtime.counters["reruns"] == before + 1
 
 
+def test_gradients_of_gradients_in_later_calls():
+    """The second call runs what the first one found out: which gradients never came."""
+    w = floats(3, 2)
+    compiled = weft.compile(lambda x: (x @ w.T).tanh(), backend="aot_eager")
+    values = floats(6, 2).detach()
+    found = []
+    for function in (lambda x: (x @ w.T).tanh(), compiled, compiled, compiled):
+        x = values.clone().requires_grad_()
+        w.grad = None
+        (gradient,) = weft.autograd.grad(function(x).sum(), x, create_graph=True)
+        gradient.square().sum().backward()
+        found.append((x.grad, w.grad))
+    for pair in found[1:]:
+        weft.testing.assert_close(pair, found[0])
+
+
 def test_second_backward_raises():
     x = floats(3)
     total = weft.compile(lambda x: x.sin().sum(), backend="aot_eager")(x)
