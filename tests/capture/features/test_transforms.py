@@ -13,6 +13,7 @@ import weft
 from tests.capture.features.harness import check, everything_strict
 from weft import nn
 from weft.autograd import forward_ad, functional
+from weft.core.trees import flatten
 from weft.func import (
     functional_call,
     grad,
@@ -655,3 +656,19 @@ def test_sizes_that_vary() -> None:
 
 def test_second_call_compiles_nothing() -> None:
     check(TRANSFORMED["hessian"], rows, rows, rows, frames=1)
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_differentiated_ahead_of_time(name: str) -> None:
+    function = TRANSFORMED[name]
+    compiled = weft.compile(function, backend="aot_eager", fullgraph=True)
+    for make in (rows, tracked_rows):
+        for _ in range(2):
+            (x,), (y,) = make(), make()
+            expected, actual = function(x), compiled(y)
+            for a, b in zip(flatten(expected)[0], flatten(actual)[0], strict=True):
+                assert weft.allclose(a, b, rtol=1e-4, atol=1e-6) and a.requires_grad == b.requires_grad
+            pull(expected)
+            pull(actual)
+            same = x.grad is None and y.grad is None
+            assert same or weft.allclose(x.grad, y.grad, rtol=1e-4, atol=1e-5)
