@@ -28,8 +28,10 @@ from weft.autograd.function import Function
 from weft.autograd.graph import saved_tensors_hooks
 from weft.autograd.tasks import local
 from weft.core import modes
+from weft.core.device import device
 from weft.core.generator import get_rng_state, set_rng_state
-from weft.tensor.base import Tensor
+from weft.tensor.base import Tensor, wrap
+from weft.tensor.meta import MetaArray, recorder_of
 from weft.tensor.overrides import name_of
 from weft.tensor.saved import Item, run_pack, user_lines
 from weft.tensor.shims import activate, deactivate
@@ -59,11 +61,41 @@ class CheckpointError(RuntimeError):
     """The function did not do the same again."""
 
 
-class _Enough(BaseException):  # nothing on its way may take it for an error of its own
+class Enough(BaseException):  # nothing on its way may take it for an error of its own
     """Everything that was saved has been computed again: the rest of the function need not run."""
 
     def __init__(self, part: Any) -> None:
         self.part = part
+
+
+# -- random numbers and stopping, where a graph is recorded --------------------------------------
+def random_state() -> Tensor:
+    """Where the default generator stands; a node where a graph is recorded."""
+    recorder = recorder_of(modes.current())
+    state = get_rng_state()
+    if recorder is None:
+        return wrap(state)
+    made = wrap(MetaArray(state.shape, state.dtype, state.strides, device("cpu"), True))
+    recorder.note_effect(random_state, (), made)
+    return made
+
+
+def put_random_state(state: Tensor) -> None:
+    """Goes back to where the default generator stood; a node where a graph is recorded."""
+    recorder = recorder_of(modes.current())
+    if recorder is None:
+        set_rng_state(state.array)
+    else:
+        recorder.note_effect(put_random_state, (state,), None)
+
+
+def stop(part: _Part) -> None:
+    """Ends a recomputation. What is recorded cannot be left in the middle of a call: see `Recorder.defer`."""
+    recorder = recorder_of(modes.current())
+    if recorder is None:
+        raise Enough(part)
+    if recorder.defer is not None:
+        recorder.defer(Enough(part))
 
 
 def noop_context_fn() -> tuple[Any, Any]:
@@ -178,7 +210,7 @@ class _Part:
         self.args = [_kept(value, hooks) for value in args]
         self.kwargs = {name: _kept(value, hooks) for name, value in kwargs.items()}
         self.extra = mode.extra
-        self.random = get_rng_state() if preserve else None
+        self.random = random_state() if preserve else None
 
     # -- forward ---------------------------------------------------------------
     def pack(self, tensor: Tensor) -> _Number:
@@ -225,10 +257,13 @@ class _Part:
                     wrong.append(_difference(index, number.facts, _facts(tensor)))
                 found[index] = tensor.detach()
             if self.early_stop and self.complete and count == len(self.numbers):
-                raise _Enough(self)
+                stop(self)
             return tensor.detach()
 
         with ExitStack() as stack:
+            recorder = recorder_of(modes.current())
+            if recorder is not None:
+                stack.enter_context(recorder.repeating())
             stack.enter_context(self.context if self.context is not None else nullcontext())
             stack.enter_context(_surroundings(self.extra, self.random))
             if self.log is not None:
@@ -237,7 +272,7 @@ class _Part:
             try:
                 args = [_given(value) for value in self.args]
                 self.function(*args, **{name: _given(value) for name, value in self.kwargs.items()})
-            except _Enough as enough:
+            except Enough as enough:
                 if enough.part is not self:
                     raise
         if wrong:
@@ -286,22 +321,23 @@ def _given(value: Any) -> Any:
     if type(value) is not _Kept:
         return value
     tensor = value.item.tensor().detach()
-    return tensor.requires_grad_() if value.tracked else tensor
+    tensor.tracked = value.tracked
+    return tensor
 
 
 @contextmanager
 def _surroundings(extra: Any, random: Any) -> Any:
     """The modes and the random state that forward had, with recording on."""
-    before = get_rng_state() if random is not None else None
+    before = random_state() if random is not None else None
     if random is not None:
-        set_rng_state(random)
+        put_random_state(random)
     token = modes.enter(grad=True, extra=extra)
     try:
         yield
     finally:
         modes.leave(token)
         if before is not None:
-            set_rng_state(before)
+            put_random_state(before)
 
 
 # -- what happened, for debug=True ---------------------------------------------------------------
@@ -364,7 +400,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx: Any, run_function: Any, preserve_rng_state: bool, *args: Any) -> Any:
         ctx.run_function = run_function
-        ctx.random = get_rng_state() if preserve_rng_state else None
+        ctx.random = random_state() if preserve_rng_state else None
         ctx.extra = modes.modes().extra
         ctx.inputs = [None if isinstance(value, Tensor) else value for value in args]
         ctx.places = [i for i, value in enumerate(args) if isinstance(value, Tensor)]
@@ -404,7 +440,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     for value in inputs:
         if isinstance(value, Tensor):
             leaf = value.detach()
-            leaf.requires_grad = value.requires_grad
+            leaf.tracked = value.requires_grad
             value = leaf
         results.append(value)
     return tuple(results)

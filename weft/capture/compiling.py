@@ -14,6 +14,7 @@ from typing import Any
 
 from weft.capture.binding import parameter_names
 from weft.capture.bytecode.instructions import UnknownInstruction
+from weft.capture.checkpointing import check_spent
 from weft.capture.emit import Emitted, emit, plan_outputs
 from weft.capture.gradients import without_clones
 from weft.capture.guard_render import guarded, render_guards
@@ -28,7 +29,7 @@ from weft.capture.sources import fetch
 from weft.capture.transforms import is_transforming
 from weft.core import modes
 from weft.graph.graph import Graph
-from weft.trace.breaks import Break, NeedOps
+from weft.trace.breaks import Break, NeedCalls, NeedOps
 from weft.trace.module import GraphModule
 from weft.trace.scalars import hint_of
 
@@ -68,6 +69,7 @@ def _compile(
     stop_at: int | None = None
     stop: Break | None = None
     by_ops = "backward" in function.__code__.co_names  # else it would be found out on the way
+    by_calls = False
     while True:
         try:
             found = capture(
@@ -81,7 +83,7 @@ def _compile(
         if isinstance(found, Failed):
             return _original(function, found, f"it raises {type(found.error).__name__}")
         if isinstance(found, Broken):
-            if isinstance(found.stop, NeedOps) and not by_ops:
+            if isinstance(found.stop, NeedOps) and not by_ops and not by_calls:
                 by_ops = True
                 continue
             if request.fullgraph:
@@ -100,6 +102,9 @@ def _compile(
                 return _original(function, found, "an exception raised by captured code escapes")
             stop_at = earlier
         except Break as refused:
+            if isinstance(refused, NeedCalls) and not by_calls:
+                by_ops, by_calls = False, True
+                continue
             if request.fullgraph:
                 raise _refusal(Broken(refused, 0, found.frame)) from None
             earlier = found.world.made_at.get(id(refused.culprit), 0) - 1
@@ -116,6 +121,7 @@ def _entry(
     mutation_guards(outcome)
     graph: Graph = outcome.recorder.graph
     outputs = without_clones(outcome.recorder, plan_outputs(outcome))
+    check_spent(outputs)
     with_calls = count_ops(graph) > 0
     if not with_calls and outcome.kind == "return":
         return _original(function, outcome, "no tensor is computed")

@@ -97,6 +97,8 @@ class Body:
     operands: list[Tensor]
     lifted: list[Any] = field(default_factory=list)
     leaves: list[Any] = field(default_factory=list)
+    written: list[Tensor] = field(default_factory=list)
+    """Tensors from outside that the function writes, where it may."""
     build: Callable[[list[Any]], Any] = field(default=lambda leaves: leaves)
 
     @property
@@ -113,7 +115,9 @@ class Body:
         return self.build([next(fresh) if isinstance(leaf, Tensor) else leaf for leaf in self.leaves])
 
 
-def interpret(machine: Any, function: Any, args: Args, operands: list[Tensor]) -> Body:
+def interpret(
+    machine: Any, function: Any, args: Args, operands: list[Tensor], may_write: bool = False
+) -> Body:
     """Captures a call of the function into a graph whose placeholders are these tensors."""
     body = Body(Graph(), operands)
     versions: list[tuple[Tensor, int]] = [(tensor, version(tensor)) for tensor in operands]
@@ -137,7 +141,8 @@ def interpret(machine: Any, function: Any, args: Args, operands: list[Tensor]) -
         outputs = tuple([recorder.node(leaf) for leaf in body.tensors()])
         recorder.finish()
         body.graph.output(outputs)
-    if not same_modes(modes.current(), state) or any(version(one) != count for one, count in versions):
+    body.written = [one for one, count in versions if version(one) != count]
+    if not same_modes(modes.current(), state) or (body.written and not may_write):
         raise Break("higher-order-effects", seen="a tensor or a mode from outside is changed")
     before.compare(machine)
     for leaf in body.leaves:

@@ -23,6 +23,7 @@ from typing import Any
 
 import weft.capture.arrays as _arrays  # noqa: F401 - registers NumPy
 import weft.capture.builtins as _handlers  # noqa: F401 - registers what stands for builtins
+import weft.capture.checkpointing as _checkpointing  # noqa: F401 - registers checkpoints
 import weft.capture.custom_function as _custom_function  # noqa: F401 - registers autograd Functions
 import weft.capture.higher_order as _higher_order  # noqa: F401 - registers control flow
 import weft.capture.iteration as _iteration  # noqa: F401 - for those that walk and search
@@ -83,6 +84,7 @@ class Machine(Operators):
         self.root_steps = 0
         self.root: Frame | None = None
         self.recorder.where = self.where
+        self.recorder.defer = self.defer
         self.recorder.set_autocast = _set_autocast
         self.recorder.autograd = partial(differentiate, self)
         self.recorder.change = partial(change, self)
@@ -129,6 +131,8 @@ class Machine(Operators):
                 signal: Signal | None = STEPS[instruction.op](self, frame, instruction.arg)
                 if self.pending is not None:
                     raise self.pending
+                if self.deferred is not None:
+                    raise self.next_deferred()
             except Raised as raised:
                 error = raised.exception
             else:
@@ -371,6 +375,17 @@ class Machine(Operators):
     """Whether capture has ended: what dies now, dies with it."""
     pending: Break | None = None
     """Why a generator that died could not be closed."""
+
+    deferred: BaseException | None = None
+    """An exception of the program that is raised when the instruction has done its work."""
+
+    def defer(self, error: BaseException) -> None:
+        self.deferred = error
+
+    def next_deferred(self) -> Raised:
+        error, self.deferred = self.deferred, None
+        assert error is not None
+        return self.fail(error)
 
     def drop(self, generator: CapturedGenerator) -> None:
         """Closes a generator that nothing refers to any more."""

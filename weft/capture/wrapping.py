@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.autograd.checkpoint import Enough
 from weft.capture.frame import Unread
 from weft.capture.guards import TensorFacts
 from weft.capture.outcome import Input
@@ -78,8 +79,8 @@ class Wrapping:
             raise Break("recursion-depth") from None
         except FloatingPointError as error:  # see `session`: NumPy would warn
             raise Break("numpy-call", seen=str(error)) from None
-        except Exception as error:
-            caught = error
+        except (Exception, Enough) as error:
+            caught: Any = error
         if type(caught) is TypeError and wants_numbers(function, args, kwargs):
             fixed = {name: specialised(value) for name, value in kwargs.items()}
             return self.native(function, *map(specialised, args), **fixed)
@@ -488,7 +489,7 @@ class Wrapping:
 
 INLINED_LIBRARY = (
     "weft.nn.modules", "weft.nn.utils", "weft.nn.init", "weft.optim", "weft.testing", "weft.amp",
-    "weft.func.modules", "weft.generated",
+    "weft.func.modules", "weft.autograd.checkpoint", "weft.generated",
 )  # fmt: skip
 
 

@@ -19,7 +19,8 @@ for everything that may share memory with what it writes. In
 
 values that are written, or reach the output through views, keep their own memory: of two that reach it
 neither is merged into the other, and one that is written is never merged at all. Random nodes, and nodes
-whose target is unknown, are never merged, and the unknown ones count as writes to everything.
+whose target is unknown, are never merged, and the unknown ones count as writes to everything. What a
+checkpoint computes again is not merged with what it computed first: that it is not kept is the point.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from weft.graph.node import Node, map_arg, nodes_in
 from weft.ops.record import REGISTRY, Op
 
 Pass = Callable[[Graph], Graph]
+REPEATS: Final = "repeats"
+"""Marks, in a node's meta, the recomputation that it belongs to."""
 
 
 def dce(graph: Graph, impure: Callable[[Node], bool] | None = None) -> Graph:
@@ -109,7 +112,8 @@ def cse(graph: Graph) -> Graph:
 def _key(node: Node, memory: _Memory, versions: dict[Node, int], epoch: int) -> Any:
     try:
         read = tuple(versions.get(memory.of(value), 0) for value in node.all_input_nodes)
-        key = (node.op, node.target, _frozen(node.args), _frozen(node.kwargs), read, epoch)
+        made_in = epoch, node.meta.get(REPEATS)
+        key = (node.op, node.target, _frozen(node.args), _frozen(node.kwargs), read, made_in)
         hash(key)
     except TypeError:
         return None

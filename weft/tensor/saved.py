@@ -95,13 +95,13 @@ def _packed(value: Any, original: Any, pack: Callable[[Any], Any], unpack: Calla
 
 def run_pack(pack: Callable[[Any], Any], tensor: Tensor) -> Any:
     """What a pack hook makes of a tensor; it must leave the tensor itself alone."""
-    before = tensor._version
+    before = _writes(tensor)
     token = modes.enter(grad=False)
     try:
         packed = pack(tensor)
     finally:
         modes.leave(token)
-    if tensor._version != before:
+    if _writes(tensor) != before:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack "
             "hook cannot be modified "
@@ -110,6 +110,12 @@ def run_pack(pack: Callable[[Any], Any], tensor: Tensor) -> Any:
             "in-place operations on the input to a pack hook."
         )
     return packed
+
+
+def _writes(tensor: Tensor) -> int:
+    """How often a tensor was written to, as far as is known: recorders do not let hooks ask for it."""
+    cell = tensor.cell
+    return cell[0] if type(cell) is list else 0
 
 
 def note_origin(node: Node) -> None:

@@ -30,4 +30,10 @@ class NeedOps(Break):
     """
 
 
-__all__ = ["Break", "NeedOps"]
+class NeedCalls(Break):
+    """What was recorded op by op leaves something behind that only a node for a whole call can: recording
+    starts anew, call by call.
+    """
+
+
+__all__ = ["Break", "NeedCalls", "NeedOps"]

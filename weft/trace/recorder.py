@@ -32,8 +32,10 @@ from weft.core.dtypes import bool_
 from weft.core.generator import Generator, default_generator
 from weft.core.requirements import require
 from weft.core.symbolic import Symbolic
+from weft.graph.effects import Effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
+from weft.graph.passes import REPEATS
 from weft.tensor import shims
 from weft.tensor.base import PLAIN, PUBLIC, Tensor
 from weft.tensor.meta import FAKE, MetaArray, is_fake_array
@@ -172,6 +174,12 @@ class Recorder:
     """What adds a gradient to a leaf's `.grad` where the engine runs over fakes; the last argument says
     whether the sum must be differentiable.
     """
+
+    defer: Callable[[BaseException], None] | None = None
+    """What raises an exception after the call that is being recorded; without it, nothing stops early."""
+    repeated: int | None = None
+    """Which repetition is recorded, if any; see `repeating`."""
+    repetitions = 0
 
     def __init__(self, graph: Graph, on_input: Callable[[Any], Node], where: Where | None = None) -> None:
         self.graph = self.outermost = graph
@@ -435,7 +443,26 @@ class Recorder:
         node.meta["val"] = result
         if self.where is not None:
             node.meta["source"] = self.where()
+        if self.repeated is not None:
+            node.meta[REPEATS] = self.repeated
         return node
+
+    def note_effect(self, function: Callable[..., Any], args: tuple[Any, ...], made: Tensor | None) -> None:
+        """The node of a call that reads or sets the random state, which `made` then is."""
+        node = self.append(("call_function", function, False), args, {}, made)
+        node.meta["effect"] = Effect(random=True, aliases=False)
+        if made is not None:
+            self.bind(made, node)
+
+    @contextmanager
+    def repeating(self) -> Iterator[None]:
+        """Inside, nodes are marked as computing again what was computed before."""
+        self.repetitions += 1
+        before, self.repeated = self.repeated, self.repetitions
+        try:
+            yield
+        finally:
+            self.repeated = before
 
     def keep_whole(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Records a call without looking into it; it is taken to give a tensor like its first argument."""
@@ -452,6 +479,15 @@ class Recorder:
     def follow_modes(self) -> None:
         """Switches the graph to the modes that are active now."""
         self._switch(self._modes_now())
+
+    @contextmanager
+    def unswitched(self) -> Iterator[None]:
+        """Inside, the graph is taken to be in the modes of now: whatever runs a part of it sets them."""
+        before, self._state = self._state, self._modes_now()
+        try:
+            yield
+        finally:
+            self._state = before
 
     def start(self) -> None:
         """Takes the modes of now for those that this graph will be run in."""

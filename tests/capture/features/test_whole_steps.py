@@ -1,4 +1,4 @@
-"""Whole training steps are one graph: parameters, gradients, state and losses as eager has them, bit by bit."""
+"""Whole training steps are one graph: parameters, gradients, state and losses as in eager, bit by bit."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def train(
     step = compiled(stepping(model, chosen))
     weft.manual_seed(1)
     seen: list[Any] = []
-    objects = [[p for p in model.parameters()], [*model.buffers()]]
+    objects = [[*model.parameters()], [*model.buffers()]]
     for number in range(count):
         loss = step(*data())
         states = [chosen.state.get(p) for p in objects[0]]
@@ -199,7 +199,7 @@ def test_steps_of_a_recurrent_network_with_attention(name: str, backend: str) ->
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "rmsprop, everything"])
 def test_many_steps_in_double_precision(name: str) -> None:
-    """Corrections by the count of steps are computed from a tensor, and equal those computed from a number."""
+    """Corrections by the count of steps are computed from a tensor, and equal those from a number."""
 
     def make() -> Any:
         return perceptron().double()

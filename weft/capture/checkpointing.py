@@ -1,0 +1,135 @@
+"""Checkpoints in captured code: `weft.utils.checkpoint` with the function as a graph of its own.
+
+Takes calls of `checkpoint`; gives one node that runs the library's own checkpoint on a sub-graph, so that
+what the part saves is forgotten and computed again in backward. One idea: a sub-graph is a function like any
+other, so nothing of checkpointing is written twice.
+
+# Note [Checkpoints and backward]
+    y = checkpoint(block, x, use_reentrant=False)      checkpointed_0 = self.checkpointed_0   (x, w) -> (...,)
+    return y                                           checkpointed = checkpointed(checkpointed_0, (x,), (w,))
+
+    y = checkpoint(block, x, use_reentrant=False)      the ops of block
+    y.sum().backward()                                 the ops of block once more, and those of its gradients
+Where a backward is captured too, the library's checkpoint runs over the fakes as it runs over tensors: the
+recomputation is recorded where the engine asks for it. Its nodes are marked, and no pass merges them with
+those of the first computation.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Final
+
+from weft.autograd.checkpoint import (
+    Enough,
+    checkpoint,
+    noop_context_fn,
+    set_checkpoint_debug_enabled,
+    set_checkpoint_early_stop,
+)
+from weft.autograd.tasks import reachable
+from weft.capture.calls import handles
+from weft.capture.higher_order import TRACKED, append, interpret, result_of
+from weft.capture.values import Callback, isinstance
+from weft.core import modes
+from weft.graph.effects import Effect, effect
+from weft.graph.node import Node
+from weft.ops.sweep import LEAF_SEQUENCE
+from weft.tensor.base import Tensor
+from weft.tensor.saved import Packed
+from weft.trace.breaks import Break, NeedCalls
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+LATER: Final = "CheckpointFunctionBackward"
+OPTIONS: Final = ("use_reentrant", "preserve_rng_state", "determinism_check", "early_stop")
+
+
+def checkpointed(graph: Any, operands: Args, extra: Args, options: Kwargs) -> Any:
+    """`checkpoint` of a graph that takes more operands than are to be kept for it."""
+    return checkpoint(lambda *values: graph(*values, *extra), *operands, **options)
+
+
+# -- handlers ------------------------------------------------------------------------------------------------
+@handles(checkpoint)
+def checkpoint_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    if not args:
+        return machine.native(checkpoint, *args, **kwargs)
+    function, *given = args
+    options: Kwargs = {name: kwargs[name] for name in OPTIONS if name in kwargs}
+    named = {name: value for name, value in kwargs.items() if name not in (*OPTIONS, "context_fn", "debug")}
+    if kwargs.get("context_fn", noop_context_fn) is not noop_context_fn or kwargs.get("debug", False):
+        raise Break("library-callback", seen="checkpoint with context_fn or debug")
+    if options.get("use_reentrant") is None:
+        raise Break("library-state", seen="checkpoint without use_reentrant, which warns")
+    if not isinstance(options["use_reentrant"], bool) or options["use_reentrant"] and named:
+        return machine.native(checkpoint, *args, **kwargs)  # which raises
+    if not modes.grad_enabled():
+        return machine.call(function, tuple(given), named)
+    if machine.by_ops:
+        return machine.native(checkpoint, again(machine, function), *given, **named, **options)
+    return as_node(machine, function, tuple(given), named, options)
+
+
+@handles(set_checkpoint_debug_enabled, set_checkpoint_early_stop)
+def change_defaults(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    raise Break("library-state", seen="defaults of checkpoint")
+
+
+def again(machine: Any, function: Any) -> Any:
+    """The function in a form that the library may call, whenever it wants it computed again."""
+
+    def call(given: Any, args: Args, kwargs: Kwargs) -> Any:
+        try:
+            return machine.call(given, args, kwargs)
+        finally:
+            late = machine.deferred
+            if isinstance(late, Enough) and late.part.function is entry:
+                machine.deferred = None  # there was no instruction left to raise it after
+
+    entry = Callback(function, call)
+    return entry
+
+
+def check_spent(outputs: list[Node]) -> None:
+    """Breaks where a tensor leaves captured code with a history that holds packed tensors: their hooks are
+    the interpreter's own.
+    """
+    values = [node.meta.get("val") for node in outputs]
+    roots = [value.node for value in values if isinstance(value, Tensor) and value.node is not None]
+    for node in reachable(roots):
+        packed = node._seq != LEAF_SEQUENCE and type(node.saved) is Packed and node.saved.values
+        if packed or (type(node).__name__ == LATER and node.ctx._items is not None):
+            raise NeedCalls("autograd-inside", seen="a checkpoint whose backward comes later")
+
+
+# -- as a node -----------------------------------------------------------------------------------------------
+def as_node(machine: Any, function: Any, args: Args, named: Kwargs, options: Kwargs) -> Any:
+    reentrant = options["use_reentrant"]
+    operands = [value for value in (*args, *named.values()) if isinstance(value, Tensor)]
+    whole = functools.partial(function, **named) if named else function
+    machine.recorder.follow_modes()
+    token = modes.enter(grad=not reentrant)
+    try:
+        with machine.recorder.unswitched():
+            body = interpret(machine, whole, args, operands, may_write=True)
+    finally:
+        modes.leave(token)
+    results = body.tensors()
+    if reentrant:
+        inside = {id(value) for value in (*operands, *body.lifted)}
+        if any(id(leaf) in inside or leaf.origin is not None for leaf in results):
+            raise Break("higher-order-operands", seen="a checkpointed function that gives an argument back")
+        results = [result_of(TRACKED, leaf, leaf, leaf.array.shape, operands) for leaf in results]
+    recorder = machine.recorder
+    writes = tuple([recorder.node(tensor) for tensor in body.written])
+    parts = [("checkpointed_0", body.graph), tuple(operands), tuple(body.lifted), options]
+    made = append(machine, checkpointed, "checkpointed", parts, results)
+    if made:
+        node = recorder._pending[id(made[0])][0]
+    else:
+        node = next(iter(reversed(list(recorder.graph.nodes))))
+    node.meta["effect"] = Effect(random=any(effect(each).random for each in body.graph.nodes), writes=writes)
+    if writes:
+        node.meta["writes"] = writes
+    return body.whole(made)
