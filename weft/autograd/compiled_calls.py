@@ -14,27 +14,34 @@ from weft.autograd import hooks
 from weft.autograd.tasks import accumulate
 from weft.tensor.base import Tensor, wrap
 
+Pattern = tuple[bool, ...]
 ALWAYS_COPY: Final = -(1 << 30)
 """More references than any array has: a gradient that a graph holds is somebody else's."""
 
 
 class Unexpected(BaseException):
-    """While a graph is captured: a custom backward gives gradients for other inputs than it was made for."""
+    """While a graph is captured: what it calls gives gradients in other places than it was made for."""
 
-    def __init__(self, node: Any, found: tuple[bool, ...]) -> None:
-        super().__init__(type(node).__name__)
-        self.node, self.found = node, found
+    def __init__(self, number: int, found: Pattern) -> None:
+        super().__init__(number, found)
+        self.number, self.found = number, found
 
 
 class OtherGradients(RuntimeError):
-    """While a graph runs: a custom backward gave gradients for other inputs than it was made for."""
+    """While a graph runs: what it calls gave gradients in other places than it was made for."""
 
-    def __init__(self, node: Any, found: tuple[bool, ...]) -> None:
+    def __init__(self, called: Any, number: int, found: Pattern) -> None:
+        name = getattr(called, "__qualname__", type(called).__name__)
         super().__init__(
-            f"{type(node).__name__} returned None for other inputs than when its graph was made: run this "
-            "backward again, or outside of compiled autograd."
+            f"{name} returned None in other places than when the graph of this backward was made: run it "
+            "again, or outside of compiled autograd."
         )
-        self.node, self.found = node, found
+        self.number, self.found = number, found
+
+
+def pattern(values: Any) -> Pattern:
+    """Where among the values there are gradients."""
+    return tuple([value is not None for value in values])
 
 
 def call_hook(hook: Callable[[Any], Any], gradient: Any) -> Any:
@@ -43,18 +50,31 @@ def call_hook(hook: Callable[[Any], Any], gradient: Any) -> Any:
     return gradient if answer is None else hooks.checked(hook, gradient, answer)
 
 
-def call_pre_hook(hook: Callable[..., Any], gradients: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The gradients of a node's outputs after one hook that runs before the node."""
+def call_pre_hook(
+    hook: Callable[..., Any], number: int, given: Pattern, gradients: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """The gradients of a node's outputs after one hook that runs before the node.
+
+    `number` is that of the hook, `given` says where it is expected to leave gradients.
+    """
     answer = hook(gradients)
-    return gradients if answer is None else hooks.checked_tuple(hook, gradients, answer)
+    return expected(hook, number, given, gradients, answer)
 
 
 def call_post_hook(
-    hook: Callable[..., Any], inputs: tuple[Any, ...], outputs: tuple[Any, ...]
+    hook: Callable[..., Any], number: int, given: Pattern, inputs: tuple[Any, ...], outputs: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     """The gradients of a node's inputs after one hook that runs after the node."""
     answer = hook(inputs, outputs)
-    return inputs if answer is None else hooks.checked_tuple(hook, inputs, answer)
+    return expected(hook, number, given, inputs, answer)
+
+
+def expected(hook: Any, number: int, given: Pattern, before: tuple[Any, ...], answer: Any) -> tuple[Any, ...]:
+    """What a hook answered, checked; None leaves the gradients as they were."""
+    values = before if answer is None else hooks.checked_tuple(hook, before, answer)
+    if pattern(values) != given:
+        raise OtherGradients(hook, number, pattern(values))
+    return values
 
 
 def call_post_accumulate_hook(hook: Callable[..., Any], leaf: Tensor) -> None:
@@ -73,10 +93,10 @@ def retain_grad(tensor: Tensor, gradient: Tensor) -> None:
     hooks.retain(tensor, gradient.array, False)
 
 
-def call_backward(node: Any, given: tuple[bool, ...], _shapes: Any, *gradients: Any) -> tuple[Any, ...]:
+def call_backward(node: Any, number: int, given: Pattern, _shapes: Any, *gradients: Any) -> tuple[Any, ...]:
     """Runs the backward of a custom Function, expected to give gradients for the inputs that `given` says."""
     arrays = [None if value is None else value.array for value in gradients]
     found = node.raw_backward(arrays[0] if node.outputs is None else arrays)
-    if tuple([value is not None for value in found]) != given:
-        raise OtherGradients(node, tuple([value is not None for value in found]))
+    if pattern(found) != given:
+        raise OtherGradients(node, number, pattern(found))
     return tuple([None if value is None else wrap(value) for value in found])

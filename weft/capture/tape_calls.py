@@ -23,7 +23,7 @@ import operator
 from typing import Any, Final
 
 from weft.autograd import compiled_calls as calls
-from weft.autograd.compiled_calls import Unexpected
+from weft.autograd.compiled_calls import Unexpected, pattern
 from weft.autograd.function_node import FunctionNode, missing_backward
 from weft.autograd.hooks import checked, checked_tuple
 from weft.capture.calls import handles
@@ -60,18 +60,15 @@ def call_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     return answer
 
 
-@handles(calls.call_pre_hook)
-def call_pre_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    hook, gradients = args
-    answer = machine.call(hook, (gradients,), {})
-    return gradients if answer is None else machine.native(checked_tuple, hook, gradients, answer)
-
-
-@handles(calls.call_post_hook)
-def call_post_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    hook, inputs, outputs = args
-    answer = machine.call(hook, (inputs, outputs), {})
-    return inputs if answer is None else machine.native(checked_tuple, hook, inputs, answer)
+@handles(calls.call_pre_hook, calls.call_post_hook)
+def call_node_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    hook, number, given, *gradients = args
+    before = gradients[0]
+    answer = machine.call(hook, tuple(gradients), {})
+    values = before if answer is None else machine.native(checked_tuple, hook, before, answer)
+    if pattern(values) != given:
+        raise Unexpected(number, pattern(values))
+    return machine.world.keep(values)
 
 
 @handles(calls.call_post_accumulate_hook)
@@ -110,8 +107,12 @@ def accumulate_grad(machine: Any, args: Args, kwargs: Kwargs) -> None:
 def copied(machine: Any, leaf: Any, gradient: Any) -> Any:
     """A copy of a gradient, laid out as the leaf."""
     mine, given = leaf.array, gradient.array
-    row_by_row = mine.exact and leaf.is_contiguous() and not (given.exact and mine.strides == given.strides)
-    layout = {"memory_format": contiguous_format} if row_by_row else {}
+    layout: Kwargs = {}
+    if not (given.exact and mine.strides == given.strides):
+        if not leaf.is_contiguous():
+            made = machine.native(REGISTRY["empty_like"], leaf)
+            return machine.native(machine.recorder.call_method, "copy_", (made, gradient))
+        layout = {"memory_format": contiguous_format}
     copy = machine.native(REGISTRY["clone"], gradient, **layout)
     node, source = machine.recorder.node(copy), machine.recorder.node(gradient)
     node.meta[COPY] = True
@@ -170,7 +171,7 @@ def retain_grad(machine: Any, args: Args, kwargs: Kwargs) -> None:
 # -- custom Functions ----------------------------------------------------------------------------------------
 @handles(calls.call_backward)
 def call_backward(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    node, given, shapes, *gradients = args
+    node, number, given, shapes, *gradients = args
     known = machine.world.known.get(id(node))
     if known is None or not isinstance(node, FunctionNode):
         raise Break("autograd-inside", seen="a backward of unknown origin")
@@ -182,9 +183,8 @@ def call_backward(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         raise Break("autograd-inside", seen=f"{owner.__qualname__} without a backward, or with two")
     result = machine.call(backward if vjp is missing_backward else vjp, (ctx, *gradients), {})
     values = machine.native(node.per_tensor, result)
-    found = tuple([value is not None for value in values])
-    if found != given:
-        raise Unexpected(node, found)
+    if pattern(values) != given:
+        raise Unexpected(number, pattern(values))
     for place, value in enumerate(values):
         if value is not None:
             kind = node.types[2 * place + 1]

@@ -26,8 +26,8 @@ from typing import Any
 
 from weft.aot.compiled_autograd.shadow import NOTHING, Recording
 from weft.aot.compiled_autograd.walk import Facts, Native, Walk
-from weft.autograd.compiled_calls import OtherGradients, Unexpected
-from weft.autograd.tasks import Seeds, Task, local
+from weft.autograd.compiled_calls import OtherGradients, Pattern, Unexpected
+from weft.autograd.tasks import Seeds, Task, _run, local
 from weft.core import modes
 from weft.core.seams import seams
 from weft.core.settings import settings
@@ -50,25 +50,30 @@ count: Callable[[str], Any] = len
 class Entry:
     """A graph for the tapes of one structure."""
 
-    __slots__ = ("recording", "module", "compiled")
+    __slots__ = ("recording", "module", "compiled", "captures_first")
 
     def __init__(self, recording: Recording, compiler_fn: CompilerFn) -> None:
         self.recording = recording
         self.module = recording.module
-        self.compiled = compiler_fn(self.module)
+        compiled = compiler_fn(self.module)
+        self.compiled = self.module.forward if compiled is self.module else compiled
+        context = getattr(compiled, "_weft_context", None)
+        self.captures_first = bool(getattr(context, "fullgraph", False))
+        """Whether nothing has run yet when something unexpected is met."""
 
 
 class Structure:
     """The entries for one structure: one per set of sizes, or one whose sizes vary."""
 
-    __slots__ = ("fixed", "open", "last", "gradients")
+    __slots__ = ("fixed", "open", "last", "gradients", "observed")
 
     def __init__(self) -> None:
         self.fixed: dict[Any, Entry] = {}
         self.open: list[Entry] = []
         self.last: Facts | None = None
-        self.gradients: dict[int, tuple[bool, ...]] = {}
-        """For which inputs custom backwards give gradients, by the number of their node."""
+        self.observed = False
+        self.gradients: dict[int, Pattern] = {}
+        """Where custom backwards and hooks of nodes give gradients, by their number among the hooks."""
 
     def find(self, walk: Walk) -> Entry | None:
         entry = self.fixed.get((tuple(walk.sizes), walk.exact_numbers()))
@@ -112,7 +117,12 @@ class Cache:
             else:
                 if recording.serves(walk):
                     return recording
-        return Recording(walk, structure.gradients)
+        try:
+            return Recording(walk, structure.gradients)
+        except (Break, Exception) as error:
+            if settings.strict and not isinstance(error, (Break, Native)):
+                raise
+            raise Native(f"{type(error).__name__}: {error}") from error
 
     def structure(self, walk: Walk) -> Structure:
         with self.lock:
@@ -232,15 +242,18 @@ def run(seeds: Seeds, task: Task) -> bool:
         structure = cache.structure(walk)
         for attempt in range(ATTEMPTS):
             entry = cache.entry(walk, structure)
+            if walk.uncertain and not entry.captures_first and not structure.observed:
+                observe(seeds, task, walk, structure)
+                return True
             try:
                 execute(entry, walk, task)
                 return True
             except Unexpected as other:
-                learn(cache, structure, walk, other)
+                learn(cache, structure, other)
                 if attempt == ATTEMPTS - 1:
                     raise Native("custom backwards whose gradients come and go") from None
             except OtherGradients as other:
-                learn(cache, structure, walk, other)
+                learn(cache, structure, other)
                 raise
     except Native as native:
         count("native")
@@ -259,10 +272,32 @@ def refuse_natively(task: Task) -> None:
         raise Native("a backward inside a backward")
 
 
-def learn(cache: Cache, structure: Structure, walk: Walk, other: Any) -> None:
+def learn(cache: Cache, structure: Structure, other: Any) -> None:
     """Custom backwards gave other gradients than expected: graphs made for those are of no use."""
     with cache.lock:
-        structure.gradients[walk.numbers[other.node]] = other.found
+        structure.gradients[other.number] = other.found
+        structure.fixed.clear()
+        structure.open.clear()
+
+
+def observe(seeds: Seeds, task: Task, walk: Walk, structure: Structure) -> None:
+    """Runs natively, to see where custom backwards and hooks of nodes give gradients.
+
+    A graph that is captured whole finds out before anything has run; others must know.
+    """
+    count("observed")
+    undo: list[Callable[[], None]] = []
+    found: dict[int, Pattern] = {}
+    try:
+        for watch in walk.uncertain:
+            undo.append(watch(found))
+        _run(seeds, task)
+    finally:
+        for put_back in undo:
+            put_back()
+    structure.observed = True
+    if found:
+        structure.gradients.update(found)
         structure.fixed.clear()
         structure.open.clear()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from typing import Any, Final
 
-from weft.aot.compiled_autograd.walk import Changed, Native, Visitor, Walk, types_read
+from weft.aot.compiled_autograd.walk import Changed, Native, Visitor, Walk, hooks_with_work, types_read
 from weft.aot.runtime.nodes import CompiledFunctionBackward
 from weft.autograd import compiled_calls as calls
 from weft.autograd.function_node import FunctionNode
@@ -132,25 +132,21 @@ class ShadowHooks:
         return values if several else values[0]
 
     def on_pre(self, node: Any, gradient: Any, _graph: bool) -> Any:
+        if not self.pre:
+            return gradient
         several = node.outputs is not None
         values = tuple(gradient) if several else (gradient,)
         for number in self.pre:
-            if any(value is None for value in values):
-                raise Native("a hook that is called without a gradient")
-            args = (self.recording.hook(number), values)
-            values = self.recording.call(calls.call_pre_hook, args, tuple(map(bare, values)))
+            values = self.recording.call_hook(calls.call_pre_hook, number, values, ())
         return list(values) if several else values[0]
 
     def on_post(self, node: Any, results: Any, gradient: Any, _graph: bool) -> Any:
+        if not self.post:
+            return results
         given = tuple(gradient) if node.outputs is not None else (gradient,)
         values = tuple(results)
         for number in self.post:
-            undefined = any(t is not None and v is None for t, v in zip(node.next, values))
-            if undefined or any(value is None for value in given):
-                raise Native("a hook that is called without a gradient")
-            args = (self.recording.hook(number), values, given)
-            made = tuple([None if value is None else bare(value) for value in values])
-            values = self.recording.call(calls.call_post_hook, args, made)
+            values = self.recording.call_hook(calls.call_post_hook, number, values, (given,))
         return values
 
     def on_accumulated(self, leaf: Any, _graph: bool) -> None:
@@ -182,7 +178,7 @@ class CalledBackward(Node):
             shape, kind = self.types[2 * place : 2 * place + 2]
             results.append(wrap(MetaArray(shape, kind, None, cpu, False)) if given else None)
         shapes = tuple([self.types[2 * place] if given else None for place, given in enumerate(self.given)])
-        args = (recording.hook(self.hook), self.given, shapes, *grads)
+        args = (recording.hook(self.hook), self.hook, self.given, shapes, *grads)
         return recording.call(calls.call_backward, args, tuple(results))
 
     def zeros(self, place: int) -> Any:
@@ -288,6 +284,14 @@ class Recording:
             recorder.bind(result, node)
         return result
 
+    def call_hook(self, function: Any, number: int, values: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
+        """Records the call of a hook of a node: it answers with gradients like those given."""
+        given = self.gradients.get(number, calls.pattern(values))
+        if any(there and value is None for there, value in zip(given, values, strict=True)):
+            raise Native("a hook that makes a gradient where there was none")
+        made = tuple([bare(value) if there else None for there, value in zip(given, values, strict=True)])
+        return self.call(function, (self.hook(number), number, given, values, *rest), made)
+
     def argument(self, value: Any) -> Any:
         return value if isinstance(value, GraphNode) else self.recorder.argument(value)
 
@@ -365,7 +369,7 @@ class Recording:
             shadow.hook, shadow.recording, shadow.released = next(hooks), self, False
             shadow.materialize = live.ctx.materialize_grads
             expected = tuple([target is not None for target in live.next])
-            shadow.given = self.gradients.get(self.walk.numbers[live], expected)
+            shadow.given = self.gradients.get(shadow.hook, expected)
         elif kind is InlinedBackward:
             program = live.call.program
             shadow.module, shadow.params = program.cut.backwards[live.stage], ()
@@ -385,8 +389,8 @@ class Recording:
         return shadow
 
     def hooks_for(self, live: Any, numbers: Any) -> Any:
-        hooks = live.hooks
-        if type(hooks) is not Hooks:
+        hooks = hooks_with_work(live)
+        if hooks is None:
             return None
         tables = (*hooks.tensors.values(), hooks.pre, hooks.post, hooks.accumulated)
         mine = [next(numbers) for table in tables for _ in table or ()]

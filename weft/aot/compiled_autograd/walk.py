@@ -12,14 +12,17 @@ walk that makes fakes (`shadow`) is another visitor on the same way, so both cou
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from weft.aot.runtime.nodes import CompiledFunctionBackward
+from weft.autograd.compiled_calls import Pattern, pattern
 from weft.autograd.function_context import FunctionCtx, Packed
 from weft.autograd.function_node import FunctionNode
-from weft.autograd.hooks import Hooks
+from weft.autograd.hooks import Hooks, HookTable, hooks_of
 from weft.autograd.tasks import Seeds, Task
 from weft.core.device import device
 from weft.core.dtypes import dtype
@@ -142,6 +145,8 @@ class Walk:
         self.seeds, self.task = seeds, task
         self.keys = Keys()
         self.hooks: list[Any] = []
+        self.uncertain: list[Watch] = []
+        """For what may or may not give gradients: what notes it while the engine runs, and gives an undo."""
         self.programs: list[Any] = []
         """Programs of compiled graphs, which the key knows by their `id`: who keeps the key keeps them."""
         self.retained: dict[int, int] = {}  # number of an input with retain_grad, by `id`
@@ -242,13 +247,14 @@ class Walk:
             raise Native("a context that was freed")
         if any(type(item) is Packed for item in ctx._items or ()):
             raise Native("saved tensors in the hands of hooks")
+        self.uncertain.append(partial(watch_node, node, len(self.hooks)))
         self.hooks.append(node)
         return len(self.hooks) - 1, node.layout, ctx.materialize_grads, ctx.needs_input_grad
 
     def hook_key(self, node: Any) -> Any:
         """The hooks of a node by their code; they are inputs of the graph themselves."""
-        hooks = node.hooks
-        if type(hooks) is not Hooks:
+        hooks = hooks_with_work(node)
+        if hooks is None:
             return None
         tables = [(slot, self.table(table)) for slot, table in hooks.tensors.items()]
         kept = []
@@ -260,12 +266,16 @@ class Walk:
                 self.retained[id(tensor)] = len(self.keys.inputs)
                 self.keys.inputs.append(tensor)
                 kept.append((slot, len(self.keys.inputs) - 1))
-        rest = [self.table(table) for table in (hooks.pre, hooks.post, hooks.accumulated)]
+        rest = [self.table(hooks.pre, True), self.table(hooks.post, True), self.table(hooks.accumulated)]
         return tuple(tables), tuple(kept), tuple(rest)
 
-    def table(self, table: Any) -> Any:
+    def table(self, table: Any, uncertain: bool = False) -> Any:
         if not table:
             return ()
+        if uncertain:
+            self.uncertain += [
+                partial(watch_hook, table, key, len(self.hooks) + at) for at, key in enumerate(table)
+            ]
         self.hooks += table.values()
         return tuple([code_of(hook) for hook in table.values()])
 
@@ -308,6 +318,56 @@ class Changed(NamedTuple):
 
     sizes: list[list[int]]
     floats: list[int]
+
+
+def hooks_with_work(node: Any) -> Hooks | None:
+    """The hooks of a node, if there are any that would do something."""
+    hooks = node.hooks
+    if type(hooks) is not Hooks:
+        return None
+    tables = (*hooks.tensors.values(), hooks.pre, hooks.post, hooks.accumulated)
+    alive = any(reference() is not None for reference in hooks.retained.values())
+    return hooks if alive or any(tables) else None
+
+
+Watch = Callable[[dict[int, Pattern]], Callable[[], None]]
+
+
+def watch_node(node: Any, number: int, found: dict[int, Pattern]) -> Callable[[], None]:
+    """Notes for which inputs a node gives gradients, by a hook that runs before all others."""
+    hooks = hooks_of(node)
+    before = hooks.post
+
+    def note(inputs: tuple[Any, ...], _outputs: tuple[Any, ...]) -> None:
+        found[number] = pattern(inputs)
+
+    hooks.post = HookTable({-1: note, **(before or {})})
+
+    def put_back() -> None:
+        hooks.post = before
+
+    return put_back
+
+
+def watch_hook(table: Any, key: int, number: int, found: dict[int, Pattern]) -> Callable[[], None]:
+    """Notes where a hook of a node leaves gradients."""
+    hook = table[key]
+
+    def note(*gradients: Any) -> Any:
+        answer = hook(*gradients)
+        values = gradients[0] if answer is None else answer
+        if isinstance(values, tuple):
+            found[number] = pattern(values)
+        return answer
+
+    note.__name__ = getattr(hook, "__name__", str(hook))  # errors name it
+    table[key] = note
+
+    def put_back() -> None:
+        if key in table:
+            table[key] = hook
+
+    return put_back
 
 
 def types_read(node: Any) -> tuple[Any, ...]:
