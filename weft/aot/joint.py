@@ -30,6 +30,7 @@ import numpy as np
 
 from weft.aot.facts import DATA, Casts, Constant, Facts, Input, Made, Number, Output, Value, ViewOf, Written
 from weft.aot.functional import FunctionalRecorder, Root
+from weft.core.symbolic import Symbolic
 from weft.core.trees import flatten
 from weft.graph.effects import effect
 from weft.graph.graph import Graph
@@ -103,7 +104,7 @@ class _Tracing:
         self.ends = False
         self.graph = Graph()
         self.recorder = FunctionalRecorder(self.graph, self.on_input)
-        self.scalars = Scalars()
+        self.scalars = self.recorder.scalars = Scalars()
         self.constants: dict[str, Any] = {}
         self.roots: dict[int, Root] = {}
         self.nodes: list[Node] = []
@@ -163,7 +164,8 @@ class _Tracing:
 
     def output(self, value: Any) -> Output:
         if not is_tensor(value):
-            node = self.recorder.argument(value)
+            known = isinstance(value, Symbolic)
+            node = self.recorder.node(value) if known else self.recorder.argument(value)
             if not isinstance(node, Node):
                 return Constant(value)
             self.values.append(node)

@@ -364,6 +364,9 @@ def next_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 
 @handles(bool)
 def bool_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    truth = machine.untold_truth(args[0]) if len(args) == 1 and not kwargs else None
+    if truth is not None:
+        return truth
     return machine.truth(args[0]) if len(args) == 1 and not kwargs else machine.native(bool, *args, **kwargs)
 
 
@@ -398,11 +401,19 @@ def hash_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     raise Break("builtin-call", seen="builtin: hash of an object")
 
 
+def element_of(machine: Any, value: Tensor) -> Any:
+    """The number that a tensor of one element holds, where that can be in the graph; else the tensor."""
+    number = machine.recorder.element(value)
+    return value if number is None else number
+
+
 def _converter(function: Any, name: str) -> None:
     @handles(function)
     def convert(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         if len(args) == 1 and not kwargs:
             value = args[0]
+            if isinstance(value, Tensor) and function is not complex:
+                value = element_of(machine, value)
             if isinstance(value, (SymInt, SymFloat)) and type_of(value) is function:
                 return value
             if isinstance(value, SymInt) and function is float:

@@ -30,9 +30,8 @@ from weft.capture.sources import class_dict, class_mro
 from weft.capture.world import ABSENT, Known, Overlay, items_of
 from weft.core import modes
 from weft.core.modes import Modes, State
-from weft.graph.effects import effect, op_of
-from weft.graph.node import Node, nodes_in
-from weft.ops.record import Kind
+from weft.graph.effects import can_fail, effect
+from weft.graph.node import Node
 
 FEW = 8  # single stores rather than one for the whole container
 
@@ -333,31 +332,6 @@ MODE_SWITCHES: Final = ("_set_grad_enabled", "set_grad_enabled", "_set_inference
 
 
 # -- writes of the graph itself ------------------------------------------------------------------------------
-# Ops whose results depend on nothing but types once these are known: they cannot fail on data.
-SAFE_KINDS: Final = frozenset({Kind.POINTWISE, Kind.REDUCE, Kind.VIEW, Kind.CREATE, Kind.CONTRACT})
-DIVISIONS: Final = ("div", "remainder", "fmod", "floor_divide", "floordiv", "mod", "truediv")
-
-
-def can_fail(node: Node) -> bool:
-    """Whether a node may raise for some data of the types that the guards let through."""
-    if not node.op.startswith("call_"):
-        return False
-    found = op_of(node)
-    name = found[1] if found is not None else getattr(node.target, "__name__", "")
-    if name in ("getitem", "setitem"):
-        return bool(nodes_in(node.args[1]))  # an index among the data
-    if name.startswith(DIVISIONS) or "pow" in name:
-        return not _is_floating(node)
-    if found is not None:
-        return found[0].kind not in SAFE_KINDS
-    return not (getattr(node.target, "__module__", "") == "_operator" or changes_modes(node))
-
-
-def _is_floating(node: Node) -> bool:
-    kind = getattr(node.meta.get("val"), "dtype", None)
-    return kind is not None and (kind.is_floating_point or kind.is_complex)
-
-
 def saved_inputs(nodes: list[Node]) -> list[Node]:
     """The placeholders to be saved before the graph runs: it writes them, and may fail afterwards."""
     roots: dict[Node, set[Node]] = {}

@@ -20,6 +20,7 @@ from weft.capture.values import Raised, isinstance
 from weft.capture.world import ABSENT, Appended, Partly
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
+from weft.trace.scalars import is_untold
 
 
 def step(*ops: str) -> Callable[[Step], Step]:
@@ -520,7 +521,7 @@ def jump(machine: Machine, frame: Frame, arg: int) -> None:
 def truth_of(machine: Machine, frame: Frame, target: int, jumps_on: bool) -> bool:
     """The truth of the top of the stack; one that only running can tell is required to lead on."""
     value = frame.stack.pop()
-    if not isinstance(value, Tensor):
+    if not isinstance(value, Tensor) and not is_untold(value):
         return machine.truth(value)
     truth = expected_truth(frame, target, jumps_on)
     if truth is None or not require(machine, value, truth):
@@ -528,8 +529,10 @@ def truth_of(machine: Machine, frame: Frame, target: int, jumps_on: bool) -> boo
     return truth
 
 
-def describe(machine: Machine, value: Tensor) -> str:
+def describe(machine: Machine, value: Any) -> str:
     node = machine.recorder.node(value)
+    if not isinstance(value, Tensor):
+        return f"truth of {node.name}: a number that only running can tell"
     return f"truth of {node.name}: a tensor of shape {tuple(value.shape)}"
 
 

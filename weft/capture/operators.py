@@ -22,7 +22,7 @@ from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
-from weft.trace.scalars import SymBool, SymInt
+from weft.trace.scalars import SymBool, SymInt, is_untold
 
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
     "+": (operator.add, "__add__", "__radd__"),
@@ -178,7 +178,8 @@ class Operators(Natives):
 
     def unary(self, symbol: str, value: Any) -> Any:
         if symbol == "not":
-            return not self.truth(value)
+            truth = self.untold_truth(value)
+            return not self.truth(value) if truth is None else truth.negated()
         function, name = UNARY[symbol]
         found = None if self.is_plain(value) else self.python_method(value, name)
         return self.apply(function, value) if found is None else self.call_method(found, value)
@@ -244,6 +245,12 @@ class Operators(Natives):
             if candidate is item or self.truth(self.compare("==", candidate, item)):
                 return True
         return False
+
+    def untold_truth(self, value: Any) -> Any:
+        """The truth of a tensor, or of a number that only running can tell; None for others."""
+        if isinstance(value, Tensor):
+            value = self.recorder.element(value)
+        return self.scalars.truth_of(value) if is_untold(value) else None
 
     def truth(self, value: Any) -> bool:
         if value is True or value is False or value is None:

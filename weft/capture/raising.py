@@ -24,6 +24,7 @@ from typing import Any, Final
 from weft.capture.bytecode.instructions import JUMP_OPS, decode
 from weft.capture.frame import Frame
 from weft.tensor.base import PLAIN, Tensor
+from weft.trace.scalars import is_untold
 
 RAISES: Final = frozenset({"RAISE_VARARGS", "RERAISE"})
 LEAVES: Final = frozenset({"RETURN_VALUE", "YIELD_VALUE"})
@@ -46,7 +47,7 @@ def expected_truth(frame: Frame, target: int, truth: bool) -> bool | None:
 
 def required(machine: Any, condition: Any) -> bool:
     """Whether a condition of a call that raises where it does not hold is left to the graph to check."""
-    if not isinstance(condition, Tensor) or not is_uncaught(machine.frame):
+    if not isinstance(condition, Tensor) and not is_untold(condition) or not is_uncaught(machine.frame):
         return False
     frame = machine.frame
     handler = frame.bytecode.handlers[frame.instruction.index]
@@ -55,12 +56,16 @@ def required(machine: Any, condition: Any) -> bool:
     return require(machine, condition, True)
 
 
-def require(machine: Any, condition: Tensor, truth: bool) -> bool:
-    """Writes down that a tensor has this truth wherever the graph is used; False where it cannot be so."""
+def require(machine: Any, condition: Any, truth: bool) -> bool:
+    """Writes down that a tensor or number has this truth wherever the graph is used; False where it cannot
+    be so.
+    """
     recorder = machine.recorder
-    if type(condition) not in PLAIN or recorder.graph is not recorder.outermost:
+    if recorder.graph is not recorder.outermost:
         return False
-    if condition.numel() != 1:  # asking for its truth is an error
+    if is_untold(condition):
+        condition = machine.scalars.truth_of(condition)
+    elif type(condition) not in PLAIN or condition.numel() != 1:  # asking for its truth is an error
         return False
     file, line, _function = machine.frame.place()
     recorder.require(condition, truth, f"{file.rpartition('/')[2]}:{line}")

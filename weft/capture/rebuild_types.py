@@ -79,6 +79,8 @@ def symbolic(builder: Builder, value: Any) -> str:
     expression = value.expression
     if expression.symbols <= scalars.static.keys():
         return builder.constant(value.hint)
+    if not scalars.tells(expression):
+        return builder.output(builder.outcome.recorder.node(value))
     symbols = sorted(expression.symbols, key=lambda symbol: symbol.name)
     names = {symbol: builder.read(scalars.sources[symbol]) for symbol in symbols}
     if expression.op == "symbol":

@@ -101,7 +101,7 @@ def effect(node: Node) -> Effect:
     if found is not None:
         return _effect_of_op(node, *found)
     if node.op == "call_method":
-        return UNKNOWN
+        return PURE if node.target == "item" else UNKNOWN
     if node.target in IN_PLACE_OPERATORS:
         return Effect(writes=tuple(nodes_in(node.args[0])))
     if node.target in PURE_FUNCTIONS:
@@ -172,3 +172,29 @@ def _names_in(code: CodeType) -> list[str]:
 def impure(node: Node) -> bool:
     """Whether a node must stay though nobody reads it."""
     return node.op in ("placeholder", "output") or not effect(node).pure
+
+
+# -- failing -------------------------------------------------------------------------------------------------
+SAFE_KINDS: Final = frozenset({Kind.POINTWISE, Kind.REDUCE, Kind.VIEW, Kind.CREATE, Kind.CONTRACT})
+"""Ops whose results depend on nothing but types once these are known: they cannot fail on data."""
+DIVISIONS: Final = ("div", "remainder", "fmod", "floor_divide", "floordiv", "mod", "truediv")
+
+
+def can_fail(node: Node) -> bool:
+    """Whether a node may raise for some data of the types that it was made for."""
+    if not node.op.startswith("call_") or (node.op, node.target) == ("call_method", "item"):
+        return False
+    found = op_of(node)
+    name: str = found[1] if found is not None else getattr(node.target, "__name__", "")
+    if name in ("getitem", "setitem"):
+        return bool(nodes_in(node.args[1]))  # an index among the data
+    if name.startswith(DIVISIONS) or "pow" in name:
+        return not _is_floating(node)
+    if found is not None:
+        return found[0].kind not in SAFE_KINDS
+    return not (getattr(node.target, "__module__", "") == "_operator" or name.startswith("_set_"))
+
+
+def _is_floating(node: Node) -> bool:
+    kind = getattr(node.meta.get("val"), "dtype", None)
+    return kind is not None and bool(kind.is_floating_point or kind.is_complex)

@@ -12,6 +12,10 @@ symbolic answers by the hint, and the `Scalars` that owns the object notes when 
         y[n]                          static: s0 (its guard is `s0 == 8`)
 A condition is an Expression of kind bool with the truth it had. Values are fit for the capture exactly when
 every condition has that truth again and raises nothing, and every static symbol its value, floats by bits.
+
+# Note [Numbers that only running can tell]
+`x.item()` is a symbol without a source, `u0`, whose hint is made up so that its class is right. It computes
+as others do, in the graph; whoever asks for its value gets a Break at the place where the number was made.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from typing import Any, Final
 import numpy as np
 
 from weft.core.symbolic import Symbolic
+from weft.trace.breaks import Break
 from weft.trace.expressions import OPERATIONS, Expression, Symbol, constant, expression_node, symbol
 from weft.trace.polynomials import Algebra, as_constant, subtract, tree
 
@@ -33,6 +38,9 @@ LARGEST_EXPRESSION = 200  # beyond it, an expression costs more than capturing a
 COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 BITWISE: Final = frozenset({"and_", "or_", "xor"})
 DIVISIONS: Final = frozenset({"truediv", "floordiv", "mod"})
+
+
+MADE_UP: Final[dict[type, Any]] = {int: 3, float: 2.5, bool: True}
 
 
 class Scalars:
@@ -48,6 +56,10 @@ class Scalars:
         self.where = where
         self.open = True  # once closed, hints are given and nothing is noted
         self.algebra = Algebra()
+        self.untold: dict[Symbol, tuple[Any, str]] = {}
+        """Symbols that only running can tell: the first number that each was, and what was called for it."""
+        self.keep: Callable[[Any], Any] = lambda value: value
+        """Told of each such number, as it is the culprit of breaks."""
         self._decided: dict[Expression, bool] = {}
 
     def symbol_int(self, label: str, hint: int, source: Any = None, *, size: bool = False) -> Any:
@@ -68,6 +80,34 @@ class Scalars:
         new = symbol(f"f{sum(s.kind is float for s in self.hints)}", float)
         self._register(new.args[0], label, hint, source)
         return SymFloat(self, new, hint)
+
+    def symbol_untold(self, kind: type, seen: str) -> Any:
+        """A number that only running can tell; see the Note. `seen` says what gave it."""
+        new = symbol(f"u{len(self.untold)}", kind)
+        self.hints[new.args[0]] = MADE_UP[kind]
+        number = self.number(new, MADE_UP[kind])
+        self.untold[new.args[0]] = (number, seen)
+        return self.keep(number)
+
+    def truth_of(self, number: Any) -> Any:
+        """The truth of a number, without asking for it."""
+        return number if type(number) is SymBool else self.binary("ne", number, 0)
+
+    def tells(self, expression: Expression) -> bool:
+        """Whether all symbols of an expression have values while capturing."""
+        return not self.untold or self.untold.keys().isdisjoint(expression.symbols)
+
+    def refuse(self, expression: Expression) -> None:
+        """Breaks where a number that only running can tell was made, if the expression needs one."""
+        if self.tells(expression) or not self.open:
+            return
+        number, seen = max(
+            (self.untold[one] for one in expression.symbols if one in self.untold),
+            key=lambda found: int(found[0].expression.args[0].name[1:]),
+        )
+        stop = Break("data-dependent-value", seen)
+        stop.culprit = number
+        raise stop
 
     def _register(self, new: Symbol, label: str, hint: Any, source: Any) -> None:
         self.hints[new], self.sources[new], self.labels[new] = hint, source, label
@@ -101,6 +141,9 @@ class Scalars:
     def _note(self, expression: Expression, truth: bool) -> None:
         if expression in self._decided or not self.open:
             return
+        if not self.tells(expression):
+            assert expression.op == "defined"  # or else the graph fails
+            return
         self._decided[expression] = truth
         self.conditions.append((expression, truth))
         if self.where is not None:
@@ -108,6 +151,7 @@ class Scalars:
 
     def decide(self, expression: Expression, hint: bool) -> bool:
         """The truth of a condition on the hint, noted unless it holds for all values."""
+        self.refuse(expression)
         if not self._settled(expression) and expression not in self._decided:
             if not self._learn(expression, hint):
                 self._note(expression, hint)
@@ -168,6 +212,7 @@ class Scalars:
 
     def specialise(self, expression: Expression, hint: Any) -> Any:
         """The hint, with the guard that the expression has this value."""
+        self.refuse(expression)
         if self._settled(expression):
             return hint
         if expression.op == "symbol":
@@ -216,7 +261,7 @@ class Scalars:
             return function(a, b)
         if op in BITWISE and float in (first.kind, second.kind):
             return function(a, b)  # raises
-        if op in DIVISIONS:
+        if op in DIVISIONS and self.tells(second):
             if not self.truth("ne", second, constant(0), b != 0):
                 return function(a, b)  # raises
         elif op == "pow":
@@ -245,6 +290,8 @@ class Scalars:
         """The operands of a power, made constant until the class of the result is certain, and whether it
         is certain to be defined.
         """
+        if not self.tells(base) and base.kind is float and exponent.op == "constant" and type(b) is int:
+            return base, exponent, True
         if base.kind is exponent.kind is int:
             exponent = constant(self.specialise(exponent, b))
             if b < 0:
@@ -315,6 +362,11 @@ class Scalars:
         return expression_node(
             graph, value.expression, memo, lambda e: self.number(e, e.evaluate(self.hints))
         )
+
+
+def is_untold(value: Any) -> bool:
+    """Whether this is a number that only running can tell."""
+    return isinstance(value, Sym) and not value.owner.tells(value.expression)
 
 
 def to_node(graph: Any, value: Any, memo: dict[Expression, Any]) -> Any:
@@ -543,6 +595,10 @@ class SymBool(Sym):
 
     def __index__(self) -> int:
         return int(self.plain())
+
+    def negated(self) -> SymBool:
+        """`not self`, without asking for its truth."""
+        return SymBool(self.owner, Expression("eq", (self.expression, constant(False)), bool), not self.hint)
 
     def _logic(self, op: str, other: Any) -> Any:
         if type(other) is SymBool and other.owner is self.owner:

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 import weft
-from tests.capture.features.harness import everything_strict, side, tensor
-from tests.whole.fuzz.snapshot import difference
+from tests.capture.features.harness import everything_strict, own_lines, tensor
+from tests.whole.fuzz.snapshot import Snapshot, difference
 from weft import nn
 from weft.capture import runtime
 from weft.capture.counters import counters
@@ -56,8 +56,10 @@ def same(
             return weft.compile(plain, backend=counter, fullgraph=fullgraph)
 
         with everything_strict():
-            expected = side(function, lambda plain: plain, calls, begin, seen, after, Exception)
-            actual = side(function, compiled, calls, begin, seen, after, Exception)
+            plain = begin() or function
+            expected = [observe(plain, make, seen, after) for make in calls]
+            called = compiled(begin() or function)
+            actual = [observe(called, make, seen, after) for make in calls]
             fallbacks = dict(counters["fallbacks"])
         for number, (left, right) in enumerate(zip(expected, actual)):
             for part in left:
@@ -67,6 +69,25 @@ def same(
         wanted = raised if deoptimised is None else deoptimised
         assert fallbacks == ({"deoptimised": wanted} if wanted else {}), backend
         assert counter.frame_count == frames, f"{backend}: {counter.frame_count} graphs"
+
+
+def observe(called: Any, make: Any, watch: Any, after: Any) -> dict[str, Any]:
+    """What is seen of one call, by what it is seen on."""
+    snapshot = Snapshot(__name__)
+    args = make()
+    seen: dict[str, Any] = {}
+    try:
+        result = called(*args)
+    except Exception as error:
+        cause = snapshot.see([error, error.__cause__, error.__context__])
+        seen["result"] = ("raised", cause, str(error), own_lines(error))
+    else:
+        seen["result"] = snapshot.see(result)
+        if after is not None:
+            seen["later"] = snapshot.see(after(result))
+    seen["arguments"] = snapshot.see(list(args))
+    seen["watched"] = snapshot.see(watch())
+    return seen
 
 
 def good() -> tuple[Any, ...]:
@@ -256,7 +277,7 @@ def test_assert_inside_modules() -> None:
 
     same(
         f, good, bad, good, bad,
-        state=state, watch=lambda: (made[0].calls, made[0].seen, made[0].seen._version), after=after, frames=4,
+        state=state, watch=lambda: (made[0].calls, made[0].seen, made[0].seen._version), after=after, frames=3,
     )  # fmt: skip
 
 
@@ -676,3 +697,120 @@ def test_what_is_written_after_the_last_check_is_not_copied() -> None:
         compiled.__dict__["_weft_front"].on_entry.append(lambda _cache, entry: entries.append(entry))
         compiled(tensor(), tensor(1.0), places(1))
     assert entries[0].text.count("save(") == 1
+
+
+# -- numbers that only running can tell ----------------------------------------------------------------------
+def test_checks_of_numbers() -> None:
+    def f(x: Any) -> Any:
+        loss = (x * x).sum()
+        if math.isnan(loss.item()):
+            raise ValueError(f"loss is {loss.item()}")
+        if loss.item() > 1e6:
+            raise OverflowError(loss.item())
+        return loss * 2
+
+    same(f, good, bad, lambda: (tensor(1e4, 1.0, 1.0),), good)
+
+
+def test_checks_of_computed_numbers() -> None:
+    def f(x: Any, y: Any) -> Any:
+        total = x.sum().item() + 2 * y.max().item() - 1
+        assert 0 <= abs(total) / 2 <= 50, total
+        count = (x > 0).sum().item()
+        assert count == x.shape[0] and count % 2 == 1, count
+        return x * y
+
+    same(f, *[lambda v=v: (tensor(1.0, 2.0, v), tensor()) for v in (3.0, -1.0, 400.0, 4.0)])
+
+
+def test_checks_of_truths() -> None:
+    def f(x: Any) -> Any:
+        fine = bool(weft.isfinite(x).all())
+        assert fine, "bool"
+        assert (x > 0).all().item(), "item"
+        assert float(x.sum()) < 100 and int(x[0]) == 1, "float and int"
+        worse = not (x < 50).all()
+        if worse:
+            raise Refused("not")
+        if (x.max() - x.min()).item():
+            return x + 1
+        return x
+
+    def g(x: Any) -> Any:
+        fine = bool(weft.isfinite(x).all())
+        assert fine, "bool"
+        assert (x > 0).all().item(), "item"
+        assert float(x.sum()) < 100 and int(x[0]) == 1, "float and int"
+        worse = not (x < 50).all()
+        if worse:
+            raise Refused("not")
+        return x + 1
+
+    assert refused(f, tensor()) == "data-dependent-branch"
+    values = (2.0, math.nan, -2.0, 400.0, 60.0, 3.0)
+    same(g, *[lambda v=v: (tensor(1.0, v, 3.0),) for v in values])
+
+
+def test_checks_of_equality() -> None:
+    def f(x: Any, y: Any) -> Any:
+        assert weft.allclose(x, y, atol=0.5), f"{x} is not {y}"
+        if not weft.equal(x, y):
+            raise Refused(x.tolist())
+        return x + y
+
+    same(f, *[lambda v=v: (tensor(1.0, 2.0), tensor(1.0, v)) for v in (2.0, 2.1, 7.0, 2.0)])
+
+
+def test_numbers_that_leave() -> None:
+    class Meter:
+        def __init__(self) -> None:
+            self.total, self.count = 0.0, 0
+
+    def f(x: Any, meter: Any, kept: Any) -> Any:
+        loss = (x * x).mean()
+        meter.total += loss.item()
+        meter.count += 1
+        kept.append(loss.item())
+        kept.append((x > 1).any().item())
+        kept.append({"sum": x.sum().item() * 2, "most": int(x.argmax())})
+        return loss.item(), x * loss.item(), x + kept[-1]["sum"]
+
+    calls = [lambda make=make: (*make(), Meter(), []) for make in (good, bad, good)]
+    same(f, *calls)
+
+
+def test_numbers_in_gradients() -> None:
+    made: list[Any] = []
+
+    def leaf() -> tuple[Any, ...]:
+        made.append(tensor().requires_grad_())
+        return (made[-1],)
+
+    def f(x: Any) -> Any:
+        y = x.sin()
+        scale = y.sum().item() + 1
+        return (y * scale).sum(), scale
+
+    def after(result: Any) -> Any:
+        return weft.autograd.grad(result[0], made[-1], create_graph=True)
+
+    same(f, leaf, leaf, after=after)
+
+
+def test_numbers_that_must_be_known_break_where_they_are_made() -> None:
+    def f(x: Any) -> Any:
+        n = int((x > 0).sum().item())
+        LOG.append(f"{n} of them")
+        y = x[:n] * 2
+        for i in range(n):
+            y = y + i
+        return y, {n: weft.zeros(n)}
+
+    def g(x: Any) -> Any:
+        n = x.sum().item()
+        return x * (n if n > 3 else 2)
+
+    assert refused(f, tensor()) == "data-dependent-value"
+    assert refused(g, tensor()) == "data-dependent-branch"
+    for function, graphs in ((f, 3), (g, 3)):
+        same(function, good, lambda: (tensor(1.0, -2.0, 3.0),), good, fullgraph=False, frames=graphs)

@@ -42,8 +42,8 @@ from weft.aot.runtime.effects import (
     separate,
     write_back,
 )  # fmt: skip
-from weft.aot.runtime.nodes import Call, inputs_read, new_node, watch
-from weft.aot.runtime.rerun import Rerun, cast_inputs
+from weft.aot.runtime.nodes import Call, inputs_checked, inputs_read, new_node, watch
+from weft.aot.runtime.rerun import Rerun, cast_inputs, unchecked
 from weft.aot.split import Part, natives_of, split
 from weft.core import modes
 from weft.core.generator import Generator
@@ -72,6 +72,8 @@ class Program:
     backwards: list[Callable[..., Any]]
     read: set[int]
     """The inputs on whose elements gradients depend."""
+    checked: set[int]
+    """The inputs on whose elements it depends whether the graph fails."""
     absent: frozenset[int]
     """The values that require grad and get no gradient."""
     derivatives: dict[int, CompiledFunction] = field(default_factory=dict)
@@ -81,12 +83,15 @@ class Program:
 class Plan:
     """How calls with one key run."""
 
-    __slots__ = ("compiled", "module", "facts", "program", "programs", "read", "around", "casts", "last")
+    __slots__ = (
+        "compiled", "module", "unchecked", "facts", "program", "programs", "read", "around", "casts", "last",
+    )  # fmt: skip
 
     def __init__(
         self, compiled: CompiledFunction, joint: Joint, program: Program, modes_of: Around, casts: Casts
     ) -> None:
         self.compiled, self.module, self.facts, self.program = compiled, compiled.module, joint.facts, program
+        self.unchecked = unchecked(self.module)
         self.programs = {program.absent: program}  # by the values that get no gradient
         self.read = program.read
         self.around, self.casts = modes_of, casts
@@ -103,7 +108,7 @@ class Plan:
         if self.casts:
             args = (*args, *cast_inputs(args, self.casts))
         stages = program.joint.stages
-        rerun = Rerun(self.module, facts, program, args, self.around, len(self.casts)) if stages else None
+        rerun = Rerun(self.unchecked, facts, program, args, self.around, len(self.casts)) if stages else None
         with plainly():
             results = program.forward(*args)
         count = len(facts.values)
@@ -323,7 +328,8 @@ class CompiledFunction:
             examples = [node.meta["val"] for node in (*kept, *stage.tangents)]
             backwards.append(self.compile_backward(module, examples))
         absent = [n for stage in joint.stages for n in stage.values if n not in stage.differentiated]
-        return Program(joint, made, forward, backwards, inputs_read(joint), frozenset(absent))
+        read, checked = inputs_read(joint), inputs_checked(joint)
+        return Program(joint, made, forward, backwards, read, checked, frozenset(absent))
 
     def derivative(self, program: Program, stage: int) -> CompiledFunction:
         if stage not in program.derivatives:

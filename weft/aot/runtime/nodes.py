@@ -18,6 +18,7 @@ from weft.autograd.tasks import local
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
 from weft.core.types import TensorType
+from weft.graph.effects import can_fail, effect
 from weft.tensor.base import PLAIN, Tensor, storage_root, wrap
 from weft.tensor.tape import Node, freed, gradient_edge, next_sequence, stale_words
 
@@ -127,8 +128,16 @@ def handing_over(count: int) -> Callable[..., Any]:
 
 def inputs_read(joint: Joint) -> set[int]:
     """The inputs on whose elements gradients depend."""
+    return _inputs_behind(joint, [n for stage in joint.stages for n in stage.gradients if n is not None])
+
+
+def inputs_checked(joint: Joint) -> set[int]:
+    """The inputs on whose elements it depends whether the graph fails; checks are not run again."""
+    return _inputs_behind(joint, [n for n in joint.forward if can_fail(n) and not effect(n).checks])
+
+
+def _inputs_behind(joint: Joint, stack: list[Any]) -> set[int]:
     seen: set[Any] = set()
-    stack = [node for stage in joint.stages for node in stage.gradients if node is not None]
     while stack:
         node = stack.pop()
         if node not in seen:

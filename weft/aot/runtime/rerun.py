@@ -23,6 +23,7 @@ from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
 from weft.core.generator import Generator, default_generator
 from weft.core.trees import flatten
+from weft.graph.effects import effect
 from weft.ops.record import REGISTRY
 from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.tape import gradient_edge, stale_words
@@ -42,6 +43,16 @@ def cast_inputs(args: Args, casts: Casts) -> list[Any]:
         finally:
             modes.leave(token)
     return found
+
+
+def unchecked(module: GraphModule) -> GraphModule:
+    """The graph without its checks, which have held, and may concern inputs that are not kept."""
+    if not any(effect(node).checks for node in module.graph.nodes):
+        return module
+    graph = module.graph.copy()
+    for node in [node for node in graph.nodes if effect(node).checks]:
+        graph.erase_node(node)
+    return GraphModule(module, graph)
 
 
 class Rerun:
@@ -75,6 +86,8 @@ class Rerun:
                 self.arrays[index] = array.copy() if index in written else array
                 if index not in written:
                     self.cells[index] = (value.shared_cell(), value.shared_cell()[0])
+            elif index in program.checked:
+                self.arrays[index] = array.copy() if index in written else array
         drawn = [value for value in args if isinstance(value, Generator)] if facts.draws else []
         self.offsets = [(g, g.get_offset()) for g in (default_generator, *drawn)] if facts.draws else []
 
