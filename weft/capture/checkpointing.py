@@ -30,6 +30,7 @@ from weft.autograd.checkpoint import (
 from weft.autograd.tasks import reachable
 from weft.capture.calls import handles
 from weft.capture.higher_order import TRACKED, append, interpret, result_of
+from weft.capture.outcome import Outcome
 from weft.capture.values import Callback, isinstance
 from weft.core import modes
 from weft.graph.effects import Effect, effect
@@ -91,10 +92,12 @@ def again(machine: Any, function: Any) -> Any:
     return entry
 
 
-def check_spent(outputs: list[Node]) -> None:
-    """Breaks where a tensor leaves captured code with a history that holds packed tensors: their hooks are
-    the interpreter's own.
+def check_spent(outcome: Outcome, outputs: list[Node]) -> None:
+    """Breaks where a tensor leaves captured code with a history that holds packed tensors, or hooks stay on:
+    they are the interpreter's own.
     """
+    if outcome.world.saving:
+        raise NeedCalls("autograd-inside", seen="saved_tensors_hooks that are left outside")
     values = [node.meta.get("val") for node in outputs]
     roots = [value.node for value in values if isinstance(value, Tensor) and value.node is not None]
     for node in reachable(roots):

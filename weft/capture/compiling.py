@@ -121,7 +121,7 @@ def _entry(
     mutation_guards(outcome)
     graph: Graph = outcome.recorder.graph
     outputs = without_clones(outcome.recorder, plan_outputs(outcome))
-    check_spent(outputs)
+    check_spent(outcome, outputs)
     with_calls = count_ops(graph) > 0
     if not with_calls and outcome.kind == "return":
         return _original(function, outcome, "no tensor is computed")

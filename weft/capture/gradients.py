@@ -61,6 +61,8 @@ def run_engine(machine: Any, func: Any, args: Args, kwargs: Kwargs) -> Any:
     recorder = machine.recorder
     args, kwargs = as_tuples(args), {name: as_tuples((value,))[0] for name, value in kwargs.items()}
     for leaf in leaves_behind(roots_of(args[:1] or (kwargs.get("outputs", kwargs.get("tensors")),))):
+    if machine.saved_through:
+        raise Break(KIND, seen="a backward under saved_tensors_hooks from outside")
         learn_leaf(machine, leaf)
     before = {id(tensor) for tensor in recorder.tensors()} | machine.world.known.keys()
     result = recorder.within(recorder.plain(func), args, kwargs)

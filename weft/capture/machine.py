@@ -29,6 +29,7 @@ import weft.capture.higher_order as _higher_order  # noqa: F401 - registers cont
 import weft.capture.iteration as _iteration  # noqa: F401 - for those that walk and search
 import weft.capture.library as _library  # noqa: F401 - and for functions of the standard library
 import weft.capture.optimizers as _optimizers  # noqa: F401 - and for optimizers' state
+import weft.capture.saving as _saving  # noqa: F401 - and for saved-tensor hooks
 import weft.capture.transforms as _transforms  # noqa: F401 - and function transforms
 from weft.capture.autocasting import _set_autocast
 from weft.capture.builtins import CALLED, INSTANCES
@@ -376,6 +377,8 @@ class Machine(Operators):
     pending: Break | None = None
     """Why a generator that died could not be closed."""
 
+    saved_through = False
+    """Whether saved-tensor hooks are active around the call: what a graph saves goes through them."""
     deferred: BaseException | None = None
     """An exception of the program that is raised when the instruction has done its work."""
 

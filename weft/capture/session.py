@@ -91,6 +91,7 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
     np.seterr(**warning)  # in this context only
     before = modes.current()
     nesting, around = own_settings(), levels.get()
+    machine.saved_through = isinstance(before, modes.Modes) and bool(before.saved_hooks)
     if isinstance(before, modes.Modes) and (before.saved_hooks or before.witness is not None):
         modes.enter(saved_hooks=(), witness=None)  # they are for what the graph computes, not for fakes
     frame = root_frame(machine, arguments)

@@ -109,6 +109,8 @@ class World:
         """Objects whose identity decided something (as keys, by `is`): distinct ones must stay distinct."""
         self.cramped: set[int] = set()
         """Mirrors of sets whose tables have another size, by `id`: changed, they walk otherwise."""
+        self.saving = 0
+        """How many pairs of saved-tensor hooks captured code has put on and not taken off."""
         self.hooked: list[Any] = []
         """Hooks that captured code registered or removed, in order: see `weft.capture.hooking`."""
         self.namespaces: dict[int, Any] = {}

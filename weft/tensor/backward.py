@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 import weft.tensor.source as source
+from weft.core import modes
 from weft.core.dtypes import BY_NUMPY, HALVES, as_dtype, float32
 from weft.core.types import TensorType
 from weft.ops.record import REGISTRY, Joint, Op, quiet
 from weft.tensor.base import Tensor, wrap
-from weft.tensor.meta import MetaArray
+from weft.tensor.meta import MetaArray, recorder_of
 from weft.tensor.plan import OUT, Plan
 from weft.tensor.tape import Node, check_versions, freed
 
@@ -122,6 +123,9 @@ def detached_like(leaf: Tensor, value: Any) -> Tensor:
     elements."""
     alias = REGISTRY["view_as"](leaf, leaf)
     alias.array = value
+    recorder = recorder_of(modes.current())
+    if recorder is not None:
+        recorder.bind(alias, recorder.node(wrap(value)))
     return alias  # type: ignore[no-any-return]
 
 

@@ -200,6 +200,8 @@ class Recorder:
         self._constants: dict[int, tuple[Any, int]] = {}  # by id: its value, and at which version
         self.bare: dict[int, Node] = {}
         """Nodes that give tensors without their history, by the tensor's `id`."""
+        self.waiting: list[Callable[[], None]] = []
+        """What is to run as soon as the present call is written down."""
         self._before: list[Any] = []
         self._state: tuple[bool, bool, Any] | None = None
 
@@ -393,7 +395,19 @@ class Recorder:
         if any(type(item.array) is not MetaArray for item in made):
             result = self.faked_result(result)
         self.note_call(Recorded(func, form, given, given_kwargs, result, call, written))
+        if self.waiting:
+            self.run_waiting()
         return self.original(result)
+
+    def run_waiting(self) -> None:
+        """Runs what had to wait until the call was written down."""
+        waiting, self.waiting = self.waiting, []
+        for function in waiting:
+            self.within(function, (), {})
+
+    def within(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Runs code whose calls are recorded in its stead."""
+        raise NotImplementedError
 
     def note_call(self, done: Recorded) -> None:
         """Writes down a call that gave or wrote tensors."""
