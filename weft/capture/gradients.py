@@ -33,7 +33,7 @@ from weft.ops.record import REGISTRY, Kind
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.base import PLAIN, Tensor
 from weft.trace.breaks import Break, NeedOps
-from weft.trace.fake import bare, is_fake
+from weft.trace.fake import Outside, bare, is_fake
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -53,22 +53,43 @@ def differentiate(machine: Any, func: Any, name: str, args: Args, kwargs: Kwargs
     raise Break(KIND, seen=f"Tensor.{name}")
 
 
-SWEEPS: Final = (Tensor.__dict__["backward"], engine.backward, engine.grad)
+INPUTS: Final = {Tensor.__dict__["backward"]: 4, engine.backward: 5, engine.grad: 1}
+"""Where the sweeps take the tensors whose gradients alone are asked for."""
+SWEEPS: Final = tuple(INPUTS)
 
 
 def run_engine(machine: Any, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """Runs the sweep over the fakes."""
     recorder = machine.recorder
     args, kwargs = as_tuples(args), {name: as_tuples((value,))[0] for name, value in kwargs.items()}
-    for leaf in leaves_behind(roots_of(args[:1] or (kwargs.get("outputs", kwargs.get("tensors")),))):
-    if machine.saved_through:
-        raise Break(KIND, seen="a backward under saved_tensors_hooks from outside")
+    roots = roots_of(args[:1] or (kwargs.get("outputs", kwargs.get("tensors")),))
+    check_outside(machine, roots, kwargs.get("inputs", args[INPUTS[func] : INPUTS[func] + 1]))
+    for leaf in leaves_behind(roots):
         learn_leaf(machine, leaf)
     before = {id(tensor) for tensor in recorder.tensors()} | machine.world.known.keys()
     result = recorder.within(recorder.plain(func), args, kwargs)
     if func is not engine.grad:
         return None
     return tuple(own_results(recorder, result, before))
+
+
+def check_outside(machine: Any, roots: list[Any], inputs: Any) -> None:
+    """Breaks where gradients of some tensors alone are asked for, and might flow to them on a tape that
+    captured code does not know.
+    """
+    outside = [node for node in reachable(roots) if isinstance(node, Outside)]
+    if not outside:
+        return
+    found = [value for value in as_list(inputs) if id(value) in machine.world.known]
+    if found and not (len(found) == len(outside) == 1 and found[0].node is outside[0]):
+        raise Break(KIND, seen="gradients that may flow to a tensor on a tape from outside")
+
+
+def as_list(values: Any) -> list[Any]:
+    """The tensors in tuples of tuples."""
+    if isinstance(values, (tuple, list)):
+        return [value for item in values for value in as_list(item)]
+    return [values]
 
 
 def as_tuples(values: Args) -> Args:

@@ -322,6 +322,40 @@ def test_a_break_between_forward_and_backward(check: Callable[..., Any], capsys:
     check(f, one, frames=None, breaks=None, after=again)
 
 
+def test_a_tape_from_outside(check: Callable[..., Any]) -> None:
+    """Gradients of `x` flow to it behind `y` too, where captured code cannot see."""
+
+    def part(x, y):
+        return grad((y * x).sum(), x)
+
+    def unused(x, y):
+        return grad(y.sum(), x, allow_unused=True)
+
+    def into_leaf(x, y):
+        (y * x).sum().backward(inputs=[x])
+        return x.grad
+
+    def both(x, y):
+        return grad((y * x).sum(), [x, y])
+
+    def made() -> Any:
+        x = leaf()
+        return x, x * x
+
+    for function in (part, unused, into_leaf, both):
+        check(function, made, frames=None, breaks=None)
+    check(lambda y: grad((y * y).sum(), y), lambda: made()[1:])
+
+
+def test_a_tape_from_before_a_break(check: Callable[..., Any], capsys: Any) -> None:
+    def f(x):
+        y = x * x
+        print("between")
+        return grad((y * x).sum(), x)
+
+    check(f, one, frames=None, breaks=None)
+
+
 # -- autograd.grad -------------------------------------------------------------------------------------------
 def test_grad(check: Callable[..., Any]) -> None:
     def f(x, y):
