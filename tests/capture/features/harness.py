@@ -50,6 +50,8 @@ def check(
     after: Callable[[Any], Any] | None = None,
     raises: type[Exception] | tuple[()] = (),
     backend: str = "eager",
+    tape: bool = False,
+    tolerance: float = 0.0,
 ) -> CompileCounter:
     """Asserts that `function` compiled does what it does as it is.
 
@@ -57,7 +59,8 @@ def check(
     the number of graphs, `breaks` that of breaks (0 also means `fullgraph=True`), `ops` that of calls in all
     graphs; None is any number. `state()` runs before each side, to put globals and objects back; where it
     gives a function, that is the one to run. `watch()` answers what else to compare after each call,
-    `after(result)` uses a result. `raises` is the class of what calls may raise to the test itself.
+    `after(result)` uses a result. `raises` is the class of what calls may raise to the test itself. `tape` and `tolerance` are those of
+    Snapshot.
     """
     calls = calls or (one,)
     calls = calls * 2 if len(calls) == 1 else calls
@@ -66,9 +69,12 @@ def check(
     def compiled(plain: Function) -> Function:
         return weft.compile(plain, backend=counter, fullgraph=breaks == 0)  # type: ignore[no-any-return]
 
+    def look() -> Snapshot:
+        return Snapshot(function.__module__, tape, tolerance)
+
     with everything_strict():
-        expected = side(function, lambda plain: plain, calls, state, watch, after, raises)
-        actual = side(function, compiled, calls, state, watch, after, raises)
+        expected = side(function, lambda plain: plain, calls, state, watch, after, raises, look)
+        actual = side(function, compiled, calls, state, watch, after, raises, look)
         broken = sum(counters["graph_break"].values())
     for number, (left, right) in enumerate(zip(expected, actual)):
         for part in left:
@@ -104,24 +110,24 @@ def side(
     watch: Callable[[], Any] | None,
     after: Callable[[Any], Any] | None,
     raises: type[Exception] | tuple[()],
+    look: Callable[[], Snapshot],
 ) -> list[dict[str, Any]]:
     """What is seen of each call, by what it is seen on."""
     if state is not None:
         made = state()
         function = made if callable(made) else function
     called = compiled(function)
-    return [observe(function, called, make, watch, after, raises) for make in calls]
+    return [observe(look(), called, make, watch, after, raises) for make in calls]
 
 
 def observe(
-    function: Function,
+    snapshot: Snapshot,
     called: Function,
     make: Arguments,
     watch: Callable[[], Any] | None,
     after: Callable[[Any], Any] | None,
     raises: type[Exception] | tuple[()],
 ) -> dict[str, Any]:
-    snapshot = Snapshot(function.__module__)
     given = make()
     call = given if isinstance(given, Call) else Call(*given)
     seen: dict[str, Any] = {}
