@@ -85,8 +85,8 @@ class Structure:
 class Cache:
     """What was compiled by one compiler."""
 
-    def __init__(self, compiler_fn: CompilerFn) -> None:
-        self.compiler_fn = compiler_fn
+    def __init__(self, compiler_fn: CompilerFn, dynamic: bool | None) -> None:
+        self.compiler_fn, self.dynamic = compiler_fn, dynamic
         self.structures: dict[Any, Structure] = {}
         self.lock = threading.RLock()
 
@@ -108,7 +108,11 @@ class Cache:
 
     def record(self, walk: Walk, structure: Structure) -> Recording:
         """The graph; with open sizes where another tape of this structure had other ones."""
-        changed = NOTHING if structure.last is None else walk.changed_since(structure.last)
+        changed = NOTHING
+        if self.dynamic:
+            changed = walk.all_open()
+        elif self.dynamic is None and structure.last is not None:
+            changed = walk.changed_since(structure.last)
         if changed != NOTHING:
             try:
                 recording = Recording(walk, structure.gradients, changed)
@@ -160,12 +164,12 @@ def same_function(one: Any, other: Any) -> bool:
         return False
 
 
-def cache_for(compiler_fn: CompilerFn) -> Cache:
+def cache_for(compiler_fn: CompilerFn, dynamic: bool | None = None) -> Cache:
     with _lock:
         for cache in _caches:
-            if same_function(cache.compiler_fn, compiler_fn):
+            if cache.dynamic is dynamic and same_function(cache.compiler_fn, compiler_fn):
                 return cache
-        _caches.append(Cache(compiler_fn))
+        _caches.append(Cache(compiler_fn, dynamic))
         del _caches[:-8]
         return _caches[-1]
 
@@ -186,7 +190,7 @@ def enable(compiler_fn: CompilerFn, dynamic: bool | None = None) -> Iterator[Non
     seen to vary.
     """
     before = _active.cache
-    _active.cache = cache_for(compiler_fn)
+    _active.cache = cache_for(compiler_fn, dynamic)
     _fill_slot(1)
     try:
         yield
@@ -227,7 +231,7 @@ def reset() -> None:
         _caches.clear()
     cache = _active.cache
     if cache:
-        _active.cache = cache_for(cache.compiler_fn)
+        _active.cache = cache_for(cache.compiler_fn, cache.dynamic)
 
 
 # -- running -------------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from __future__ import annotations
 import operator
 from typing import Any, Final
 
+import numpy as np
+
 from weft.aot.compiled_autograd.walk import Changed, Native, Visitor, Walk, hooks_with_work, types_read
 from weft.aot.runtime.nodes import CompiledFunctionBackward
 from weft.autograd import compiled_calls as calls
@@ -23,6 +25,7 @@ from weft.core.types import Size, TensorType
 from weft.graph.graph import Graph
 from weft.graph.node import Node as GraphNode
 from weft.ops.record import ops
+from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import MetaArray
 from weft.tensor.tape import Node
@@ -98,7 +101,7 @@ class ShadowTask(Task):
 
     def apply(self, node: Any, gradient: Any) -> Any:
         if gradient is None and self.plainly and node.hooks is None:
-            return self.undefined(node)
+            return None if node._seq == LEAF_SEQUENCE else self.undefined(node)
         return super().apply(node, gradient)
 
 
@@ -261,7 +264,9 @@ class Recording:
                 node = self.item(name, place)
                 node.meta["val"] = value
                 return node
-        if isinstance(value, Tensor) and type(value.array) is not MetaArray:
+        if isinstance(value, np.ndarray) or (
+            isinstance(value, Tensor) and type(value.array) is not MetaArray
+        ):
             name = f"_tensor_constant{len(self.constants)}"
             self.constants[name] = value
             node = self.graph.get_attr(name)

@@ -27,6 +27,7 @@ from weft.autograd.tasks import Seeds, Task
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.types import Size, TensorType, layout, memory_format
+from weft.ops.record import Op
 from weft.ops.sweep import discover
 from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.plan import plan_of
@@ -34,7 +35,7 @@ from weft.tensor.tape import INFERENCE, ComplexBackward
 
 ndarray = np.ndarray
 CONSTANTS: Final = frozenset(
-    {type(None), bool, int, complex, str, bytes, dtype, device, type(Ellipsis), layout, memory_format, type}
+    {type(None), bool, int, complex, str, bytes, dtype, device, type(...), layout, memory_format, type, Op}
 )
 WITHOUT_OPS: Final = frozenset({"Stop", "Entry", "CondAutogradOpBackward", "WhileLoopAutogradOpBackward"})
 """Nodes without an op whose rules are plain calls of ops."""
@@ -304,6 +305,14 @@ class Walk:
         pairs = enumerate(zip(before.floats, self.floats, strict=True))
         floats = [place for place, (old, new) in pairs if old.hex() != new.hex()]
         return Changed(list(sizes.values()), floats)
+
+    def all_open(self) -> Changed:
+        """All sizes, those that are equal being one; and all numbers."""
+        sizes: dict[int, list[int]] = {}
+        for place, size in enumerate(self.sizes):
+            if size > 1:
+                sizes.setdefault(size, []).append(place)
+        return Changed(list(sizes.values()), list(range(len(self.floats))))
 
 
 class Facts(NamedTuple):
