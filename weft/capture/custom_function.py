@@ -54,6 +54,7 @@ from weft.capture.custom_function_left import (
     Templates,
     escaping,
     items_of,
+    note_context,
     refused,
     store_later,
 )
@@ -193,6 +194,7 @@ class Call:
         self.operands = [value for value in args if isinstance(value, Tensor)]
         self.lifted: list[Any] = []
         self.ctx: Any = machine.world.keep(object.__new__(FunctionCtx))
+        note_context(machine, self.ctx)
         self.ctx._forward_cls = owner
         self.ctx.needs_input_grad = tuple([isinstance(v, Tensor) and v.tracked for v in args])
 

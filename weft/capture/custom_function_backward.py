@@ -122,6 +122,10 @@ class BackwardCapture:
             return Backward(graph, self.extra, self.template, holds)
         finally:
             inner.over = True
+            for error, _step in inner.world.raised.values():
+                error.__traceback__ = None
+            inner.world.forget()  # it is part of cycles, and must not hold what the user lets go
+            recorder.on_input = inner.input_node
 
     def gradient(self, output: Any) -> Any:
         """The fake of a gradient: of the type of its output, of unknown strides."""

@@ -65,6 +65,22 @@ class Left:
     """Attributes that the program stores."""
 
 
+class Contexts(list[Any]):
+    """The contexts of one capture. Fakes in graphs lead to them: when the world lets go of the objects of
+    the user, they do, too.
+    """
+
+    def clear(self) -> None:
+        for ctx in self:
+            vars(ctx).clear()
+        super().clear()
+
+
+def note_context(machine: Any, ctx: Any) -> None:
+    """Empties a context when capture is over."""
+    vars(machine.world).setdefault("contexts", Contexts()).append(ctx)
+
+
 class NotTemplate(Exception):
     """No error: an object that only the program can put into a context."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -704,3 +706,30 @@ def test_a_function_on_the_results_of_another_with_effects(compiled: Any) -> Non
         return result.tolist(), count, [tensor.tolist() for tensor in box.seen], x.grad.tolist()
 
     agree(compiled, program, run)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_entries_keep_no_objects_alive(compiled: Any, inside: bool) -> None:
+    class Holding(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, box: Box) -> Tensor:
+            ctx.box = box
+            return x * box.scale
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:
+            return grad * ctx.box.scale, None
+
+    def program(x: Tensor, box: Box) -> Any:
+        y = Holding.apply(x, box)
+        if inside:
+            y.sum().backward()
+        return y.detach()
+
+    made, box = compiled(program), Box(scale=2)
+    alive = weakref.ref(box)
+    for _ in range(2):
+        made(leaf(), box)
+    del box
+    gc.collect()
+    assert alive() is None
