@@ -463,7 +463,8 @@ class Attributes(Wrapping):
         if name in OWN_TENSOR_STATE:
             if name == "grad_fn" and self.is_leaf(value):
                 return None
-            if name == "grad_fn" and known is None and value.origin is None:
+            current = value.origin is None or value.origin.seen == value.cell[0]
+            if name == "grad_fn" and known is None and current:
                 return load_node(self, value)
             raise Break("tensor-state", seen=f".{name} of a tensor")
         found = lookup(type(value), name)
