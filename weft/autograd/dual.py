@@ -34,6 +34,7 @@ from weft.tensor.backward import finish
 from weft.tensor.base import PLAIN, Tensor, new
 from weft.tensor.dispatch import named
 from weft.tensor.inplace import dispatch_inplace, writing_face
+from weft.tensor.meta import recorder_of
 from weft.tensor.wrapper import Level, Wrapper, interpret
 
 SLOTS = ("array", "tracked", "node", "index", "cell", "origin", "_grad", "hooks")
@@ -360,6 +361,9 @@ def _tracked(tensor: Tensor) -> Tensor:
     if isinstance(tensor, BatchTensor):
         return tensor.rebuilt(_tracked)
     tensor.tracked = True
+    recorder = recorder_of(modes.current())
+    if recorder is not None:
+        recorder.entered(tensor, tensor)
     return tensor
 
 

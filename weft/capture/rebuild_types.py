@@ -22,7 +22,7 @@ from weft.autograd.spent import spend
 from weft.capture import rebuild_iterators, rebuild_standins
 from weft.capture.bytecode.generators import rebuild_generator, suspended_code
 from weft.capture.frame import Frame
-from weft.capture.gradients import is_spent, without_history
+from weft.capture.gradients import is_spent, spent_on, without_history
 from weft.capture.outcome import Outcome
 from weft.capture.reading import Reader, has_plain_dict
 from weft.capture.rebuild import Builder, Rule
@@ -112,10 +112,17 @@ def tensor(builder: Builder, value: Any) -> str:
     if not is_fake(value):
         builder.refuse(value, "that captured code did not compute")
     recorder = builder.outcome.recorder
-    if is_spent(value):
+    if recorder.is_inner(value) or (value.tracked and recorder.is_alias(value)):
+        builder.refuse(value, "that belongs to a function transform")
+    if recorder.is_alias(value):
         name = builder.output(without_history(recorder, value))
-        kind = builder.constant(type(value.node).__name__)
-        builder.line(f"{builder.constant(spend, 'spend')}({name}, {kind})")
+    elif is_spent(value):
+        leaves = spent_on(value)
+        if leaves is None:
+            builder.refuse(value, "of whose history a part is spent")
+        name = builder.output(without_history(recorder, value))
+        given = [name, builder.constant(type(value.node).__name__), *[builder.text(leaf) for leaf in leaves]]
+        builder.line(f"{builder.constant(spend, 'spend')}({', '.join(given)})")
     else:
         name = builder.output(recorder.node(value))
     if value.hooks is RETAINED:

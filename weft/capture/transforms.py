@@ -83,7 +83,20 @@ def run(machine: Any, function: Any, args: Args, kwargs: Kwargs, seen: str) -> A
         check_tree(machine, value)
     args = tuple([adapted(machine, value) for value in args])
     kwargs = {name: adapted(machine, value) for name, value in kwargs.items()}
-    return machine.world.keep(machine.native(function, *args, **kwargs))
+    count = len(machine.world.hooked)
+    result = machine.world.keep(machine.native(function, *args, **kwargs))
+    machine.world.hooked[count:] = [one for one in machine.world.hooked[count:] if not is_over(machine, one)]
+    return result
+
+
+def is_over(machine: Any, registered: Any) -> bool:
+    """Whether a hook that captured code registered was for the gradients of a transform that has ended."""
+    tensor = getattr(registered, "tensor", None)
+    if tensor is None:
+        return False
+    if machine.recorder.is_alias(tensor) and not machine.recorder.is_inner(tensor):
+        raise Break(KIND, seen="a hook on an argument of a differentiated function")
+    return bool(machine.recorder.is_inner(tensor))
 
 
 # -- what makes functions of functions -----------------------------------------------------------------------

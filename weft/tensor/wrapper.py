@@ -194,9 +194,8 @@ def entry(tensor: Tensor, connected: bool) -> Tensor:
     """A tracked tensor on a plain tensor's memory: a leaf, or (connected) one behind which its history goes
     on."""
     recorder = recorder_of(modes.current())
-    if recorder is not None:
-        tensor = tensor if type(tensor.array) is MetaArray else recorder.stand_in(tensor)
-        recorder.note_array(tensor)
+    if recorder is not None and type(tensor.array) is not MetaArray:
+        tensor = recorder.stand_in(tensor)
     made = new(Tensor)
     made.array, made.tracked, made.node, made.index = tensor.array, True, None, 0
     made.cell, made.origin, made._grad, made.hooks = tensor.shared_cell(), None, None, None
@@ -209,4 +208,6 @@ def entry(tensor: Tensor, connected: bool) -> Tensor:
         node.params = node.saved = ()
         node.versions = node.hooks = None
         made.node = node
+    if recorder is not None:
+        recorder.entered(tensor, made)
     return made

@@ -21,11 +21,13 @@ import numpy as np
 from weft.autograd import engine
 from weft.autograd.dual import plain_parts
 from weft.autograd.nodes import GradientEdge
+from weft.autograd.tasks import reachable
 from weft.core import modes
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.ops.record import REGISTRY, Kind, Op, ops
 from weft.ops.signature import flatten_variadic
+from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor import shims
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.conversion import CASTS
@@ -33,7 +35,7 @@ from weft.tensor.dispatch import named
 from weft.tensor.meta import MetaArray
 from weft.tensor.wrapper import highest, mapping
 from weft.trace.breaks import Break
-from weft.trace.recorder import Recorder, Where
+from weft.trace.recorder import Recorded, Recorder, Where
 from weft.trace.recorder_rules import Form, Treatment
 from weft.trace.recorder_special import is_mask
 
@@ -62,6 +64,8 @@ class OpRecorder(Recorder):
         super().__init__(graph, on_input, where)
         self._tensors: dict[int, Tensor] = {}  # the first tensor on an array, by the array's id
         self._plain: dict[Any, Any] = {}
+        self.entries: dict[int, Tensor] = {}
+        """Tensors with which transforms entered functions, by their `id`: leaves that nobody else has."""
         self._functions: tuple[Any, ...] = ()
 
     def __enter__(self) -> Recorder:
@@ -80,6 +84,27 @@ class OpRecorder(Recorder):
         if isinstance(value, Tensor) and type(value.array) is MetaArray:
             self._tensors.setdefault(id(value.array), value)
             self._kept[id(value.array)] = value.array
+
+    def entered(self, tensor: Tensor, made: Tensor) -> None:
+        self.note_array(tensor)
+        self.entries[id(made)] = made
+
+    def is_alias(self, tensor: Tensor) -> bool:
+        if id(tensor) in self._nodes or id(tensor) in self._pending:
+            return False
+        return self._tensors.get(id(tensor.array), tensor) is not tensor
+
+    def is_inner(self, tensor: Tensor) -> bool:
+        if not self.entries or not tensor.tracked:
+            return False
+        behind = reachable([tensor if tensor.node is None else tensor.node])
+        return all(id(node) in self.entries for node in behind if node._seq == LEAF_SEQUENCE)
+
+    def note_call(self, done: Recorded) -> None:
+        for tensor in done.written:
+            if self.is_alias(tensor) and (tensor.tracked or self._tensors[id(tensor.array)].tracked):
+                raise Break("transform-inside", "a write to an argument of a differentiated function")
+        super().note_call(done)
 
     def stand_in(self, real: Tensor) -> Tensor:
         fake = super().stand_in(real)
@@ -154,6 +179,10 @@ class OpRecorder(Recorder):
         op = getattr(func, "op", None)
         if op is not None and op.kind is Kind.RANDOM and op.composed and mapping():
             return self.drawn(func, op, args, kwargs)
+        if op is not None and op.amp is not None and func is op.face and "out" not in kwargs:
+            autocast = dict(modes.modes().extra).get("autocast")
+            if autocast is not None:
+                return self.within(autocast.call, (op, bound_of(op, args, kwargs)), {})
         if highest((args, tuple(kwargs.values()))) is not None:
             return self.wrapped(func, args, kwargs, None)
         if op is not None and op.name == "view" and self._is_loose(args[0]):
@@ -214,6 +243,8 @@ class OpRecorder(Recorder):
 
     def wrapped(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], top: Any) -> Any:
         op = getattr(func, "op", None) or WRITERS.get(func)
+        if op is None and not str(getattr(func, "__module__", "weft")).startswith("weft"):
+            raise Break("transform-inside", f"{func.__name__}, which is one node")
         if op is None:
             return self.within(self.plain(func), args, kwargs)
         bound = bound_of(op, args, kwargs)

@@ -540,9 +540,17 @@ class Recorder:
         """A call on tensors of a running transform (vmap, jvp): what it does to plain tensors is recorded."""
         raise NeedOps("transform-inside", type(top).__name__)
 
-    def note_array(self, tensor: Tensor) -> None:
-        """Another tensor is about to share this one's array: a transform enters a function."""
+    def entered(self, tensor: Tensor, made: Tensor) -> None:
+        """A transform enters a function with a tensor of its own, which shares another one's array."""
         raise NeedOps("transform-inside", "a function that is differentiated")
+
+    def is_alias(self, tensor: Tensor) -> bool:
+        """Whether a tensor has no node but that of another one, whose array it shares."""
+        return False
+
+    def is_inner(self, tensor: Tensor) -> bool:
+        """Whether gradients flow from a tensor to nothing but what a transform entered a function with."""
+        return False
 
     # -- nodes of values -------------------------------------------------------------------------------------
     def argument(self, value: Any) -> Any:

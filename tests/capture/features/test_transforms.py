@@ -501,6 +501,13 @@ def test_strides_asked_inside_are_guarded() -> None:
 def test_autocast_and_dtypes_inside() -> None:
     both(lambda x: vmap(lambda a: a.double().to(weft.float32) + a.half().float())(x))
 
+    def f(x: Tensor) -> Any:
+        with weft.autocast("cpu", dtype=weft.bfloat16):
+            mapped = vmap(lambda a: a @ weft.eye(3))(x)
+            return mapped, grad(lambda a: (a @ weft.eye(3)).sum().float())(x)
+
+    check(f, rows)
+
 
 # -- wrappers that escape ------------------------------------------------------------------------------------
 def test_tensor_of_a_transform_that_is_kept_is_a_break() -> None:
@@ -515,6 +522,104 @@ def test_tensor_of_a_transform_that_is_kept_is_a_break() -> None:
     kept.clear()
     assert weft.equal(weft.compile(lambda x: vmap(inner)(x), backend="eager")(matrix()), matrix() * 2)
     assert type(kept[0]).__name__ == "BatchTensor"
+
+
+def test_tensor_with_a_history_inside_that_is_kept_is_a_break() -> None:
+    kept: dict[str, Any] = {}
+
+    def loss(a: Tensor) -> Tensor:
+        kept["sine"] = a.sin()
+        return kept["sine"].sum()
+
+    check(lambda x: grad(loss)(x), rows, state=kept.clear, watch=lambda: kept, frames=0, breaks=None)
+    check(lambda x: grad(loss)(x), tracked_rows, state=kept.clear, watch=lambda: kept, frames=None)
+
+
+def test_dual_that_is_kept_becomes_its_primal() -> None:
+    kept: list[Any] = []
+
+    def inner(a: Tensor) -> Tensor:
+        kept.append(a.sin())
+        return kept[-1]
+
+    check(lambda x: jvp(inner, (x,), (x,)), rows, state=kept.clear, watch=lambda: kept, frames=None)
+
+
+def test_hooks_inside() -> None:
+    seen: list[Any] = []
+
+    def loss(a: Tensor) -> Tensor:
+        a.register_hook(lambda g: g * 2)
+        b = a * a
+        b.register_hook(lambda g: seen.append(tuple(g.shape)))
+        return b.sum()
+
+    check(lambda x: grad(loss)(x), rows, state=seen.clear, watch=lambda: seen)
+
+
+def test_custom_functions_inside() -> None:
+    both(lambda x: grad(lambda a: Square.apply(a).sum())(x))
+    check(lambda x: vmap(Square.apply)(x), rows)
+    both(lambda x: vmap(grad(lambda a: Square.apply(a).sum()))(x))
+    both(lambda x: jvp(Square.apply, (x,), (x.cos(),)))
+
+
+class Square(weft.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x**2
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return 2 * x * gradient
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return 2 * x * tangent
+
+
+def test_gradients_by_the_tape_inside() -> None:
+    def batched(x: Tensor) -> Any:
+        y = elements(x)
+        return vmap(lambda v: weft.autograd.grad(y, x, v)[0])(weft.eye(12).reshape(12, 4, 3))
+
+    check(batched, tracked_rows)
+
+    def penalty(a: Tensor) -> Tensor:
+        (slope,) = weft.autograd.grad((a * a).sum(), a, create_graph=True)
+        return slope.sin().sum()
+
+    both(lambda x: grad(penalty)(x))
+
+
+def test_function_that_is_one_node_breaks_under_vmap() -> None:
+    function = weft.compiler.allow_in_graph(lambda a: a.sin().exp())
+    check(lambda x: vmap(function)(x), rows, frames=0, breaks=None)
+    check(lambda x: grad(lambda a: function(a).sum())(x), rows, frames=None, breaks=None)
+
+
+def test_result_that_is_what_was_given() -> None:
+    check(lambda x: (x * 1, vmap(lambda a: a)(x)), rows)
+    check(lambda x: (x * 1, vjp(lambda a: a, x)[0]), rows)
+    check(lambda x: (x * 1, vjp(lambda a: a, x)[0]), tracked_rows, frames=None, breaks=None)
+
+
+def test_function_of_gradients_that_leaves() -> None:
+    check(lambda x: vjp(elements, x), rows, frames=None, breaks=None, after=lambda pair: pair[1](matrix()))
+    check(lambda x: linearize(elements, x), rows, frames=None, breaks=None, after=lambda p: p[1](matrix()))
+
+
+def test_function_of_gradients_from_outside() -> None:
+    check(lambda x, g: g(x), lambda: (matrix(), vjp(elements, matrix())[1]), frames=None, breaks=None)
 
 
 def test_break_inside_runs_the_transform_as_it_is() -> None:
