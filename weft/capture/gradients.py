@@ -61,6 +61,8 @@ SWEEPS: Final = tuple(INPUTS)
 def run_engine(machine: Any, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """Runs the sweep over the fakes."""
     recorder = machine.recorder
+    if machine.saved_through:
+        raise Break(KIND, seen="a backward under saved_tensors_hooks from outside")
     args, kwargs = as_tuples(args), {name: as_tuples((value,))[0] for name, value in kwargs.items()}
     roots = roots_of(args[:1] or (kwargs.get("outputs", kwargs.get("tensors")),))
     check_outside(machine, roots, kwargs.get("inputs", args[INPUTS[func] : INPUTS[func] + 1]))
@@ -236,6 +238,16 @@ def is_spent(tensor: Any) -> bool:
         if isinstance(node, FunctionNode) and node.stands_in:  # nothing in the graph puts it there
             raise Break(KIND, seen=f"a tensor handed on with {type(node).__name__} behind it")
     return False
+
+
+def spent_on(tensor: Any) -> list[Tensor] | None:
+    """The leaves that a spent history leads to; None where it leads to others too, by ways that are not."""
+    found = reachable([tensor.node])
+    spent = reachable([node for node in found if node._seq != LEAF_SEQUENCE and is_freed(node)])
+    ends = [node for node in found if node._seq == LEAF_SEQUENCE or isinstance(node, Outside)]
+    if any(node not in spent or isinstance(node, Outside) for node in ends):
+        return None
+    return ends
 
 
 def is_freed(node: Any) -> bool:

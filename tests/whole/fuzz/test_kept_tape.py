@@ -74,3 +74,31 @@ def arguments():
     for k in range(6):
         yield ((weft.tensor([k + 1.0, 2.0], requires_grad=True),), {})
 """)
+
+
+def test_histories_that_are_spent(agrees):
+    agrees("""\
+import weft
+W = weft.tensor([0.5, 1.0], requires_grad=True)
+V = weft.tensor([0.25, 2.0], requires_grad=True)
+LOG = []
+
+def main(x):
+    y = W.sin()
+    y.sum().backward()
+    z = x + x.cumsum(0)
+    (z * 2).sum().backward()
+    return (y.tanh(), z, y * V)
+
+def after(result, x):
+    for t in result:
+        for leaf in (W, V, x):
+            try:
+                LOG.append(weft.autograd.grad(t.sum(), [leaf], allow_unused=True, retain_graph=True))
+            except RuntimeError as error:
+                LOG.append(str(error))
+    result[1].sum().backward()
+
+def arguments():
+    yield ((weft.ones(2, requires_grad=True),), {})
+""")
