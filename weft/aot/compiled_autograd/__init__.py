@@ -123,8 +123,10 @@ class Cache:
                     return recording
         try:
             return Recording(walk, structure.gradients)
+        except Native:
+            raise
         except (Break, Exception) as error:
-            if settings.strict and not isinstance(error, (Break, Native)):
+            if settings.strict and not isinstance(error, Break):
                 raise
             raise Native(f"{type(error).__name__}: {error}") from error
 
@@ -247,7 +249,7 @@ def run(seeds: Seeds, task: Task) -> bool:
         for attempt in range(ATTEMPTS):
             entry = cache.entry(walk, structure)
             if walk.uncertain and not entry.captures_first and not structure.observed:
-                observe(seeds, task, walk, structure)
+                observe(seeds, task, walk, structure, entry)
                 return True
             try:
                 execute(entry, walk, task)
@@ -284,7 +286,7 @@ def learn(cache: Cache, structure: Structure, other: Any) -> None:
         structure.open.clear()
 
 
-def observe(seeds: Seeds, task: Task, walk: Walk, structure: Structure) -> None:
+def observe(seeds: Seeds, task: Task, walk: Walk, structure: Structure, entry: Entry) -> None:
     """Runs natively, to see where custom backwards and hooks of nodes give gradients.
 
     A graph that is captured whole finds out before anything has run; others must know.
@@ -300,7 +302,8 @@ def observe(seeds: Seeds, task: Task, walk: Walk, structure: Structure) -> None:
         for put_back in undo:
             put_back()
     structure.observed = True
-    if found:
+    expected = entry.recording.expected
+    if any(expected.get(number) != pattern for number, pattern in found.items()):
         structure.gradients.update(found)
         structure.fixed.clear()
         structure.open.clear()

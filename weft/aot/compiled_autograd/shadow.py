@@ -181,6 +181,7 @@ class CalledBackward(Node):
             shape, kind = self.types[2 * place : 2 * place + 2]
             results.append(wrap(MetaArray(shape, kind, None, cpu, False)) if given else None)
         shapes = tuple([self.types[2 * place] if given else None for place, given in enumerate(self.given)])
+        recording.expected[self.hook] = self.given
         args = (recording.hook(self.hook), self.hook, self.given, shapes, *grads)
         return recording.call(calls.call_backward, args, tuple(results))
 
@@ -222,6 +223,8 @@ class Recording:
     ) -> None:
         self.walk: Any = walk
         self.gradients = gradients
+        self.expected: dict[int, calls.Pattern] = {}
+        """Where custom backwards and hooks of nodes give gradients, as far as they are called."""
         self.fakes: Any = Fakes(walk, changed)
         self.graph = Graph()
         self.constants: dict[str, Any] = {}
@@ -295,6 +298,7 @@ class Recording:
         if any(there and value is None for there, value in zip(given, values, strict=True)):
             raise Native("a hook that makes a gradient where there was none")
         made = tuple([bare(value) if there else None for there, value in zip(given, values, strict=True)])
+        self.expected[number] = given
         return self.call(function, (self.hook(number), number, given, values, *rest), made)
 
     def argument(self, value: Any) -> Any:
