@@ -21,7 +21,8 @@ from weft.testing import CompileCounterWithBackend, assert_close, normalize_gm
 
 
 @pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(weft.compiler.settings, "strict", True)
     weft.compiler.reset()
     counters.clear()
     yield

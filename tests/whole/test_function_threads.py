@@ -17,7 +17,8 @@ from weft.testing import CompileCounterWithBackend
 
 
 @pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(weft.compiler.settings, "strict", True)
     weft.compiler.reset()
     yield
 

@@ -25,7 +25,6 @@ from weft.core.generator import default_generator
 from weft.core.modes import enter, leave, state
 from weft.core.types import Size
 from weft.tensor.base import PLAIN
-from weft.tensor.meta import MetaArray
 from weft.tensor.views import refresh
 
 RECIPE: Final = "custom_function"
@@ -280,8 +279,6 @@ class Attached:
 
     def __call__(self, values: Any, operands: tuple[Any, ...], kept: Sequence[Any]) -> Any:
         recipe = self.recipe
-        if recipe.gives_context and any(type(value.array) is MetaArray for value in operands):
-            raise RuntimeError("a context that is filled in each call cannot be traced")
         rest = iter(operands)
         args = tuple([next(rest) if given else None for given in self.mask])
         needs = tuple([value is not None and value.tracked for value in args])

@@ -57,6 +57,7 @@ from weft.capture.custom_function_left import (
     note_context,
     refused,
     store_later,
+    tensors_of,
 )
 from weft.capture.custom_function_transforms import apply_wrapped
 from weft.capture.higher_order import NO_CALL, Picture, first_version, same_modes
@@ -408,8 +409,8 @@ class Call:
         if recipe.marked:
             kwargs["non_differentiable_idx"] = list(recipe.marked)
         node = graph.call_function(autograd_function_apply, (*bodies, *operands), kwargs)
-        for made in (context, *bodies, node):
-            made.meta["source"] = where
+        for each in (context, *bodies, node):
+            each.meta["source"] = where
         writes = tuple([recorder.node(tensor) for tensor in self.written()])
         draws = any(effect(inner).random for inner in forward.nodes)
         node.meta["effect"] = Effect(random=draws, writes=writes)
@@ -419,12 +420,13 @@ class Call:
             note_device(machine)
         # What this raises the node will raise, too, and the program then runs as it is.
         given = machine.native(recorded, self.owner, self.ctx, self.args, result, True, ABSENT)
+        made = tensors_of(given)
         if not escaped and not recipe.gives_context:
-            node.meta["val"] = given
-            recorder.bind_result(given, node, NO_CALL, [])
+            node.meta["val"] = made
+            recorder.bind_result(made, node, NO_CALL, [])
             return given
-        node.meta["val"] = (given, *escaped, self.ctx)
-        recorder.bind_result((given, *escaped), node, NO_CALL, [])
+        node.meta["val"] = (made, *escaped, None)
+        recorder.bind_result((made, *escaped), node, NO_CALL, [])
         if recipe.gives_context:
             taken = graph.call_function(operator.getitem, (node, len(escaped) + 1))
             taken.meta["val"], taken.meta["source"] = None, where

@@ -23,7 +23,7 @@ from weft.autograd.function_apply import Attached
 from weft.autograd.function_context import Loose
 from weft.autograd.function_node import NO_BACKWARD, FunctionNode, missing_backward
 from weft.autograd.function_witness import Witness
-from weft.capture.custom_function_left import items_of, store_later
+from weft.capture.custom_function_left import items_of, store_later, tensors_of
 from weft.capture.higher_order import NO_CALL, Picture
 from weft.capture.values import Raised, isinstance
 from weft.core import modes
@@ -95,12 +95,13 @@ def record_flat(call: Any) -> Any:
     given = machine.native(recorded, call.owner, ctx, call.args, result, True, witness)
     saved = enumerate(ctx._items or ())
     target.constants = frozenset([place for place, item in saved if type(item) is not Loose])
+    made = tensors_of(given)
     if not recipe.gives_context:
-        node.meta["val"] = given
-        recorder.bind_result(given, node, NO_CALL, [])
+        node.meta["val"] = made
+        recorder.bind_result(made, node, NO_CALL, [])
         return given
-    node.meta["val"] = (given, None)
-    recorder.bind_result((given,), node, NO_CALL, [])
+    node.meta["val"] = (made, None)
+    recorder.bind_result((made,), node, NO_CALL, [])
     taken = recorder.graph.call_function(operator.getitem, (node, 1))
     taken.meta["val"], taken.meta["source"] = None, machine.where()
     recorder.bind(ctx, taken)

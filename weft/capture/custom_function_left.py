@@ -53,6 +53,13 @@ def items_of(result: Any) -> tuple[Any, ...]:
     return tuple(result) if isinstance(result, tuple) else (result,)
 
 
+def tensors_of(given: Any) -> Any:
+    """What a call gives, without what is no tensor: the graph gives tensors alone."""
+    if isinstance(given, tuple):
+        return tuple([item if isinstance(item, Tensor) else None for item in given])
+    return given if isinstance(given, Tensor) else None
+
+
 @dataclass(slots=True)
 class Left:
     """What forward left in its context, as templates over the values that its graph has to give."""

@@ -11,19 +11,37 @@ from functools import partial
 from typing import Any
 
 from weft.autograd.function_context import FunctionCtx
-from weft.capture.gradients import is_freed
+from weft.autograd.tasks import reachable
+from weft.capture.gradients import is_spent
 from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import RULES
+from weft.capture.values import isinstance
 from weft.capture.world import Overlay
+from weft.tensor.base import Tensor
 
 
 def context_stores(builder: Builder, overlay: Overlay, _target: str) -> list[str]:
-    """Has a context built, unless a sweep has freed it: then nobody can ask for what is in it."""
+    """Has a context built where somebody can ask for what is in it, when all that is handed on is known."""
     ctx = overlay.target
-    node = None if ctx._node is None else ctx._node()
-    if node is None or not is_freed(node):
-        builder.text(ctx)
+
+    def build_if_reached() -> None:
+        early = builder.storing or builder.opened  # others may be handed on later
+        if early or is_reached(builder, ctx):
+            builder.text(ctx)
+
+    builder.later(build_if_reached)
     return []
+
+
+def is_reached(builder: Builder, ctx: Any) -> bool:
+    """Whether a tensor that others get, or have already, has the context's node behind it."""
+    node = None if ctx._node is None else ctx._node()
+    if node is None:
+        return True
+    values = [*builder.built, *(known.value for known in builder.world.known.values())]
+    tensors = [value for value in values if isinstance(value, Tensor) and value.tracked]
+    roots = {id(t.node): t.node for t in tensors if t.node is not None and not is_spent(t)}
+    return any(found is node for found in reachable(list(roots.values())))
 
 
 def context(builder: Builder, value: Any) -> str:

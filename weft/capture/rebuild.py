@@ -118,6 +118,16 @@ class Builder:
         """Whether the value is built."""
         return id(value) in self._names
 
+    @property
+    def built(self) -> list[Any]:
+        """All values that were asked for so far."""
+        return self._keep
+
+    @property
+    def opened(self) -> bool:
+        """Whether some rule is at work, and may ask for more."""
+        return bool(self._open)
+
     def _make(self, value: Any) -> str:
         key = id(value)
         raised = self.world.raised.get(key)

@@ -17,6 +17,7 @@ def _fresh() -> Iterator[None]:
     weft.set_grad_enabled(True)  # generators that were dropped elsewhere may have left it off
     weft.compiler.reset()
     counters.clear()
+    weft.compiler.settings.strict = True  # put back by the fixture around all tests of capture
     yield
 
 
