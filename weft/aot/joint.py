@@ -423,4 +423,10 @@ def _gradients(tracing: _Tracing, stage: Stage, wanted: list[int], tangents: lis
     outputs = [tracing.values[number].tensor for number in stage.differentiated]
     sources = [tracing.histories[index] or tracing.roots[index].tensor for index in wanted]
     sources += [tracing.leaves[number] for number in stage.lower]
-    return tracing.recorder.gradients(outputs, sources, tangents)
+    # A backward runs rules on arrays, which no autocast sees, wherever it is called.
+    extra = tuple([pair for pair in modes.modes().extra if pair[0] != "autocast"])
+    token = modes.enter(extra=extra)
+    try:
+        return tracing.recorder.gradients(outputs, sources, tangents)
+    finally:
+        modes.leave(token)

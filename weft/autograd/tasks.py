@@ -28,6 +28,8 @@ from weft.ops.sweep import LEAF_SEQUENCE, sweep
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import MetaArray, faking, recorder_of
 
+AUTOCAST = "autocast"
+"""The name of autocast among the modes."""
 LEVELS = 50  # nested runs per thread: each takes about ten Python frames of the thousand there are
 Seeds = list[tuple[Any, int, Any]]
 _accumulation = threading.Lock()
@@ -119,7 +121,7 @@ class Task:
         elif given is None or (node.outputs is not None and not any(value is not None for value in given)):
             results = self.undefined(node)
         elif self.anomaly is None:
-            results = node.graph_backward(given) if self.tensors else node.raw_backward(given)
+            results = self.rules(node, given) if self.tensors else node.raw_backward(given)
         else:
             results = anomaly.watched(node, given, self.tensors, self.anomaly)
         if not self.retain and node._seq != LEAF_SEQUENCE:
@@ -127,6 +129,22 @@ class Task:
         if hooks is not None:
             results = hooks.on_post(node, results, given, self.tensors)
         return results or None
+
+    def rules(self, node: Any, given: Any) -> Any:
+        """The gradient rules of a node on tensors. Where these only stand for arrays, no autocast sees what
+        the rules of an op do.
+        """
+        state = modes.state.get()
+        if self.graph or type(state) is bool or getattr(node, "op", None) is None:
+            return node.graph_backward(given)
+        extra = tuple([pair for pair in state.extra if pair[0] != AUTOCAST])
+        if len(extra) == len(state.extra):
+            return node.graph_backward(given)
+        token = modes.enter(extra=extra)
+        try:
+            return node.graph_backward(given)
+        finally:
+            modes.leave(token)
 
     def at_leaf(self, leaf: Tensor, gradient: Any) -> None:
         if self.accumulate and gradient is not None and leaf.tracked:

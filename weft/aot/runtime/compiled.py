@@ -108,7 +108,7 @@ class Plan:
         if self.casts:
             args = (*args, *cast_inputs(args, self.casts))
         stages = program.joint.stages
-        rerun = Rerun(self.unchecked, facts, program, args, self.around, len(self.casts)) if stages else None
+        rerun = Rerun(self.unchecked, facts, program, args, self.around, self.casts) if stages else None
         with plainly():
             results = program.forward(*args)
         count = len(facts.values)

@@ -64,10 +64,14 @@ class Rerun:
     )  # fmt: skip
 
     def __init__(
-        self, module: GraphModule, facts: Facts, program: Any, args: Args, modes_of: Around, casts: int
+        self, module: GraphModule, facts: Facts, program: Any, args: Args, modes_of: Around, casts: Casts
     ) -> None:
         self.module, self.facts, self.wanted = module, facts, program.joint.wanted
-        self.around, self.casts = modes_of, casts
+        self.around, self.casts = modes_of, len(casts)
+        first = len(args) - len(casts)
+        read = program.read | {  # who runs again casts again
+            index for place, (index, _, _) in enumerate(casts, first) if place in program.read
+        }
         written = {w.input for w in facts.written}
         count = len(args)
         self.numbers: list[Any] = [None] * count  # inputs that are no tensors
@@ -82,7 +86,7 @@ class Rerun:
             array = value.array
             self.types[index] = array.shape, array.dtype, array.strides
             self.edges[index] = gradient_edge(value)
-            if index in program.read:
+            if index in read:
                 self.arrays[index] = array.copy() if index in written else array
                 if index not in written:
                     self.cells[index] = (value.shared_cell(), value.shared_cell()[0])
