@@ -119,7 +119,7 @@ def tensor(builder: Builder, value: Any) -> str:
     elif is_spent(value):
         leaves = spent_on(value)
         if leaves is None:
-            builder.refuse(value, "of whose history a part is spent")
+            return str(builder.refuse(value, "of whose history a part is spent"))
         name = builder.output(without_history(recorder, value))
         given = [name, builder.constant(type(value.node).__name__), *[builder.text(leaf) for leaf in leaves]]
         builder.line(f"{builder.constant(spend, 'spend')}({', '.join(given)})")
