@@ -17,6 +17,7 @@ argument is new and nobody else's: see `without_clones`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.autograd import engine
@@ -135,6 +136,13 @@ def leaves_behind(roots: list[Any]) -> list[Any]:
 
 
 # -- leaves that existed before ------------------------------------------------------------------------------
+@dataclass(slots=True)
+class Removed:
+    """A handle from outside whose hook captured code took away."""
+
+    handle: Any
+
+
 def learn_leaf(machine: Any, leaf: Any) -> None:
     """Gives the fake of a leaf the hooks of its original; guarded."""
     known = machine.world.known.get(id(leaf))
@@ -148,6 +156,8 @@ def learn_leaf(machine: Any, leaf: Any) -> None:
         return
     if type(hooks) is not Hooks or hooks.pre or hooks.post:
         raise Break(KIND, seen="a backward through a leaf with hooks on its node")
+    if any(isinstance(each, Removed) for each in machine.world.hooked):
+        raise Break(KIND, seen="a backward after the removal of a hook from outside")
     source = known.source.slot(Tensor, "hooks")
     mine = hooks_of(leaf)
     tables: list[tuple[Any, Source, HookTable]] = []

@@ -20,7 +20,7 @@ from typing import Any, Final
 from weft.autograd.hooks import HookTable, RemovableHandle, add_hook, hooks_of, tensor_table
 from weft.autograd.trace_wrapped import check_like, trace_wrapped, wrapped_call
 from weft.capture.calls import BY_CODE, handles
-from weft.capture.gradients import is_spent
+from weft.capture.gradients import Removed, is_spent
 from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import RULES, instance
 from weft.capture.values import isinstance
@@ -50,13 +50,6 @@ class Registered:
     """The table of the fake: whether the hook still stands there says whether it was removed."""
     node: Any
     """The history that the tensor had: a tensor written since has another, and the hook stays behind."""
-
-
-@dataclass(slots=True)
-class Removed:
-    """A handle from outside whose hook captured code took away."""
-
-    handle: Any
 
 
 # -- calls ---------------------------------------------------------------------------------------------------
@@ -139,6 +132,8 @@ def remove(machine: Any, args: Args, kwargs: Kwargs) -> None:
     elif id(handle) in machine.world.known:
         if machine.leaves:
             raise Break(KIND, seen="a hook from outside removed beside a backward")
+        if not isinstance(machine.world.known[id(handle)].original.hooks_dict_ref(), HookTable):
+            raise Break("library-state", seen="RemovableHandle.remove of a hook that calls may meet")
         machine.world.hooked.append(Removed(handle))
     else:
         raise Break("library-state", seen="RemovableHandle.remove")

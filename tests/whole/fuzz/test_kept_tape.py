@@ -102,3 +102,28 @@ def after(result, x):
 def arguments():
     yield ((weft.ones(2, requires_grad=True),), {})
 """)
+
+
+@pytest.mark.parametrize("owner", ["NET", "W"])
+def test_hooks_removed_before_they_are_met(agrees, owner):
+    agrees(f"""\
+import weft
+from weft import nn
+LOG = []
+NET = nn.Linear(2, 2)
+W = weft.tensor([0.5, 1.0], requires_grad=True)
+MADE = dict(
+    NET=NET.register_forward_hook(lambda net, args, out: LOG.append('forward')),
+    W=W.register_hook(lambda grad: LOG.append('backward')),
+)
+
+def main(x):
+    MADE['{owner}'].remove()
+    (NET(x) * W).sum().backward()
+
+def after(result, *args):
+    pass
+
+def arguments():
+    yield ((weft.ones(2, 2),), {{}})
+""")
