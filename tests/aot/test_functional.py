@@ -14,6 +14,7 @@ from weft.aot import runtime
 from weft.aot.backends import as_it_is
 from weft.aot.partition import min_cut
 from weft.fx import Graph, GraphModule
+from weft.trace.recorder import _set_grad_enabled
 
 PROGRAMS = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 UNARY = ("sin", "exp", "tanh", "relu", "neg", "square", "clone", "cumsum", "softmax", "sum", "contiguous")
@@ -23,10 +24,6 @@ VIEWS = (
 )  # fmt: skip
 WRITES = ("add_", "mul_", "sin_", "zero_", "fill_", "copy_", "setitem", "sub_", "masked", "addcmul_", "out")
 BINARY = ("add", "mul", "matmul", "where", "cat")
-
-
-def set_grad(enabled: bool) -> None:
-    weft.set_grad_enabled(enabled)
 
 
 class Writer:
@@ -63,7 +60,7 @@ class Writer:
             pass
 
     def mode(self) -> None:
-        self.call(set_grad, self.draw(st.booleans()))
+        self.call(_set_grad_enabled, self.draw(st.booleans()))
 
     def unary(self) -> None:
         name, one = self.draw(st.sampled_from(UNARY)), self.pick()
@@ -155,7 +152,7 @@ def programs(draw: Any) -> tuple[GraphModule, tuple[int, ...]]:
         writer = Writer(draw, inputs_for(kinds)[1])
         for _ in range(draw(st.integers(1, 9))):
             writer.line()
-        writer.graph.call_function(set_grad, (True,))
+        writer.graph.call_function(_set_grad_enabled, (True,))
     made = len(writer.values) - len(kinds)
     first = 0 if draw(st.booleans()) or not made else len(kinds)
     picks = draw(st.lists(st.integers(first, len(writer.values) - 1), min_size=1, max_size=4))

@@ -1,7 +1,8 @@
 """Backends that differentiate ahead of time: `aot_eager`, and `aot` for compilers of one's own.
 
 Takes compilers `(graph_module, example_inputs) -> callable`; gives backends of `weft.compile`. One idea: a
-compiler sees only graphs of pure ops, forward and backward apart, and never the tape.
+compiler sees only graphs of pure ops, forward and backward apart, and never the tape. What it compiles may
+write the inputs that `graph.meta["written"]` names, see `weft.aot.inplace`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.aot.inplace import in_place
+from weft.aot.lists import open_lists
 from weft.aot.partition import Chooser, min_cut
 from weft.aot.runtime import CompiledFunction, Compiler
 from weft.aot.runtime.around import around
@@ -16,8 +19,8 @@ from weft.core import modes
 
 
 def as_it_is(graph_module: Any, _example_inputs: list[Any]) -> Callable[..., Any]:
-    """Runs a graph's ops one by one."""
-    forward: Callable[..., Any] = graph_module.forward
+    """Runs a graph's ops one by one, those in place that may be."""
+    forward: Callable[..., Any] = in_place(graph_module).forward
     return forward
 
 
@@ -27,6 +30,10 @@ def aot(
     """A backend whose graphs are compiled by `fw_compiler`, those of gradients by `bw_compiler` if given."""
 
     def backend(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
+        opened = open_lists(graph_module)
+        if opened is not None:
+            inner = backend(opened.module, opened.inputs(example_inputs))
+            return lambda *args: inner(*opened.inputs(args))
         made = CompiledFunction(graph_module, fw_compiler, bw_compiler or fw_compiler, partition)
         modes_of = around(modes.state.get())
         if not isinstance(modes_of, str):

@@ -30,6 +30,8 @@ import numpy as np
 
 from weft.aot.facts import DATA, Casts, Constant, Facts, Input, Made, Number, Output, Value, ViewOf, Written
 from weft.aot.functional import FunctionalRecorder, Root
+from weft.aot.split import switches
+from weft.core import modes
 from weft.core.symbolic import Symbolic
 from weft.core.trees import flatten
 from weft.graph.effects import effect
@@ -167,6 +169,8 @@ class _Tracing:
             known = isinstance(value, Symbolic)
             node = self.recorder.node(value) if known else self.recorder.argument(value)
             if not isinstance(node, Node):
+                if hasattr(type(value), "save_for_backward"):
+                    raise Break("unsupported", "the context of a custom Function as output")
                 return Constant(value)
             self.values.append(node)
             self.facts.values.append(Made(False))
@@ -177,6 +181,8 @@ class _Tracing:
         root = place.root
         if value.requires_grad and value.node is None and (root.input is None or place.parent is not None):
             raise Break("unsupported", "a leaf that requires grad and is made inside")
+        if root.source is not None:
+            raise Break("unsupported", "an output that may or may not be a view")
         base: Input | Value
         base = Value(self.value_of(root)) if root.input is None else Input(root.input)
         if all(step.moves for step in place.steps):
@@ -227,9 +233,6 @@ class _Tracing:
         for number, value in enumerate(self.values):
             made = self.facts.values[number]
             made.requires_grad = made.requires_grad and id(value) in self.visible
-        known = {id(root) for root in self.values}
-        if any(isinstance(root, Root) and id(root.source) in known for root in self.values):
-            raise Break("unsupported", "outputs that may or may not share memory")
         self.facts.plain_histories = self.recorder.plain_histories
         self.facts.draws = any(effect(node).random for node in self.graph.nodes)
         return build
@@ -265,8 +268,11 @@ def _joint(tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[i
     recorder = tracing.recorder
 
     def call(node: Node, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        tracing.current = node
+        tracing.current, mode = node, modes.current()
         found = function(*args, **kwargs)
+        if modes.current() is not mode and not switches(node):
+            tracing.current = None
+            raise Break("mode-change", f"{node.name} changes modes")
         tracing.note_made(recorder.tensors_in(found), node)
         return found
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.aot.flow import INFINITE, Network
+from weft.aot.inplace import WRITTEN
 from weft.aot.joint import Joint, Stage
 from weft.aot.split import switches
 from weft.graph.effects import effect
@@ -248,6 +249,7 @@ def _forward(joint: Joint, residuals: list[Node]) -> GraphModule:
         if node in needed or (node in joint.forward and effect(node).random):
             made.copy(node)
     made.graph.output(tuple([made.value(node) for node in (*joint.values, *residuals)]))
+    made.graph.meta[WRITTEN] = tuple([(written.input, written.value) for written in joint.facts.written])
     return GraphModule(joint.constants, made.graph, "Forward")
 
 

@@ -36,6 +36,7 @@ from weft.aot.runtime.counting import counters, note, refuse, strict
 from weft.aot.runtime.effects import (
     all_writable,
     keep_apart,
+    lent,
     overlapping,
     own,
     rebuilt,
@@ -110,7 +111,7 @@ class Plan:
         stages = program.joint.stages
         rerun = Rerun(self.unchecked, facts, program, args, self.around, self.casts) if stages else None
         with plainly():
-            results = program.forward(*args)
+            results = program.forward(*lent(facts, args))
         count = len(facts.values)
         values, residuals = list(results[:count]), list(results[count:])
         del results

@@ -58,12 +58,23 @@ def all_writable(facts: Facts, args: tuple[Any, ...]) -> bool:
     return True
 
 
+def lent(facts: Facts, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs of a graph that may write some of them in place: their versions are counted here."""
+    if not facts.written:
+        return args
+    given = list(args)
+    for written in facts.written:
+        given[written.input] = wrap(args[written.input].array)
+    return tuple(given)
+
+
 def separate(values: list[Any], facts: Facts, args: tuple[Any, ...]) -> None:
     """Gives each value memory of its own, in the order that eager's would have."""
+    done = {w.value for w in facts.written if values[w.value].array is args[w.input].array}
     owners = {id(storage_root(value.array)) for value in args if type(value) in PLAIN}
     for number, made in enumerate(facts.values):
         value = values[number]
-        if not isinstance(value, Tensor):
+        if not isinstance(value, Tensor) or number in done:
             continue
         array = value.array
         owner = id(storage_root(array))
@@ -90,7 +101,9 @@ def write_back(facts: Facts, values: list[Any], args: tuple[Any, ...], edges: Ed
     """Puts new elements into the inputs, and new histories behind them."""
     for written in facts.written:
         target = args[written.input]
-        quiet(np.copyto, target.array, values[written.value].array, casting="unsafe")
+        array = values[written.value].array
+        if array is not target.array:
+            quiet(np.copyto, target.array, array, casting="unsafe")
         cell = target.shared_cell()
         if cell is not INFERENCE:
             cell[0] += written.times

@@ -1,0 +1,153 @@
+"""Writing in place: graphs of pure ops that may put new elements of inputs where these lie.
+
+Takes a forward graph whose `meta["written"]` names the inputs that the program writes, with the outputs that
+are their new values; gives an equal graph in which such values are computed in place wherever nobody can
+tell. One idea: a write may come as soon as nothing behind it can fail, and nothing reads what was there.
+
+# Note [In place]
+    def forward(p, g):                     def forward(p, g):
+        mul = g * 0.1                          mul = g * 0.1
+        sub = p - mul                          sub_ = p.sub_(mul)
+        return (sub,)                          return (sub_,)
+The caller knows by the array that it gets that there is nothing left to copy.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from weft.graph.graph import Graph
+from weft.graph.node import Node
+from weft.ops.record import Kind, Op
+from weft.ops.replay import READERS, replay, view_scatter
+from weft.trace.module import GraphModule
+
+WRITTEN = "written"
+"""Where a graph says which of its inputs the program writes: positions of inputs and of outputs."""
+SAFE_KINDS = frozenset({Kind.POINTWISE, Kind.REDUCE, Kind.VIEW, Kind.CREATE, Kind.CONTRACT, Kind.RANDOM})
+SAFE_INDEXING = frozenset(
+    {
+        "view_scatter", "fill", "zero", "_to_copy", "clone", "copy", "embed", "_unsafe_view", "cat", "stack",
+        "repeat", "flip", "roll", "tril", "triu", "diag_embed", "_diagonal_copy", "cumsum", "cumprod",
+        "constant_pad_nd", "border_backward", "masked_fill",
+    }
+)  # fmt: skip
+COPIES = ("copy", "fill", "zero")
+DIVIDING = ("div", "floor_divide", "remainder", "fmod", "pow", "bitwise_left_shift", "bitwise_right_shift")
+SAFE_NUMBERS = frozenset({operator.getitem, operator.add, operator.sub, operator.mul, operator.neg})
+
+
+def op_of(node: Node) -> Op | None:
+    found = node.target if isinstance(node.target, Op) else getattr(node.target, "op", None)
+    return found if isinstance(found, Op) and node.op == "call_function" else None
+
+
+def can_fail(node: Node) -> bool:
+    """Whether a node may raise, whatever elements it gets."""
+    if not node.op.startswith("call_"):
+        return False
+    op = op_of(node)
+    if op is None:
+        return node.target not in SAFE_NUMBERS
+    if op.kind is Kind.POINTWISE and op.name.startswith(DIVIDING):
+        kind = getattr(node.meta.get("val"), "dtype", None)
+        return kind is None or not (kind.is_floating_point or kind.is_complex)
+    if op.name.startswith("linalg") or "inverse" in op.name:
+        return True
+    return op.kind not in SAFE_KINDS and op.name not in SAFE_INDEXING
+
+
+def shares(node: Node) -> bool:
+    """Whether a node's value may lie in the memory of its first argument."""
+    source = node.args[0] if node.target is operator.getitem and node.args else node
+    op = op_of(source) if isinstance(source, Node) else None
+    if op is None:
+        return True
+    return op.kind is Kind.VIEW or op.name in ("reshape", "contiguous", "to", "alias", "detach")
+
+
+def aliases(node: Node) -> list[Node]:
+    """The nodes whose values may lie in the memory of a node's value; the node itself first."""
+    found = [node]
+    for known in found:
+        found += [user for user in known.users if user.op != "output" and shares(user) and user not in found]
+    return found
+
+
+def scatter_into(base: Any, source: Any, steps: Any) -> Any:
+    """`view_scatter` that writes into the base."""
+    replay(base.array, steps)[...] = source.array
+    return base
+
+
+def alike(node: Node, other: Node) -> bool:
+    """Whether two nodes' values have one shape and dtype."""
+    a, b = node.meta.get("val"), other.meta.get("val")
+    known = hasattr(a, "array") and hasattr(b, "array")
+    return known and a.dtype is b.dtype and tuple(a.array.shape) == tuple(b.array.shape)
+
+
+def writes_well(node: Node) -> bool:
+    """Whether an op has a form that writes into its first argument."""
+    op = op_of(node)
+    if op is None or not node.args or not isinstance(node.args[0], Node) or not alike(node, node.args[0]):
+        return False
+    if op is view_scatter:
+        return not any(step[0] in READERS for step in node.args[2])
+    return op.name in COPIES or (op.kind is Kind.POINTWISE and bool(op.inplace))
+
+
+def in_place(module: GraphModule) -> GraphModule:
+    """The module, or one that writes in place."""
+    pairs = module.graph.meta.get(WRITTEN, ())
+    nodes = list(module.graph.nodes)
+    order = {node: place for place, node in enumerate(nodes)}
+    risky = max([place for place, node in enumerate(nodes) if can_fail(node)], default=-1)
+    inputs = module.graph.placeholders
+    results = module.graph.output_node.args[0]
+    chosen: dict[Node, Node] = {}  # the nodes that write, with the inputs that they write to
+    for position, number in pairs:
+        for node in _chain(inputs[position], results[number], order, risky):
+            chosen[node] = inputs[position]
+    return _rewritten(module, chosen) if chosen else module
+
+
+def _chain(start: Node, last: Any, order: dict[Node, int], risky: int) -> list[Node]:
+    """The nodes that compute an input's new value step by step from the old one, if all may write to it."""
+    found: list[Node] = []
+    node = last
+    while isinstance(node, Node) and node is not start and writes_well(node):
+        found.append(node)
+        node = node.args[0]
+    if node is not start or not found:
+        return []
+    return found if all(_may_write(node, order, risky) for node in found) else []
+
+
+def _may_write(node: Node, order: dict[Node, int], risky: int) -> bool:
+    """Whether nobody misses what a node would overwrite."""
+    before: Node = node.args[0]
+    same = aliases(before)
+    late = any(order[user] > order[node] for alias in same for user in alias.users)
+    mixed = any(used in same for used in node.all_input_nodes if used is not before)
+    return order[node] > risky and not late and not mixed
+
+
+def _rewritten(module: GraphModule, chosen: dict[Node, Node]) -> GraphModule:
+    graph = Graph()
+    copies: dict[Node, Any] = {}
+    for node in module.graph.nodes:
+        if node not in chosen:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+            continue
+        op = op_of(node)
+        assert op is not None
+        args = [copies[item] if isinstance(item, Node) else item for item in node.args]
+        if op is view_scatter:
+            copies[node] = graph.call_function(scatter_into, tuple(args))
+        else:
+            kwargs = {k: copies[v] if isinstance(v, Node) else v for k, v in node.kwargs.items()}
+            copies[node] = graph.call_method(f"{op.name}_", tuple(args), kwargs)
+        copies[node].meta = dict(node.meta)
+    return GraphModule(module, graph, type(module).__name__)
