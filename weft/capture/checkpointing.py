@@ -27,6 +27,8 @@ from weft.autograd.checkpoint import (
     set_checkpoint_debug_enabled,
     set_checkpoint_early_stop,
 )
+from weft.autograd.function_context import Packed as PackedItem
+from weft.autograd.function_node import FunctionNode
 from weft.autograd.tasks import reachable
 from weft.capture.calls import handles
 from weft.capture.higher_order import TRACKED, append, interpret, result_of
@@ -102,6 +104,8 @@ def check_spent(outcome: Outcome, outputs: list[Node]) -> None:
     roots = [value.node for value in values if isinstance(value, Tensor) and value.node is not None]
     for node in reachable(roots):
         packed = node._seq != LEAF_SEQUENCE and type(node.saved) is Packed and node.saved.values
+        if isinstance(node, FunctionNode):
+            packed = any(type(item) is PackedItem for item in node.ctx._items or ())
         if packed or (type(node).__name__ == LATER and node.ctx._items is not None):
             raise NeedCalls("autograd-inside", seen="a checkpoint whose backward comes later")
 

@@ -92,20 +92,21 @@ def record_flat(call: Any) -> Any:
     if written:
         node.meta["writes"] = written
     ctx._captured = Interpreted(machine, call.owner)
-    given = machine.native(recorded, call.owner, ctx, call.args, result, True, witness)
+    given = machine.native(recorded, call.owner, ctx, call.args, result, modes.current(), witness)
     saved = enumerate(ctx._items or ())
     target.constants = frozenset([place for place, item in saved if type(item) is not Loose])
     made = tensors_of(given)
-    if not recipe.gives_context:
+    if recipe.gives_context:
+        node.meta["val"] = (made, None)
+        recorder.bind_result((made,), node, NO_CALL, [])
+        taken = recorder.graph.call_function(operator.getitem, (node, 1))
+        taken.meta["val"], taken.meta["source"] = None, machine.where()
+        recorder.bind(ctx, taken)
+        store_later(machine, ctx, left.late)
+    else:
         node.meta["val"] = made
         recorder.bind_result(made, node, NO_CALL, [])
-        return given
-    node.meta["val"] = (made, None)
-    recorder.bind_result((made,), node, NO_CALL, [])
-    taken = recorder.graph.call_function(operator.getitem, (node, 1))
-    taken.meta["val"], taken.meta["source"] = None, machine.where()
-    recorder.bind(ctx, taken)
-    store_later(machine, ctx, left.late)
+    recorder.run_waiting()  # hooks that pack what was saved
     return given
 
 

@@ -420,3 +420,49 @@ def test_a_training_step() -> None:
         losses = [run(weft.arange(6.0).reshape(2, 3) / 6).item() for _ in range(3)]
         found.append((losses, model.weight.tolist(), model.bias.tolist()))
     assert found[0] == found[1] == found[2]
+
+
+def pack(tensor: Tensor) -> Tensor:
+    LOG.append(("pack", tensor.shape[0]))
+    return tensor * 1
+
+
+def unpack(tensor: Tensor) -> Tensor:
+    LOG.append("unpack")
+    return tensor * 2
+
+
+def test_hooks_of_saved_tensors_inside() -> None:
+    def program(x: Tensor) -> Any:
+        with weft.autograd.graph.saved_tensors_hooks(pack, unpack):
+            y = Cube.apply(x)
+            LOG.append("between")
+        y.sum().backward()
+        return x.grad * 1
+
+    check(program, one)
+
+
+def test_hooks_of_saved_tensors_that_a_backward_outside_will_run() -> None:
+    def program(x: Tensor) -> Any:
+        with weft.autograd.graph.saved_tensors_hooks(pack, unpack):
+            return Cube.apply(x)
+
+    found = []
+    for function in (program, *[weft.compile(program, backend=backend) for backend in BACKENDS]):
+        LOG.clear()
+        x = leaf()
+        function(x).sum().backward()
+        found.append((x.grad.tolist(), list(LOG)))
+    assert found[0] == found[1] == found[2]
+
+
+def test_checkpoints_of_functions_inside() -> None:
+    for reentrant in (True, False):
+
+        def program(x: Tensor, reentrant: bool = reentrant) -> Any:
+            y = weft.utils.checkpoint.checkpoint(lambda t: Cube.apply(t).sin(), x, use_reentrant=reentrant)
+            y.sum().backward()
+            return x.grad * 1
+
+        check(program, one)
