@@ -39,6 +39,7 @@ from weft.autograd.function_apply import (
     function_outputs,
 )
 from weft.autograd.function_context import FunctionCtx, Packed, unpack
+from weft.autograd.function_node import FunctionNode
 from weft.autograd.function_witness import ABSENT
 from weft.capture.calls import BY_CODE, handles
 from weft.capture.custom_function_backward import (
@@ -177,6 +178,15 @@ def saved_tensors(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         raise refused("saved tensors in the hands of hooks")
     found = machine.native(saved_of, ctx)  # which raises where they were freed or overwritten
     return machine.wrap(found, source.member("saved_tensors"))
+
+
+@handles(FunctionCtx.__dict__["__getattr__"])
+def missing_attribute(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    """What neither the context nor its class has: an error, unless its node has it."""
+    ctx, name = args
+    if hasattr(FunctionNode, name) or name in ("saved_tensors", "saved_variables"):
+        raise refused(f"ctx.{name}, which is an attribute of the node")
+    return machine.native(FunctionCtx.__getattr__, ctx, name)
 
 
 for _method in (

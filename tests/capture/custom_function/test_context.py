@@ -241,3 +241,29 @@ def test_inputs_and_views_returned_where_nothing_is_recorded() -> None:
         y = function(x)
         y.add_(1)
         assert y is not x and y._base is x and x.tolist() == [2.0, 3.0] and x._version == 1
+
+
+def test_attributes_that_are_not_there() -> None:
+    class Asking(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            try:
+                ctx.missing  # noqa: B018
+            except AttributeError as error:
+                ctx.text = str(error)
+            ctx.gone = 1
+            del ctx.gone
+            return x * (2 if hasattr(ctx, "gone") else 3)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            assert ctx.text == "'AskingBackward' object has no attribute 'missing'"
+            return grad * getattr(ctx, "gone", 7) * (1 if hasattr(ctx, "text") else 0)
+
+    check(lambda x: Asking.apply(x), order=2)
+
+    def inside(x: Tensor) -> Tensor:
+        (grad,) = weft.autograd.grad(Asking.apply(x).sum(), x)
+        return grad
+
+    check(inside)
