@@ -248,7 +248,7 @@ def test_attributes_that_are_not_there() -> None:
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
             try:
-                ctx.missing  # noqa: B018
+                ctx.missing
             except AttributeError as error:
                 ctx.text = str(error)
             ctx.gone = 1
