@@ -2,7 +2,8 @@
 
 Takes compilers `(graph_module, example_inputs) -> callable`; gives backends of `weft.compile`. One idea: a
 compiler sees only graphs of pure ops, forward and backward apart, and never the tape. What it compiles may
-write the inputs that `graph.meta["written"]` names, see `weft.aot.inplace`.
+write the inputs that `graph.meta["written"]` names, see `weft.aot.inplace`, and may take its arguments in a
+list, see `weft.aot.boxed`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.aot.boxed import boxed
 from weft.aot.inplace import in_place
 from weft.aot.lists import open_lists
 from weft.aot.partition import Chooser, min_cut
@@ -20,8 +22,7 @@ from weft.core import modes
 
 def as_it_is(graph_module: Any, _example_inputs: list[Any]) -> Callable[..., Any]:
     """Runs a graph's ops one by one, those in place that may be."""
-    forward: Callable[..., Any] = in_place(graph_module).forward
-    return forward
+    return boxed(in_place(graph_module))
 
 
 def aot(

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.aot.boxed import of_list
 from weft.aot.facts import Casts
 from weft.aot.joint import Joint, Refused, trace
 from weft.aot.partition import Cut, cut, derivative
@@ -111,7 +112,7 @@ class Plan:
         stages = program.joint.stages
         rerun = Rerun(self.unchecked, facts, program, args, self.around, self.casts) if stages else None
         with plainly():
-            results = program.forward(*lent(facts, args))
+            results = program.forward(lent(facts, args))
         count = len(facts.values)
         values, residuals = list(results[:count]), list(results[count:])
         del results
@@ -323,11 +324,11 @@ class CompiledFunction:
 
     def program(self, joint: Joint, args: tuple[Any, ...]) -> Program:
         made = cut(joint, self.choose)
-        forward = self.compile_forward(made.forward, list(args))
+        forward = of_list(self.compile_forward(made.forward, list(args)))
         backwards = []
         for stage, module, kept in zip(joint.stages, made.backwards, made.residuals, strict=True):
             examples = [node.meta["val"] for node in (*kept, *stage.tangents)]
-            backwards.append(self.compile_backward(module, examples))
+            backwards.append(of_list(self.compile_backward(module, examples)))
         absent = [n for stage in joint.stages for n in stage.values if n not in stage.differentiated]
         read, checked = inputs_read(joint), inputs_checked(joint)
         return Program(joint, made, forward, backwards, read, checked, frozenset(absent))

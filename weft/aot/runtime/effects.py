@@ -58,14 +58,12 @@ def all_writable(facts: Facts, args: tuple[Any, ...]) -> bool:
     return True
 
 
-def lent(facts: Facts, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def lent(facts: Facts, args: tuple[Any, ...]) -> list[Any]:
     """The inputs of a graph that may write some of them in place: their versions are counted here."""
-    if not facts.written:
-        return args
     given = list(args)
     for written in facts.written:
         given[written.input] = wrap(args[written.input].array)
-    return tuple(given)
+    return given
 
 
 def separate(values: list[Any], facts: Facts, args: tuple[Any, ...]) -> None:

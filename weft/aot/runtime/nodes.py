@@ -6,8 +6,6 @@ what the node cannot answer with compiled code, the captured graph answers on th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from weft.aot.joint import Joint
@@ -18,7 +16,8 @@ from weft.autograd.tasks import local
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
 from weft.core.types import TensorType
-from weft.graph.effects import can_fail, effect
+from weft.graph.effects import effect
+from weft.graph.failing import can_fail
 from weft.tensor.base import PLAIN, Tensor, storage_root, wrap
 from weft.tensor.tape import Node, freed, gradient_edge, next_sequence, stale_words
 
@@ -54,12 +53,11 @@ class CompiledFunctionBackward(Node):
         tangents: list[Any] = [None if value is None else wrap(value) for value in grad]
         if all((value is not None) == there for value, there in zip(grad, stage.mask, strict=True)):
             given = [*self.saved, *[t for t in tangents if t is not None]]
-            given.reverse()
             tangents = []
             if local.task is not None and not local.task.retain:
                 self.saved = None  # what backward has read, it may free
             with plainly():
-                results = handing_over(len(given))(self.call.program.backwards[self.stage], given)
+                results = self.call.program.backwards[self.stage](given)
         else:
             rerun.check()
             results = rerun.gradients(stage, self.lower, tangents, False)
@@ -88,7 +86,7 @@ class CompiledFunctionBackward(Node):
         if not self.lower:
             return []
         with plainly(), rerun.drawing():
-            values = program.forward(*rerun.inputs(apart=True))
+            values = program.forward(rerun.inputs(apart=True))
         lower = program.joint.stages[self.stage].lower
         return [
             behind(edge, values[number].array, False) for number, edge in zip(lower, self.lower, strict=True)
@@ -113,17 +111,6 @@ class CompiledFunctionBackward(Node):
     def release(self) -> None:
         self.saved = self.rerun = None
         self.watched = []
-
-
-@cache
-def handing_over(count: int) -> Callable[..., Any]:
-    """A function `call(f, values)` that takes the values from the end of a list and calls f with them, so
-    that nobody but f holds them: a call `f(*values)` would hold them until it returns.
-    """
-    space: dict[str, Any] = {}
-    exec(f"def call(f, values):\n    return f({', '.join(['values.pop()'] * count)})", space)
-    function: Callable[..., Any] = space["call"]
-    return function
 
 
 def inputs_read(joint: Joint) -> set[int]:
