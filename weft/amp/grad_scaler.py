@@ -9,16 +9,22 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any
 
 from weft.autograd.grad_mode import no_grad
 from weft.core.dtypes import float16, float32, float64, int32
+from weft.core.seams import seams
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
 __all__ = ["GradScaler", "OptState"]
+
+
+def unless(flags: list[Any], function: Callable[[], Any]) -> Any:
+    """What the function gives, unless one of the flags is set. A graph keeps it as one node."""
+    return None if any(flag.item() for flag in flags) else function()
 
 
 class OptState(Enum):
@@ -82,10 +88,8 @@ class GradScaler:
             return outputs
         if isinstance(outputs, Tensor):
             if self._scale is None:
-                self._scale = ops.full((), self._init_scale, dtype=float32, device=outputs.device)
-                self._growth_tracker = ops.full(
-                    (), self._init_growth_tracker, dtype=int32, device=outputs.device
-                )
+                seams.prepare(self, "_start")
+                self._start(outputs.device)
             return ops.mul(outputs, self._scale)
         if isinstance(outputs, Iterable):
             scaled = map(self.scale, outputs)
@@ -94,8 +98,18 @@ class GradScaler:
             return scaled
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
+    def _start(self, device: Any = "cpu") -> Callable[[], None]:
+        """Makes scale and counter; gives what takes them away again."""
+        self._scale = ops.full((), self._init_scale, dtype=float32, device=device)
+        self._growth_tracker = ops.full((), self._init_growth_tracker, dtype=int32, device=device)
+
+        def undo() -> None:
+            self._scale = self._growth_tracker = None
+
+        return undo
+
     # -- gradients -------------------------------------------------------------------------------------------
-    def _unscale_grads_(self, optimizer: Any, factor: float | None, allow_fp16: bool) -> dict[Any, Any]:
+    def _unscale_grads_(self, optimizer: Any, factor: Any, allow_fp16: bool) -> dict[Any, Any]:
         """Multiplies the gradients; whether one was not finite, as a 0 or 1 per device."""
         found: dict[Any, Any] = {}
         for group in optimizer.param_groups:
@@ -108,7 +122,11 @@ class GradScaler:
                 if grad.device not in found:
                     found[grad.device] = ops.full((), 0.0, dtype=float32, device=grad.device)
                 with no_grad():
-                    if not ops.all(ops.isfinite(grad)):
+                    finite = ops.all(ops.isfinite(grad))
+                    if seams.is_compiling():
+                        flag = found[grad.device]
+                        flag.copy_(ops.maximum(flag, ops.logical_not(finite).to(float32)))
+                    elif not finite:
                         found[grad.device].fill_(1.0)
                     if factor is not None:
                         grad.mul_(factor)
@@ -126,7 +144,8 @@ class GradScaler:
             )
         if progress["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        inverse = self._scale.to(float64).reciprocal().to(float32).item()
+        inverse = self._scale.to(float64).reciprocal().to(float32)
+        inverse = inverse if seams.is_compiling() else inverse.item()
         progress["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, False)
         progress["stage"] = OptState.UNSCALED
 
@@ -157,9 +176,7 @@ class GradScaler:
         found = progress["found_inf_per_device"]
         if not found:
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        result = None
-        if not any(value.item() for value in found.values()):
-            result = optimizer.step(*args, **kwargs)
+        result = unless(list(found.values()), lambda: optimizer.step(*args, **kwargs))
         progress["stage"] = OptState.STEPPED
         return result
 
@@ -209,7 +226,10 @@ class GradScaler:
             ]
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
-            self._adapt(any(value.item() for value in found))
+            if seams.is_compiling():
+                self._adapt_by_tensors(found)
+            else:
+                self._adapt(any(value.item() for value in found))
         self._per_optimizer_states = defaultdict(_fresh_state)
 
     def _set_scale(self, new_scale: Any) -> None:
@@ -234,6 +254,18 @@ class GradScaler:
                 self._scale.copy_(grown)
             count = 0
         self._growth_tracker.fill_(count)
+
+    def _adapt_by_tensors(self, found: list[Any]) -> None:
+        """As `_adapt`, without a look at any number."""
+        scale, count = self._scale, self._growth_tracker + 1
+        overflowed = found[0] != 0
+        for flag in found[1:]:
+            overflowed = overflowed | (flag != 0)
+        grown = scale * self._growth_factor
+        full = count == self._growth_interval
+        better = ops.where(full & ops.isfinite(grown), grown, scale)
+        scale.copy_(ops.where(overflowed, scale * self._backoff_factor, better))
+        self._growth_tracker.copy_(ops.where(overflowed | full, ops.zeros_like(count), count))
 
     # -- facts -----------------------------------------------------------------------------------------------
     def get_scale(self) -> float:

@@ -15,11 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.amp.grad_scaler import unless
 from weft.capture.attributes import SEAMS
 from weft.capture.calls import handles
 from weft.capture.grads import read_grad
+from weft.capture.higher_order import append, interpret
 from weft.capture.outcome import Unprepared
 from weft.core import modes
+from weft.graph.effects import Effect, effect
+from weft.trace.breaks import Break
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -39,7 +43,45 @@ def prepare(machine: Any, args: Args, kwargs: Kwargs) -> None:
         raise Unprepared(lambda: make_states(optimizer, missing))
 
 
+def preparing(owner: Any, name: str) -> None:
+    """Stands for `seams.prepare` in captured code."""
+
+
+@handles(preparing)
+def prepare_by_name(machine: Any, args: Args, kwargs: Kwargs) -> None:
+    owner, name = args
+    if not machine.world.is_fresh(owner) and not modes.modes().inference:
+        raise Unprepared(lambda: getattr(owner, name)())
+
+
 SEAMS["making_state"] = making_state
+SEAMS["prepare"] = preparing
+
+
+# -- steps that may be skipped -------------------------------------------------------------------------------
+def unless_set(flags: Args, graph: Any, operands: Args) -> tuple[()]:
+    """Runs the graph, which gives nothing and writes its operands, unless one of the flags is set."""
+    if not any(flag.item() for flag in flags):
+        graph(*operands)
+    return ()
+
+
+@handles(unless)
+def step_unless(machine: Any, args: Args, kwargs: Kwargs) -> None:
+    """`GradScaler.step`: whether the optimizer runs is known when the graph runs. It may write tensors, and
+    nothing else.
+    """
+    flags, function = args
+    body = interpret(machine, function, (), [], may_write=True)
+    if body.leaves != [None]:
+        raise Break("higher-order-operands", seen="a step under a GradScaler that gives something")
+    recorder = machine.recorder
+    writes = tuple([recorder.node(tensor) for tensor in body.written])
+    parts = [tuple(flags), ("unless_set_0", body.graph), tuple(body.lifted)]
+    append(machine, unless_set, "unless_set", parts, [])
+    node = next(iter(reversed(list(recorder.graph.nodes))))
+    node.meta["effect"] = Effect(random=any(effect(each).random for each in body.graph.nodes), writes=writes)
+    node.meta["writes"] = writes
 
 
 def lacking(machine: Any, optimizer: Any) -> list[tuple[Any, Any]] | None:

@@ -28,6 +28,9 @@ class Seams:
     backward: Callable[[Any, Any], bool] | None = None
     """Where compiled autograd is on: takes the seeds and the task of a run of the engine, and says whether it
     has run them."""
+    prepare: Callable[[Any, str], None] = staticmethod(lambda owner, name: None)
+    """Said by library code that is about to make lasting state in a first call: capture calls the method of
+    this name before the graph instead, which gives a function that undoes it."""
     making_state: Callable[[Any], None] = staticmethod(lambda optimizer: None)
     """Said by an optimizer that is about to call `_init_state`, which capture wants done before the graph."""
 

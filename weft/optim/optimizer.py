@@ -11,7 +11,7 @@ import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from functools import wraps
+from functools import partial, wraps
 from itertools import chain
 from typing import Any, Final
 
@@ -297,6 +297,7 @@ class Optimizer:
 
         return hooked
 
+    _opt_called: bool
     _optimizer_step_pre_hooks: OrderedDict[int, Callable[..., Any]]
     _optimizer_step_post_hooks: OrderedDict[int, Callable[..., Any]]
     _optimizer_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
@@ -397,6 +398,11 @@ class Optimizer:
         self.__setstate__({"state": state, "param_groups": groups})
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
+
+    def _note_call(self) -> Callable[[], None]:
+        """Notes for schedules that `step` was called; gives what takes the note away again."""
+        self._opt_called = True
+        return partial(delattr, self, "_opt_called")
 
     def _keeps_state(self, group: dict[str, Any]) -> bool:
         """Whether parameters of this group get state from `_init_state`."""

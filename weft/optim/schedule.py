@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
+from weft.core.seams import seams
 from weft.optim.optimizer import Optimizer, to_scalar
 from weft.tensor.base import Tensor
 
@@ -76,7 +77,9 @@ def _watch_steps(optimizer: Any) -> None:
     @wraps(function)
     def noting(*args: Any, **kwargs: Any) -> Any:
         owner: Any = reference()
-        owner._opt_called = True
+        if not getattr(owner, "_opt_called", False):
+            seams.prepare(owner, "_note_call")
+            owner._note_call()
         return function(owner, *args, **kwargs)
 
     noting._wrapped_by_lr_sched = True  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ from tests.capture.features.test_whole_steps import (  # noqa: F401
     strictly,
 )
 from tests.capture.features.test_whole_steps import check as check_steps
-from weft.amp import autocast, custom_bwd, custom_fwd
+from weft.amp import GradScaler, autocast, custom_bwd, custom_fwd
 from weft.nn import functional as F
 from weft.testing import CompileCounterWithBackend
 
@@ -238,3 +238,81 @@ def test_a_convolutional_network_under_autocast(backend: str) -> None:
         return step
 
     check_steps(Convolutional, pictures, stepping=stepping, optimizer=OPTIMIZERS["adam"], backend=backend)
+
+
+# -- scaled steps --------------------------------------------------------------------------------------------
+def scaled(scaler: Any, clip: bool = False, infinite: Any = ()) -> Any:
+    """A step under a GradScaler; gradients of the calls named are not finite."""
+    calls = iter(range(100))
+
+    def stepping(model: Any, optimizer: Any) -> Any:
+        def step(x: Any, y: Any, poison: Any) -> Any:
+            optimizer.zero_grad()
+            with autocast("cpu", dtype=weft.float16):
+                loss = F.cross_entropy(model(x), y)
+            scaler[0].scale(loss * poison).backward()
+            if clip:
+                scaler[0].unscale_(optimizer)
+                weft.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+            scaler[0].step(optimizer)
+            scaler[0].update()
+            return loss, scaler[0]._scale.clone(), scaler[0]._growth_tracker.clone()
+
+        return step
+
+    def batch() -> Any:
+        poison = float("inf") if next(calls) % 6 in infinite else 1.0
+        return weft.randn(4, 6), weft.randint(0, 3, (4,)), weft.tensor(poison)
+
+    return stepping, batch
+
+
+@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize("infinite", [(), (2,), (1, 2, 4)])
+@pytest.mark.parametrize("name", ["sgd, everything", "adamw"])
+def test_scaled_steps(name: str, infinite: Any, clip: bool, backend: str) -> None:
+    scaler: list[Any] = []
+
+    def make() -> Any:
+        scaler[:] = [GradScaler("cpu", init_scale=2.0**10, growth_interval=2)]
+        return perceptron()
+
+    stepping, batch = scaled(scaler, clip, infinite)
+    check_steps(make, batch, stepping=stepping, optimizer=OPTIMIZERS[name], backend=backend, count=6)
+
+
+def test_a_schedule_beside_scaled_steps(backend: str) -> None:
+    scaler: list[Any] = []
+    schedules: list[Any] = []
+
+    def make() -> Any:
+        scaler[:] = [GradScaler("cpu", init_scale=2.0**10, growth_interval=2)]
+        return perceptron()
+
+    def optimizer(parameters: Any) -> Any:
+        made = weft.optim.Adam(parameters, lr=0.01)
+        schedules[:] = [weft.optim.lr_scheduler.ExponentialLR(made, 0.9)]
+        return made
+
+    def between(optimizer: Any, number: int) -> None:
+        schedules[0].step()
+
+    stepping, batch = scaled(scaler, infinite=(3,))
+    check_steps(make, batch, stepping, optimizer, backend, between=between, count=6)
+
+
+def test_a_disabled_scaler_does_nothing(backend: str) -> None:
+    scaler = [GradScaler("cpu", enabled=False)]
+
+    def stepping(model: Any, optimizer: Any) -> Any:
+        def step(x: Any, y: Any) -> Any:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            scaler[0].scale(loss).backward()
+            scaler[0].step(optimizer)
+            scaler[0].update()
+            return loss
+
+        return step
+
+    check_steps(stepping=stepping, backend=backend)
