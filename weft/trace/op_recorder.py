@@ -7,7 +7,7 @@ again.
 # Note [Tensors that share an array]
 The tape saves arrays, and gives new tensors on them when gradients are computed; transforms enter a function
 with new tensors on its arguments' arrays. Both hold the elements that the first tensor on that array held, so
-the node of that tensor is theirs.
+the node of that tensor is theirs; but for `x.detach()`, which the tape gives back without a history.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from weft.ops.record import REGISTRY, Kind, Op, ops
 from weft.ops.signature import flatten_variadic
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor import shims
-from weft.tensor.base import Tensor, wrap
+from weft.tensor.base import PUBLIC, Tensor, wrap
 from weft.tensor.conversion import CASTS
 from weft.tensor.dispatch import named
 from weft.tensor.meta import MetaArray
@@ -47,6 +47,7 @@ TAKEN_APART = (
 PARTS = ("T", "mT", "H", "mH", "real", "imag")
 WRITERS = {Tensor.__dict__[f"{name}_"]: REGISTRY[name] for name in ("copy", "fill", "zero")}
 """Hand-written in-place forms of ops."""
+INDEXING = (Tensor.__dict__["__getitem__"], Tensor.__dict__["__setitem__"])
 
 
 def bound_of(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -63,6 +64,8 @@ class OpRecorder(Recorder):
     def __init__(self, graph: Graph, on_input: Callable[[Any], Node], where: Where | None = None) -> None:
         super().__init__(graph, on_input, where)
         self._tensors: dict[int, Tensor] = {}  # the first tensor on an array, by the array's id
+        self._copies: set[int] = set()  # ids of copies that the tape keeps, of tensors with a history
+        self._bare: dict[tuple[int, int], Node] = {}  # by graph and array: what lies there, without a history
         self._plain: dict[Any, Any] = {}
         self.entries: dict[int, Tensor] = {}
         """Tensors with which transforms entered functions, by their `id`: leaves that nobody else has."""
@@ -120,8 +123,19 @@ class OpRecorder(Recorder):
         if isinstance(value, Tensor) and id(value) not in self._nodes and id(value) not in self._pending:
             first = self._tensors.get(id(value.array))
             if first is not None and first is not value:
-                return self.node(first)
+                return self.node_of_array(value, first)
         return super().node(value)
+
+    def node_of_array(self, value: Tensor, first: Tensor) -> Node:
+        """The node of a tensor on another one's array: where only the other has a history, without it."""
+        live = first.tracked or id(first) in self._copies
+        if value.tracked or not live or not modes.modes().grad:
+            return self.node(first)  # type: ignore[no-any-return]
+        key = id(self.graph), id(value.array)
+        if key not in self._bare:
+            self._bare[key] = self.append(("call_method", "detach", False), (first,), {}, value)
+            self._kept[id(value)] = value
+        return self._bare[key]
 
     def copied(self, array: MetaArray, made: MetaArray) -> None:
         """The tape keeps elements that are about to be overwritten."""
@@ -130,6 +144,8 @@ class OpRecorder(Recorder):
             return
         kept = wrap(made)
         self.bind(kept, self.node_of_copy(before, kept))
+        if before.tracked or id(before) in self._copies:
+            self._copies.add(id(kept))
 
     def node_of_copy(self, before: Tensor, kept: Tensor) -> Node:
         """The node that gives a tensor's present elements whatever becomes of it."""
@@ -197,7 +213,7 @@ class OpRecorder(Recorder):
             return self.within(lambda: _written(op, bound_of(op, args, kwargs)), (), {})
         key = func if type(func) is FunctionType else (func.__self__, func.__name__)
         if op is None and key in self._plain and not self._has_mask(func, args):
-            return self.within(self._plain[key], args, kwargs)
+            return self.within(self._plain[key], self.indexed(func, args), kwargs)
         return super().record(func, args, kwargs, form)
 
     def note_arrays(self, args: tuple[Any, ...]) -> None:
@@ -206,6 +222,15 @@ class OpRecorder(Recorder):
             if isinstance(value, np.ndarray):
                 self.arrays.add(id(value))
                 self._kept[id(value)] = value
+
+    def indexed(self, func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of indexing, lists of numbers as tensors: the tape keeps what was indexed with."""
+        if func not in INDEXING:
+            return args
+        several = type(args[1]) is tuple
+        items = args[1] if several else (args[1],)
+        made = [self.within(PUBLIC["tensor"], (item,), {}) if is_list(item) else item for item in items]
+        return (args[0], tuple(made) if several else made[0], *args[2:])
 
     def _is_loose(self, tensor: Any) -> bool:
         """Whether only running can tell if strides allow a view: `reshape` finds out."""
@@ -246,13 +271,18 @@ class OpRecorder(Recorder):
         if op is None and not str(getattr(func, "__module__", "weft")).startswith("weft"):
             raise Break("transform-inside", f"{func.__name__}, which is one node")
         if op is None:
-            return self.within(self.plain(func), args, kwargs)
+            return self.within(self.plain(func), self.indexed(func, args), kwargs)
         bound = bound_of(op, args, kwargs)
         found: Any = highest(bound)
         if found is None or "out" in kwargs:
             raise Break("transform-inside", f"{op.name} with out=")
         call = type(found).call if func is op.face else type(found).write
         return self.within(call, (op, bound, found.level), {})
+
+
+def is_list(value: Any) -> bool:
+    """Whether an index is a list of whole numbers, or of such lists."""
+    return type(value) is list and bool(value) and all(type(v) is int or is_list(v) for v in value)
 
 
 def _written(op: Op, bound: tuple[Any, ...]) -> Tensor:

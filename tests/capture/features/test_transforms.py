@@ -777,3 +777,18 @@ def test_differentiated_ahead_of_time(name: str) -> None:
             pull(actual)
             same = x.grad is None and y.grad is None
             assert same or weft.allclose(x.grad, y.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_detached_inside_is_detached_for_further_derivatives() -> None:
+    def inner(a: Tensor) -> Tensor:
+        b = (a.detach() * a).clone()
+        b[0] = a[1]
+        return (b.cos() * a.detach()).sum()
+
+    both(lambda x: grad(inner)(x[0]))
+    both(lambda x: vmap(grad(inner))(x))
+
+
+def test_lists_as_indices_inside() -> None:
+    both(lambda x: grad(lambda a: (a[[2, 0]][:, 1] * a[:, [0, 2]][1]).sum())(x[:3]))
+    both(lambda x: vmap(lambda a: a[[2, 0, 1]])(x))
