@@ -272,6 +272,26 @@ def test_gradients_of_gradients_in_later_calls():
         weft.testing.assert_close(pair, found[0])
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_what_runs_again_does_not_write_what_it_runs_from(create_graph):
+    def f(x, y):
+        y.t().mul_(x)
+        return y.sin(), x.exp()
+
+    def gradients(function):
+        x, leaf = floats(3).detach().requires_grad_(), floats(3).detach().requires_grad_()
+        first, _ = function(x, leaf * 1)
+        options = {"retain_graph": True, "create_graph": create_graph, "allow_unused": True}
+        return [weft.autograd.grad(first.sum(), [x, leaf], **options) for _ in range(3)]
+
+    compiled = weft.compile(f, backend="aot_eager")
+    for function in (compiled, compiled):
+        weft.manual_seed(1)
+        expected = gradients(f)
+        weft.manual_seed(1)
+        weft.testing.assert_close(gradients(function), expected)
+
+
 def test_second_backward_raises():
     x = floats(3)
     total = weft.compile(lambda x: x.sin().sum(), backend="aot_eager")(x)

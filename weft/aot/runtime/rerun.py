@@ -102,9 +102,11 @@ class Rerun:
                 words = words_of(array.dtype, array.shape)
                 raise RuntimeError(stale_words(words, "", cell[0][0], cell[1]))
 
-    def array(self, index: int) -> Any:
+    def array(self, index: int, apart: bool) -> Any:
+        """An input's elements as they were; `apart`: in memory of their own where the graph writes them."""
         if self.arrays[index] is not None:
-            return self.arrays[index]
+            written = apart and any(w.input == index for w in self.facts.written)
+            return self.arrays[index].copy() if written else self.arrays[index]
         shape, kind, strides = self.types[index]
         made = np.zeros(shape, kind)
         return made if made.strides == strides else in_layout(made, strides)
@@ -123,11 +125,11 @@ class Rerun:
             if type_ is None:
                 found.append(self.numbers[index])
             elif index in self.wanted:
-                found.append(behind(self.edges[index], self.array(index), apart))
+                found.append(behind(self.edges[index], self.array(index, apart), apart))
                 if not apart and self.cells[index] is not None:
                     found[-1].cell = self.cells[index][0]
             else:
-                found.append(wrap(self.array(index)))
+                found.append(wrap(self.array(index, apart)))
         return found
 
     @contextmanager
