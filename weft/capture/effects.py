@@ -18,6 +18,7 @@ from __future__ import annotations
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.amp.casting import NAME
@@ -30,8 +31,12 @@ from weft.capture.sources import class_dict, class_mro
 from weft.capture.world import ABSENT, Known, Overlay, items_of
 from weft.core import modes
 from weft.core.modes import Modes, State
-from weft.graph.effects import can_fail, effect
+from weft.core.requirements import Unmet
+from weft.graph.effects import effect
+from weft.graph.failing import can_fail
 from weft.graph.node import Node
+from weft.tensor.tape import INFERENCE
+from weft.tensor.views import refuse_overlap
 
 FEW = 8  # single stores rather than one for the whole container
 
@@ -332,26 +337,84 @@ MODE_SWITCHES: Final = ("_set_grad_enabled", "set_grad_enabled", "_set_inference
 
 
 # -- writes of the graph itself ------------------------------------------------------------------------------
-def saved_inputs(nodes: list[Node]) -> list[Node]:
-    """The placeholders to be saved before the graph runs: it writes them, and may fail afterwards."""
+@dataclass(slots=True)
+class Writes:
+    """What a graph does to one of its inputs."""
+
+    first: int
+    """The place of the first node that writes it."""
+    certain: bool = False
+    """Whether it was written when the graph was captured."""
+    history: bool = False
+    """Whether the tape must follow a write."""
+    whole: bool = False
+    """Whether it is written itself, and not only views of it."""
+
+
+def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
+    """The inputs that a graph writes, and the place of the last node that may fail. `grad`: whether gradients
+    are recorded when it begins.
+    """
     roots: dict[Node, set[Node]] = {}
-    written: dict[Node, int] = {}  # where each is written first
+    written: dict[Node, Writes] = {}
     last = -1
     for place, node in enumerate(nodes):
         if node.op == "placeholder":
             roots[node] = {node}
             continue
+        if node.op == "call_function" and switches_grad(node):
+            grad = bool(node.args[0])
         fails = can_fail(node)
         last = place if fails else last  # an op that writes may itself fail half way
         facts = effect(node)
         reached: set[Node] = set()
-        for each in node.all_input_nodes:
+        for each in node.meta.get("writes") or node.all_input_nodes:  # what a write gives is what it writes
             reached |= roots.get(each, set())
         roots[node] = reached if facts.aliases else set()
-        for target in node.all_input_nodes if facts.unknown and fails else facts.writes:
+        targets = node.all_input_nodes if facts.unknown and fails else facts.writes
+        for target in node.meta.get("writes", targets):
             for root in roots.get(target, set()):
-                written.setdefault(root, place)
-    return [root for root, place in written.items() if place <= last]
+                found = written.setdefault(root, Writes(place))
+                if "writes" in node.meta:
+                    found.certain = True
+                    found.history |= grad and any(map(_is_tracked, (node, *node.all_input_nodes)))
+                    found.whole |= _shape(target) == _shape(root)
+    return written, last
+
+
+def _is_tracked(node: Node) -> bool:
+    return bool(getattr(node.meta.get("val"), "tracked", False))
+
+
+def _shape(node: Node) -> Any:
+    return getattr(getattr(node.meta.get("val"), "array", None), "shape", None)
+
+
+def saved_inputs(nodes: list[Node]) -> list[Node]:
+    """The placeholders to be saved before the graph runs: it writes them, and may fail afterwards."""
+    written, last = writes_of(nodes, True)
+    return [root for root, found in written.items() if found.first <= last]
+
+
+def late_inputs(nodes: list[Node], grad: bool) -> dict[Node, Writes]:
+    """The placeholders that are written when nothing but their state can make the graph fail: they must be
+    fit to be written, or some would be written and then another be refused. A single one is refused before.
+    """
+    written, last = writes_of(nodes, grad)
+    late = {root: found for root, found in written.items() if found.first > last}
+    sure = {root: found for root, found in late.items() if found.certain and _shape(root) is not None}
+    return sure if len(late) > 1 else {}
+
+
+def check_ready(whole: tuple[Any, ...], parts: tuple[Any, ...]) -> None:
+    """Raises where one of these tensors, or a part of it, may not be written."""
+    for tensor in (*whole, *parts):
+        refused = tensor.cell is INFERENCE and not modes.modes().inference
+        if refused or not tensor.array.flags.writeable:
+            raise Unmet("an input may not be written")
+    for tensor in whole:
+        if not tensor.array.flags.forc:
+            refuse_overlap(tensor.array)
 
 
 def draws(nodes: list[Node]) -> bool:

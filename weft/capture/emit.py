@@ -42,7 +42,9 @@ from weft.capture.bytecode.native import Positions
 from weft.capture.bytecode.resume import StackKind
 from weft.capture.effects import (
     changes_modes,
+    check_ready,
     draws,
+    late_inputs,
     mode_lines,
     restore,
     save,
@@ -66,6 +68,7 @@ from weft.core import modes
 from weft.core.generator import Generator, default_generator
 from weft.core.settings import settings
 from weft.graph.node import Node
+from weft.tensor.inplace import check_history
 from weft.trace.breaks import Break
 
 GRAPH, RESUME, CALLEE, DEOPTIMISE = "_v_graph", "_v_resume", "_v_callee", "_v_deoptimise"
@@ -226,7 +229,7 @@ class _Segment:
         inputs = ", ".join(reader.read(each.known.source) for each in self.outcome.inputs)
         call = f"{GRAPH}({inputs})"
         names = list(builder.outputs.values())
-        call = f"[{', '.join(names)}] = {call}" if names else call
+        calls = [*self._readiness(), f"[{', '.join(names)}] = {call}" if names else call]
         before, undo = self._saves()
         objects = _titled("objects", builder.lines)
         parameters = [FUNCTION, *map(local_name, parameter_names(self.outcome.frame.code))]
@@ -235,10 +238,27 @@ class _Segment:
         note = f"{reader.bind(self.setbacks.note, 'note')}({error})"
         failed = [f"except {reader.bind(Exception, 'Exception')} as {error}:", *_indent([note, *undo])]
         if len(ending) == 1 and ending[0].startswith("return "):
-            whole = _shorten([call, *objects, *ending])
+            whole = _shorten([*calls, *objects, *ending])
             return ["# graph", *before, "try:", *_indent(whole), *failed, deoptimise]
-        body = ["try:", *_indent([call, *objects]), *failed, "else:", *_indent(ending)]
+        body = ["try:", *_indent([*calls, *objects]), *failed, "else:", *_indent(ending)]
         return ["# graph", *before, *body, deoptimise]
+
+    def _readiness(self) -> list[str]:
+        """Lines that fail where the graph would write some of its inputs and then be refused to go on."""
+        grad = self.outcome.modes_before
+        grad = grad if isinstance(grad, bool) else grad.grad
+        reader = self.reader
+        sources = {each.node: each.known.source for each in self.outcome.inputs}
+        late = {reader.read(sources[node]): found for node, found in late_inputs(self.nodes, grad).items()}
+        if not late:
+            return []
+        lists = [[name for name, found in late.items() if found.whole is whole] for whole in (True, False)]
+        given = ", ".join(f"({''.join(f'{name}, ' for name in names)})" for names in lists)
+        check = reader.constant(check_history, "check_history")
+        return [
+            f"{reader.constant(check_ready, 'check_ready')}({given})",
+            *[f"{check}({name}, True, True)" for name, found in late.items() if found.history],
+        ]
 
     def _saves(self) -> tuple[list[str], list[str]]:
         """Lines before the graph that save what it changes, and lines that put it back where it fails."""

@@ -267,9 +267,11 @@ class Machine(Operators):
         frame = self.frame
         if frame is None:
             return False
-        following = frame.bytecode.instructions[frame.index]
-        appends = following.op == "LOAD_METHOD" and following.arg == "append"
-        return appends and reads_plainly(frame.instruction)
+        following = frame.bytecode.instructions[frame.index : frame.index + 2]
+        if not following or following[0].arg != "append" or not reads_plainly(frame.instruction):
+            return False
+        ops = [instruction.op for instruction in following]
+        return ops[0] == "LOAD_METHOD" or ops == ["LOAD_ATTR", "PUSH_NULL"]  # of a name that was imported
 
     def next_takes(self, value: Any) -> bool:
         frame, world = self.frame, self.world

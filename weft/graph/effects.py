@@ -143,7 +143,7 @@ def _read_body(function: Any, found: set[str], seen: set[int]) -> None:
     if not isinstance(function, FunctionType) or id(function) in seen:
         return
     seen.add(id(function))
-    for name in _names_in(function.__code__):
+    for name in names_in(function.__code__):
         value = function.__globals__.get(name, REGISTRY.get(name))
         op = value if isinstance(value, Op) else getattr(value, "op", None)
         if isinstance(op, Op):
@@ -160,41 +160,15 @@ def _read_body(function: Any, found: set[str], seen: set[int]) -> None:
             _read_body(value, found, seen)
 
 
-def _names_in(code: CodeType) -> list[str]:
+def names_in(code: CodeType) -> list[str]:
     """Every name that the code, or a function written in it, reads."""
     names = list(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            names += _names_in(constant)
+            names += names_in(constant)
     return names
 
 
 def impure(node: Node) -> bool:
     """Whether a node must stay though nobody reads it."""
     return node.op in ("placeholder", "output") or not effect(node).pure
-
-
-# -- failing -------------------------------------------------------------------------------------------------
-SAFE_KINDS: Final = frozenset({Kind.POINTWISE, Kind.REDUCE, Kind.VIEW, Kind.CREATE, Kind.CONTRACT})
-"""Ops whose results depend on nothing but types once these are known: they cannot fail on data."""
-DIVISIONS: Final = ("div", "remainder", "fmod", "floor_divide", "floordiv", "mod", "truediv")
-
-
-def can_fail(node: Node) -> bool:
-    """Whether a node may raise for some data of the types that it was made for."""
-    if not node.op.startswith("call_") or (node.op, node.target) == ("call_method", "item"):
-        return False
-    found = op_of(node)
-    name: str = found[1] if found is not None else getattr(node.target, "__name__", "")
-    if name in ("getitem", "setitem"):
-        return bool(nodes_in(node.args[1]))  # an index among the data
-    if name.startswith(DIVISIONS) or "pow" in name:
-        return not _is_floating(node)
-    if found is not None:
-        return found[0].kind not in SAFE_KINDS
-    return not (getattr(node.target, "__module__", "") == "_operator" or name.startswith("_set_"))
-
-
-def _is_floating(node: Node) -> bool:
-    kind = getattr(node.meta.get("val"), "dtype", None)
-    return kind is not None and bool(kind.is_floating_point or kind.is_complex)

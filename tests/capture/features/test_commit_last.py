@@ -1,7 +1,6 @@
-"""Graphs that are thrown away: checks that raise and ops that fail, without a break.
+"""Graphs that are thrown away: checks that raise, without a break.
 
-Each program runs as it is and compiled, by both backends, from equal beginnings: results, errors and their
-lines, effects, versions and the random stream must be equal, and all of it one graph.
+Each program runs as it is and compiled, by both backends, from equal beginnings; see `committing`.
 
 PYTEST_DONT_REWRITE: the asserts of programs are those that Python compiles.
 """
@@ -11,96 +10,17 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import weft
-from tests.capture.features.harness import everything_strict, own_lines, tensor
-from tests.whole.fuzz.snapshot import Snapshot, difference
+from tests.capture.features.committing import LOG, Refused, bad, good, mixed, places, refused, same
+from tests.capture.features.harness import everything_strict, tensor
 from weft import nn
 from weft.capture import runtime
 from weft.capture.counters import counters
-from weft.compiler import Unsupported, set_logs
-from weft.testing import CompileCounterWithBackend
-
-BACKENDS = ("eager", "aot_eager")
-LOG: list[Any] = []
-
-
-def same(
-    function: Callable[..., Any],
-    *calls: Callable[[], tuple[Any, ...]],
-    deoptimised: int | None = None,
-    frames: int = 1,
-    fullgraph: bool = True,
-    state: Callable[[], Any] | None = None,
-    watch: Callable[[], Any] | None = None,
-    after: Callable[[Any], Any] | None = None,
-) -> None:
-    """Asserts that calls do compiled what they do as they are, and how many ran the original again."""
-
-    def begin() -> Any:
-        LOG.clear()
-        weft.manual_seed(5)
-        return None if state is None else state()
-
-    def seen() -> Any:
-        return list(LOG), weft.get_rng_state(), weft.is_grad_enabled(), watch() if watch else None
-
-    for backend in BACKENDS:
-        counter = CompileCounterWithBackend(backend)
-
-        def compiled(plain: Any, counter: Any = counter) -> Any:
-            return weft.compile(plain, backend=counter, fullgraph=fullgraph)
-
-        with everything_strict():
-            plain = begin() or function
-            expected = [observe(plain, make, seen, after) for make in calls]
-            called = compiled(begin() or function)
-            actual = [observe(called, make, seen, after) for make in calls]
-            fallbacks = dict(counters["fallbacks"])
-        for number, (left, right) in enumerate(zip(expected, actual)):
-            for part in left:
-                found = difference(left[part], right[part])
-                assert found is None, f"{backend}, call {number}, {part}{found}"
-        raised = sum(part["result"][0] == "raised" for part in expected)
-        wanted = raised if deoptimised is None else deoptimised
-        assert fallbacks == ({"deoptimised": wanted} if wanted else {}), backend
-        assert counter.frame_count == frames, f"{backend}: {counter.frame_count} graphs"
-
-
-def observe(called: Any, make: Any, watch: Any, after: Any) -> dict[str, Any]:
-    """What is seen of one call, by what it is seen on."""
-    snapshot = Snapshot(__name__)
-    args = make()
-    seen: dict[str, Any] = {}
-    try:
-        result = called(*args)
-    except Exception as error:
-        cause = snapshot.see([error, error.__cause__, error.__context__])
-        seen["result"] = ("raised", cause, str(error), own_lines(error))
-    else:
-        seen["result"] = snapshot.see(result)
-        if after is not None:
-            seen["later"] = snapshot.see(after(result))
-    seen["arguments"] = snapshot.see(list(args))
-    seen["watched"] = snapshot.see(watch())
-    return seen
-
-
-def good() -> tuple[Any, ...]:
-    return (tensor(1.0, 2.0, 3.0),)
-
-
-def bad() -> tuple[Any, ...]:
-    return (tensor(1.0, float("nan"), -3.0),)
-
-
-def mixed(function: Any, **options: Any) -> None:
-    """Good and bad calls in turn."""
-    same(function, good, bad, good, bad, **options)
+from weft.compiler import set_logs
 
 
 # -- checks --------------------------------------------------------------------------------------------------
@@ -204,14 +124,6 @@ def check_finite(x: Any, name: str) -> Any:
     return x
 
 
-class Refused(Exception):
-    pass
-
-
-def refuse(x: Any) -> None:
-    raise Refused(x.sum().item())
-
-
 def test_raising_helpers() -> None:
     def f(x: Any) -> Any:
         x = check_finite(x, "x")
@@ -277,7 +189,8 @@ def test_assert_inside_modules() -> None:
 
     same(
         f, good, bad, good, bad,
-        state=state, watch=lambda: (made[0].calls, made[0].seen, made[0].seen._version), after=after, frames=3,
+        state=state, after=after, frames=3,
+        watch=lambda: (made[0].calls, made[0].seen, made[0].seen._version),
     )  # fmt: skip
 
 
@@ -345,12 +258,6 @@ def test_checks_after_a_break() -> None:
 
 
 # -- what stays a break --------------------------------------------------------------------------------------
-def refused(function: Any, *args: Any) -> str:
-    with everything_strict(), pytest.raises(Unsupported) as error:
-        weft.compile(function, fullgraph=True)(*args)
-    return error.value.kind
-
-
 def test_branches_that_both_lead_on_are_refused() -> None:
     def f(x: Any) -> Any:
         return x + 1 if x.sum() > 0 else x - 1
@@ -414,157 +321,6 @@ def test_a_loop_that_only_an_error_ends_is_a_branch() -> None:
                 raise Refused(x.tolist())
 
     assert refused(f, tensor()) == "data-dependent-branch"
-
-
-# -- ops that fail -------------------------------------------------------------------------------------------
-def places(*values: int) -> Any:
-    return weft.tensor(values)
-
-
-FAILING: dict[str, tuple[Any, Any, Any]] = {
-    "gather": (lambda i: weft.arange(4.0).gather(0, i), places(1), places(7)),
-    "index": (lambda i: weft.arange(4.0)[i], places(1), places(-9)),
-    "index_select": (lambda i: weft.arange(4.0).index_select(0, i), places(1), places(4)),
-    "embedding": (lambda i: nn.functional.embedding(i, weft.ones(4, 2)), places(1), places(4)),
-    "one_hot": (lambda i: nn.functional.one_hot(i, 3), places(1), places(3)),
-    "cross_entropy": (lambda i: nn.functional.cross_entropy(weft.ones(1, 3), i), places(1), places(5)),
-    "division": (lambda i: places(6) // i, places(2), places(0)),
-    "remainder": (lambda i: places(6) % i, places(2), places(0)),
-    "scatter": (lambda i: weft.zeros(3).scatter(0, i, weft.ones(1)), places(1), places(3)),
-    "index_put": (lambda i: weft.zeros(3).index_put((i,), weft.ones(1)), places(1), places(3)),
-    "masked": (
-        lambda m: weft.zeros(3).index_put_((m,), weft.ones(2)),
-        weft.tensor([True, True, False]),
-        weft.tensor([True, True, True]),
-    ),
-    "cholesky": (weft.linalg.cholesky, weft.eye(2), -weft.eye(2)),
-    "inverse": (weft.linalg.inv, weft.eye(2), weft.zeros(2, 2)),
-    "solve": (lambda a: weft.linalg.solve(a, weft.ones(2)), weft.eye(2), weft.zeros(2, 2)),
-    "bernoulli": (weft.bernoulli, tensor(0.5), tensor(2.0)),
-    "multinomial": (lambda p: weft.multinomial(p, 1), tensor(0.5, 0.5), tensor(-0.5, 0.5)),
-}
-
-
-@pytest.mark.parametrize("name", FAILING)
-def test_ops_that_fail_on_data(name: str) -> None:
-    compute, fits, fails = FAILING[name]
-
-    def f(x: Any, given: Any, kept: Any) -> Any:
-        LOG.append("before")
-        kept.append(x + 1)
-        x.mul_(2)
-        noise = weft.rand(3)
-        with weft.no_grad():
-            y = compute(given)
-        LOG.append("after")
-        x.add_(1)
-        return y, noise
-
-    calls = [lambda given=given: (tensor(), given.clone(), []) for given in (fits, fails, fits, fails)]
-    same(f, *calls)
-
-
-def test_writes_to_views_of_inputs_are_undone() -> None:
-    def f(x: Any, i: Any) -> Any:
-        row = x[0]
-        row.add_(1)
-        x.t()[1].mul_(2)
-        assert (x[:, i] > 0).all()
-        x.zero_()
-        return row
-
-    def square(*values: float) -> Any:
-        return weft.tensor(values).reshape(2, 2)
-
-    same(
-        f,
-        lambda: (square(1, 2, 3, 4), places(1)),
-        lambda: (square(1, 2, 3, -4), places(1)),
-        lambda: (square(1, 2, 3, 4), places(7)),
-        lambda: (square(1, 2, 3, 4), places(0)),
-    )
-
-
-def test_inputs_that_share_memory() -> None:
-    def f(x: Any, y: Any) -> Any:
-        x.add_(1)
-        y.mul_(2)
-        assert not weft.isnan(x.sum() + y.sum())
-        x.sub_(y)
-        return x * y
-
-    def shared(value: float) -> tuple[Any, ...]:
-        base = weft.tensor([1.0, 2.0, value, 4.0])
-        return base[:3], base[1:]
-
-    same(f, *[lambda v=v: shared(v) for v in (3.0, math.nan, 3.0)])
-
-
-def test_history_of_an_input_is_put_back() -> None:
-    weight = weft.tensor([1.0, 2.0, 3.0], requires_grad=True)
-
-    def arguments(value: float) -> tuple[Any, ...]:
-        return (weight * value,)
-
-    def f(x: Any) -> Any:
-        x.mul_(weight)
-        x.sin_()
-        if weft.isnan(x).any():
-            raise Refused
-        return x.sum()
-
-    def after(result: Any) -> Any:
-        return weft.autograd.grad(result, weight)
-
-    same(f, *[lambda v=v: arguments(v) for v in (1.0, math.nan, 2.0)], after=after)
-
-
-def test_generators_are_put_back() -> None:
-    made: list[Any] = []
-
-    def state() -> None:
-        made[:] = [weft.Generator()]
-        made[0].manual_seed(3)
-
-    def f(x: Any, generator: Any) -> Any:
-        noise = weft.rand(3, generator=generator) + weft.randn(3)
-        assert not weft.isnan(x).any()
-        return x + noise + weft.rand(3, generator=generator)
-
-    calls = [lambda make=make: (*make(), made[0]) for make in (good, bad, good, bad)]
-    same(f, *calls, state=state, watch=lambda: made[0].get_offset())
-
-
-def test_modes_are_put_back() -> None:
-    def f(x: Any) -> Any:
-        weft.set_grad_enabled(False)
-        y = x * 2
-        assert not weft.isnan(y).any()
-        weft.set_grad_enabled(True)
-        return y + 1
-
-    def state() -> None:
-        weft.set_grad_enabled(True)
-
-    mixed(f, state=state, frames=2)
-    weft.set_grad_enabled(True)
-
-
-def test_objects_made_before_a_failure_are_nobodys() -> None:
-    class Thing:
-        def __init__(self, x: Any) -> None:
-            self.x = x
-
-    def f(x: Any, kept: Any) -> Any:
-        kept["thing"] = Thing(x + 1)
-        kept.setdefault("count", 0)
-        kept["count"] += 1
-        assert not weft.isnan(x).any()
-        kept["done"] = True
-        return kept["thing"].x
-
-    calls = [lambda make=make: (*make(), {}) for make in (good, bad, good, bad)]
-    same(f, *calls)
 
 
 # -- gradients -----------------------------------------------------------------------------------------------
@@ -699,118 +455,63 @@ def test_what_is_written_after_the_last_check_is_not_copied() -> None:
     assert entries[0].text.count("save(") == 1
 
 
-# -- numbers that only running can tell ----------------------------------------------------------------------
-def test_checks_of_numbers() -> None:
-    def f(x: Any) -> Any:
-        loss = (x * x).sum()
-        if math.isnan(loss.item()):
-            raise ValueError(f"loss is {loss.item()}")
-        if loss.item() > 1e6:
-            raise OverflowError(loss.item())
-        return loss * 2
+# -- whole steps ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+def test_whole_steps_check_before_parameters_are_written(kind: str) -> None:
+    made: dict[str, Any] = {}
 
-    same(f, good, bad, lambda: (tensor(1e4, 1.0, 1.0),), good)
+    def state() -> Any:
+        weft.manual_seed(0)
+        layers = nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Dropout(0.2), nn.Linear(4, 1)
+        model = made["model"] = nn.Sequential(*layers)
+        optimizer = getattr(weft.optim, kind)(model.parameters(), lr=0.1)
 
+        def step(x: Any, y: Any) -> Any:
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(x), y)
+            if weft.isnan(loss):
+                raise ValueError(f"loss is {loss}")
+            loss.backward()
+            for parameter in model.parameters():
+                assert weft.isfinite(parameter.grad).all(), "gradient"
+            optimizer.step()
+            LOG.append(loss.item())
+            return loss.detach()
 
-def test_checks_of_computed_numbers() -> None:
-    def f(x: Any, y: Any) -> Any:
-        total = x.sum().item() + 2 * y.max().item() - 1
-        assert 0 <= abs(total) / 2 <= 50, total
-        count = (x > 0).sum().item()
-        assert count == x.shape[0] and count % 2 == 1, count
-        return x * y
+        return step
 
-    same(f, *[lambda v=v: (tensor(1.0, 2.0, v), tensor()) for v in (3.0, -1.0, 400.0, 4.0)])
+    def watch() -> Any:
+        model = made["model"]
+        tensors = [*model.parameters(), *model.buffers()]
+        return [(t.detach(), t.grad, t._version) for t in tensors]
 
+    def batch(scale: float) -> tuple[Any, ...]:
+        generator = weft.Generator()
+        generator.manual_seed(1)
+        x = weft.randn(5, 3, generator=generator)
+        x[0, 0] *= scale
+        return x, weft.randn(5, 1, generator=generator)
 
-def test_checks_of_truths() -> None:
-    def f(x: Any) -> Any:
-        fine = bool(weft.isfinite(x).all())
-        assert fine, "bool"
-        assert (x > 0).all().item(), "item"
-        assert float(x.sum()) < 100 and int(x[0]) == 1, "float and int"
-        worse = not (x < 50).all()
-        if worse:
-            raise Refused("not")
-        if (x.max() - x.min()).item():
-            return x + 1
-        return x
-
-    def g(x: Any) -> Any:
-        fine = bool(weft.isfinite(x).all())
-        assert fine, "bool"
-        assert (x > 0).all().item(), "item"
-        assert float(x.sum()) < 100 and int(x[0]) == 1, "float and int"
-        worse = not (x < 50).all()
-        if worse:
-            raise Refused("not")
-        return x + 1
-
-    assert refused(f, tensor()) == "data-dependent-branch"
-    values = (2.0, math.nan, -2.0, 400.0, 60.0, 3.0)
-    same(g, *[lambda v=v: (tensor(1.0, v, 3.0),) for v in values])
+    calls = [lambda scale=scale: batch(scale) for scale in (1.0, 2.0, math.nan, 3.0, math.nan, 1.5)]
+    same(lambda x, y: None, *calls, state=state, watch=watch)
 
 
-def test_checks_of_equality() -> None:
-    def f(x: Any, y: Any) -> Any:
-        assert weft.allclose(x, y, atol=0.5), f"{x} is not {y}"
-        if not weft.equal(x, y):
-            raise Refused(x.tolist())
-        return x + y
+def test_only_what_is_written_before_the_last_check_is_copied_in_a_step() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    optimizer = weft.optim.Adam(model.parameters())
 
-    same(f, *[lambda v=v: (tensor(1.0, 2.0), tensor(1.0, v)) for v in (2.0, 2.1, 7.0, 2.0)])
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        if weft.isnan(loss):
+            raise ValueError
+        loss.backward()
+        optimizer.step()
+        return loss
 
-
-def test_numbers_that_leave() -> None:
-    class Meter:
-        def __init__(self) -> None:
-            self.total, self.count = 0.0, 0
-
-    def f(x: Any, meter: Any, kept: Any) -> Any:
-        loss = (x * x).mean()
-        meter.total += loss.item()
-        meter.count += 1
-        kept.append(loss.item())
-        kept.append((x > 1).any().item())
-        kept.append({"sum": x.sum().item() * 2, "most": int(x.argmax())})
-        return loss.item(), x * loss.item(), x + kept[-1]["sum"]
-
-    calls = [lambda make=make: (*make(), Meter(), []) for make in (good, bad, good)]
-    same(f, *calls)
-
-
-def test_numbers_in_gradients() -> None:
-    made: list[Any] = []
-
-    def leaf() -> tuple[Any, ...]:
-        made.append(tensor().requires_grad_())
-        return (made[-1],)
-
-    def f(x: Any) -> Any:
-        y = x.sin()
-        scale = y.sum().item() + 1
-        return (y * scale).sum(), scale
-
-    def after(result: Any) -> Any:
-        return weft.autograd.grad(result[0], made[-1], create_graph=True)
-
-    same(f, leaf, leaf, after=after)
-
-
-def test_numbers_that_must_be_known_break_where_they_are_made() -> None:
-    def f(x: Any) -> Any:
-        n = int((x > 0).sum().item())
-        LOG.append(f"{n} of them")
-        y = x[:n] * 2
-        for i in range(n):
-            y = y + i
-        return y, {n: weft.zeros(n)}
-
-    def g(x: Any) -> Any:
-        n = x.sum().item()
-        return x * (n if n > 3 else 2)
-
-    assert refused(f, tensor()) == "data-dependent-value"
-    assert refused(g, tensor()) == "data-dependent-branch"
-    for function, graphs in ((f, 3), (g, 3)):
-        same(function, good, lambda: (tensor(1.0, -2.0, 3.0),), good, fullgraph=False, frames=graphs)
+    with everything_strict():
+        entries: list[Any] = []
+        compiled = weft.compile(step, fullgraph=True)
+        compiled.__dict__["_weft_front"].on_entry.append(lambda _cache, entry: entries.append(entry))
+        compiled(weft.randn(5, 3))
+    assert entries[0].text.count("save(") == 3, "the buffers of the normalisation"

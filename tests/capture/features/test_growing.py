@@ -63,7 +63,7 @@ def test_attributes_and_arguments_grow_too() -> None:
 def test_a_break_while_the_argument_is_made() -> None:
     def step(x: weft.Tensor, out: list[float]) -> weft.Tensor:
         y = x + 1
-        out.append(y.sum().item())
+        out.append(y.sum().tolist())
         return y * 2
 
     run, counter = compiled(step)
