@@ -332,3 +332,106 @@ def test_batches_of_another_size(backend: str) -> None:
 
 def test_rows_as_given(backend: str) -> None:
     check(data=rows, backend=backend, count=3)
+
+
+@pytest.mark.parametrize("kind", ["module", "module, before", "tensor", "after accumulating"])
+def test_hooks_of_the_backward(kind: str, backend: str) -> None:
+    def halve(parameter: Any) -> None:
+        parameter.grad.mul_(0.5)
+
+    def make() -> Any:
+        model = perceptron()
+        if kind == "module":
+            model[2].register_full_backward_hook(lambda module, given, taken: (given[0] * 2,))
+        elif kind == "module, before":
+            model[2].register_full_backward_pre_hook(lambda module, taken: (taken[0] * 3,))
+        elif kind == "tensor":
+            model[0].weight.register_hook(lambda gradient: gradient * 2)
+        else:
+            model[0].weight.register_post_accumulate_grad_hook(halve)
+        return model
+
+    check(make, backend=backend)
+
+
+def test_optimizers_that_run_within_the_backward(backend: str) -> None:
+    """As soon as a gradient is there it is used and dropped."""
+
+    def stepping(model: Any, optimizer: Any) -> Any:
+        own = {p: weft.optim.SGD([p], lr=0.1, momentum=0.9) for p in model.parameters()}
+
+        def use(parameter: Any) -> None:
+            own[parameter].step()
+            own[parameter].zero_grad()
+
+        for parameter in model.parameters():
+            parameter.register_post_accumulate_grad_hook(use)
+
+        def step(x: Any, y: Any) -> Any:
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            return loss
+
+        return step
+
+    check(stepping=stepping, backend=backend)
+
+
+def test_a_schedule_inside(backend: str) -> None:
+    """Counts of 0 and 1 are programs of their own; from then on one serves all."""
+
+    def stepping(model: Any, optimizer: Any) -> Any:
+        schedule = weft.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+
+        def step(x: Any, y: Any) -> Any:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            return loss, optimizer.param_groups[0]["lr"]
+
+        return step
+
+    check(stepping=stepping, backend=backend, frames=3, count=8)
+
+
+@pytest.mark.parametrize("name", ["foreach", "capturable", "fused", "betas"])
+def test_other_forms_of_adam(name: str, backend: str) -> None:
+    options: dict[str, Any] = {name: True}
+    if name == "betas":
+        options = {"betas": (weft.tensor(0.9), weft.tensor(0.99)), "capturable": True}
+    check(optimizer=lambda p: weft.optim.Adam(p, lr=0.01, **options), backend=backend)
+
+
+def test_training_and_evaluating(backend: str) -> None:
+    def stepping(model: Any, optimizer: Any) -> Any:
+        def step(x: Any, y: Any) -> Any:
+            model.train()
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            model.eval()
+            with weft.no_grad():
+                return loss, model(x)
+
+        return step
+
+    check(Convolutional, pictures, stepping=stepping, backend=backend)
+
+
+def test_two_losses_of_one_history(backend: str) -> None:
+    def stepping(model: Any, optimizer: Any) -> Any:
+        def step(x: Any, y: Any) -> Any:
+            optimizer.zero_grad()
+            scores = model(x)
+            first, second = F.cross_entropy(scores, y), scores.square().mean()
+            first.backward(retain_graph=True)
+            second.backward()
+            optimizer.step()
+            return first, second
+
+        return step
+
+    check(stepping=stepping, backend=backend)
