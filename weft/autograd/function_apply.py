@@ -214,6 +214,24 @@ def recipe_of(body: Any) -> Recipe:
     return recipe  # type: ignore[no-any-return]
 
 
+def run_forward(fwd: Any, operands: Any, owner: Any, args: Any, live: bool, mode: Any) -> tuple[Any, ...]:
+    """What forward's graph gives, and who watched it: see `function_witness`."""
+    body = getattr(fwd, "forward", fwd)
+    watched = live and owner._backward_cls.watched
+    if mode is True and not watched:
+        state.set(False)
+        try:
+            return (*body(None, *operands), ABSENT)
+        finally:
+            state.set(True)
+    witness: Any = Witness(args) if watched else ABSENT
+    token = enter(grad=False, witness=witness) if watched else enter(grad=False)
+    try:
+        return (*body(None, *operands), witness)
+    finally:
+        leave(token)
+
+
 def autograd_function_apply(
     fwd: Any,
     bwd: Any,
@@ -228,30 +246,30 @@ def autograd_function_apply(
     """
     recipe = recipe_of(fwd)
     owner = recipe.owner
+    args: Any = []
+    needs: list[bool] = []
     rest = iter(operands)
-    args = tuple([next(rest) if given else None for given in args_tensor_mask])
-    for value in args:
-        if value is not None and value.origin is not None:
-            refresh(value)
-    needs = tuple([value is not None and value.tracked for value in args])
+    for given in args_tensor_mask:
+        if given:
+            value = next(rest)
+            if value.origin is not None:
+                refresh(value)
+            args.append(value)
+            needs.append(value.tracked)
+        else:
+            args.append(None)
+            needs.append(False)
+    args = tuple(args)
     ctx: Any = object.__new__(FunctionCtx)
-    ctx._forward_cls, ctx.needs_input_grad = owner, needs
+    ctx._forward_cls, ctx.needs_input_grad = owner, tuple(needs)
     mode = state.get()
-    recording = mode if type(mode) is bool else mode.grad and not mode.inference
-    live = recording and any(needs)
-    witness: Any = ABSENT
-    if live and owner._backward_cls.watched:
-        witness = Witness(args)
-        token = enter(grad=False, witness=witness)
-    else:
-        token = enter(grad=False)
-    try:
-        values, kept = getattr(fwd, "forward", fwd)(None, *operands)
-    finally:
-        leave(token)
-    result = build(recipe.outputs, values if type(recipe.outputs) is tuple else (values,))
+    live = (mode if type(mode) is bool else mode.grad and not mode.inference) and True in needs
+    values, kept, witness = run_forward(fwd, operands, owner, args, live, mode)
+    outputs = recipe.outputs
+    result = values if type(outputs) is Kept else build(outputs, values)
     fill(ctx, recipe, kept)
-    mark(ctx, result, non_differentiable_idx, recipe.dirty)
+    if non_differentiable_idx or recipe.dirty:
+        mark(ctx, result, non_differentiable_idx, recipe.dirty)
     escaped = [kept[place] for place in recipe.escaped]
     if not live:
         result = unrecorded_outputs(ctx, args, result)
@@ -328,7 +346,7 @@ def fill(ctx: Any, recipe: Recipe, kept: Sequence[Any]) -> None:
     """Leaves in the context what forward left there."""
     fields = ctx.__dict__
     if recipe.saved is not None:
-        fields["to_save"] = build(recipe.saved, kept)
+        fields["to_save"] = tuple([None if item is None else kept[item.place] for item in recipe.saved])
     if recipe.saved_for_forward is not None:
         fields["saved_for_forward"] = build(recipe.saved_for_forward, kept)
     for name, template in recipe.attributes.items():
