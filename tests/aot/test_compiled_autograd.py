@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft
-from tests.aot.backwards import COMPILERS, EAGER, Compiler, afresh, as_it_is, check, gradients, model, native
+from tests.aot.backwards import (
+    COMPILERS,
+    EAGER,
+    Compiler,
+    afresh,
+    as_it_is,
+    check,
+    compiler,
+    gradients,
+    model,
+    native,
+)
 from weft.autograd import Function
 from weft.autograd.tasks import queue_callback
 from weft.compiler import compiled_autograd, counters, settings
+from weft.nn import functional as F
 from weft.testing import assert_close
 
 __all__ = ["afresh"]
@@ -131,6 +143,46 @@ def test_numbers_that_vary(compile_graph: Compiler) -> None:
             x.grad = None
 
     check(program, compile_graph, captures=2)
+
+
+PROGRAMS: dict[str, Callable[..., Any]] = {
+    "layer": lambda x, w: (x @ w + w[0]).relu(),
+    "layer norm": lambda x, w: F.layer_norm(x @ w, (4,)),
+    "softmax": lambda x, w: (x @ w).softmax(0) * x,
+    "loss": lambda x, w: F.cross_entropy(x @ w, weft.arange(x.shape[0]) % 4),
+    "mean": lambda x, w: (x - x.mean(0)).square().mean() * w,
+    "attention": lambda x, w: F.scaled_dot_product_attention(x @ w, x, x),
+    "pieces": lambda x, w: weft.cat([part @ w for part in x.chunk(2)]),
+    "rows": lambda x, w: x[1:] * x[:-1] @ w,
+    "gathered": lambda x, w: w[weft.arange(x.shape[0]) % 4] * x,
+    "flat": lambda x, w: x.reshape(-1)[None].expand(3, -1).sin().sum(0) * w.sum(),
+    "sorted": lambda x, w: x.sort(0)[0].cumsum(0) @ w,
+    "largest": lambda x, w: x.max(0)[0] * w + x.amax() + x.norm(),
+    "convolution": lambda x, w: F.conv1d(x.t()[None], w[:, :, None].expand(4, 4, 1)),
+    "transposed": lambda x, w: (x.t() @ x).tril() @ w,
+    "padded": lambda x, w: F.pad(x, (1, 2)).flip(0).roll(1, 0)[:, :4] @ w,
+}  # fmt: skip
+SIZES = (5, 6, 2, 9, 4, 1, 3, 6)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("compile_graph", [as_it_is, compiler(dynamic=None)], ids=["as_it_is", "eager"])
+def test_programs_over_many_sizes(name: str, dynamic: bool | None, compile_graph: Compiler) -> None:
+    weft.manual_seed(3)
+    for size in SIZES:
+        x, w = weft.randn(size, 4, requires_grad=True), weft.randn(4, 4, requires_grad=True)
+        out = PROGRAMS[name](x, w)
+        seed = weft.randn_like(out)
+        out.backward(seed)
+        expected, x.grad, w.grad = (x.grad, w.grad), None, None
+        with compiled_autograd.enable(compile_graph, dynamic=dynamic):
+            PROGRAMS[name](x, w).backward(seed)
+        assert_close(x.grad, expected[0])
+        assert_close(w.grad, expected[1])
+    assert not compiled_autograd.reasons
+    if name != "pieces":  # of which some have one row, and some more
+        assert counters["compiled_autograd"]["captures"] <= 4
 
 
 def test_functions_that_are_the_same_share_graphs() -> None:

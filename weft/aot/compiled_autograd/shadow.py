@@ -67,6 +67,9 @@ class Fakes(Visitor):
         known = self.arrays.get(id(array))
         return self.lift(array, self.walk.keys.places[id(array)]) if known is None else known
 
+    def tensor(self, tensor: Tensor) -> Any:
+        return wrap(self.array(tensor.array))
+
     def lift(self, array: Any, place: int) -> MetaArray:
         shape = self.shape(array.shape)
         strides = None if array.flags.c_contiguous else array.strides
@@ -80,12 +83,19 @@ class Fakes(Visitor):
         self.at += len(shape)
         return tuple(self.sizes[start : self.at])
 
+    def integer(self, value: int) -> Any:
+        self.at += 1
+        return self.sizes[self.at - 1]
+
     def number(self, value: float) -> Any:
         self.number_at += 1
         return self.floats[self.number_at - 1]
 
     def constant(self, value: Any) -> Any:
         return value
+
+    def positions(self, array: Any) -> Any:
+        return array
 
     def sequence(self, kind: type, items: list[Any]) -> Any:
         if kind is slice or kind is TensorType:
@@ -386,7 +396,7 @@ class Recording:
             shadow.saved = fakes.value(live.saved)
         else:
             shadow.saved = fakes.value(live.saved)
-            shadow.params = fakes.value(live.params)
+            shadow.params = fakes.parameters(live.params)
             if live.__dict__:
                 shadow.__dict__.update(live.__dict__)
         shadow.types = fakes.types(types_read(live))

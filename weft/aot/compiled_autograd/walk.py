@@ -35,7 +35,7 @@ from weft.tensor.tape import INFERENCE, ComplexBackward
 
 ndarray = np.ndarray
 CONSTANTS: Final = frozenset(
-    {type(None), bool, int, complex, str, bytes, dtype, device, type(...), layout, memory_format, type, Op}
+    {type(None), bool, complex, str, bytes, dtype, device, type(...), layout, memory_format, type, Op}
 )
 WITHOUT_OPS: Final = frozenset({"Stop", "Entry", "CondAutogradOpBackward", "WhileLoopAutogradOpBackward"})
 """Nodes without an op whose rules are plain calls of ops."""
@@ -51,7 +51,13 @@ class Visitor:
     def array(self, array: Any) -> Any:
         raise NotImplementedError
 
+    def tensor(self, tensor: Tensor) -> Any:
+        return self.array(tensor.array)
+
     def shape(self, shape: tuple[int, ...]) -> Any:
+        raise NotImplementedError
+
+    def integer(self, value: int) -> Any:
         raise NotImplementedError
 
     def number(self, value: float) -> Any:
@@ -73,15 +79,27 @@ class Visitor:
             return self.sequence(kind, [self.value(item) for item in value])
         if kind is float:
             return self.number(value)
+        if kind is int:
+            return self.integer(value)
         if kind in CONSTANTS or isinstance(value, (np.dtype, np.generic)):
             return self.constant(value)
         if kind in PLAIN:
-            return self.array(value.array)
+            return self.tensor(value)
         if kind is slice:
             return self.sequence(slice, [self.value(x) for x in (value.start, value.stop, value.step)])
         if kind is TensorType:
             return self.sequence(TensorType, [self.shape(value.shape), value.dtype, value.device])
         raise Native(f"a {kind.__name__} on the tape")
+
+    def parameters(self, params: tuple[Any, ...]) -> Any:
+        """What stands for `node.params`. Arrays among them are an op's own (positions), and never tensors."""
+        return self.sequence(
+            tuple,
+            [self.positions(value) if type(value) is ndarray else self.value(value) for value in params],
+        )
+
+    def positions(self, array: Any) -> Any:
+        raise NotImplementedError
 
     def types(self, types: tuple[Any, ...]) -> Any:
         """What stands for `node.types`: shapes and dtypes in turn."""
@@ -128,12 +146,19 @@ class Keys(Visitor):
         self.sizes += shape
         return len(shape)
 
+    def integer(self, value: int) -> Any:
+        self.sizes.append(value)
+        return int
+
     def number(self, value: float) -> Any:
         self.floats.append(value)
         return float
 
     def constant(self, value: Any) -> Any:
         return (type(value), value)
+
+    def positions(self, array: Any) -> Any:
+        return (ndarray, array.shape, array.dtype, array.tobytes())
 
     def sequence(self, kind: type, items: list[Any]) -> Any:
         return (kind, *items)
@@ -230,7 +255,7 @@ class Walk:
         extra = node.__dict__
         fields = tuple([(name, repr(extra[name])) for name in extra if name == "widths"]) if extra else ()
         keys = self.keys
-        return keys.value(node.saved), keys.value(node.params), fields
+        return keys.value(node.saved), keys.parameters(node.params), fields
 
     def compiled(self, node: CompiledFunctionBackward) -> Any:
         """The node of a compiled graph: its backward is a graph already."""
