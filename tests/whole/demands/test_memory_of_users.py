@@ -137,25 +137,64 @@ def test_pytorch_197838_the_peak_of_a_step_is_at_most_eagers(whole: bool, backen
 
 
 # -- pytorch#105181 ------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("collected", [False, True])
-def test_pytorch_105181_everything_is_freed_with_the_model(collected: bool, backend: str) -> None:
-    """No reset; without the cycle collector where the model is compiled as a module."""
-    weft.compiler.reset()
+@pytest.fixture
+def no_collector() -> Iterator[None]:
     gc.collect()
-    model: Any = nn.Sequential(nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 256))
-    size = sum(p.numel() * 4 for p in model.parameters())
-    compiled = weft.compile(model, backend=backend, fullgraph=True)
-    with traced() as found:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("kind", ["module", "function"])
+def test_pytorch_105181_everything_is_freed_with_the_model(
+    kind: str, backend: str, no_collector: None
+) -> None:
+    """At once: neither a reset nor the collector is needed."""
+
+    def use() -> None:
+        model: Any = nn.Sequential(nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 256))
+        called = model if kind == "module" else lambda x, model=model: model(x)
+        compiled: Any = weft.compile(called, backend=backend, fullgraph=True)
         for rows in (2, 2, 3, 4):
             compiled(weft.randn(rows, 256)).square().mean().backward()
         references = [weakref.ref(t) for p in model.parameters() for t in (p, p.grad)]
-        arrays = [weakref.ref(p.detach().numpy()) for p in model.parameters()]
         references.append(weakref.ref(model))
-        del model, compiled
-        if collected:
-            gc.collect()
-            assert [reference() for reference in (*references, *arrays)] == [None] * 13
-    if collected:
-        assert found.held < size / 2
-    else:
-        gc.collect()
+        del model, called, compiled
+        assert [reference() for reference in references] == [None] * 9
+
+    use()  # what is made once and for all
+    with traced() as found:
+        gc.disable()
+        use()
+        gc.collect()  # graphs and guards are cycles
+    assert found.held < 256 * 256 * 4, "a single weight takes as much"
+
+
+def double(f: Any, x: Any) -> None:
+    (first,) = weft.autograd.grad(f(x).square().mean(), x, create_graph=True)
+    first.square().sum().backward()
+
+
+USES: dict[str, Callable[[Any, Any], Any]] = {
+    "forward": lambda f, x: f(x),
+    "backward": lambda f, x: f(x).square().mean().backward(),
+    "backward twice": lambda f, x: [f(x).square().mean().backward(retain_graph=True) for _ in range(2)],
+    "double backward": double,
+    "no gradient": lambda f, x: f(x.detach()),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_pytorch_105181_what_calls_keep_does_not_wait_for_the_collector(
+    use: str, backend: str, no_collector: None
+) -> None:
+    model = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh())
+    compiled = weft.compile(model, backend=backend, fullgraph=True)
+    x = weft.randn(64, 64, requires_grad=True)
+    for _ in range(3):
+        USES[use](compiled, x)
+    with traced() as found:
+        gc.disable()
+        for _ in range(8):
+            USES[use](compiled, x)
+    assert found.held < SLACK, "the four layers of one call alone keep 64 KiB"

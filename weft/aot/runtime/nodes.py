@@ -170,4 +170,4 @@ def watch(call: Call, residuals: list[Any], args: tuple[Any, ...], values: list[
                 cell = owner.shared_cell()
                 index = owner.index if isinstance(owner.node, CompiledFunctionBackward) else None
                 node.watched.append((cell, cell[0], (value.array.dtype, value.array.shape), index))
-    call.nodes = []  # which hold the call
+    call.nodes, call.edges = [], {}  # nodes hold the call
