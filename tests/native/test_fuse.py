@@ -1,0 +1,147 @@
+"""What one kernel computes together, and that it computes it right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given as examples
+from hypothesis import settings
+from hypothesis import strategies as some
+
+from tests.native.harness import given, point, run_plan
+from weft.native.tensors import Definition, Fold, broadcast, permuted, reshaped, selected, sliced
+
+RANDOM = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> Any:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def fold(kind: str, operand: Definition, first: int, last: int) -> Fold:
+    shape = (*operand.shape[:first], *operand.shape[last:])
+    return Fold(shape=shape, type=operand.type, name=kind, kind=kind, operand=operand, first=first, last=last)
+
+
+def normalised(x: Definition, count: int) -> tuple[Definition, Definition]:
+    rows = (*x.shape[:-1], 1)
+    mean = point(lambda b, s: b.div(s, b.like(count, s)), fold("sum", x, len(x.shape) - 1, len(x.shape)))
+    centred = point(lambda b, a, m: b.sub(a, m), x, reshaped(mean, rows), name="centre")
+    squares = point(lambda b, a: b.mul(a, a), centred, name="square")
+    total = fold("sum", squares, len(x.shape) - 1, len(x.shape))
+    scale = point(
+        lambda b, s: b.div(b.like(1, s), b.sqrt(b.add(b.div(s, b.like(count, s)), b.like(1e-5, s)))), total
+    )
+    return point(lambda b, a, s: b.mul(a, s), centred, reshaped(scale, rows), name="scale"), scale
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (5, 37), (2, 3, 64), (1, 129), (3, 1)])
+def test_layer_norm_is_one_kernel(shape: tuple[int, ...]) -> None:
+    x = floats(*shape)
+    result, scale = normalised(given(x, 0), shape[-1])
+    (actual, scales), steps = run_plan([result, scale], [x])
+    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    np.testing.assert_allclose(actual, (x - mean) / np.sqrt(variance + 1e-5), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(scales, (1 / np.sqrt(variance + 1e-5))[..., 0], rtol=1e-5)
+    assert len(steps) == 1
+
+
+def test_chunks_of_rows_give_the_same_bits() -> None:
+    x = floats(13, 45)
+    result, _ = normalised(given(x, 0), 45)
+    whole, _ = run_plan([result], [x])
+    parts, _ = run_plan([result], [x], chunks=4)
+    np.testing.assert_array_equal(whole[0], parts[0])
+
+
+def test_a_chain_is_one_kernel() -> None:
+    x, y = floats(4, 9), floats(9)
+    value: Definition = point(lambda b, a, c: b.add(a, c), given(x, 0), given(y, 1))
+    for _ in range(5):
+        value = point(lambda b, a: b.mul(a, a), value)
+    (actual,), steps = run_plan([value], [x, y])
+    np.testing.assert_allclose(actual, (x + y) ** 32, rtol=1e-4)
+    assert len(steps) == 1
+
+
+def test_siblings_share_what_they_compute() -> None:
+    x = floats(50)
+    shared = point(lambda b, a: b.sqrt(b.abs(a)), given(x, 0))
+    one = point(lambda b, a: b.add(a, a), shared)
+    two = point(lambda b, a, c: b.mul(a, c), shared, one)
+    (first, second), steps = run_plan([one, two], [x])
+    root = np.sqrt(np.abs(x))
+    np.testing.assert_array_equal(first, root + root)
+    np.testing.assert_array_equal(second, root * (root + root))
+    assert len(steps) == 1
+
+
+def test_a_way_through_another_kernel_keeps_kernels_apart() -> None:
+    x = floats(6, 5)
+    source = given(x, 0)
+    doubled = point(lambda b, a: b.add(a, a), source)
+    total = fold("sum", reshaped(doubled, (30,)), 0, 1)
+    result = point(lambda b, a, s: b.mul(a, s), doubled, broadcast(reshaped(total, (1, 1)), (6, 5)))
+    (first, last), _ = run_plan([doubled, result], [x])
+    np.testing.assert_allclose(last, first * first.sum(dtype=np.float64), rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["sum", "max", "min", "prod"])
+@pytest.mark.parametrize("length", [1, 2, 7, 8, 31, 33, 129, 1000])
+def test_folds(kind: str, length: int) -> None:
+    x = np.abs(floats(3, length)) ** 0.1
+    (actual,), _ = run_plan([fold(kind, given(x, 0), 1, 2)], [x])
+    expected = {"sum": x.sum(1), "max": x.max(1), "min": x.min(1), "prod": x.prod(1)}[kind]
+    np.testing.assert_allclose(actual, expected, rtol=2e-5)
+
+
+def test_nan_is_kept_by_maxima() -> None:
+    x = floats(2, 40)
+    x[1, 17] = np.nan
+    (actual,), _ = run_plan([fold("max", given(x, 0), 1, 2)], [x])
+    assert actual[0] == x[0].max() and np.isnan(actual[1])
+
+
+@settings(max_examples=40, deadline=None)
+@examples(some.data())
+def test_views_of_views(data: Any) -> None:
+    """Random views, then an addition, against NumPy."""
+    shape = tuple(data.draw(some.lists(some.integers(1, 5), min_size=1, max_size=4)))
+    x = floats(*shape)
+    value: Definition = given(x, 0)
+    expected = x
+    for _ in range(data.draw(some.integers(1, 4))):
+        value, expected = looked_at(data, value, expected)
+    result = point(lambda b, a: b.add(a, b.like(1, a)), value)
+    (actual,), _ = run_plan([result], [x])
+    np.testing.assert_array_equal(actual, expected + np.float32(1))
+
+
+def looked_at(data: Any, value: Definition, array: Any) -> tuple[Definition, Any]:
+    kind = data.draw(some.sampled_from(["permute", "slice", "select", "reshape", "broadcast", "flip"]))
+    rank = array.ndim
+    axis = data.draw(some.integers(0, rank - 1)) if rank else 0
+    if kind == "permute":
+        order = data.draw(some.permutations(range(rank)))
+        return permuted(value, order), array.transpose(order)
+    if kind == "reshape":
+        size = array.size
+        first = data.draw(some.sampled_from([n for n in range(1, size + 1) if size % n == 0]))
+        return reshaped(value, (first, size // first)), array.reshape(first, size // first)
+    if kind == "broadcast":
+        return broadcast(value, (2, *array.shape)), np.broadcast_to(array, (2, *array.shape))
+    if not rank:
+        return value, array
+    if kind == "select":
+        place = data.draw(some.integers(0, array.shape[axis] - 1))
+        return selected(value, axis, place), array.take(place, axis)
+    if kind == "flip":
+        size = array.shape[axis]
+        return sliced(value, axis, size - 1, -1, size), np.flip(array, axis)
+    start = data.draw(some.integers(0, array.shape[axis] - 1))
+    step = data.draw(some.integers(1, 3))
+    length = -(-(array.shape[axis] - start) // step)
+    key = (slice(None),) * axis + (slice(start, None, step),)
+    return sliced(value, axis, start, step, length), array[key]

@@ -1,0 +1,1 @@
+"""Graphs of pure ops as machine code, through LLVM, in process."""

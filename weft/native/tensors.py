@@ -1,0 +1,179 @@
+"""Definitions: what each value of a graph is, as a function of where one looks at it.
+
+Takes shapes, types and other definitions; gives a graph of definitions between the ops of a program and its
+kernels. One idea: a view is an index map and a pointwise op a scalar body, so whatever is not kept in memory
+is written into the kernels that read it.
+
+# Note [Definitions]
+    Given     memory that exists: an input, a constant, or what something else has put there
+    Point     one body on the elements of operands of the same shape
+    View      another definition, looked at through an affine map of indices
+    Reshape   another definition with the same elements in row-major order
+    Fold      a definition summed (or multiplied, ...) over neighbouring axes, which are gone
+    Opaque    what no kernel computes: an op's own array kernel, a matrix product
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from weft.native.scalar import Builder, Value
+
+Shape = tuple[int, ...]
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Definition:
+    """A value of a program."""
+
+    shape: Shape
+    type: str
+    name: str = ""
+    """The op it comes from, for people."""
+    kept: bool = False
+    """Whether it has memory of its own."""
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Given(Definition):
+    """Memory that exists."""
+
+    input: int | None = None
+    constant: Any = None
+    strides: Shape | None = None
+    """In elements, where they are not row-major."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Point(Definition):
+    """`make(builder, values, place)` of the operands' elements; `place(axis)` is the element's index."""
+
+    make: Callable[[Builder, list[Value], Callable[[int], Value]], Value]
+    operands: list[Definition] = field(default_factory=list)
+    cost: int = 1
+    """Roughly how many instructions one element takes: what is dear is not computed twice."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class View(Definition):
+    """The element at `i` is that of `base` at `offset + sum(step * i)`, for each axis of the base."""
+
+    base: Definition
+    offsets: Shape
+    steps: tuple[Shape, ...]
+    """Per axis of the base, how much each axis of the view moves along it."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Reshape(Definition):
+    base: Definition
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Fold(Definition):
+    """`operand` folded over the axes from `first` to before `last`."""
+
+    kind: str
+    operand: Definition
+    first: int
+    last: int
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Opaque(Definition):
+    """One result of a call on arrays."""
+
+    call: Any
+    operands: list[Definition] = field(default_factory=list)
+    number: int = 0
+
+
+def operands_of(value: Definition) -> Sequence[Definition]:
+    """What a definition is made of."""
+    if isinstance(value, (Point, Opaque)):
+        return value.operands
+    if isinstance(value, (View, Reshape)):
+        return (value.base,)
+    return (value.operand,) if isinstance(value, Fold) else ()
+
+
+# -- views ---------------------------------------------------------------------------------------------------
+def view(base: Definition, shape: Shape, offsets: Shape, steps: Sequence[Shape]) -> Definition:
+    """The view; views of views are one view."""
+    steps = tuple(steps)
+    if isinstance(base, View):
+        inner_offsets, inner_steps = [], []
+        for offset, moves in zip(base.offsets, base.steps):
+            inner_offsets.append(offset + sum(step * at for step, at in zip(moves, offsets)))
+            inner_steps.append(
+                tuple(
+                    [sum(step * steps[k][axis] for k, step in enumerate(moves)) for axis in range(len(shape))]
+                )
+            )
+        base, offsets, steps = base.base, tuple(inner_offsets), tuple(inner_steps)
+    identity = tuple([tuple([int(i == k) for i in range(len(shape))]) for k in range(len(base.shape))])
+    if shape == base.shape and steps == identity and not any(offsets):
+        return base
+    return View(shape=shape, type=base.type, name=base.name, base=base, offsets=offsets, steps=steps)
+
+
+def permuted(base: Definition, order: Sequence[int]) -> Definition:
+    shape = tuple([base.shape[axis] for axis in order])
+    steps = [tuple([int(order[i] == k) for i in range(len(order))]) for k in range(len(base.shape))]
+    return view(base, shape, (0,) * len(base.shape), steps)
+
+
+def broadcast(base: Definition, shape: Shape) -> Definition:
+    """The definition with the elements of axes of length 1 repeated."""
+    if base.shape == shape:
+        return base
+    lead = len(shape) - len(base.shape)
+    steps = []
+    for axis, size in enumerate(base.shape):
+        moves = [0] * len(shape)
+        moves[lead + axis] = int(size == shape[lead + axis])
+        steps.append(tuple(moves))
+    return view(base, shape, (0,) * len(base.shape), steps)
+
+
+def sliced(base: Definition, axis: int, start: int, step: int, length: int) -> Definition:
+    shape = (*base.shape[:axis], length, *base.shape[axis + 1 :])
+    offsets = tuple([start if k == axis else 0 for k in range(len(shape))])
+    steps = [
+        tuple([(step if k == axis else 1) if i == k else 0 for i in range(len(shape))])
+        for k in range(len(shape))
+    ]
+    return view(base, shape, offsets, steps)
+
+
+def selected(base: Definition, axis: int, place: int) -> Definition:
+    shape = (*base.shape[:axis], *base.shape[axis + 1 :])
+    offsets = tuple([place if k == axis else 0 for k in range(len(base.shape))])
+    steps = []
+    for k in range(len(base.shape)):
+        own = None if k == axis else k - (k > axis)
+        steps.append(tuple([int(i == own) for i in range(len(shape))]))
+    return view(base, shape, offsets, steps)
+
+
+def reshaped(base: Definition, shape: Shape) -> Definition:
+    """The same elements in row-major order: a view where only axes of length 1 come or go."""
+    if shape == base.shape:
+        return base
+    if [n for n in shape if n != 1] == [n for n in base.shape if n != 1]:
+        places = iter([axis for axis, n in enumerate(shape) if n != 1])
+        steps = []
+        for size in base.shape:
+            own = None if size == 1 else next(places)
+            steps.append(tuple([int(i == own) for i in range(len(shape))]))
+        return view(base, shape, (0,) * len(base.shape), steps)
+    if isinstance(base, Reshape):
+        return reshaped(base.base, shape)
+    return Reshape(shape=shape, type=base.type, name=base.name, base=base)
