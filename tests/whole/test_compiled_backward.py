@@ -145,6 +145,24 @@ def test_a_hook_that_writes_into_its_gradient(compile_graph: Compiler) -> None:
 
 
 @COMPILERS
+def test_a_hook_that_writes_what_a_later_node_saved(compile_graph: Compiler) -> None:
+    x = weft.ones(2, requires_grad=True)
+    y = x.exp()
+    z = y * y
+
+    def spoil(_grad: Any) -> None:
+        y.detach().add_(1)
+
+    z.register_hook(spoil)
+    stale = pytest.raises(
+        RuntimeError, match="modified by an inplace operation: .* is at version 1; expected"
+    )
+    with compiled_autograd.enable(compile_graph), stale:
+        z.sum().backward()
+    assert x.grad is None
+
+
+@COMPILERS
 def test_an_error_in_a_hook(compile_graph: Compiler) -> None:
     x = weft.ones(2, requires_grad=True)
 

@@ -10,9 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 from weft.autograd import hooks
+from weft.autograd.function_node import FunctionNode
 from weft.autograd.tasks import accumulate
-from weft.tensor.base import Tensor, wrap
+from weft.tensor.base import Tensor, storage_root, wrap
+from weft.tensor.tape import check_versions
 
 Pattern = tuple[bool, ...]
 ALWAYS_COPY: Final = -(1 << 30)
@@ -91,6 +95,30 @@ def accumulate_grad(leaf: Tensor, gradient: Tensor) -> None:
 def retain_grad(tensor: Tensor, gradient: Tensor) -> None:
     """Adds to the `.grad` of a tensor that is no leaf."""
     hooks.retain(tensor, gradient.array, False)
+
+
+def check_saved(node: Any) -> None:
+    """Raises, as the node itself would, where what it saved was written to: by a hook that has just run."""
+    if node.versions is not None:
+        check_versions(node, node.versions)
+    elif node.op is None:
+        node.check()
+
+
+def saved_memory(node: Any) -> set[int]:
+    """Whose memory holds what a node saved: `id`s of arrays."""
+    items = node.ctx._items if isinstance(node, FunctionNode) else node.saved
+    found: list[Any] = []
+    stack = list(items or ())
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (tuple, list)):
+            stack += item
+        elif isinstance(item, np.ndarray):
+            found.append(item)
+        elif hasattr(item, "array"):
+            stack.append(item.array)
+    return {id(storage_root(array)) for array in found}
 
 
 def call_backward(node: Any, number: int, given: Pattern, _shapes: Any, *gradients: Any) -> tuple[Any, ...]:

@@ -36,8 +36,9 @@ from weft.graph.effects import effect
 from weft.graph.node import Node
 from weft.ops.record import REGISTRY
 from weft.tensor.backward import finish
-from weft.tensor.base import Tensor
+from weft.tensor.base import PLAIN, Tensor, storage_root
 from weft.trace.breaks import Break
+from weft.trace.recorder import version
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -168,6 +169,27 @@ def retain_grad(machine: Any, args: Args, kwargs: Kwargs) -> None:
     write_grad(machine, tensor, new)
 
 
+# -- what nodes saved ----------------------------------------------------------------------------------------
+@handles(calls.check_saved)
+def check_saved(machine: Any, args: Args, kwargs: Kwargs) -> None:
+    refuse_written(machine, args[0])
+
+
+def refuse_written(machine: Any, node: Any) -> None:
+    """Captured code that wrote what a node saved fails, so that the graph runs as it is, and says so."""
+    written = [known.original for known in machine.world.known.values() if is_written(known)]
+    if written:
+        memory = calls.saved_memory(node)
+        if any(id(storage_root(tensor.array)) in memory for tensor in written):
+            raise machine.fail(RuntimeError("a saved tensor has been modified by an inplace operation"))
+
+
+def is_written(known: Known) -> bool:
+    if type(known.original) not in PLAIN or type(known.value) not in PLAIN:
+        return False
+    return version(known.value) != version(known.original)
+
+
 # -- custom Functions ----------------------------------------------------------------------------------------
 @handles(calls.call_backward)
 def call_backward(machine: Any, args: Args, kwargs: Kwargs) -> Any:
@@ -175,6 +197,7 @@ def call_backward(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     known = machine.world.known.get(id(node))
     if known is None or not isinstance(node, FunctionNode):
         raise Break("autograd-inside", seen="a backward of unknown origin")
+    refuse_written(machine, node)
     ctx = machine.wrap(node.ctx, known.source.slot(FunctionNode, "ctx"))
     owner = node._forward_cls
     backward = machine.load_attribute(owner, "backward")

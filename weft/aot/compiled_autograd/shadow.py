@@ -8,6 +8,7 @@ backwards are stood for, by nodes that call them.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +37,12 @@ from weft.trace.op_recorder import OpRecorder
 from weft.trace.scalars import Scalars
 
 STANDS_FOR: Final[dict[type, type]] = {}
+RUNS_USER_CODE: Final = frozenset(
+    {
+        calls.call_hook, calls.call_pre_hook, calls.call_post_hook, calls.call_post_accumulate_hook,
+        calls.call_backward,
+    }
+)  # fmt: skip
 NOTHING: Final = Changed([], [])
 _made = 0
 
@@ -106,12 +113,15 @@ class Fakes(Visitor):
 class ShadowTask(Task):
     """A run over the shadow: as the engine runs the live tape, on tensors that are fakes."""
 
-    __slots__ = ("plainly",)
+    __slots__ = ("plainly", "check")
     plainly: bool
+    check: Callable[[Any, Any], None]
 
     def apply(self, node: Any, gradient: Any) -> Any:
         if gradient is None and self.plainly and node.hooks is None:
             return None if node._seq == LEAF_SEQUENCE else self.undefined(node)
+        if node.hooks is None:
+            self.check(node, gradient)
         return super().apply(node, gradient)
 
 
@@ -146,11 +156,13 @@ class ShadowHooks:
 
     def on_pre(self, node: Any, gradient: Any, _graph: bool) -> Any:
         if not self.pre:
+            self.recording.check(node, gradient)
             return gradient
         several = node.outputs is not None
         values = tuple(gradient) if several else (gradient,)
         for number in self.pre:
             values = self.recording.call_hook(calls.call_pre_hook, number, values, ())
+        self.recording.check(node, values)
         return list(values) if several else values[0]
 
     def on_post(self, node: Any, results: Any, gradient: Any, _graph: bool) -> Any:
@@ -245,6 +257,9 @@ class Recording:
             node.type, node.meta["val"] = list, getattr(walk, name, [])
         self.items: dict[tuple[str, int], GraphNode] = {}
         self.shadows: dict[Any, Any] = {}
+        self.lives: dict[Any, Any] = {}
+        self.called = False
+        """Whether code of the user's has been called so far."""
         self.positions: list[int] = []
         self.trace()
         self.symbols = self.fakes.symbols
@@ -255,7 +270,7 @@ class Recording:
         self.numbers_released = [walk.numbers[n] for n in walk.order if self.is_released(n)]
         self.module = self.finish()
         self.walk = self.fakes = self.recorder = None  # which hold the tape
-        self.shadows, self.items, self.lists = {}, {}, {}
+        self.shadows, self.lives, self.items, self.lists = {}, {}, {}, {}
 
     # -- nodes of the graph ----------------------------------------------------------------------------------
     def item(self, name: str, place: int) -> GraphNode:
@@ -290,6 +305,7 @@ class Recording:
     def call(self, function: Any, args: tuple[Any, ...], result: Any) -> Any:
         """Records a call of one of the functions in `weft.autograd.compiled_calls`."""
         recorder = self.recorder
+        self.called = self.called or function in RUNS_USER_CODE
         node = self.graph.call_function(function, tuple(map(self.argument, args)))
         node.meta["val"] = result
         if isinstance(result, tuple):
@@ -301,6 +317,14 @@ class Recording:
         elif result is not None:
             recorder.bind(result, node)
         return result
+
+    def check(self, shadow: Any, gradient: Any) -> None:
+        """Hooks that have run may have written what a node saved, which is about to run."""
+        number = self.walk.checked.get(self.lives.get(shadow)) if self.called else None
+        if number is not None:
+            given = gradient if isinstance(gradient, (tuple, list)) else (gradient,)
+            if any(value is not None for value in given):
+                self.call(calls.check_saved, (self.hook(number),), None)
 
     def call_hook(self, function: Any, number: int, values: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
         """Records the call of a hook of a node: it answers with gradients like those given."""
@@ -327,6 +351,7 @@ class Recording:
             self.shadows[leaf] = self.leaf(leaf, hooks)
         for node in walk.order:
             self.shadows[node] = self.node(node, hooks)
+            self.lives[self.shadows[node]] = node
         for node in walk.order:
             shadow = self.shadows[node]
             shadow.next = tuple([None if t is None else self.shadows.get(t) for t in node.next])
@@ -358,6 +383,7 @@ class Recording:
         task = ShadowTask(False, False)
         task.tensors = True
         task.accumulate = live.accumulate
+        task.check = self.check
         task.plainly = live.captures is None and live.needed is None
         if live.needed is not None:
             task.needed = {self.shadows[n] for n in self.shadows if n in live.needed}

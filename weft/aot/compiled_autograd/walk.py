@@ -186,12 +186,20 @@ class Walk:
         self.leaf_places: dict[int, int] = {}
         starts = [(self.numbers[node], slot, self.keys.value(g)) for node, slot, g in seeds]
         leaf_keys = [self.leaf(leaf) for leaf in self.leaves]
-        self.key = (
+        self.key: tuple[Any, ...] = (
             tuple(starts),
             tuple(leaf_keys),
             tuple([self.node(node) for node in self.order]),
             self.task_key(),
         )
+        self.checked: dict[Any, int] = {}
+        """Nodes whose saved tensors hooks may write before they run, with their numbers among the hooks."""
+        if self.hooks:
+            for node in self.order:
+                if node.versions is not None or getattr(node, "watched", None):
+                    self.checked[node] = len(self.hooks)
+                    self.hooks.append(node)
+            self.key = (*self.key, tuple([self.numbers[node] for node in self.checked]))
         try:
             hash(self.key)
         except TypeError as error:
