@@ -17,6 +17,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from weft.graph.failing import can_fail
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.ops.record import Kind, Op
@@ -25,37 +26,12 @@ from weft.trace.module import GraphModule
 
 WRITTEN = "written"
 """Where a graph says which of its inputs the program writes: positions of inputs and of outputs."""
-SAFE_KINDS = frozenset({Kind.POINTWISE, Kind.REDUCE, Kind.VIEW, Kind.CREATE, Kind.CONTRACT, Kind.RANDOM})
-SAFE_INDEXING = frozenset(
-    {
-        "view_scatter", "fill", "zero", "_to_copy", "clone", "copy", "embed", "_unsafe_view", "cat", "stack",
-        "repeat", "flip", "roll", "tril", "triu", "diag_embed", "_diagonal_copy", "cumsum", "cumprod",
-        "constant_pad_nd", "border_backward", "masked_fill",
-    }
-)  # fmt: skip
 COPIES = ("copy", "fill", "zero")
-DIVIDING = ("div", "floor_divide", "remainder", "fmod", "pow", "bitwise_left_shift", "bitwise_right_shift")
-SAFE_NUMBERS = frozenset({operator.getitem, operator.add, operator.sub, operator.mul, operator.neg})
 
 
 def op_of(node: Node) -> Op | None:
     found = node.target if isinstance(node.target, Op) else getattr(node.target, "op", None)
     return found if isinstance(found, Op) and node.op == "call_function" else None
-
-
-def can_fail(node: Node) -> bool:
-    """Whether a node may raise, whatever elements it gets."""
-    if not node.op.startswith("call_"):
-        return False
-    op = op_of(node)
-    if op is None:
-        return node.target not in SAFE_NUMBERS
-    if op.kind is Kind.POINTWISE and op.name.startswith(DIVIDING):
-        kind = getattr(node.meta.get("val"), "dtype", None)
-        return kind is None or not (kind.is_floating_point or kind.is_complex)
-    if op.name.startswith("linalg") or "inverse" in op.name:
-        return True
-    return op.kind not in SAFE_KINDS and op.name not in SAFE_INDEXING
 
 
 def shares(node: Node) -> bool:
@@ -83,7 +59,8 @@ def scatter_into(base: Any, source: Any, steps: Any) -> Any:
 
 def alike(node: Node, other: Node) -> bool:
     """Whether two nodes' values have one shape and dtype."""
-    a, b = node.meta.get("val"), other.meta.get("val")
+    a: Any = node.meta.get("val")
+    b: Any = other.meta.get("val")
     known = hasattr(a, "array") and hasattr(b, "array")
     return known and a.dtype is b.dtype and tuple(a.array.shape) == tuple(b.array.shape)
 

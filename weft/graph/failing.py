@@ -17,7 +17,10 @@ from weft.graph.effects import PURE_FUNCTIONS, names_in, op_of
 from weft.graph.node import Node, nodes_in
 from weft.ops.record import REGISTRY, Kind, Op, ops
 
-DIVISIONS: Final = ("div", "remainder", "fmod", "floor_divide", "floordiv", "mod", "truediv", "true_divide")
+DIVISIONS: Final = (
+    "div", "remainder", "fmod", "floor_divide", "floordiv", "mod", "truediv", "true_divide",
+    "bitwise_left_shift", "bitwise_right_shift", "lshift", "rshift",
+)  # fmt: skip
 REFUSING: Final = frozenset(
     {
         "bernoulli", "_bernoulli", "normal", "_normal", "multinomial", "philox_bernoulli_by",
@@ -52,6 +55,8 @@ def can_fail(node: Node) -> bool:
     """Whether a node may raise, given that its inputs have the types they had."""
     if not node.op.startswith("call_"):
         return False
+    if overlaps(node):
+        return True
     found = op_of(node)
     called = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     name: str = called if found is None else found[1]
@@ -66,6 +71,23 @@ def can_fail(node: Node) -> bool:
     if node.op == "call_function" and node.target in SAFE_FUNCTIONS:
         return False
     return not (getattr(node.target, "__module__", "") == "_operator" or name.startswith("_set_"))
+
+
+def overlaps(node: Node) -> bool:
+    """Whether a node reads memory that it writes, as another tensor: where a part is common, it is refused."""
+    for written in node.meta.get("writes", ()):
+        target = written.meta.get("val")
+        for other in node.all_input_nodes:
+            value = other.meta.get("val")
+            if other is not written and value is not target and _memory(value) & _memory(target):
+                return True
+    return False
+
+
+def _memory(value: Any) -> set[int]:
+    """What tensors over the same memory have in common: a version, or a count of writes."""
+    found = getattr(value, "cell", None), getattr(getattr(value, "array", None), "written", None)
+    return {id(each) for each in found if type(each) is list}
 
 
 @cache

@@ -324,3 +324,18 @@ def test_numbers_that_must_be_known_break_where_they_are_made() -> None:
     assert refused(g, tensor()) == "data-dependent-branch"
     for function, graphs in ((f, 3), (g, 3)):
         same(function, good, lambda: (tensor(1.0, -2.0, 3.0),), good, fullgraph=False, frames=graphs)
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_new_elements_are_written_when_nothing_can_fail_any_more(name: str) -> None:
+    compute, fits, fails = FAILING[name]
+
+    def f(x: Any, given: Any) -> Any:
+        y = x + 1
+        with weft.no_grad():
+            made = compute(given)
+        x.copy_(y)
+        return made
+
+    calls = [lambda given=given: (tensor(), given.clone()) for given in (fits, fails, fits, fails)]
+    same(f, *calls)
