@@ -733,3 +733,26 @@ def test_entries_keep_no_objects_alive(compiled: Any, inside: bool) -> None:
     del box
     gc.collect()
     assert alive() is None
+
+
+def test_what_nothing_depends_on_is_not_swept(compiled: Any) -> None:
+    class Counted(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            LOG.append("backward")
+            return grad * 2
+
+    def program(x: Tensor) -> Tensor:
+        unused = Counted.apply(x) + x  # noqa: F841
+        return x * 3
+
+    def run(function: Any) -> Any:
+        x = leaf()
+        function(x).sum().backward()
+        return x.grad.tolist()
+
+    agree(compiled, program, run)

@@ -142,6 +142,8 @@ def new_node(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) 
     node.call, node.stage, node.rerun = call, number, call.rerun
     node.lower = [call.edges[lower] for lower in stage.lower]
     edges = [gradient_edge(args[index]) for index in joint.wanted] + node.lower
+    whole = call.plan.programs.get(frozenset(), call.program).joint.stages[number].gradients
+    edges = [edge if found is not None else (None, 0) for edge, found in zip(edges, whole, strict=True)]
     node.next = tuple([target for target, _ in edges])
     node.slots = tuple([slot for _, slot in edges])
     node.params = ()
