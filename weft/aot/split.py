@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from weft.graph.failing import overlaps
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.trace.module import GraphModule
@@ -46,9 +47,12 @@ def switches(node: Node) -> bool:
 
 
 def natives_of(graph: Graph) -> frozenset[Node]:
-    """The nodes that call graphs: what runs, and how often, shows when they run."""
+    """The nodes that call graphs (what runs, and how often, shows when they run), and those that may be
+    refused for where their tensors lie.
+    """
     inner = {node for node in graph.nodes if node.op == "get_attr" and node.target in graph.subgraphs}
-    return frozenset(user for node in inner for user in node.users if user.op != "output")
+    callers = frozenset(user for node in inner for user in node.users if user.op != "output")
+    return callers | {node for node in graph.nodes if overlaps(node)}
 
 
 def takes_apart(node: Node) -> bool:

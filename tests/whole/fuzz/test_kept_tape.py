@@ -127,3 +127,25 @@ def after(result, *args):
 def arguments():
     yield ((weft.ones(2, 2),), {{}})
 """)
+
+
+@pytest.mark.parametrize(
+    "write",
+    ["x.copy_(x[2])", "x.index_add_(0, weft.tensor([0, 2]), x[:2])", "x[1:].add_(x[:2])", "x[1:] = x[:2]"],
+)
+def test_writes_over_what_they_read(agrees, write):
+    agrees(f"""\
+import weft
+
+def main(x, y):
+    z = x * y
+    x.mul_(2)
+    {write}
+    return z
+
+def after(result, *args):
+    pass
+
+def arguments():
+    yield ((weft.tensor([0.33, 1.36, 0.69]), weft.tensor(0.71, requires_grad=True)), {{}})
+""")
