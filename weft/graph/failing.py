@@ -74,7 +74,7 @@ def can_fail(node: Node) -> bool:
 
 
 def overlaps(node: Node) -> bool:
-    """Whether a node reads memory that it writes, as another tensor: where a part is common, it is refused."""
+    """Whether a node reads memory that it writes, as another tensor: with a part in common, it is refused."""
     for written in node.meta.get("writes", ()):
         target = written.meta.get("val")
         for other in node.all_input_nodes:
