@@ -65,13 +65,15 @@ class Entry:
 class Structure:
     """The entries for one structure: one per set of sizes, or one whose sizes vary."""
 
-    __slots__ = ("fixed", "open", "last", "gradients", "observed")
+    __slots__ = ("fixed", "open", "last", "gradients", "observed", "unsteady")
 
     def __init__(self) -> None:
         self.fixed: dict[Any, Entry] = {}
         self.open: list[Entry] = []
         self.last: Facts | None = None
         self.observed = False
+        self.unsteady = False
+        """Whether gradients have come where none was expected, or the other way round, while a graph ran."""
         self.gradients: dict[int, Pattern] = {}
         """Where custom backwards and hooks of nodes give gradients, by their number among the hooks."""
 
@@ -248,6 +250,8 @@ def run(seeds: Seeds, task: Task) -> bool:
         structure = cache.structure(walk)
         for attempt in range(ATTEMPTS):
             entry = cache.entry(walk, structure)
+            if structure.unsteady and not entry.captures_first:
+                raise Native("custom backwards or hooks whose gradients come and go")
             if walk.uncertain and not entry.captures_first and not structure.observed:
                 observe(seeds, task, walk, structure, entry)
                 return True
@@ -257,9 +261,9 @@ def run(seeds: Seeds, task: Task) -> bool:
             except Unexpected as other:
                 learn(cache, structure, other)
                 if attempt == ATTEMPTS - 1:
-                    raise Native("custom backwards whose gradients come and go") from None
-            except OtherGradients as other:
-                learn(cache, structure, other)
+                    raise Native("custom backwards or hooks whose gradients come and go") from None
+            except OtherGradients:
+                structure.unsteady = True
                 raise
     except Native as native:
         count("native")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from types import MethodType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -422,6 +423,14 @@ def types_read(node: Any) -> tuple[Any, ...]:
 
 
 def code_of(hook: Any) -> Any:
-    """What a hook is known by: functions made anew in each step are the same code."""
+    """What a hook is known by: functions made anew in each step are the same code.
+
+    A method is known with the functions that its object holds: modules call the user's hooks from one.
+    """
     function = getattr(hook, "__func__", hook)
-    return getattr(function, "__code__", None) or type(hook)
+    code = getattr(function, "__code__", None) or type(hook)
+    owner = getattr(hook, "__self__", None)
+    if type(hook) is not MethodType or not hasattr(owner, "__dict__"):
+        return code
+    held = [item for value in vars(owner).values() if type(value) is list for item in value]
+    return code, tuple([getattr(item, "__code__", type(item)) for item in held if callable(item)])
