@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import weft
 import weft.compiler
 from tests.capture.features.test_whole_steps import BACKENDS, bits, strictly  # noqa: F401
+from weft.graph.passes import REPEATS, cse
 from weft.nn import functional as F
 from weft.testing import CompileCounterWithBackend
 from weft.utils.checkpoint import checkpoint, checkpoint_sequential
@@ -114,3 +116,141 @@ def test_checkpoints_inside_checkpoints(inside: bool, backend: str) -> None:
         return checkpoint(outer, x, use_reentrant=False).square().mean()
 
     check(make, forward, backend, inside)
+
+
+# -- what may be checkpointed --------------------------------------------------------------------------------
+def cast(x: Any) -> Any:
+    with weft.autocast("cpu", dtype=weft.bfloat16):
+        return (x @ x.t()).float()
+
+
+def without(x: Any, reentrant: bool) -> Any:
+    with weft.no_grad():
+        y = checkpoint(lambda x: x.exp(), x, use_reentrant=reentrant)
+    return y * x
+
+
+PARTS: dict[str, Callable[[Any, bool], Any]] = {
+    "numbers and lists": lambda x, r: checkpoint(
+        lambda x, n, none, items: x.exp() * n * len(items), x, 3, None, [1, 2], use_reentrant=r
+    ),
+    "two results": lambda x, r: checkpoint(lambda x: (x.exp(), x.sin()), x, use_reentrant=r)[1],
+    "an argument twice": lambda x, r: checkpoint(lambda a, b: a * b, x, x, use_reentrant=r),
+    "other numbers drawn again": lambda x, r: checkpoint(
+        lambda x: F.dropout(x, 0.5) * x, x, use_reentrant=r, preserve_rng_state=False
+    ),
+    "an op": lambda x, r: checkpoint(weft.exp, x, use_reentrant=r),
+    "autocast": lambda x, r: checkpoint(cast, x, use_reentrant=r),
+    "without gradients": without,
+    "closed over": lambda x, r: checkpoint(lambda y: (y * x).exp(), x.sin(), use_reentrant=r),
+}
+NEWER: dict[str, Callable[[Any], Any]] = {
+    "keywords": lambda x: checkpoint(lambda x, k, s=1: x.exp() * k * s, x, k=x * 2, s=3, use_reentrant=False),
+    "to the end": lambda x: checkpoint(lambda x: x.exp() * x + 1, x, use_reentrant=False, early_stop=False),
+    "a dict": lambda x: checkpoint(lambda x: {"a": x.exp(), "b": 3}, x, use_reentrant=False)["a"],
+    "the argument": lambda x: checkpoint(lambda x: x, x * 2, use_reentrant=False),
+    "a view": lambda x: checkpoint(lambda x: x.t(), x * 2, use_reentrant=False),
+    "in place": lambda x: checkpoint(lambda x: x.exp().add_(1).mul(x), x, use_reentrant=False),
+}
+
+
+def identity() -> Any:
+    return weft.nn.Identity()
+
+
+@both
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("name", PARTS)
+def test_parts(name: str, inside: bool, reentrant: bool, backend: str) -> None:
+    check(identity, lambda model, x: PARTS[name](x, reentrant).sum(), backend, inside)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("name", NEWER)
+def test_parts_of_the_newer_kind(name: str, inside: bool, backend: str) -> None:
+    check(identity, lambda model, x: NEWER[name](x).sum(), backend, inside)
+
+
+@both
+def test_effects_happen_as_often_as_in_eager(reentrant: bool, backend: str) -> None:
+    """What stands behind the last tensor that is needed again is not done again, by the newer kind."""
+    log: list[str] = []
+
+    def part(x: Any) -> Any:
+        log.append("first")
+        y = x.exp() * x
+        log.append("last")
+        return y + 1
+
+    def f(x: Any) -> Any:
+        y = checkpoint(part, x, use_reentrant=reentrant).sum()
+        y.backward()
+        log.append("after")
+        return y.detach()
+
+    f(weft.ones(3, requires_grad=True))
+    expected = list(log)
+    log.clear()
+    weft.compile(f, fullgraph=True, backend=backend)(weft.ones(3, requires_grad=True))
+    assert log == expected
+    assert log.count("last") == (2 if reentrant else 1)
+
+
+def test_handlers_run_where_recomputation_stops(backend: str) -> None:
+    log: list[str] = []
+
+    def part(x: Any) -> Any:
+        try:
+            return x.exp() * x + 1
+        finally:
+            log.append("left")
+
+    def f(x: Any) -> Any:
+        y = checkpoint(part, x, use_reentrant=False).sum()
+        y.backward()
+        return y.detach()
+
+    weft.compile(f, fullgraph=True, backend=backend)(weft.ones(3, requires_grad=True))
+    assert log == ["left", "left"]
+
+
+def test_nothing_is_kept_that_is_computed_again(backend: str) -> None:
+    """The peak of a chain of blocks, beside that of the same chain without checkpoints."""
+
+    def block(x: Any, w: Any) -> Any:
+        return (x @ w).tanh().exp().sin().cos().sigmoid()
+
+    def peak(checkpointed: bool) -> int:
+        def f(x: Any, weights: Any) -> Any:
+            for w in weights:
+                x = checkpoint(block, x, w, use_reentrant=False) if checkpointed else block(x, w)
+            return x.sum()
+
+        compiled = weft.compile(f, fullgraph=True, backend="eager" if not checkpointed else backend)
+        weights = [weft.randn(16, 16).mul_(0.1).requires_grad_() for _ in range(8)]
+        x = weft.randn(2048, 16)
+        for _ in range(2):
+            compiled(x, weights).backward()
+        tracemalloc.start()
+        compiled(x, weights).backward()
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    assert peak(True) < 0.5 * peak(False)
+
+
+def test_what_is_computed_again_is_marked(backend: str) -> None:
+    counter = CompileCounterWithBackend(backend)
+
+    def f(x: Any) -> Any:
+        y = checkpoint(lambda x: x.exp().sin(), x, use_reentrant=False).sum()
+        y.backward()
+        return y.detach()
+
+    weft.compile(f, fullgraph=True, backend=counter)(weft.ones(3, requires_grad=True))
+    (module,) = counter.graphs
+    repeated = [node for node in module.graph.nodes if REPEATS in node.meta]
+    assert [node.target.__name__ for node in repeated if node.op == "call_function"].count("exp") == 1
+    merged = [node for node in cse(module.graph).nodes if getattr(node.target, "__name__", "") == "exp"]
+    assert len(merged) == 2
