@@ -100,6 +100,9 @@ def stale_text(node: Node, cell: Any, seen: int) -> str:
     return stale_words(*describe_saved(node, cell), cell[0], seen)
 
 
+STALE = "one of the variables needed for gradient computation has been modified by an inplace operation"
+
+
 def stale_words(what: str, origin: str, version: int, seen: int) -> str:
     """The same for a tensor that is described already."""
     mode = modes.current()
@@ -114,10 +117,7 @@ def stale_words(what: str, origin: str, version: int, seen: int) -> str:
             "enable anomaly detection to find the operation that failed to compute its gradient, with "
             "weft.autograd.set_detect_anomaly(True, check_nan=False)."
         )
-    return (
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{what}]{origin} is at version {version}; expected version {seen} instead. Hint: {hint}"
-    )
+    return f"{STALE}: [{what}]{origin} is at version {version}; expected version {seen} instead. Hint: {hint}"
 
 
 def saved_arrays(node: Node) -> list[tuple[int, int, Any]]:

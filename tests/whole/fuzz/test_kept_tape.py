@@ -149,3 +149,21 @@ def after(result, *args):
 def arguments():
     yield ((weft.tensor([0.33, 1.36, 0.69]), weft.tensor(0.71, requires_grad=True)), {{}})
 """)
+
+
+def test_what_is_written_after_it_was_saved(agrees):
+    agrees("""\
+import weft
+
+def main(x):
+    y = x.detach()
+    y.add_(x * y)
+    return (y, x.sort().values)
+
+def after(result, *args):
+    result[1].sum().backward()
+    result[0].sum().backward()
+
+def arguments():
+    yield ((weft.tensor([0.26], requires_grad=True),), {})
+""")

@@ -52,7 +52,7 @@ from weft.core.generator import Generator
 from weft.graph.interpreter import attribute
 from weft.graph.node import Node, map_arg
 from weft.tensor.base import PLAIN, Tensor, address
-from weft.tensor.tape import INFERENCE
+from weft.tensor.tape import INFERENCE, STALE
 from weft.tensor.views import refresh
 from weft.trace.module import GraphModule
 
@@ -278,7 +278,8 @@ class CompiledFunction:
         """A plan that goes around what was refused, where that is one node."""
         if found.error is not None:
             text = f"{type(found.error).__name__}: {found.error}"
-            return self.refused(text, text)
+            # What is written after it was saved has no gradient in eager either, which says so when asked.
+            return self.refused(text, None if str(found.error).startswith(STALE) else text)
         nodes = [node for node in self.module.graph.nodes if node.op.startswith("call_")]
         if found.node not in nodes or (found.ends and found.node is nodes[-1]):
             return self.refused(found.reason)

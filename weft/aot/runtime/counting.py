@@ -19,8 +19,11 @@ watchers: list[Callable[[str, str], None]] = []
 """Called with the kind ("fallbacks" or "natives") and the reason."""
 
 
-class NotCompiled(RuntimeError):
-    """Compiling a graph failed, though running it as captured did not. Raised in strict mode only."""
+class NotCompiled(BaseException):
+    """Compiling a graph failed, though running it as captured did not. Raised in strict mode only.
+
+    No Exception: an entry whose graph raises one runs its original instead.
+    """
 
 
 def note(kind: str, reason: str) -> None:
