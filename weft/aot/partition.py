@@ -241,12 +241,12 @@ def _forward(joint: Joint, residuals: list[Node]) -> GraphModule:
     for node in joint.inputs:
         made.input(node)
     ends = [node for node in (*joint.values, *residuals) if isinstance(node, Node)]
-    ends += [node for node in joint.forward if effect(node).checks]
+    ends += [node for node in joint.forward if effect(node).checks or effect(node).random]
     needed = made.needed = _reached(ends, set(joint.inputs))
     for node in joint.graph.nodes:
         if node in made.copies or node.op in ("placeholder", "output"):
             continue
-        if node in needed or (node in joint.forward and effect(node).random):
+        if node in needed:
             made.copy(node)
     made.graph.output(tuple([made.value(node) for node in (*joint.values, *residuals)]))
     made.graph.meta[WRITTEN] = tuple([(written.input, written.value) for written in joint.facts.written])
@@ -273,11 +273,13 @@ def derivative(joint: Joint, stage: Stage) -> GraphModule:
     made = _Copier(recorded=True)
     for node in (*joint.inputs, *[joint.values[lower] for lower in stage.lower], *stage.tangents):
         made.input(node)
-    needed = made.needed = _reached([n for n in stage.gradients if n is not None], set(made.copies))
+    draws = [node for node in joint.forward if effect(node).random and node not in made.copies]
+    ends = [*draws, *[node for node in stage.gradients if node is not None]]
+    needed = made.needed = _reached(ends, set(made.copies))
     for node in joint.graph.nodes:
         if node in made.copies or node.op in ("placeholder", "output"):
             continue
-        if node in needed or switches(node) or (node in joint.forward and effect(node).random):
+        if node in needed or switches(node):
             made.copy(node)
     made.graph.output(tuple([None if node is None else made.value(node) for node in stage.gradients]))
     return GraphModule(joint.constants, made.graph, "Derivative")

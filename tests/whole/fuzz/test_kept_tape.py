@@ -167,3 +167,25 @@ def after(result, *args):
 def arguments():
     yield ((weft.tensor([0.26], requires_grad=True),), {})
 """)
+
+
+def test_random_numbers_that_nobody_reads(agrees):
+    agrees("""\
+import weft
+W = weft.tensor([0.5, -1.25, 2.0], requires_grad=True)
+
+def main(x):
+    weft.nn.functional.dropout(x * W)
+    weft.randn_like(2 * weft.rand(3))
+    y = W.sin() * (x + weft.randn_like(x))
+    return (y, (y * W).sum() + weft.rand(()))
+
+def after(result, *args):
+    total = sum((t * t).sum() for t in result)
+    (grad,) = weft.autograd.grad(total, [W], create_graph=True)
+    grad.sum().backward()
+    return weft.rand(2)
+
+def arguments():
+    yield ((weft.ones(3),), {})
+""")
