@@ -36,10 +36,11 @@ from weft.capture.runtime import BackendFunction, Context, count_ops, outside
 from weft.capture.runtime import CaptureFailed as CaptureFailed
 from weft.capture.runtime import CompilerError as CompilerError
 from weft.capture.runtime import RecompileLimitExceeded as RecompileLimitExceeded
+from weft.core.lazy import lazy
 from weft.core.seams import seams
 from weft.core.settings import settings as settings
 from weft.nn.modules.module import Module
-from weft.tensor.base import Tensor
+from weft.tensor.base import Tensor, wrap
 from weft.trace.breaks import Break
 
 __all__ = [
@@ -56,7 +57,7 @@ __all__ = [
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 Backend = str | BackendFunction
-DEFAULT_BACKEND = "eager"
+DEFAULT_BACKEND = "aot_eager"
 
 
 # -- backends ------------------------------------------------------------------------------------------------
@@ -110,6 +111,19 @@ def eager(graph_module: Any, _example_inputs: list[Any], **_options: Any) -> Cal
 
 register_backend(aot_backends.aot_eager, name="aot_eager")
 aot = aot_backends.aot
+_native: Any = lazy("weft.native.backend")
+
+
+@functools.cache
+def _native_backend() -> BackendFunction:
+    return aot(_native.compiler(_native.Layout(lambda value: getattr(value, "array", value), wrap)))
+
+
+@register_backend
+def native(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
+    """Compiles the graph, and that of its gradients, to machine code."""
+    made: Callable[..., Any] = _native_backend()(graph_module, example_inputs)
+    return made
 counting.watchers.append(lambda kind, reason: count(f"aot_{kind}", reason))
 
 
@@ -170,10 +184,11 @@ def compile(
     """The function, method, module or other callable in a form that runs compiled.
 
     Called first, it captures what the function does as graphs, which `backend` (a name, or a function
-    `(graph_module, example_inputs) -> callable`; default "eager") makes callable; later calls run these where
-    everything that was read is still the same, and capture again elsewhere. `fullgraph=True` raises
-    `Unsupported` where one graph is not enough. `dynamic` says whether sizes may vary from the first capture
-    on (True), never (False), or once they were seen to (None). Without a function, gives a decorator.
+    `(graph_module, example_inputs) -> callable`; default "aot_eager": differentiated ahead of time, run op by
+    op) makes callable; later calls run these where everything that was read is still the same, and capture
+    again elsewhere. `fullgraph=True` raises `Unsupported` where one graph is not enough. `dynamic` says
+    whether sizes may vary from the first capture on (True), never (False), or once they were seen to (None).
+    Without a function, gives a decorator.
     """
     context = _context(backend, fullgraph, dynamic, mode, options, recompile_limit)
 
@@ -203,7 +218,7 @@ _by_function: weakref.WeakKeyDictionary[FunctionType, list[Context]] = weakref.W
 
 
 def optimize(
-    backend: Backend = "eager",
+    backend: Backend = DEFAULT_BACKEND,
     *,
     nopython: bool = False,
     guard_export_fn: Callable[[list[Any]], None] | None = None,

@@ -1,0 +1,64 @@
+"""The compiler that `native` gives to differentiation: graphs of pure ops to functions of tensors.
+
+Takes a graph and, in each call, tensors; compiles a program per layout of the inputs. One idea: whatever
+cannot be compiled runs as it is, and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.native.run import Executable, executable
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What this package has to know of tensors."""
+
+    array: Callable[[Any], Any]
+    """The array of a tensor; numbers as they are."""
+    wrap: Callable[[Any], Any]
+    """A tensor on an array."""
+
+
+class Compiled:
+    """A graph, with a program per layout of its inputs."""
+
+    def __init__(self, graph_module: Any, layout: Layout) -> None:
+        self.graph_module, self.layout = graph_module, layout
+        self.programs: dict[Any, Executable] = {}
+
+    def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        arrays = [self.layout.array(value) for value in inputs]
+        key = tuple([key_of(array) for array in arrays])
+        program = self.programs.get(key)
+        if program is None:
+            program = self.programs[key] = executable(self.graph_module, arrays)
+        given = dict(zip(map(id, arrays), inputs))
+        return tuple([self.result(each, given) for each in program(arrays)])
+
+    def result(self, value: Any, given: dict[int, Any]) -> Any:
+        """A tensor for an array: an input where it is one's own."""
+        if not isinstance(value, np.ndarray):
+            return value
+        return given[id(value)] if id(value) in given else self.layout.wrap(value)
+
+
+def key_of(value: Any) -> Any:
+    """What a program depends on."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.strides, value.dtype
+    return type(value), value
+
+
+def compiler(layout: Layout) -> Callable[[Any, list[Any]], Callable[..., Any]]:
+    """A compiler for `weft.compiler.aot`."""
+
+    def compile_graph(graph_module: Any, _example_inputs: list[Any]) -> Callable[..., Any]:
+        return Compiled(graph_module, layout)
+
+    return compile_graph

@@ -1,0 +1,298 @@
+"""Lowering: a graph of pure ops as definitions.
+
+Takes a graph whose nodes know their types; gives the definitions of its outputs. One idea: what an op is
+follows from its record: pointwise ops have `emit`, views are found out by looking at what their kernel does
+to strides, folds and their kin stand in a table; whatever is left is called as it is.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from weft.core.types import TensorType
+from weft.graph.graph import Graph
+from weft.graph.node import Node
+from weft.native.scalar import NAMES, Builder, Value
+from weft.native.tensors import Definition, Given, Opaque, Point, Shape, broadcast, reshaped, view
+from weft.ops.record import REGISTRY, Kind, Op
+
+Lowered = Any
+"""A definition, a tuple of them, or a number."""
+
+
+class Unlowered(Exception):
+    """An op, or this call of it, has no kernels of ours."""
+
+
+@dataclass(slots=True)
+class Call:
+    """A call of an op's own array kernel."""
+
+    op: Op
+    bound: tuple[Any, ...]
+    """Its arguments; `Operand` stands for arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    number: int
+
+
+@dataclass(slots=True)
+class Program:
+    """The definitions of a graph."""
+
+    inputs: list[Node]
+    outputs: list[Any] = field(default_factory=list)
+    """Definitions, or numbers and None as they are."""
+    constants: dict[str, Any] = field(default_factory=dict)
+
+
+Rule = Callable[..., Lowered]
+RULES: Final[dict[str, Rule]] = {}
+"""How ops become definitions, by name; see `rule`."""
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Decorator: how these ops become definitions. It gets the lowering and all parameters of the op, with
+    definitions for tensors, and may raise Unlowered.
+    """
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            if name not in REGISTRY:
+                raise KeyError(f"there is no op {name}")
+            RULES[name] = function
+        return function
+
+    return register
+
+
+def type_name(kind: Any) -> str:
+    """The name of a dtype in bodies. Raises Unlowered for those that bodies do not know."""
+    name = NAMES.get(np.dtype(kind))
+    if name is None:
+        raise Unlowered(f"numbers of type {kind}")
+    return name
+
+
+def bound_arguments(op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    variadic = next((i for i, p in enumerate(op.signature.parameters) if p.variadic), None)
+    if variadic is not None and len(args) > variadic and not isinstance(args[variadic], (tuple, list)):
+        args = (*args[:variadic], tuple(args[variadic:]))
+    return op.signature.bind(tuple(args), dict(kwargs))
+
+
+class Lowering:
+    """One graph."""
+
+    def __init__(self, graph: Graph, arrays: Sequence[Any]) -> None:
+        self.graph = graph
+        self.values: dict[Node, Lowered] = {}
+        self.program = Program(list(graph.placeholders))
+        for number, (node, array) in enumerate(zip(self.program.inputs, arrays)):
+            self.values[node] = self.given(number, array)
+        self.node: Node | None = None
+
+    def given(self, number: int, array: Any) -> Lowered:
+        if not isinstance(array, np.ndarray):
+            return array
+        item = array.itemsize
+        strides = tuple([stride // item for stride in array.strides])
+        contiguous = array.flags.c_contiguous
+        made = Given(
+            shape=array.shape,
+            type=NAMES.get(array.dtype, str(array.dtype)),
+            name=f"input {number}",
+            input=number,
+            strides=None if contiguous else strides,
+        )
+        return made
+
+    def run(self, attribute: Callable[[str], Any]) -> Program:
+        for node in self.graph.nodes:
+            self.node = node
+            if node.op == "get_attr":
+                self.values[node] = self.constant(attribute(node.target))
+            elif node.op == "output":
+                self.program.outputs = list(self.argument(node.args[0]))
+            elif node.op != "placeholder":
+                self.values[node] = self.call(node)
+        return self.program
+
+    def constant(self, array: Any) -> Lowered:
+        if not isinstance(array, np.ndarray):
+            return array
+        made = np.ascontiguousarray(array)
+        kind = NAMES.get(made.dtype, str(made.dtype))
+        return Given(shape=made.shape, type=kind, name="constant", constant=made)
+
+    def argument(self, value: Any) -> Any:
+        if isinstance(value, Node):
+            return self.values[value]
+        if isinstance(value, (tuple, list)):
+            return type(value)([self.argument(item) for item in value])
+        return value
+
+    # -- calls -----------------------------------------------------------------------------------------------
+    def call(self, node: Node) -> Lowered:
+        args, kwargs = self.argument(node.args), {k: self.argument(v) for k, v in node.kwargs.items()}
+        if node.target is operator.getitem:
+            return args[0][args[1]]
+        op = op_of(node)
+        bound = bound_arguments(op, args, kwargs)
+        result = node.meta["val"]
+        try:
+            return self.lowered(op, bound, result)
+        except Unlowered:
+            return self.opaque(op, bound, result)
+
+    def lowered(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
+        known = RULES.get(op.qualified_name)
+        if known is not None:
+            return known(self, *bound)
+        if op.kind is Kind.POINTWISE and op.emit is not None and op.promotion is not None:
+            return self.pointwise(op, bound)
+        if op.kind is Kind.VIEW:
+            return self.looked_at(op, bound)
+        raise Unlowered(op.name)
+
+    def opaque(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
+        """The op's own kernel, on arrays."""
+        operands: list[Definition] = []
+
+        def numbered(value: Any) -> Any:
+            if isinstance(value, Definition):
+                operands.append(value)
+                return Operand(len(operands) - 1)
+            if isinstance(value, (tuple, list)):
+                return type(value)([numbered(item) for item in value])
+            return value
+
+        call = Call(op, tuple([numbered(value) for value in bound]))
+        several = isinstance(result, (tuple, list))
+        made = []
+        for number, value in enumerate(result if several else (result,)):
+            array = getattr(value, "array", None)
+            if array is None:
+                made.append(value)
+                continue
+            kind = NAMES.get(array.dtype, str(array.dtype))
+            made.append(
+                Opaque(
+                    shape=tuple(array.shape),
+                    type=kind,
+                    name=op.name,
+                    call=call,
+                    operands=operands,
+                    number=number,
+                )
+            )
+        return tuple(made) if several else made[0]
+
+    # -- pointwise -------------------------------------------------------------------------------------------
+    def pointwise(self, op: Op, bound: tuple[Any, ...]) -> Definition:
+        """`emit` on the elements, in the dtype that the op computes in."""
+        slots = [slot for slot in op.signature.tensor_slots if bound[slot] is not None]
+        operands = [bound[slot] for slot in slots]
+        types = [as_type(value) for value in operands]
+        assert op.promotion is not None
+        compute, result = op.promotion.dtypes(types)
+        inner, outer = type_name(compute.numpy), type_name(result.numpy)
+        tensors = [value for value in operands if isinstance(value, Definition)]
+        shape = np.broadcast_shapes(*[value.shape for value in tensors])
+
+        def make(builder: Builder, values: list[Value], _place: Any) -> Value:
+            given = iter(values)
+            full = list(bound)
+            for slot in slots:
+                value = bound[slot]
+                if isinstance(value, Definition):
+                    full[slot] = builder.cast(next(given), inner)
+                else:
+                    full[slot] = builder.const(value, inner)
+            return builder.cast(op.emit(builder, *full), outer)
+
+        return point(make, tuple(shape), outer, tensors, op.name)
+
+    # -- views -----------------------------------------------------------------------------------------------
+    def looked_at(self, op: Op, bound: tuple[Any, ...]) -> Lowered:
+        """A view, by what the op's kernel does to an array that moves along one axis only."""
+        base = bound[0]
+        if op.name in ("view", "reshape", "_unsafe_view"):
+            raise Unlowered(op.name)
+        results = [self.probe(op, base.shape, axis, bound[1:]) for axis in range(len(base.shape))]
+        if not results:
+            results = []
+            made = self.probe(op, base.shape, None, bound[1:])
+            return self.from_probes(base, [], made)
+        return self.from_probes(base, results, results[0])
+
+    def probe(self, op: Op, shape: Shape, axis: int | None, rest: tuple[Any, ...]) -> Any:
+        """What the kernel gives: views of which the strides and the start tell the map."""
+        start = np.zeros(1, np.int8)
+        strides = tuple([int(i == axis) for i in range(len(shape))])
+        dummy = as_strided(start, shape, strides, writeable=False)
+        assert op.kernel is not None
+        made = op.kernel(dummy, *rest)
+        origin = start.__array_interface__["data"][0]
+        return [
+            (each.shape, each.strides, each.__array_interface__["data"][0] - origin)
+            for each in (made if isinstance(made, (tuple, list)) else (made,))
+        ], isinstance(made, (tuple, list))
+
+    def from_probes(self, base: Definition, probes: list[Any], first: Any) -> Lowered:
+        views = []
+        for number, (shape, _strides, _start) in enumerate(first[0]):
+            offsets = tuple([probe[0][number][2] for probe in probes])
+            steps = [tuple(probe[0][number][1]) for probe in probes]
+            views.append(view(base, tuple(shape), offsets, steps))
+        return tuple(views) if first[1] else views[0]
+
+
+def as_type(value: Any) -> Any:
+    """An operand as type rules know it."""
+    if isinstance(value, Definition):
+        return TensorType(value.shape, dtype_of_name(value.type))
+    return value
+
+
+def dtype_of_name(name: str) -> Any:
+    from weft.core.dtypes import BY_NUMPY
+
+    found = next((kind for kind, known in NAMES.items() if known == name), None)
+    return BY_NUMPY[np.dtype(name) if found is None else found]
+
+
+def op_of(node: Node) -> Op:
+    op = node.target if isinstance(node.target, Op) else getattr(node.target, "op", None)
+    if op is None or (not isinstance(node.target, Op) and node.target is not op.face):
+        raise Unlowered(f"a call of {node.target}")
+    return op
+
+
+def point(
+    make: Callable[[Builder, list[Value], Any], Value],
+    shape: Shape,
+    type_: str,
+    operands: Sequence[Definition],
+    name: str,
+    cost: int = 1,
+) -> Definition:
+    """A pointwise definition; operands are brought to its shape."""
+    given = [broadcast(each, shape) for each in operands]
+    return Point(shape=shape, type=type_, name=name, make=make, operands=given, cost=cost)
+
+
+@rule("view", "reshape", "_unsafe_view")
+def _reshape(lowering: Lowering, base: Definition, shape: Any, *_: Any) -> Definition:
+    result: Any = lowering.node.meta["val"] if lowering.node is not None else None
+    if result.dtype.numpy != np.dtype(result.array.dtype) or type_name(result.array.dtype) != base.type:
+        raise Unlowered("a view of another type")
+    return reshaped(base, tuple(result.array.shape))
