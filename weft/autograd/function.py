@@ -393,7 +393,7 @@ def overwritten(value: Tensor, node: Any, index: int, tensors: int) -> None:
 
 def alias_view(value: Tensor, creation: int) -> Tensor:
     """A view of all of a tensor, for an input that is returned as it is."""
-    array = value.array if type(value.array) is MetaArray else value.array[...]
+    array = value.array.alias() if type(value.array) is MetaArray else value.array[...]
     made = attach_view(value, array, (REGISTRY["alias"], (), None), creation)
     if type(value) is not Tensor and type(value) is not Parameter:
         made.__class__ = type(value)

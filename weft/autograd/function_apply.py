@@ -25,6 +25,7 @@ from weft.core.generator import default_generator
 from weft.core.modes import enter, leave, state
 from weft.core.types import Size
 from weft.tensor.base import PLAIN
+from weft.tensor.meta import MetaArray
 from weft.tensor.views import refresh
 
 RECIPE: Final = "custom_function"
@@ -308,10 +309,14 @@ class Attached:
         mode = state.get()
         recording = mode if type(mode) is bool else mode.grad and not mode.inference
         if recording and any(needs):
-            result = recorded(recipe.owner, ctx, args, result, mode, self)
+            given = recorded(recipe.owner, ctx, args, result, mode, self)
         else:
-            result = unrecorded_outputs(ctx, args, result)
-        return (result, ctx) if recipe.gives_context else result
+            given = unrecorded_outputs(ctx, args, result)
+        pairs = zip(given, result) if type(given) is tuple else ((given, result),)
+        for made, before in pairs:
+            if made is not before and type(made.array) is MetaArray:
+                made.array = before.array  # by which those who trace graphs know an input that is returned
+        return given, ctx
 
     def is_constant(self, _node: Any, position: int, _tensor: Any) -> bool:
         """What a `Witness` says, who saw forward while it was captured."""

@@ -332,8 +332,12 @@ class Call:
             name = f"arg{len(self.lifted)}_1"
         return placeholder(graph, name, value)
 
-    def described(self, result: Any, picture: Picture) -> tuple[Recipe, Left, list[Tensor]]:
-        """What forward gave and left: its recipe, and the tensors that others got."""
+    def described(
+        self, result: Any, picture: Picture, flat: bool = False
+    ) -> tuple[Recipe, Left, list[Tensor]]:
+        """What forward gave and left: its recipe, and the tensors that others got. Where all is `flat`, a
+        backward that is part of the program may change what is in the context.
+        """
         machine, items = self.machine, items_of(result)
         tensors = [item for item in items if isinstance(item, Tensor)]
         for item in tensors:
@@ -345,9 +349,9 @@ class Call:
                     raise refused(f"{self.name}, whose forward returns a tensor from outside")
         changed = has_effects(machine, picture)
         others = [item for item in items if type(item) not in PLAIN and type(item) not in CONSTANT_TYPES]
-        left = Templates(machine.world, picture, changed or bool(others)).left(self.name, self.ctx)
+        left = Templates(machine.world, picture, flat or changed or bool(others)).left(self.name, self.ctx)
         escaped: list[Tensor] = []
-        if changed or others or left.late:
+        if not flat and (changed or others or left.late):
             roots = [*others, *left.late.values()]
             escaped = escaping(machine, picture, roots, lambda one: self.is_made(one, tensors), changed)
         places = iter(range(len(tensors)))
@@ -356,12 +360,12 @@ class Call:
             for item in items
         ]
         template = tuple(outputs) if isinstance(result, tuple) else outputs[0]
-        flat = self.ctx.non_differentiable or ()
+        marked = self.ctx.non_differentiable or ()
         recipe = Recipe(self.owner, template, left.saved, left.attributes)
-        recipe.marked = tuple([i for i, item in enumerate(items) if any(item is one for one in flat)])
+        recipe.marked = tuple([i for i, item in enumerate(items) if any(item is one for one in marked)])
         recipe.materialize = bool(self.ctx.materialize_grads)
         recipe.dirty = self.dirty_among(items)
-        recipe.gives_context = bool(left.late)
+        recipe.gives_context = flat or bool(left.late)
         return recipe, left, escaped
 
     def is_made(self, tensor: Tensor, outputs: list[Tensor]) -> bool:

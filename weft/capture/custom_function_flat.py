@@ -7,7 +7,7 @@ program, too.
 
 # Note [Histories that outlive the program]
     y = Foo.apply(x)          the ops of forward, without gradients
-                              foo_applied = foo_applied((y,), (x,), [what forward left])
+                              foo_applied = foo_applied((y,), (x,), [what forward left])    y, and its context
     y.sum().backward()        the ops of Foo's backward
     return y                  spent; had nobody swept, `foo_applied` would have put Foo's node behind y
 A graph whose histories are all spent needs none of these nodes, and ahead-of-time backends drop them.
@@ -79,7 +79,7 @@ def record_flat(call: Any) -> Any:
         result = call.run_forward()
     finally:
         modes.leave(token)
-    recipe, left, _escaped = call.described(result, picture)
+    recipe, left, _escaped = call.described(result, picture, flat=True)
     call.keep_forward(recipe, left)
     items = items_of(result)
     tensors = tuple([item for item in items if isinstance(item, Tensor)])
@@ -95,17 +95,12 @@ def record_flat(call: Any) -> Any:
     given = machine.native(recorded, call.owner, ctx, call.args, result, modes.current(), witness)
     saved = enumerate(ctx._items or ())
     target.constants = frozenset([place for place, item in saved if type(item) is not Loose])
-    made = tensors_of(given)
-    if recipe.gives_context:
-        node.meta["val"] = (made, None)
-        recorder.bind_result((made,), node, NO_CALL, [])
-        taken = recorder.graph.call_function(operator.getitem, (node, 1))
-        taken.meta["val"], taken.meta["source"] = None, machine.where()
-        recorder.bind(ctx, taken)
-        store_later(machine, ctx, left.late)
-    else:
-        node.meta["val"] = made
-        recorder.bind_result(made, node, NO_CALL, [])
+    node.meta["val"] = (tensors_of(given), None)
+    recorder.bind_result((tensors_of(given),), node, NO_CALL, [])
+    taken = recorder.graph.call_function(operator.getitem, (node, 1))
+    taken.meta["val"], taken.meta["source"] = None, machine.where()
+    recorder.bind(ctx, taken)
+    store_later(machine, ctx, left.late)
     recorder.run_waiting()  # hooks that pack what was saved
     return given
 

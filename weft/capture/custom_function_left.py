@@ -10,6 +10,7 @@ graph has run.
     ctx.config = config                           the graph also gives the context; the segment stores
                                                   `ctx.__dict__['config'] = config`
     config.seen = y = x * 2                       the graph also gives y, which was made inside
+    ctx.count += 1, in a backward inside          stored in the end, as all that has changed
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from weft.autograd.function_apply import Kept
+from weft.autograd.function_context import FunctionCtx
 from weft.capture.higher_order import Picture, parts_of
 from weft.capture.sources import function as function_source
 from weft.capture.values import isinstance
@@ -172,10 +174,25 @@ def escaping(
 
 
 def store_later(machine: Any, ctx: Any, late: dict[str, Any]) -> None:
-    """Lets the program store these attributes into a context that the graph gives."""
+    """Lets the program fill a context that the graph gives: with these attributes, and with those that it
+    changes from here on.
+    """
     world = machine.world
     overlay = Overlay(ctx, "context", function_source())
     overlay.writes.update(late)
-    for name in late:
-        world.keep(late[name])
     world.overlays[id(world.keep(ctx))] = overlay
+    vars(world).setdefault("first_fields", {})[id(ctx)] = user_fields(ctx)
+
+
+def user_fields(ctx: Any) -> dict[str, Any]:
+    """The attributes of a context that are the user's."""
+    return {name: value for name, value in vars(ctx).items() if name not in FunctionCtx.__dict__}
+
+
+def changed_fields(world: Any, overlay: Overlay) -> tuple[dict[str, Any], list[str]]:
+    """What the program has to store into a context in the end, and which attributes it has to delete."""
+    ctx = overlay.target
+    first, now = vars(world)["first_fields"][id(ctx)], user_fields(ctx)
+    late = overlay.writes
+    stored = {name: value for name, value in now.items() if name in late or first.get(name, now) is not value}
+    return stored, [name for name in first if name not in now and name not in overlay.writes]

@@ -12,6 +12,7 @@ from typing import Any
 
 from weft.autograd.function_context import FunctionCtx
 from weft.autograd.tasks import reachable
+from weft.capture.custom_function_left import changed_fields
 from weft.capture.gradients import is_spent
 from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import RULES
@@ -51,8 +52,12 @@ def context(builder: Builder, value: Any) -> str:
         builder.refuse(value)
     name = builder.output(recorder.node(value))
     overlay = builder.world.overlays.get(id(value))
-    for key, content in ({} if overlay is None else overlay.writes).items():
-        builder.later(partial(_fill, builder, f"{name}.__dict__[{key!r}]", content))
+    if overlay is not None:
+        stored, deleted = changed_fields(builder.world, overlay)
+        for key in deleted:
+            builder.line(f"{name}.__dict__.pop({key!r})")
+        for key, content in stored.items():
+            builder.later(partial(_fill, builder, f"{name}.__dict__[{key!r}]", content))
     return name
 
 

@@ -105,6 +105,12 @@ class MetaArray:
             recorder.copied(self, made)
         return made
 
+    def alias(self) -> MetaArray:
+        """Another array on the same memory."""
+        made = MetaArray(self.shape, self.dtype, self.strides, self.device, self.exact)
+        made.written = self.written
+        return made
+
     def __bool__(self) -> NoReturn:
         refuse_read("bool")
         raise RuntimeError("Boolean value of a tensor without elements")
