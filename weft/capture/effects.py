@@ -24,7 +24,6 @@ from typing import Any, Final
 from weft.amp.casting import NAME
 from weft.capture.autocasting import put_autocast
 from weft.capture.custom_function_stores import context_stores
-from weft.capture.hooking import hook_lines
 from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import check_keys
 from weft.capture.sources import class_dict, class_mro
@@ -54,7 +53,6 @@ def store_lines(builder: Builder) -> list[str]:
         lines += [f"{target}.append({builder.text(value)})" for value in waiting.values]
     for overlay in world.overlays.values():
         lines += OVERLAYS[overlay.kind](builder, overlay, builder.read(overlay.source))
-    lines += hook_lines(builder)
     builder.storing = False
     return lines
 

@@ -56,6 +56,7 @@ from weft.capture.effects import (
 from weft.capture.frame import PreviousException
 from weft.capture.fronts import original_call
 from weft.capture.guard_render import render_guards
+from weft.capture.hooking import hook_lines
 from weft.capture.leaving import Setbacks
 from weft.capture.outcome import Outcome
 from weft.capture.performing import Performed, Way, enter_original, perform
@@ -205,6 +206,7 @@ class _Segment:
             parts.end = [f"return {builder.text(self.outcome.value)}"]
         else:
             parts.end = _Break(self.outcome, builder).lines()
+        parts.stores += hook_lines(builder)  # last: it asks what else leaves
         return parts
 
     # -- the graph -------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.autograd.hooks import HookTable, RemovableHandle, add_hook, hooks_of, tensor_table
+from weft.autograd.tasks import reachable
 from weft.autograd.trace_wrapped import check_like, trace_wrapped, wrapped_call
 from weft.capture.calls import BY_CODE, handles
 from weft.capture.gradients import Removed, is_spent
@@ -173,16 +174,45 @@ BY_CODE[wrapped_call(len, {}).__code__] = lambda machine, function, args, kwargs
 # -- emitted code --------------------------------------------------------------------------------------------
 def hook_lines(builder: Builder) -> list[str]:
     """Lines that register and remove hooks outside, in the order of the captured code."""
-    lines: list[str] = []
-    for each in builder.world.hooked:
-        if isinstance(each, Removed):
-            lines.append(f"{builder.constant(RemovableHandle.remove, 'remove')}({builder.text(each.handle)})")
-        elif each.handle.id in each.table and not is_spent(each.tensor):
-            if each.tensor.node is not each.node:
-                raise Break(KIND, seen="a hook on a tensor that is written afterwards")
-            texts = ", ".join(map(builder.text, (each.handle, each.tensor, each.method, each.hook)))
-            lines.append(f"{builder.constant(register_outside, 'register')}({texts})")
-    return lines
+    lines: dict[int, str] = {}
+    hooked = builder.world.hooked
+    while hooked:  # a hook may itself hold tensors with hooks
+        builder.settle()
+        met = histories_outside(builder)
+        waiting = [number for number in range(len(hooked)) if number not in lines]
+        added = [number for number in waiting if is_met(builder, hooked[number], met)]
+        if not added:
+            break
+        builder.storing = True
+        for number in added:
+            lines[number] = hook_line(builder, hooked[number])
+        builder.storing = False
+    return [lines[number] for number in sorted(lines)]
+
+
+def is_met(builder: Builder, each: Any, met: set[Any]) -> bool:
+    """Whether a hook that captured code registered or removed makes a difference outside."""
+    if isinstance(each, Removed):
+        return True
+    if not (each.node is None or each.node in met or builder.has(each.tensor)):
+        return False  # as of a computation that was made again for a checkpoint
+    return each.handle.id in each.table and not is_spent(each.tensor)
+
+
+def hook_line(builder: Builder, each: Any) -> str:
+    if isinstance(each, Removed):
+        return f"{builder.constant(RemovableHandle.remove, 'remove')}({builder.text(each.handle)})"
+    if each.tensor.node is not each.node:
+        raise Break(KIND, seen="a hook on a tensor that is written afterwards")
+    texts = ", ".join(map(builder.text, (each.handle, each.tensor, each.method, each.hook)))
+    return f"{builder.constant(register_outside, 'register')}({texts})"
+
+
+def histories_outside(builder: Builder) -> set[Any]:
+    """The nodes of the tape that a backward outside can come to."""
+    tensors = [node.meta.get("val") for node in builder.outputs]
+    tensors += [known.value for known in builder.world.known.values()]
+    return reachable([t.node for t in tensors if isinstance(t, Tensor) and t.node is not None])
 
 
 def handle_text(builder: Builder, handle: Any) -> str:

@@ -638,6 +638,26 @@ def test_a_hook_on_an_intermediate_for_a_backward_outside(check: Callable[..., A
     check(f, harness.one, state=w, watch=w.seen, after=later)
 
 
+def test_hooks_that_nobody_can_meet(check: Callable[..., Any]) -> None:
+    """One on a tensor that goes nowhere, and one on a tensor that another hook holds and hands out."""
+    w = Watched(leaf)
+
+    def f(x):
+        nowhere = (w[0] * 5).exp()
+        nowhere.register_hook(lambda g: w.log.append("nowhere"))
+        held = w[0] * 3
+        held.register_hook(lambda g: w.log.append("held"))
+        h = w[0] * x
+        h.register_hook(lambda g: w.log.append(held))
+        return (h * h).sum()
+
+    def later(loss: Any) -> Any:
+        loss.backward(retain_graph=True)
+        w.log[-1].sum().backward()
+
+    check(f, harness.one, state=w, watch=w.seen, after=later)
+
+
 def test_module_hooks(check: Callable[..., Any]) -> None:
     w = Watched(leaf)
     models: list[Any] = []

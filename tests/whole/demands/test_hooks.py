@@ -182,7 +182,7 @@ def test_pytorch_181763_a_hook_inside_a_checkpoint(check: Check) -> None:
         checkpoint(region, x, use_reentrant=False).sum().backward()
         return x.grad
 
-    check(f, one, state=log.clear, watch=lambda: list(log), frames=None, breaks=None)
+    check(f, one, state=log.clear, watch=lambda: list(log))
 
 
 # -- Thunder#307 ---------------------------------------------------------------------------------------------
