@@ -57,6 +57,7 @@ from weft.capture.custom_function_left import (
     items_of,
     note_context,
     refused,
+    shares_memory,
     store_later,
     tensors_of,
 )
@@ -427,7 +428,8 @@ class Call:
             each.meta["source"] = where
         writes = tuple([recorder.node(tensor) for tensor in self.written()])
         draws = any(effect(inner).random for inner in forward.nodes)
-        node.meta["effect"] = Effect(random=draws, writes=writes)
+        shares = shares_memory([*items_of(result), *escaped], [*self.operands, *self.lifted])
+        node.meta["effect"] = Effect(random=draws, writes=writes, aliases=shares)
         if writes:
             node.meta["writes"] = writes
         if any(makes_tensor(inner) for inner in forward.nodes):

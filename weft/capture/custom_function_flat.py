@@ -23,7 +23,7 @@ from weft.autograd.function_apply import Attached
 from weft.autograd.function_context import Loose
 from weft.autograd.function_node import NO_BACKWARD, FunctionNode, missing_backward
 from weft.autograd.function_witness import Witness
-from weft.capture.custom_function_left import items_of, store_later, tensors_of
+from weft.capture.custom_function_left import items_of, shares_memory, store_later, tensors_of
 from weft.capture.higher_order import NO_CALL, Picture
 from weft.capture.values import Raised, isinstance
 from weft.core import modes
@@ -88,7 +88,9 @@ def record_flat(call: Any) -> Any:
     parts = [recorder.argument(value) for value in (tensors, tuple(call.operands), left.values)]
     recorder.follow_modes()
     node = recorder.graph.call_function(target, tuple(parts))
-    node.meta["source"], node.meta["effect"] = machine.where(), Effect(writes=written)
+    others = [tensor for tensor in recorder.tensors() if id(tensor) in call.before]
+    shares = shares_memory(tensors, [*call.operands, *others])
+    node.meta["source"], node.meta["effect"] = machine.where(), Effect(writes=written, aliases=shares)
     if written:
         node.meta["writes"] = written
     ctx._captured = Interpreted(machine, call.owner)

@@ -55,6 +55,17 @@ def items_of(result: Any) -> tuple[Any, ...]:
     return tuple(result) if isinstance(result, tuple) else (result,)
 
 
+def shares_memory(values: Iterable[Any], operands: Iterable[Any]) -> bool:
+    """Whether tensors among the values are operands, share memory with one, or are views of anything."""
+    cells = [one.cell for one in operands if isinstance(one, Tensor) and one.cell is not None]
+    ids = {id(one) for one in operands}
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    return any(
+        id(tensor) in ids or tensor.origin is not None or any(tensor.cell is cell for cell in cells)
+        for tensor in tensors
+    )
+
+
 def tensors_of(given: Any) -> Any:
     """What a call gives, without what is no tensor: the graph gives tensors alone."""
     if isinstance(given, tuple):
