@@ -373,11 +373,18 @@ def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
         for target in node.meta.get("writes", targets):
             for root in roots.get(target, set()):
                 found = written.setdefault(root, Writes(place))
-                if "writes" in node.meta:
+                if "writes" in node.meta and _share_memory(root, target):
                     found.certain = True
                     found.history |= grad and any(map(_is_tracked, (node, *node.all_input_nodes)))
                     found.whole |= _shape(target) == _shape(root)
     return written, last
+
+
+def _share_memory(first: Node, second: Node) -> bool:
+    """Whether two nodes give tensors of one storage for sure: the same one, or a view of it."""
+    one, other = first.meta.get("val"), second.meta.get("val")
+    cell = getattr(one, "cell", None)
+    return one is other or (cell is not None and cell is getattr(other, "cell", None))
 
 
 def _is_tracked(node: Node) -> bool:
