@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+import weft.native.lower_folds as _folds  # noqa: F401 - registers how folds are lowered
 from weft.native.run import Executable, executable
 
 

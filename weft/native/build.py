@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from weft.native.kernels import Access, Kernel, Phase, Step, Store
+from weft.native.kernels import Access, Kernel, Phase, Scope, Step, Store
 from weft.native.kernels import Fold as FoldRecord
 from weft.native.scalar import Builder, Value
 from weft.native.tensors import Definition, Fold, Shape
@@ -166,7 +166,30 @@ def _finished(state: _Building, group: Group) -> Built:
                 raise Keep(load.value, "something that is not walked along in one stride")
     if not walked:
         walked, walked_moves = (1,), [(0,)] * len(moves)
+    if by_columns(group, rows, row_moves, walked_moves):
+        return _columns(state, group, (*walked, *rows), [(*b, *a) for a, b in zip(row_moves, walked_moves)])
     return _record(state, group, (*rows, *walked), [(*a, *b) for a, b in zip(row_moves, walked_moves)])
+
+
+def by_columns(group: Group, rows: Shape, row_moves: list[Shape], walked_moves: list[Shape]) -> bool:
+    """Whether a fold walks across rows: memory is then read as it lies, and each column has its sum."""
+    if len(group.members) != 1 or len(rows) != 1:
+        return False
+    pairs = [(row[-1], walked[-1]) for row, walked in zip(row_moves, walked_moves)]
+    return any(walked > row == 1 for row, walked in pairs)
+
+
+def _columns(state: _Building, group: Group, sizes: Shape, moves: list[Shape]) -> Built:
+    """A fold over all loops but the innermost."""
+    built_by_rows = _record(state, group, sizes, moves)
+    kernel = built_by_rows.kernel
+    (phase,) = kernel.phases
+    (fold,), (store,) = phase.folds, phase.kept
+    record = FoldRecord(fold.kind, fold.value, fold.type, Scope.COLUMN, store.access)
+    accesses = list(kernel.accesses)
+    accesses[store.access] = Access(fold.type, Step.ONE, True)
+    built_by_rows.kernel = Kernel(kernel.outer, tuple(accesses), (Phase(phase.body, (), (record,)),))
+    return built_by_rows
 
 
 def first_of(group: Group) -> Definition:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from weft.core.dtypes import BY_NUMPY
 from weft.core.types import TensorType
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -264,8 +265,6 @@ def as_type(value: Any) -> Any:
 
 
 def dtype_of_name(name: str) -> Any:
-    from weft.core.dtypes import BY_NUMPY
-
     found = next((kind for kind, known in NAMES.items() if known == name), None)
     return BY_NUMPY[np.dtype(name) if found is None else found]
 

@@ -20,6 +20,7 @@ from weft.native.fuse import Plan, fused
 from weft.native.kernel_text import module_text
 from weft.native.kernels import Kernel
 from weft.native.lower import Call, Lowering, Operand
+from weft.native.outside import table
 from weft.native.scalar import TYPES
 from weft.native.tensors import Definition, Given, Opaque
 
@@ -49,8 +50,9 @@ class Executable:
             if isinstance(step, Built):
                 kernels.setdefault(step.kernel, f"kernel{len(kernels)}")
         if kernels:
-            text, _outside = module_text({name: kernel for kernel, name in kernels.items()}, host()[2])
+            text, outside = module_text({name: kernel for kernel, name in kernels.items()}, host()[2])
             self.loaded = Loaded(text)
+            self.outside = table(outside)
         self.steps = [self.step(each, kernels) for each in plan.steps]
         self.outputs = [self.place(each) if isinstance(each, Definition) else (each,) for each in outputs]
 
@@ -79,13 +81,13 @@ class Executable:
         buffers = np.zeros(len(places), np.uint64)
         rows = prod(each.sizes[:-1]) if len(each.sizes) > 1 else each.sizes[0]
         function = SIGNATURE(self.loaded.address(kernels[each.kernel]))
-        first, second = address(numbers), address(buffers)
+        first, second, third = address(numbers), address(buffers), address(self.outside)
         self.keep += [numbers, buffers]
 
         def run(arrays: list[Any]) -> None:
             for slot, place in enumerate(places):
                 buffers[slot] = address(arrays[place])
-            function(first, second, None, 0, rows, 0)
+            function(first, second, third, 0, rows, 0)
 
         return run
 

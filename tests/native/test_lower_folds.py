@@ -1,0 +1,40 @@
+"""Folds and what is made of them, natively, with gradients, against eager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import weft
+import weft.nn.functional as F
+from weft.testing import assert_close
+
+CASES: dict[str, Callable[..., Any]] = {
+    "layer_norm": lambda x, w: F.layer_norm(x, (x.shape[-1],), w, w),
+    "layer_norm of two axes": lambda x, w: F.layer_norm(x, x.shape[-2:], eps=1e-3) * w,
+    "softmax": lambda x, w: F.softmax(x * w, -1),
+    "softmax of another axis": lambda x, w: F.softmax(x, 0) * w,
+    "log_softmax": lambda x, w: F.log_softmax(x + w, -1),
+    "mean of all": lambda x, w: (x * w).mean(),
+    "sum of columns": lambda x, w: (x * w).sum((0, 1)),
+    "sum of the middle": lambda x, w: (x * w).sum(1),
+    "keepdim": lambda x, w: x / (x * x).sum(-1, keepdim=True),
+    "extremes": lambda x, w: x.amax(-1) + x.amin(0).sum(),
+}
+
+
+@pytest.mark.parametrize("dtype", [weft.float32, weft.float64])
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients(name: str, dtype: Any) -> None:
+    function = CASES[name]
+    results = []
+    for run in (function, weft.compile(function, backend="native", fullgraph=True)):
+        weft.manual_seed(0)
+        x = weft.randn(4, 5, 37, dtype=dtype, requires_grad=True)
+        w = weft.randn(37, dtype=dtype, requires_grad=True)
+        value = run(x, w)
+        (value * value).sum().backward()
+        results.append((value.detach(), x.grad, w.grad))
+    assert_close(results[1], results[0], rtol=2e-4, atol=2e-5)
