@@ -461,6 +461,7 @@ class DelayedError(Node):
     """Behind the results of a backward that may not be differentiated."""
 
     __slots__ = ()
+    _forward_cls = None  # what runs in backward is not for compilers to try
 
     def raw_backward(self, grad: Any) -> Any:
         raise RuntimeError(

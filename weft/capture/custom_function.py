@@ -25,6 +25,7 @@ from typing import Any
 
 from weft.autograd.function import (
     Function,
+    blocked,
     checked_marks,
     no_setup,
     once_differentiable,
@@ -143,9 +144,35 @@ def instantiate(machine: Any, args: Args, kwargs: Kwargs) -> None:
 
 def differentiate_once(machine: Any, function: Any, args: Args, kwargs: Kwargs) -> Any:
     """A backward that cannot be differentiated: where nothing is recorded, it is just that backward."""
-    if modes.grad_enabled():
+    backward = machine.load_attribute(function, "__wrapped__")
+    if not modes.grad_enabled():
+        return machine.call(backward, args, kwargs)
+    if not machine.recorder.knows(args[0]):
         raise refused("once_differentiable, called by captured code")
-    return machine.call(machine.load_attribute(function, "__wrapped__"), args, kwargs)
+    token = modes.enter(grad=False)
+    try:
+        outputs = machine.call(backward, args, kwargs)
+    finally:
+        modes.leave(token)
+    given = [value for value in args if isinstance(value, Tensor) and value.tracked]
+    if not given:
+        return outputs
+    cut = [block(machine, args[0], given, value) for value in items_of(outputs)]
+    return tuple(cut) if isinstance(outputs, tuple) else cut[0]
+
+
+def block(machine: Any, ctx: Any, given: list[Tensor], value: Any) -> Any:
+    """A gradient that raises when it is differentiated, also where the graph hands it out."""
+    if value is None:
+        return None
+    recorder = machine.recorder
+    parts = recorder.node(ctx), recorder.argument(given), recorder.argument(value)
+    made = machine.native(blocked, ctx, given, value)
+    recorder.follow_modes()
+    node = recorder.graph.call_function(blocked, parts)
+    node.meta["val"], node.meta["source"], node.meta["effect"] = made, machine.where(), Effect()
+    recorder.bind(made, node)
+    return made
 
 
 BY_CODE[once_differentiable(lambda ctx: None).__code__] = differentiate_once

@@ -466,3 +466,84 @@ def test_checkpoints_of_functions_inside() -> None:
             return x.grad * 1
 
         check(program, one)
+
+
+def test_once_differentiable_gradients_that_are_handed_out() -> None:
+    class Once(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            (x,) = ctx.saved_tensors
+            return gradient * x
+
+    def through(x: Tensor) -> Any:
+        (g,) = grad(Once.apply(x).sin().sum(), x, create_graph=True)
+        return g * x
+
+    check(through, one, again)
+
+    def caught(x: Tensor) -> Any:
+        (g,) = grad(Once.apply(x).sin().sum(), x, create_graph=True)
+        return again(g)
+
+    check(caught, one)
+
+
+def test_what_backward_leaves_in_a_context_inside_stays_there() -> None:
+    class Counting(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.count, ctx.seen, ctx.gone = 0, [x.shape[0]], "here"
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            ctx.count += 1
+            ctx.seen.append(ctx.count)
+            if hasattr(ctx, "gone"):
+                del ctx.gone
+            LOG.append((ctx.count, list(ctx.seen), hasattr(ctx, "gone")))
+            return gradient * ctx.count
+
+    def program(x: Tensor) -> Any:
+        y = Counting.apply(x)
+        y.sum().backward()
+        return y
+
+    check(program, one, lambda result: (again(result), shown(LOG)))
+
+
+def test_an_input_returned_is_not_the_input_in_second_order() -> None:
+    class Kept(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            return gradient * 7
+
+    def program(x: Tensor) -> Any:
+        y = Kept.apply(x)
+        (g,) = grad((y * y * x).sum(), x, create_graph=True)
+        return g
+
+    def after(result: Any) -> Any:
+        result.sum().backward()
+
+    check(program, one, after)
+
+
+def test_results_written_beside_a_sweep() -> None:
+    def program(x: Tensor) -> Any:
+        y, z = Doubled.apply(x), Doubled.apply(x)
+        y.add_(1)
+        (g,) = grad((z * x).sum(), x)
+        return g, y
+
+    check(program, one, lambda result: again(result[1]))
