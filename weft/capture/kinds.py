@@ -105,8 +105,8 @@ KINDS: Final[dict[str, Kind]] = {
         "compile the outer function only: what it calls is captured with it.",
     ),
     "transform-inside": Kind(
-        "a function transform (grad, vmap, jvp) over the captured values is under way.",
-        "compile the transformed function instead: weft.compile(weft.func.grad(f)).",
+        "something of a function transform (vmap, grad, jvp) would outlive it: a tensor or a hook that is kept.",
+        "return what is needed from the transformed function, and keep nothing of it elsewhere.",
     ),
     # -- autograd and tensors
     "autograd-inside": Kind(
