@@ -105,7 +105,7 @@ KINDS: Final[dict[str, Kind]] = {
         "compile the outer function only: what it calls is captured with it.",
     ),
     "transform-inside": Kind(
-        "something of a function transform (vmap, grad, jvp) would outlive it: a tensor or a hook that is kept.",
+        "something of a function transform (vmap, grad, jvp) would outlive it: a tensor or a hook is kept.",
         "return what is needed from the transformed function, and keep nothing of it elsewhere.",
     ),
     # -- autograd and tensors
