@@ -95,3 +95,16 @@ def test_no_reference_cycles_in_a_training_step():
         w.grad = None
         del loss
     assert gc.collect() == 0
+
+
+@pytest.mark.parametrize("function", [weft.sin, lambda v: v**3, lambda v: weft.logsumexp(v * v, 0)])
+@pytest.mark.parametrize("part", [lambda y: y, lambda y: y[0:1]])
+def test_what_a_gradient_saves_again_is_watched_too(function, part):
+    """The second order reads what the first saved: a write in between is refused then as well."""
+    x = weft.tensor([0.3, 0.4], requires_grad=True)
+    y = x * 1
+    z = part(y)
+    (first,) = weft.autograd.grad(function(z).sum(), z, create_graph=True)
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        first.sum().backward()

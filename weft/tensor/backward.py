@@ -18,7 +18,7 @@ from weft.ops.record import REGISTRY, Joint, Op, quiet
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import MetaArray, recorder_of
 from weft.tensor.plan import OUT, Plan
-from weft.tensor.tape import Node, check_versions, freed
+from weft.tensor.tape import Node, check_versions, freed, saved_arrays
 
 ndarray = np.ndarray
 
@@ -76,7 +76,28 @@ def unpack(node: Node) -> tuple[Any, ...]:
     saved = node.saved
     if type(saved) is not tuple:
         return saved.tensors(node)  # type: ignore[no-any-return]
-    return tuple(revive(node, source, value) for source, value in zip(node.saved_sources, saved, strict=True))
+    values = tuple(
+        [revive(node, source, value) for source, value in zip(node.saved_sources, saved, strict=True)]
+    )
+    if node.versions is not None:
+        follow(node, values)
+    return values
+
+
+def follow(node: Node, values: tuple[Any, ...]) -> None:
+    """Gives revived tensors the versions of those that were saved: what saves them again sees later writes."""
+    cells = [cell for cell in node.versions[::2] if cell is not None]
+    read = node.op.outputs_read
+    places = [
+        (position, number)
+        for position, number, _array in saved_arrays(node)
+        if read is None or number in read or node.saved_sources[position] != OUT
+    ]
+    for cell, (position, number) in zip(cells, places):
+        value = values[position]
+        tensor = value[number] if type(value) is tuple or type(value) is list else value
+        if isinstance(tensor, Tensor) and tensor.cell is None and type(cell) is list:
+            tensor.cell = cell
 
 
 def unpack_one(node: Node, position: int) -> Any:
