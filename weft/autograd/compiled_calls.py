@@ -50,7 +50,7 @@ def pattern(values: Any) -> Pattern:
 
 def call_hook(hook: Callable[[Any], Any], gradient: Any) -> Any:
     """The gradient after one hook of a tensor."""
-    answer = hook(gradient)
+    answer = hook(wrap(gradient.array))
     return gradient if answer is None else hooks.checked(hook, gradient, answer)
 
 
@@ -61,7 +61,7 @@ def call_pre_hook(
 
     `number` is that of the hook, `given` says where it is expected to leave gradients.
     """
-    answer = hook(gradients)
+    answer = hook(own(gradients))
     return expected(hook, number, given, gradients, answer)
 
 
@@ -69,8 +69,13 @@ def call_post_hook(
     hook: Callable[..., Any], number: int, given: Pattern, inputs: tuple[Any, ...], outputs: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     """The gradients of a node's inputs after one hook that runs after the node."""
-    answer = hook(inputs, outputs)
+    answer = hook(own(inputs), own(outputs))
     return expected(hook, number, given, inputs, answer)
+
+
+def own(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The gradients as a hook gets them: tensors of its own, and views of nothing."""
+    return tuple([None if value is None else wrap(value.array) for value in gradients])
 
 
 def expected(hook: Any, number: int, given: Pattern, before: tuple[Any, ...], answer: Any) -> tuple[Any, ...]:

@@ -92,6 +92,8 @@ class Machine(Operators):
         self.recorder.accumulate = partial(accumulate, self)
         self.leaves: set[int] = set()
         """The leaves whose hooks are known, by `id`."""
+        self.handed: set[int] = set()
+        """Gradients that hooks of a tape have got, by `id`."""
 
     def where(self) -> tuple[str, int, str] | None:
         return None if self.frame is None else self.frame.place()

@@ -52,8 +52,9 @@ WHOLE_LISTS: Final = "whole_lists"
 @handles(calls.call_hook)
 def call_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     hook, gradient = args
+    given = own(machine, gradient)
     last = machine.graph._root._prev
-    answer = machine.call(hook, (gradient,), {})
+    answer = machine.call(hook, (given,), {})
     if answer is None:
         return gradient
     machine.native(checked, hook, gradient, answer)
@@ -61,11 +62,23 @@ def call_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     return answer
 
 
+def own(machine: Any, gradient: Any) -> Any:
+    """The gradient as a hook gets it: a tensor of its own, and a view of nothing."""
+    if gradient is None:
+        return None
+    handed = machine.handed
+    if gradient.origin is not None or id(gradient) in handed:
+        gradient = machine.native(gradient.detach)
+    handed.add(id(machine.world.keep(gradient)))
+    return gradient
+
+
 @handles(calls.call_pre_hook, calls.call_post_hook)
 def call_node_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     hook, number, given, *gradients = args
     before = gradients[0]
-    answer = machine.call(hook, tuple(gradients), {})
+    given_to_hook = [machine.world.keep(tuple([own(machine, g) for g in group])) for group in gradients]
+    answer = machine.call(hook, tuple(given_to_hook), {})
     values = before if answer is None else machine.native(checked_tuple, hook, before, answer)
     if pattern(values) != given:
         raise Unexpected(number, pattern(values))

@@ -254,7 +254,7 @@ class Recording:
         self.recorder.accumulate = self.accumulate
         self.lists = {name: self.graph.placeholder(name) for name in ("inputs", "sizes", "scalars", "hooks")}
         for name, node in self.lists.items():
-            node.type, node.meta["val"] = list, getattr(walk, name, [])
+            node.type = list
         self.items: dict[tuple[str, int], GraphNode] = {}
         self.shadows: dict[Any, Any] = {}
         self.lives: dict[Any, Any] = {}
