@@ -35,12 +35,12 @@ TOLERANCE = 2e-5
 SECTIONS = ("outcome", "stdout", "arguments", "globals", "earlier results", "modes", "afterwards", "after")
 AFTER_SECTIONS = ("outcome", "stdout", "arguments", "globals", "results", "modes")
 
-SPENT = "Trying to backward through the graph a second time"
+SPENT = ("Trying to backward through the graph a second time", "one of the variables needed for gradient")
 FACTS = frozenset({"version", "strides", "storage", "float32"})
 
 
 class Spent(BaseException):
-    """A sweep that ran into a tape that was spent: which gradients it had come to before is left open.
+    """A sweep that ran into a tape that was spent or stale: which gradients it had come to is left open.
 
     It is the last thing that is seen of a program.
     """

@@ -148,17 +148,23 @@ def readable_tensor_facts(snapshot: Snapshot, value: weft.Tensor) -> tuple[Any, 
 
 def tape_facts(value: weft.Tensor) -> tuple[Any, ...]:
     version = "inference" if value.is_inference() else f"version {value._version}"
-    return (
-        version,
-        f"grad_fn={value.grad_fn is not None} view={value._is_view()} retains={value.retains_grad}",
-    )
+    # What a module's backward hooks hand on is a view only as long as the tape behind it is there.
+    hooked = type(value.grad_fn).__name__ == "BackwardHookFunctionBackward"
+    view = "unknown" if hooked else value._is_view()
+    return (version, f"grad_fn={value.grad_fn is not None} view={view} retains={value.retains_grad}")
+
+
+def is_zero(state: dict[str, Any]) -> bool:
+    return all(isinstance(value, weft.Tensor) and not value.any() for value in state.values())
 
 
 def optimizer_facts(snapshot: Snapshot, value: weft.optim.Optimizer) -> tuple[Any, ...]:
-    """Without the versions of its own state: how many ops a step takes is the optimizer's own affair."""
+    """Without the versions of its own state (how many ops a step takes is the optimizer's own affair), and
+    without state that is all zeros, which may be made before the step that begins with it.
+    """
     groups = snapshot.see(value.param_groups)
     tape, snapshot.tape = snapshot.tape, False
-    state = snapshot.pairs(dict(value.state))
+    state = snapshot.pairs({param: held for param, held in value.state.items() if not is_zero(held)})
     snapshot.tape = tape
     return (type(value).__name__, groups, state)
 
