@@ -123,9 +123,9 @@ def copied(machine: Any, leaf: Any, gradient: Any) -> Any:
     mine, given = leaf.array, gradient.array
     layout: Kwargs = {}
     if not (given.exact and mine.strides == given.strides):
-        if not leaf.is_contiguous():
-            made = machine.native(REGISTRY["empty_like"], leaf)
-            return machine.native(machine.recorder.call_method, "copy_", (made, gradient))
+        order = dense_order(mine)
+        if order is not None:
+            return machine.native(permuted_copy, gradient, order)
         layout = {"memory_format": contiguous_format}
     copy = machine.native(REGISTRY["clone"], gradient, **layout)
     node, source = machine.recorder.node(copy), machine.recorder.node(gradient)
@@ -133,6 +133,24 @@ def copied(machine: Any, leaf: Any, gradient: Any) -> Any:
     move_behind(node, source)
     name_copies(machine.graph)
     return copy
+
+
+def dense_order(array: Any) -> list[int] | None:
+    """The dimensions from the outermost to the innermost, of an array that is dense but not row by row."""
+    order = sorted(range(array.ndim), key=lambda dim: (-array.strides[dim], dim))
+    extent = array.itemsize
+    for dim in reversed(order):
+        if array.shape[dim] != 1 and array.strides[dim] != extent:
+            return None
+        extent *= array.shape[dim]
+    longer = [dim for dim in order if array.shape[dim] != 1]
+    return None if longer == sorted(longer) else order
+
+
+def permuted_copy(gradient: Any, order: list[int]) -> Any:
+    """A copy in which these dimensions lie one within the other."""
+    copy = gradient.permute(*order).clone(memory_format=contiguous_format)
+    return copy.permute(*[order.index(dim) for dim in range(len(order))]).detach()
 
 
 def move_behind(node: Node, source: Node) -> None:
