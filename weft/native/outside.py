@@ -23,7 +23,8 @@ def _library() -> Any:
 def address_of(name: str) -> int:
     """The address of a function: `exp.f32` is the C library's `expf`."""
     base, _, kind = name.partition(".")
-    function = getattr(_library(), base + ("f" if kind == "f32" else ""))
+    name = base + ("f" if kind == "f32" else "")
+    function = getattr(_library() if hasattr(_library(), name) else ctypes.CDLL(None), name)
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 

@@ -7,7 +7,6 @@ from step to step.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
@@ -18,13 +17,13 @@ from weft.native.build import Built
 from weft.native.engine import Loaded, host
 from weft.native.fuse import Plan, fused
 from weft.native.kernel_text import module_text
-from weft.native.kernels import Kernel
+from weft.native.kernels import Kernel, Scope
 from weft.native.lower import Call, Lowering, Operand
 from weft.native.outside import table
+from weft.native.pool import FIELDS, pool
 from weft.native.scalar import TYPES
 from weft.native.tensors import Definition, Given, Opaque
 
-SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
 Step = Callable[[list[Any]], None]
 
 
@@ -34,6 +33,19 @@ def address(array: Any) -> int:
 
 def numpy_type(name: str) -> Any:
     return TYPES.get(name) or np.dtype(name)
+
+
+CHUNK = 1 << 15
+"""About how many elements a chunk has: enough to be worth handing to another thread."""
+
+
+def chunks_of(sizes: tuple[int, ...], kernel: Kernel) -> int:
+    """How many chunks a call is cut into: by its sizes alone, so that the bits are the same everywhere."""
+    rows = prod(sizes[:-1]) if len(sizes) > 1 else sizes[0]
+    folds = [fold for phase in kernel.phases for fold in phase.folds]
+    if any(fold.scope is not Scope.ROW for fold in folds) or (folds and len(sizes) == 1):
+        return 1
+    return max(1, min(rows, prod(sizes) // CHUNK, 64))
 
 
 class Executable:
@@ -49,12 +61,17 @@ class Executable:
         for step in plan.steps:
             if isinstance(step, Built):
                 kernels.setdefault(step.kernel, f"kernel{len(kernels)}")
+        self.outside = table({})
         if kernels:
             text, outside = module_text({name: kernel for kernel, name in kernels.items()}, host()[2])
             self.loaded = Loaded(text)
             self.outside = table(outside)
-        self.steps = [self.step(each, kernels) for each in plan.steps]
+        self.python: dict[int, Step] = {}
+        records = [self.step(number, each, kernels) for number, each in enumerate(plan.steps)]
+        self.code = np.array(records or [[0] * FIELDS], np.int64)
+        self.count = len(records)
         self.outputs = [self.place(each) if isinstance(each, Definition) else (each,) for each in outputs]
+        self.fixed = (address(self.code), address(self.outside))
 
     def place(self, value: Definition) -> int:
         """The place of a value's array in a call."""
@@ -68,35 +85,26 @@ class Executable:
                 self.made.append((found, value.shape, numpy_type(value.type)))
         return found
 
-    def step(self, each: Any, kernels: dict[Kernel, str]) -> Step:
-        return self.kernel_step(each, kernels) if isinstance(each, Built) else self.call_step(each)
-
-    def kernel_step(self, each: Built, kernels: dict[Kernel, str]) -> Step:
+    def step(self, number: int, each: Any, kernels: dict[Kernel, str]) -> list[int]:
+        """The record of a step: see Note [Records of a program] in `weft.native.pool`."""
+        if not isinstance(each, Built):
+            self.python[number] = self.call_step(each)
+            return [0] * FIELDS
         record = [*each.sizes]
-        places = []
-        for number, load in enumerate(each.operands):
-            record += [number, load.offset, *load.strides]
-            places.append(self.place(load.value))
+        for load in each.operands:
+            record += [self.place(load.value), load.offset, *load.strides]
         numbers = np.array(record, np.int64)
-        buffers = np.zeros(len(places), np.uint64)
+        self.keep.append(numbers)
         rows = prod(each.sizes[:-1]) if len(each.sizes) > 1 else each.sizes[0]
-        function = SIGNATURE(self.loaded.address(kernels[each.kernel]))
-        first, second, third = address(numbers), address(buffers), address(self.outside)
-        self.keep += [numbers, buffers]
-
-        def run(arrays: list[Any]) -> None:
-            for slot, place in enumerate(places):
-                buffers[slot] = address(arrays[place])
-            function(first, second, third, 0, rows, 0)
-
-        return run
+        function = self.loaded.address(kernels[each.kernel])
+        return [function, address(numbers), rows, chunks_of(each.sizes, each.kernel)]
 
     def call_step(self, each: Opaque) -> Step:
+        """A step that calls an op's own kernel."""
         call: Call = each.call
         operands = [self.place(value) for value in each.operands]
-        kinds = [numpy_type(value.type) for value in each.operands]
-        shapes = [value.shape for value in each.operands]
         target = self.place(each)
+        whole = self.places.setdefault(id(call), len(self.places))  # all results, where there are several
         bound = call.bound
 
         def argument(value: Any, arrays: list[Any]) -> Any:
@@ -107,10 +115,12 @@ class Executable:
             return value
 
         def run(arrays: list[Any]) -> None:
-            result = call.op(*[argument(value, arrays) for value in bound])
-            arrays[target] = result[each.number] if isinstance(result, (tuple, list)) else result
+            result = arrays[whole]
+            if result is None:
+                result = arrays[whole] = call.op(*[argument(value, arrays) for value in bound])
+            result = result[each.number] if isinstance(result, (tuple, list)) else result
+            arrays[target] = np.ascontiguousarray(result).reshape(each.shape)
 
-        assert len(kinds) == len(shapes)
         return run
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
@@ -119,8 +129,17 @@ class Executable:
             arrays[place] = value.constant if value.input is None else inputs[value.input]
         for place, shape, kind in self.made:
             arrays[place] = np.empty(shape, kind)
-        for step in self.steps:
-            step(arrays)
+        buffers = np.array([0 if array is None else address(array) for array in arrays], np.uint64)
+        code, outside = self.fixed
+        threads, here = pool(), address(buffers)
+        step = 0
+        while step < self.count:
+            step = threads.run(code, step, self.count, here, outside)
+            while step in self.python:
+                self.python[step](arrays)
+                target = self.places[id(self.plan.steps[step])]
+                buffers[target] = address(arrays[target])
+                step += 1
         return [each[0] if isinstance(each, tuple) else arrays[each] for each in self.outputs]
 
 

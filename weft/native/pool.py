@@ -1,0 +1,276 @@
+"""The pool: native threads of our own that share the chunks of a kernel, and the loop that runs programs.
+
+Takes programs as records; runs them step by step, each step's chunks on all threads. One idea: threads are
+Python's, so that interpreter and debuggers know them, but what they run is a loop of ours that spins for a
+while, then sleeps in the kernel; a chunk is claimed by one atomic exchange that also says which job it
+belongs to, so no thread can mistake one job for another.
+
+# Note [A job]
+`state` is a row of numbers: the job's count (which threads wait on), which chunk is next (the job's count in
+its upper half), how many are done, whether a program holds the pool, whether threads are to end, and the
+job's own numbers. Chunks are the same whether one thread runs them or ten: so are the bits.
+
+# Note [Records of a program]
+    function, record, rows, chunks        one step; a function of 0 means that Python has to do something
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from typing import Any, Final
+
+import numpy as np
+
+from weft.native.engine import Loaded
+from weft.native.outside import address_of
+
+FIELDS: Final = 4
+COUNT, NEXT, DONE, HELD, ENDS, JOB = 0, 8, 16, 24, 32, 40
+"""Where in the state things stand, in numbers; those that threads fight over have a cache line each."""
+SPINS: Final = 4_000
+WAIT, WAKE, FUTEX = 128, 129, 202
+
+TEXT: Final = """
+define i64 @claim(ptr %state, i64 %job, i64 %chunks) {
+entry:
+  %next = getelementptr i64, ptr %state, i64 8
+  br label %again
+again:
+  %now = load atomic i64, ptr %next seq_cst, align 8
+  %whose = lshr i64 %now, 32
+  %mine = icmp eq i64 %whose, %job
+  br i1 %mine, label %ours, label %none
+ours:
+  %chunk = and i64 %now, 4294967295
+  %left = icmp ult i64 %chunk, %chunks
+  br i1 %left, label %take, label %none
+take:
+  %new = add i64 %now, 1
+  %pair = cmpxchg ptr %next, i64 %now, i64 %new seq_cst seq_cst
+  %took = extractvalue { i64, i1 } %pair, 1
+  br i1 %took, label %done, label %again
+done:
+  ret i64 %chunk
+none:
+  ret i64 -1
+}
+
+define void @share(ptr %state, i64 %job) {
+entry:
+  %p0 = getelementptr i64, ptr %state, i64 40
+  %function = load ptr, ptr %p0
+  %p1 = getelementptr i64, ptr %state, i64 41
+  %record = load ptr, ptr %p1
+  %p2 = getelementptr i64, ptr %state, i64 42
+  %rows = load i64, ptr %p2
+  %p3 = getelementptr i64, ptr %state, i64 43
+  %chunks = load i64, ptr %p3
+  %p4 = getelementptr i64, ptr %state, i64 44
+  %buffers = load ptr, ptr %p4
+  %p5 = getelementptr i64, ptr %state, i64 45
+  %outside = load ptr, ptr %p5
+  %done = getelementptr i64, ptr %state, i64 16
+  br label %more
+more:
+  %chunk = call i64 @claim(ptr %state, i64 %job, i64 %chunks)
+  %none = icmp slt i64 %chunk, 0
+  br i1 %none, label %end, label %work
+work:
+  call void @part(ptr %function, ptr %record, ptr %buffers, ptr %outside, i64 %rows, i64 %chunks, i64 %chunk)
+  %was = atomicrmw add ptr %done, i64 1 seq_cst
+  br label %more
+end:
+  ret void
+}
+
+define void @part(ptr %function, ptr %record, ptr %buffers, ptr %outside,
+                  i64 %rows, i64 %chunks, i64 %chunk) {
+  %a = mul i64 %rows, %chunk
+  %lo = udiv i64 %a, %chunks
+  %after = add i64 %chunk, 1
+  %b = mul i64 %rows, %after
+  %hi = udiv i64 %b, %chunks
+  call void %function(ptr %record, ptr %buffers, ptr %outside, i64 %lo, i64 %hi, i64 %chunk)
+  ret void
+}
+
+define void @worker(ptr %state, ptr %syscall, i64 %spins) {
+entry:
+  %ends = getelementptr i64, ptr %state, i64 32
+  br label %look
+look:
+  %last = phi i64 [ 0, %entry ], [ %last, %spin ], [ %now, %ran ], [ %last, %slept ]
+  %turns = phi i64 [ 0, %entry ], [ %more, %spin ], [ 0, %ran ], [ 0, %slept ]
+  %stop = load atomic i64, ptr %ends seq_cst, align 8
+  %stopped = icmp ne i64 %stop, 0
+  br i1 %stopped, label %end, label %see
+see:
+  %now = load atomic i64, ptr %state seq_cst, align 8
+  %same = icmp eq i64 %now, %last
+  br i1 %same, label %idle, label %run
+run:
+  call void @share(ptr %state, i64 %now)
+  br label %ran
+ran:
+  br label %look
+idle:
+  %more = add i64 %turns, 1
+  %tired = icmp ugt i64 %more, %spins
+  br i1 %tired, label %sleep, label %spin
+spin:
+  call void @llvm.x86.sse2.pause()
+  br label %look
+sleep:
+  %low = trunc i64 %now to i32
+  %r = call i64 (i64, ...) %syscall(i64 202, ptr %state, i32 128, i32 %low, ptr null)
+  br label %slept
+slept:
+  br label %look
+end:
+  ret void
+}
+
+define i64 @run(ptr %code, i64 %first, i64 %count, ptr %buffers, ptr %outside,
+                ptr %state, ptr %syscall, i64 %threads) {
+entry:
+  br label %head
+head:
+  %step = phi i64 [ %first, %entry ], [ %following, %next ]
+  %more = icmp slt i64 %step, %count
+  br i1 %more, label %body, label %over
+over:
+  ret i64 %count
+body:
+  %place = mul i64 %step, 4
+  %r0 = getelementptr i64, ptr %code, i64 %place
+  %function = load ptr, ptr %r0
+  %r1 = getelementptr i64, ptr %r0, i64 1
+  %record = load ptr, ptr %r1
+  %r2 = getelementptr i64, ptr %r0, i64 2
+  %rows = load i64, ptr %r2
+  %r3 = getelementptr i64, ptr %r0, i64 3
+  %chunks = load i64, ptr %r3
+  %python = icmp eq ptr %function, null
+  br i1 %python, label %leave, label %choose
+leave:
+  ret i64 %step
+choose:
+  %several = icmp ugt i64 %chunks, 1
+  %helped = icmp ugt i64 %threads, 1
+  %both = and i1 %several, %helped
+  br i1 %both, label %try, label %alone
+try:
+  %held = getelementptr i64, ptr %state, i64 24
+  %pair = cmpxchg ptr %held, i64 0, i64 1 seq_cst seq_cst
+  %free = extractvalue { i64, i1 } %pair, 1
+  br i1 %free, label %post, label %alone
+alone:
+  br label %turn
+turn:
+  %chunk = phi i64 [ 0, %alone ], [ %chunk2, %one ]
+  %left = icmp ult i64 %chunk, %chunks
+  br i1 %left, label %one, label %next
+one:
+  call void @part(ptr %function, ptr %record, ptr %buffers, ptr %outside, i64 %rows, i64 %chunks, i64 %chunk)
+  %chunk2 = add i64 %chunk, 1
+  br label %turn
+post:
+  %s0 = getelementptr i64, ptr %state, i64 40
+  store ptr %function, ptr %s0
+  %s1 = getelementptr i64, ptr %state, i64 41
+  store ptr %record, ptr %s1
+  %s2 = getelementptr i64, ptr %state, i64 42
+  store i64 %rows, ptr %s2
+  %s3 = getelementptr i64, ptr %state, i64 43
+  store i64 %chunks, ptr %s3
+  %s4 = getelementptr i64, ptr %state, i64 44
+  store ptr %buffers, ptr %s4
+  %s5 = getelementptr i64, ptr %state, i64 45
+  store ptr %outside, ptr %s5
+  %done = getelementptr i64, ptr %state, i64 16
+  store atomic i64 0, ptr %done seq_cst, align 8
+  %before = load atomic i64, ptr %state seq_cst, align 8
+  %wide = add i64 %before, 1
+  %job = and i64 %wide, 2147483647
+  %upper = shl i64 %job, 32
+  %claims = getelementptr i64, ptr %state, i64 8
+  store atomic i64 %upper, ptr %claims seq_cst, align 8
+  store atomic i64 %job, ptr %state seq_cst, align 8
+  %woken = call i64 (i64, ...) %syscall(i64 202, ptr %state, i32 129, i32 1024, ptr null)
+  call void @share(ptr %state, i64 %job)
+  br label %wait
+wait:
+  %finished = load atomic i64, ptr %done seq_cst, align 8
+  %all = icmp uge i64 %finished, %chunks
+  br i1 %all, label %release, label %pause
+pause:
+  call void @llvm.x86.sse2.pause()
+  br label %wait
+release:
+  store atomic i64 0, ptr %held seq_cst, align 8
+  br label %next
+next:
+  %following = add i64 %step, 1
+  br label %head
+}
+declare void @llvm.x86.sse2.pause()
+"""
+
+
+class Pool:
+    """Threads, made when first needed; `run` takes a program from one step to the next that Python does."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = max(threads, 1)
+        self.loaded = Loaded(TEXT)
+        self.state: Any = np.zeros(64, np.uint64)
+        self.here: int = self.state.__array_interface__["data"][0]
+        pointer, number = ctypes.c_void_p, ctypes.c_int64
+        shape = ctypes.CFUNCTYPE(number, pointer, number, number, *[pointer] * 4, number)
+        self._run = shape(self.loaded.address("run"))
+        self._work = ctypes.CFUNCTYPE(None, pointer, pointer, number)(self.loaded.address("worker"))
+        self.syscall = address_of("syscall.f64")
+        self.started = False
+
+    def start(self) -> None:
+        self.started = True
+        for number in range(self.threads - 1):
+            work = threading.Thread(
+                target=self._work,
+                args=(self.here, self.syscall, SPINS),
+                name=f"weft pool {number}",
+                daemon=True,
+            )
+            work.start()
+
+    def run(self, code: int, first: int, count: int, buffers: int, outside: int) -> int:
+        """Runs steps until one is Python's, or all are done; gives its number."""
+        if not self.started and self.threads > 1:
+            self.start()
+        return int(self._run(code, first, count, buffers, outside, self.here, self.syscall, self.threads))
+
+
+_pool: list[Pool] = []
+
+
+def pool() -> Pool:
+    """The one pool of this process."""
+    if not _pool:
+        _pool.append(Pool(available()))
+    return _pool[0]
+
+
+def available() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _forget() -> None:
+    """Threads do not survive a fork."""
+    _pool.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
