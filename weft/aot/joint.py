@@ -9,7 +9,8 @@ gives a `Joint`. One idea: gradients are computed by the code that eager runs, r
         return y, y * 2, y + 1    stage 1: y * 2 and y + 1; their node's edges lead to x and to y
 Users may ask for the gradient of one output with respect to another, or hook it. So the tape is cut at a
 value that others are computed from: their gradient goes to that value, not through it, and each stage has a
-node of its own.
+node of its own. So have values whose histories have nothing in common that a backward would free: eager lets
+each of them be differentiated once, one after the other.
 
 # Note [Casts that are kept]
 Under `with autocast(): y = compiled(x); z = other(x)` the cast of a parameter is made once, and gradients are
@@ -43,6 +44,8 @@ from weft.trace.fake import bare, fake_input, is_tensor, leaf_on
 from weft.trace.recorder import version
 from weft.trace.scalars import Scalars
 
+GROUPS_LIMIT = 16  # each node has edges to all inputs
+
 
 @dataclass(slots=True)
 class Stage:
@@ -58,6 +61,8 @@ class Stage:
     """One for each in `differentiated`."""
     gradients: list[Any] = field(default_factory=list)
     """One for each input in `wanted`, then one for each of `lower`: a node, or None where none arrives."""
+    spent: bool = True
+    """Whether eager's backward would free anything, so that a second one raises."""
 
     @property
     def mask(self) -> tuple[bool, ...]:
@@ -284,7 +289,7 @@ def _joint(tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[i
     forward = set(tracing.graph.nodes)
     wanted = [index for index in tracing.roots if tracing.tracked[index]]
     stages = _stages(tracing, absent)
-    if len(stages) > 1 and not tracing.facts.plain_histories:
+    if any(stage.lower for stage in stages) and not tracing.facts.plain_histories:
         tracing.ends, tracing.current = True, tracing.node_of_value(stages[0].values)
         raise Break("unsupported", "outputs computed from others that were written without the tape")
     last = tracing.nodes[-1] if tracing.nodes else None
@@ -391,17 +396,37 @@ def _stages(tracing: _Tracing, absent: frozenset[int]) -> list[Stage]:
     levels: dict[int, int] = {}
     for number in sorted(tensors, key=lambda n: len(behind[n])):
         levels[number] = 1 + max([levels[m] for m in lower[number]], default=-1)
-    stages = []
-    for level in range(max(levels.values(), default=-1) + 1):
-        values = [n for n in tensors if levels[n] == level]
-        below = [m for m in tensors if any(m in lower[n] for n in values)]
-        stages.append(Stage(values, [n for n in values if n not in absent], below))
-    used = {m for stage in stages for m in stage.lower}
+    used = {m for found in lower.values() for m in found}
     tracing.leaves = {m: leaf_on(tensors[m]) for m in used}
     if used:
         roots = [tensor.node for tensor in tensors.values()]
         cut_tape(roots, {edges[m]: leaf for m, leaf in tracing.leaves.items()})
+    stages = []
+    for level in range(max(levels.values(), default=-1) + 1):
+        for values, spent in _groups({n: tensors[n].node for n in tensors if levels[n] == level}):
+            below = [m for m in tensors if any(m in lower[n] for n in values)]
+            stages.append(Stage(values, [n for n in values if n not in absent], below, spent=spent))
     return stages
+
+
+def _groups(histories: dict[int, Any]) -> list[tuple[list[int], bool]]:
+    """Values whose histories would free something in common, and whether they would free anything; those
+    that eager's backward comes to last are first.
+    """
+    groups: list[tuple[list[int], set[Any]]] = []
+    for number, node in sorted(histories.items(), key=lambda item: item[1]._seq):
+        freed = {each for each in (node, *[target for target, _ in ancestors(node)]) if _saves(each)}
+        together = [group for group in groups if not freed.isdisjoint(group[1])]
+        groups = [group for group in groups if group not in together]
+        numbers = sorted([number, *[n for values, _ in together for n in values]])
+        groups.append((numbers, freed.union(*[nodes for _, nodes in together])))
+    if len(groups) > GROUPS_LIMIT:
+        return [(sorted(histories), any(nodes for _, nodes in groups))]
+    return [(values, bool(nodes)) for values, nodes in groups]
+
+
+def _saves(node: Any) -> bool:
+    return bool(getattr(node, "saved", None))
 
 
 def _tangents(tracing: _Tracing, stage: Stage, last: Node | None) -> list[Any]:

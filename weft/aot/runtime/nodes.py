@@ -54,7 +54,7 @@ class CompiledFunctionBackward(Node):
         if all((value is not None) == there for value, there in zip(grad, stage.mask, strict=True)):
             given = [*self.saved, *[t for t in tangents if t is not None]]
             tangents = []
-            if local.task is not None and not local.task.retain:
+            if local.task is not None and not local.task.retain and stage.spent:
                 self.saved = None  # what backward has read, it may free
             with plainly():
                 results = self.call.program.backwards[self.stage](given)
@@ -109,8 +109,9 @@ class CompiledFunctionBackward(Node):
         return self.rerun
 
     def release(self) -> None:
-        self.saved = self.rerun = None
-        self.watched = []
+        if self.call.program.joint.stages[self.stage].spent:
+            self.saved = self.rerun = None
+            self.watched = []
 
 
 def inputs_read(joint: Joint) -> set[int]:
