@@ -77,7 +77,7 @@ class Hooks:
         several = node.outputs is not None
         values = list(gradient) if several else [gradient]
         for slot, table in list(self.tensors.items()):
-            if values[slot] is None and not node.hooks_without_gradient:
+            if values[slot] is None and not getattr(node, "hooks_without_gradient", True):  # or it is a leaf
                 continue
             for hook in list(table.values()):
                 values[slot] = replaced(hook, values[slot], graph)

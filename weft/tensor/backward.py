@@ -85,7 +85,7 @@ def unpack(node: Node) -> tuple[Any, ...]:
 
 
 def follow(node: Node, values: tuple[Any, ...]) -> None:
-    """Gives revived tensors the versions of those that were saved: what saves them again sees later writes."""
+    """Gives revived tensors the versions of those that were saved: what saves them again sees writes, too."""
     cells = [cell for cell in node.versions[::2] if cell is not None]
     read = node.op.outputs_read
     places = [
