@@ -109,7 +109,7 @@ class GradScaler:
         return undo
 
     # -- gradients -------------------------------------------------------------------------------------------
-    def _unscale_grads_(self, optimizer: Any, factor: Any, allow_fp16: bool) -> dict[Any, Any]:
+    def _unscale_grads_(self, optimizer: Any, factor: float | None, allow_fp16: bool) -> dict[Any, Any]:
         """Multiplies the gradients; whether one was not finite, as a 0 or 1 per device."""
         found: dict[Any, Any] = {}
         for group in optimizer.param_groups:
@@ -144,8 +144,7 @@ class GradScaler:
             )
         if progress["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        inverse = self._scale.to(float64).reciprocal().to(float32)
-        inverse = inverse if seams.is_compiling() else inverse.item()
+        inverse = self._scale.to(float64).reciprocal().to(float32).item()
         progress["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, False)
         progress["stage"] = OptState.UNSCALED
 

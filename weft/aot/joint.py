@@ -274,7 +274,8 @@ def _joint(tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[i
 
     def call(node: Node, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tracing.current, mode = node, modes.current()
-        found = function(*args, **kwargs)
+        # Python's own functions of numbers (`math.sqrt`) would ask for values.
+        found = function(*args, **kwargs) if kwargs else tracing.scalars.apply(function, *args)
         if modes.current() is not mode and not switches(node):
             tracing.current = None
             raise Break("mode-change", f"{node.name} changes modes")

@@ -116,9 +116,16 @@ class Body:
 
 
 def interpret(
-    machine: Any, function: Any, args: Args, operands: list[Tensor], may_write: bool = False
+    machine: Any,
+    function: Any,
+    args: Args,
+    operands: list[Tensor],
+    may_write: bool = False,
+    once: bool = False,
 ) -> Body:
-    """Captures a call of the function into a graph whose placeholders are these tensors."""
+    """Captures a call of the function into a graph whose placeholders are these tensors. `once`: it runs at
+    most once, there and then.
+    """
     body = Body(Graph(), operands)
     versions: list[tuple[Tensor, int]] = [(tensor, version(tensor)) for tensor in operands]
     counts = {id(tensor): version(tensor) for tensor in machine.recorder.tensors()}
@@ -133,7 +140,7 @@ def interpret(
 
     recorder = machine.recorder
     before, state = Picture(machine, function), modes.current()
-    with recorder.nested(body.graph, on_input):
+    with recorder.nested(body.graph, on_input, numbers=once):
         for tensor in operands:
             recorder.bind(tensor, _placeholder(body.graph, machine, tensor))
         result = machine.call(function, args, {})

@@ -72,7 +72,7 @@ def step_unless(machine: Any, args: Args, kwargs: Kwargs) -> None:
     nothing else.
     """
     flags, function = args
-    body = interpret(machine, function, (), [], may_write=True)
+    body = interpret(machine, function, (), [], may_write=True, once=True)
     if body.leaves != [None]:
         raise Break("higher-order-operands", seen="a step under a GradScaler that gives something")
     recorder = machine.recorder

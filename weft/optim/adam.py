@@ -8,6 +8,7 @@ the step; a second form keeps those numbers as tensors, for steps that gradients
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -25,7 +26,7 @@ from weft.optim.optimizer import (
     to_scalar,
     without_recording,
 )
-from weft.optim.verbs import Row, advance, check_steps, quotient, update, way
+from weft.optim.verbs import Row, advance, check_steps, update, way
 from weft.tensor.base import Tensor
 
 __all__ = ["Adam", "adam"]
@@ -211,11 +212,10 @@ def adam(
     rows: list[Row] = []
     count: float | None = None
     numbers: tuple[Any, ...] = ()
-    for tensors, step in zip(zip(*columns), state_steps):
-        steps = advance(step)
-        if isinstance(steps, Tensor) or steps != count:  # a captured count is not known, and not compared
+    for tensors, steps in zip(zip(*columns), advance(state_steps)):
+        if seams.is_compiling() or steps != count:  # a captured count is not known, and not compared
             count = steps
-            numbers = (*fixed, quotient(-lr, 1 - beta1**count), (1 - beta2**count) ** 0.5)
+            numbers = (*fixed, -lr / (1 - beta1**count), math.sqrt(1 - beta2**count))
         rows.append((real_views(tensors), numbers))
     update(_adapt_with_maximum if amsgrad else _adapt, rows)
 

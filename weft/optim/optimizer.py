@@ -18,7 +18,6 @@ from typing import Any, Final
 from weft.autograd.grad_mode import enable_grad, put_grad
 from weft.autograd.hooks import RemovableHandle
 from weft.core.dtypes import dtype, float32, float64, get_default_dtype
-from weft.core.seams import seams
 from weft.tensor.base import Tensor
 from weft.tensor.legacy import typename
 
@@ -96,16 +95,8 @@ def to_scalar(value: Any) -> Any:
 
 
 def to_number(value: Any) -> Any:
-    """The number in a one-element tensor; in captured code, a tensor that computes as the number does."""
-    if not isinstance(value, Tensor):
-        return value
-    return value.double() if seams.is_compiling() else value.item()
-
-
-def to_float(value: Any) -> Any:
-    """As `to_number`, with a decimal point."""
-    number = to_number(value)
-    return number if isinstance(number, Tensor) else float(number)
+    """The number in a one-element tensor."""
+    return value.item() if isinstance(value, Tensor) else value
 
 
 def check_one_element(name: str, value: Any) -> None:

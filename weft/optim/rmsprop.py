@@ -18,12 +18,11 @@ from weft.optim.optimizer import (
     check_one_element,
     evaluate,
     new_step,
-    to_float,
     to_number,
     to_scalar,
     without_recording,
 )
-from weft.optim.verbs import Row, Rule, advance, check_steps, update, way
+from weft.optim.verbs import Row, Rule, check_steps, count_up, update, way
 from weft.tensor.base import Tensor
 
 __all__ = ["RMSprop", "rmsprop"]
@@ -154,8 +153,7 @@ def rmsprop(
 ) -> None:
     """One step on lists of parameters, gradients, running means and step counters."""
     check_steps(state_steps)
-    for step in state_steps:
-        advance(step)
+    count_up(state_steps)
     lr = to_scalar(lr)
     columns = [params, grads, square_avgs]
     columns += [grad_avgs] if centered else []
@@ -164,7 +162,7 @@ def rmsprop(
         for tensors in zip(*columns):
             _differentiable(tensors, lr, alpha, eps, weight_decay, momentum, centered, maximize)
         return
-    size, decay = -to_float(lr), to_number(weight_decay) or None
+    size, decay = -float(to_number(lr)), to_number(weight_decay) or None
     numbers = (size, alpha, 1 - alpha, *way(1 - alpha), eps, decay, maximize, float(momentum))
     rows: list[Row] = [(real_views(tensors), numbers) for tensors in zip(*columns)]
     update(RULES[centered, momentum > 0], rows)

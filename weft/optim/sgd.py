@@ -19,7 +19,6 @@ from weft.optim.optimizer import (
     check_one_element,
     evaluate,
     overflowed,
-    to_float,
     to_number,
     to_scalar,
     without_recording,
@@ -157,7 +156,7 @@ def sgd(
             params, d_p_list, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize
         )
         return
-    decay, size = to_number(weight_decay) or None, -to_float(lr)
+    decay, size = to_number(weight_decay) or None, -float(to_number(lr))
     if not momentum:
         plain = (decay, size, maximize)
         update(_descend, [((param, grad), plain) for param, grad in zip(params, d_p_list)])

@@ -16,9 +16,8 @@ import numpy as np
 
 from weft.core import modes
 from weft.core.arrays import Array
-from weft.core.dtypes import float32, float64
 from weft.core.seams import seams
-from weft.ops.record import ops, quiet
+from weft.ops.record import quiet
 from weft.tensor.base import Parameter, Tensor
 from weft.tensor.tape import INFERENCE
 
@@ -113,7 +112,7 @@ class Tensors:
 
     @staticmethod
     def scale(x: Any, factor: Any) -> None:
-        x.mul_(fitted(factor, x))
+        x.mul_(factor)
 
     @staticmethod
     def add(x: Any, y: Any, alpha: Any) -> None:
@@ -147,17 +146,8 @@ class Tensors:
     def root(x: Any, divisor: Any, summand: Any) -> Any:
         result = x.sqrt()
         if divisor is not None:
-            result = result.div(fitted(divisor, result))
+            result = result.div(divisor)
         return result.add(summand)
-
-
-def fitted(number: Any, x: Any) -> Any:
-    """A number for tensor `x`. One that is kept in a tensor (see `advance`) is rounded as itself would be."""
-    if not isinstance(number, Tensor):
-        return number
-    if x.dtype is float32 or x.dtype is float64:
-        return number.to(x.dtype)
-    return number if x.dim() else number.item()
 
 
 def way(weight: float) -> tuple[float, bool]:
@@ -240,18 +230,19 @@ def check_steps(steps: list[Any]) -> None:
         raise RuntimeError("API has changed, `state_steps` argument must contain a list of singleton tensors")
 
 
-def advance(step: Any) -> float:
-    """Counts one more step in a step tensor and tells the count."""
-    if type(step) is Tensor and type(step.array) is ndarray and is_direct():
-        count: float = step.array.item() + 1
-        step.array.fill(count)
-        step.bump()
-        return count
-    step.add_(1)
-    return step.double() if seams.is_compiling() else step.item()  # type: ignore[no-any-return]
+def count_up(steps: list[Any]) -> None:
+    """Counts one more step in step tensors."""
+    direct = is_direct()
+    for step in steps:
+        if direct and type(step) is Tensor and type(step.array) is ndarray:
+            step.array.fill(step.array.item() + 1)
+            step.bump()
+        else:
+            step.add_(1)
 
 
-def quotient(number: Any, count: Any) -> Any:
-    """`number / count` to the last bit, where the count may be a tensor (dividing a number by one takes its
-    reciprocal)."""
-    return ops.div(number, count) if isinstance(count, Tensor) else number / count
+def advance(steps: list[Any]) -> list[float]:
+    """Counts one more step in step tensors and tells the counts."""
+    count_up(steps)  # all of them first: a graph can then read them in one go
+    direct = is_direct()
+    return [step.array.item() if direct and type(step) is Tensor else step.item() for step in steps]

@@ -235,16 +235,22 @@ class Recorder:
         return self.record(func, args, kwargs or {}, self.rules.form(key))
 
     @contextmanager
-    def nested(self, graph: Graph, on_input: Callable[[Any], Node]) -> Iterator[None]:
-        """Records into another graph for a while, where nothing of this one is known; `finish` ends it."""
+    def nested(self, graph: Graph, on_input: Callable[[Any], Node], numbers: bool = False) -> Iterator[None]:
+        """Records into another graph for a while, where nothing of this one is known; `finish` ends it.
+        `numbers`: it runs where it stands, so it may read elements as this one may.
+        """
+        outermost = self.outermost
         self.follow_modes()
         assert self._state is not None
         before = self.graph, self.on_input, self._nodes, self._pending, self.symbols, self._state, self._entry
         self.graph, self.on_input, self._entry = graph, on_input, self._state
         self._nodes, self._pending, self.symbols = {}, {}, {}
+        if numbers and before[0] is outermost:
+            self.outermost = graph
         try:
             yield
         finally:
+            self.outermost = outermost
             self.graph, self.on_input, self._nodes, self._pending = before[:4]
             self.symbols, self._state, self._entry = before[4:]
 

@@ -51,7 +51,7 @@ from weft.core import modes
 from weft.core.generator import Generator
 from weft.graph.interpreter import attribute
 from weft.graph.node import Node, map_arg
-from weft.tensor.base import PLAIN, Tensor, address
+from weft.tensor.base import PLAIN, Tensor, address, wrap
 from weft.tensor.tape import INFERENCE, STALE
 from weft.tensor.views import refresh
 from weft.trace.module import GraphModule
@@ -317,6 +317,8 @@ class CompiledFunction:
         if absent not in plan.programs:
             try:
                 joint, _ = self.trace(tuple(args), plan.around, absent, plan.casts)
+            for index, _, _ in plan.casts:  # leaves, as they were in the call: autocast keeps casts of these
+                args[index] = wrap(args[index].array, True)
             except Refused:
                 return None
             plan.programs[absent] = made = self.program(joint, tuple(args))

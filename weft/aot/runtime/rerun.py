@@ -6,6 +6,7 @@ kept are the arrays and the edges behind them, never the tensors, which may move
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -67,7 +68,7 @@ class Rerun:
         self, module: GraphModule, facts: Facts, program: Any, args: Args, modes_of: Around, casts: Casts
     ) -> None:
         self.module, self.facts, self.wanted = module, facts, program.joint.wanted
-        self.around, self.casts = modes_of, len(casts)
+        self.around, self.casts = modes_of, casts
         first = len(args) - len(casts)
         read = program.read | {  # who runs again casts again
             index for place, (index, _, _) in enumerate(casts, first) if place in program.read
@@ -152,9 +153,11 @@ class Rerun:
         token = modes.enter(grad=True)
         try:
             given = self.inputs(apart=True)
-            edges = [(given[index].node, 0) for index in self.wanted]
-            with entered(self.around), self.drawing():
-                outputs, _ = flatten(self.module.forward(*given[: len(given) - self.casts]))
+            direct = [i for i, g in zip(self.wanted, stage.gradients) if graph and g is not None]
+            with entered(self.around) as cache, self.drawing():
+                self.keep_casts(given, cache, direct)
+                edges = [(given[index].node or given[index], 0) for index in self.wanted]
+                outputs, _ = flatten(self.module.forward(*given[: len(given) - len(self.casts)]))
             values = self.values(outputs, given)
             stops: dict[tuple[Any, int], Any] = {}
             for number, edge in zip(stage.lower, lower, strict=True):
@@ -169,10 +172,19 @@ class Rerun:
                 return [None] * len(edges)
             cut_tape([value.node for value, _ in pairs], stops)
             starts, tangents = zip(*pairs, strict=True)
-            wanted = [GradientEdge(node, slot) for node, slot in edges]
+            wanted = [n if isinstance(n, Tensor) else GradientEdge(n, slot) for n, slot in edges]
             return list(engine.grad(starts, wanted, tangents, create_graph=graph, allow_unused=True))
         finally:
             modes.leave(token)
+
+    def keep_casts(self, given: list[Any], cache: Any, direct: list[int]) -> None:
+        """Lets autocast find the casts of inputs, which gradients go to. It keeps casts of leaves alone, so
+        leaves stand for those inputs, but for the ones whose own gradient must be differentiable.
+        """
+        for place, (index, kind, grad) in enumerate(self.casts, len(given) - len(self.casts)):
+            if index not in direct:
+                leaf = given[index] = wrap(given[index].array, True)
+                cache[id(leaf), kind, grad] = weakref.ref(leaf), leaf.shared_cell()[0], given[place]
 
     def values(self, outputs: list[Any], given: list[Any]) -> dict[int, Any]:
         """The values, as far as they can be reached from the outputs."""
