@@ -255,10 +255,3 @@ def test_inplace_with_alpha_on_large_tensors(name: str, kind: str) -> None:
         assert np.array_equal(x.numpy(), (wide + sign * 3 * wide[::-1]).astype(kind)), times
         getattr(y, name)(y, alpha=2)
         assert np.array_equal(y.numpy(), (wide[::-1] * (1 + sign * 2)).astype(kind)), times
-
-
-def test_powers_of_single_numbers_are_those_of_python():
-    for count in range(1, 200):
-        exponent = weft.tensor(float(count), dtype=weft.float64)
-        assert (0.999**exponent).item() == 0.999**count
-        assert ((1 - 0.999**exponent) ** 0.5).item() == (1 - 0.999**count) ** 0.5

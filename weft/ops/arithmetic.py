@@ -652,9 +652,6 @@ def _float_exponent(x: Array, exponent: float) -> Array | None:
 
 def _pow(x: Array, y: Any) -> Array:
     kind = x.dtype.kind
-    if x.ndim == 0 and x.dtype.char == "d" and (type(y) is float or type(y) is int or y.ndim == 0):
-        # As Python has it; NumPy's loop may differ in the last bit. A count in a tensor counts as a number.
-        return np.asarray(x[()] ** (y if type(y) is float or type(y) is int else y[()]))
     if kind == "f" and (type(y) is float or type(y) is int or y.ndim == 0):
         out = _float_exponent(x, float(y))
         if out is not None:
