@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import operator
 from _thread import allocate_lock
-from typing import Any
+from typing import Any, Final
 
 from weft.autograd.function import (
     Function,
@@ -38,6 +38,7 @@ from weft.autograd.function_apply import (
     Recipe,
     autograd_function_apply,
     function_outputs,
+    is_intact,
 )
 from weft.autograd.function_context import FunctionCtx, Packed, unpack
 from weft.autograd.function_node import FunctionNode
@@ -186,6 +187,10 @@ def _native(function: Any) -> None:
         return machine.native(function, *args, **kwargs)
 
 
+INTACT: Final = "saved_intact"
+"""What sources call the fact that saved tensors can be given back."""
+
+
 def saved_of(ctx: Any) -> Any:
     """The saved tensors of a context from outside; hooks of the user's must not run where guards read."""
     if any(type(item) is Packed for item in ctx._items or ()):
@@ -194,6 +199,7 @@ def saved_of(ctx: Any) -> Any:
 
 
 READ_BY[FunctionCtx, "saved_tensors"] = saved_of
+READ_BY[FunctionCtx, INTACT] = is_intact
 
 
 @handles(FunctionCtx.__dict__["saved_tensors"].fget)
@@ -204,6 +210,7 @@ def saved_tensors(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         return machine.native(unpack, ctx)
     if any(type(item) is Packed for item in ctx._items or ()):
         raise refused("saved tensors in the hands of hooks")
+    machine.world.guard("EQ", source.member(INTACT), is_intact(ctx))
     found = machine.native(saved_of, ctx)  # which raises where they were freed or overwritten
     return machine.wrap(found, source.member("saved_tensors"))
 

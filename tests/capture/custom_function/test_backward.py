@@ -569,3 +569,29 @@ def test_pythons_own_means_in_backward() -> None:
             return sum(part for part in parts) + named["a"].flip(0), None
 
     check(lambda x: Folding.apply(x, 3))
+
+
+def test_a_compiled_backward_tells_saved_tensors_that_were_overwritten() -> None:
+    class Saving(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            result = x * 2
+            ctx.save_for_backward(result)
+            return result
+
+        @staticmethod
+        @weft.compile(backend="eager", fullgraph=True)
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            (result,) = ctx.saved_tensors
+            return grad * result
+
+    for written in (True, False, True, False):
+        x = leaf()
+        y = Saving.apply(x)
+        if written:
+            y.add_(1)
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                y.sum().backward()
+        else:
+            y.sum().backward()
+            assert x.grad.tolist() == (x * 2).tolist()
