@@ -15,6 +15,7 @@ from typing import Any
 from weft.capture.binding import parameter_names
 from weft.capture.bytecode.instructions import UnknownInstruction
 from weft.capture.checkpointing import check_spent
+from weft.capture.effects import early_numbers
 from weft.capture.emit import Emitted, emit, plan_outputs
 from weft.capture.gradients import without_clones
 from weft.capture.guard_render import guarded, render_guards
@@ -122,6 +123,7 @@ def _entry(
     graph: Graph = outcome.recorder.graph
     outputs = without_clones(outcome.recorder, plan_outputs(outcome))
     check_spent(outcome, outputs)
+    early_numbers(outcome)
     with_calls = count_ops(graph) > 0
     if not with_calls and outcome.kind == "return":
         return _original(function, outcome, "no tensor is computed")

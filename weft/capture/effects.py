@@ -15,6 +15,7 @@ A prefix of the new contents that can stay where it is, stays; the rest is delet
 
 from __future__ import annotations
 
+import itertools
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from typing import Any, Final
 from weft.amp.casting import NAME
 from weft.capture.autocasting import put_autocast
 from weft.capture.custom_function_stores import context_stores
+from weft.capture.outcome import Outcome
 from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import check_keys
 from weft.capture.sources import class_dict, class_mro
@@ -31,6 +33,7 @@ from weft.capture.world import ABSENT, Known, Overlay, items_of
 from weft.core import modes
 from weft.core.modes import Modes, State
 from weft.core.requirements import Unmet
+from weft.core.symbolic import Symbolic
 from weft.graph.effects import effect
 from weft.graph.failing import can_fail
 from weft.graph.node import Node
@@ -399,6 +402,42 @@ def saved_inputs(nodes: list[Node]) -> list[Node]:
     """The placeholders to be saved before the graph runs: it writes them, and may fail afterwards."""
     written, last = writes_of(nodes, True)
     return [root for root, found in written.items() if found.first <= last]
+
+
+def early_numbers(outcome: Outcome) -> None:
+    """Moves what is computed of numbers alone right behind its operands, where inputs would have to be saved
+    as it may fail: `1 - beta ** step` of an optimizer stands between writes otherwise.
+    """
+    graph = outcome.recorder.graph
+    nodes = list(graph.nodes)
+    if not saved_inputs(nodes):
+        return
+    numbers, moving = set(), set()
+    for node in nodes:
+        operands = node.all_input_nodes
+        if node.op == "placeholder" or (node.op, node.target) == ("call_method", "item"):
+            if isinstance(node.meta.get("val"), NUMBERS):
+                numbers.add(node)
+        elif node.op == "call_function" and operands and isinstance(node.meta.get("val"), NUMBERS):
+            if all(used in numbers for used in operands) and effect(node).pure:
+                numbers.add(node)
+                moving.add(node)
+    order: dict[Node, None] = {}
+    stack = [node for node in reversed(nodes) if node not in moving]
+    stack.sort(key=lambda node: node.op == "placeholder" and node in numbers)  # parameters, after all
+    while stack:
+        node = stack.pop()
+        order[node] = None
+        ready = [u for u in node.users if u in moving and all(used in order for used in u.all_input_nodes)]
+        stack += reversed(ready)
+    nodes[0].prepend(next(iter(order)))
+    for before, after in itertools.pairwise(order):
+        before.append(after)
+    places = {node: place for place, node in enumerate(order)}
+    outcome.inputs.sort(key=lambda item: places[item.node])
+
+
+NUMBERS: Final = (int, float, Symbolic)
 
 
 def late_inputs(nodes: list[Node], grad: bool) -> dict[Node, Writes]:

@@ -15,12 +15,14 @@ from weft.capture.builtins import Args, Kwargs, expect, len_, type_of
 from weft.capture.calls import HANDLERS, handles
 from weft.capture.natives import CONTAINERS, EQUALITY, METHODS, ORDER, TEXT
 from weft.capture.protocols import StandIns, is_users
+from weft.capture.raising import awaited_truth, require
 from weft.capture.sources import c_base
 from weft.capture.values import CapturedTraceback, Raised, isinstance
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SYMBOLIC
+from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
-from weft.trace.scalars import SymFloat
+from weft.trace.scalars import SymFloat, is_untold
 
 
 # -- iteration -----------------------------------------------------------------------------------------------
@@ -79,7 +81,16 @@ def all_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def _search(machine: Any, value: Any, wanted: bool) -> bool:
-    return any(machine.truth(item) is wanted for item in drawn(machine, value))
+    """Whether an item has this truth. Where only running can tell, and the code that asks does nothing but
+    raise if one has, it is left to the graph to check that none has.
+    """
+    for item in drawn(machine, value):
+        untold = isinstance(item, Tensor) or is_untold(item)
+        if untold and awaited_truth(machine.frame) is (not wanted) and require(machine, item, not wanted):
+            continue
+        if machine.truth(item) is wanted:
+            return True
+    return False
 
 
 @handles(sorted)

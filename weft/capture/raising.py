@@ -7,6 +7,7 @@ is thrown away where it is wrong; so this asks only for code that is written for
 # Note [Branches that raise]
     assert ok, f"loss is {loss}"             one way ends in a raise, whatever it does before
     if isnan(loss): log(loss); raise Bad     likewise
+    assert all(ok(p) for p in parts)         likewise, and so each of the parts is required
     try: check(x)                            what check raises is handled, and both ways lead on: no answer
     except Bad: x = 0
     def __next__(self):                      an end of iteration is no error: no answer
@@ -32,10 +33,9 @@ ENDS_OF_ITERATION: Final = frozenset({"StopIteration", "StopAsyncIteration", "Ge
 RAISED, LEFT = "raised", "left"
 
 
-def expected_truth(frame: Frame, target: int, truth: bool) -> bool | None:
-    """The truth on which the frame's jump leads on; it goes to `target` on `truth`."""
-    here = frame.index, target
-    ways = [_ends(frame.code, index) for index in here]
+def expected_truth(frame: Frame, target: int, truth: bool, index: int | None = None) -> bool | None:
+    """The truth on which a jump leads on that goes to `target` on `truth`; before `index`, or now."""
+    ways = [_ends(frame.code, place) for place in (frame.index if index is None else index, target)]
     if not is_uncaught(frame):
         return None
     if ways[1] == {RAISED} and LEFT in ways[0]:
@@ -43,6 +43,19 @@ def expected_truth(frame: Frame, target: int, truth: bool) -> bool | None:
     if ways[0] == {RAISED} and LEFT in ways[1]:
         return truth
     return None
+
+
+def awaited_truth(frame: Frame) -> bool | None:
+    """The truth of what the present instruction gives on which the jump behind it leads on, if one is."""
+    instructions, index = frame.bytecode.instructions, frame.index
+    negated = False
+    while (instructions[index].op, instructions[index].arg) == ("UNARY", "not"):
+        negated, index = not negated, index + 1
+    jump = instructions[index]
+    if jump.op not in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE"):
+        return None
+    found = expected_truth(frame, jump.arg, jump.op == "POP_JUMP_IF_TRUE", index + 1)
+    return found if found is None else found is not negated
 
 
 def required(machine: Any, condition: Any) -> bool:

@@ -223,6 +223,34 @@ def test_checks_in_a_loop_and_in_generators() -> None:
     mixed(f)
 
 
+def test_checks_of_all_and_any() -> None:
+    def f(x: Any) -> Any:
+        fine = [not weft.isnan(row) for row in x]
+        assert all(fine), "all of a list"
+        assert all(LOG.append(1) is None and row < 100 for row in x), "all of a generator"
+        if any(weft.isinf(row).item() for row in x):
+            raise Refused("any")
+        if not all(map(weft.isfinite, x)):
+            raise Refused("map")
+        return x + 1
+
+    values = (2.0, math.nan, 400.0, -math.inf, 3.0)
+    same(f, *[lambda v=v: (tensor(1.0, v, 3.0),) for v in values])
+
+
+def test_all_and_any_that_decide_are_branches() -> None:
+    def f(x: Any) -> Any:
+        return x + 1 if all(row > 0 for row in x) else x
+
+    def g(x: Any) -> Any:
+        if not any(row > 2 for row in x):
+            raise Refused(x.tolist())
+        return x + 1
+
+    for function in (f, g):
+        assert refused(function, tensor()) == "data-dependent-branch"
+
+
 def test_a_reraised_error_is_an_error() -> None:
     def f(x: Any) -> Any:
         try:
@@ -514,4 +542,5 @@ def test_only_what_is_written_before_the_last_check_is_copied_in_a_step() -> Non
         compiled = weft.compile(step, fullgraph=True)
         compiled.__dict__["_weft_front"].on_entry.append(lambda _cache, entry: entries.append(entry))
         compiled(weft.randn(5, 3))
-    assert entries[0].text.count("save(") == 3, "the buffers of the normalisation"
+    saved = [line for line in entries[0].text.splitlines() if "_save(" in line]
+    assert len(saved) == 3 + 6, "the buffers of the normalisation, and the optimizer's counts"
