@@ -315,10 +315,10 @@ class CompiledFunction:
     def program_for(self, plan: Plan, absent: frozenset[int], args: list[Any]) -> Program | None:
         """The program for gradients that never come for some values."""
         if absent not in plan.programs:
-            try:
-                joint, _ = self.trace(tuple(args), plan.around, absent, plan.casts)
             for index, _, _ in plan.casts:  # leaves, as they were in the call: autocast keeps casts of these
                 args[index] = wrap(args[index].array, True)
+            try:
+                joint, _ = self.trace(tuple(args), plan.around, absent, plan.casts)
             except Refused:
                 return None
             plan.programs[absent] = made = self.program(joint, tuple(args))
