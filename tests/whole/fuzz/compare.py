@@ -227,7 +227,10 @@ def observe(
 def snapshot_for(names: dict[str, Any]) -> Snapshot:
     """Programs that differentiate (they have `after`) are looked at more closely."""
     exact = names.get("OPTIONS", {}).get("backend", "eager") == "eager"
-    return Snapshot(MODULE, "after" in names, 0.0 if exact else TOLERANCE)
+    snapshot = Snapshot(MODULE, "after" in names, 0.0 if exact else TOLERANCE)
+    for optimizer in [value for value in names.values() if isinstance(value, weft.optim.Optimizer)]:
+        snapshot.optimized |= {id(leaf) for group in optimizer.param_groups for leaf in group["params"]}
+    return snapshot
 
 
 def modes(tape: bool) -> str:

@@ -82,6 +82,9 @@ class Snapshot:
         self.module_name = module_name
         self.tape = tape
         self.tolerance = tolerance
+        self.optimized: set[int] = (
+            set()
+        )  # of these, only whether they were written matters: see optimizer_facts
         self.numbers: dict[int, int] = {}
         self.storages: dict[int, int] = {}
         self.keep: list[Any] = []
@@ -138,7 +141,7 @@ def readable_tensor_facts(snapshot: Snapshot, value: weft.Tensor) -> tuple[Any, 
         snapshot.storage(value) if value.numel() else "empty",
     )
     if snapshot.tape:
-        facts += tape_facts(value)
+        facts += tape_facts(snapshot, value)
     if value.is_leaf and value.grad is not None:
         facts += (("grad", snapshot.see(value.grad)),)
     if vars(value):
@@ -146,8 +149,10 @@ def readable_tensor_facts(snapshot: Snapshot, value: weft.Tensor) -> tuple[Any, 
     return facts
 
 
-def tape_facts(value: weft.Tensor) -> tuple[Any, ...]:
+def tape_facts(snapshot: Snapshot, value: weft.Tensor) -> tuple[Any, ...]:
     version = "inference" if value.is_inference() else f"version {value._version}"
+    if id(value) in snapshot.optimized:
+        version = f"version {value._version > 0}"
     # What a module's backward hooks hand on is a view only as long as the tape behind it is there.
     hooked = type(value.grad_fn).__name__ == "BackwardHookFunctionBackward"
     view = "unknown" if hooked else value._is_view()
@@ -159,7 +164,7 @@ def is_zero(state: dict[str, Any]) -> bool:
 
 
 def optimizer_facts(snapshot: Snapshot, value: weft.optim.Optimizer) -> tuple[Any, ...]:
-    """Without the versions of its own state (how many ops a step takes is the optimizer's own affair), and
+    """Without the versions of its state and parameters (how many ops a step takes is its own affair), and
     without state that is all zeros, which may be made before the step that begins with it.
     """
     groups = snapshot.see(value.param_groups)

@@ -189,3 +189,21 @@ def after(result, *args):
 def arguments():
     yield ((weft.ones(3),), {})
 """)
+
+
+def test_gradients_of_what_is_read_from_a_view_that_was_written(agrees):
+    agrees("""\
+import weft
+
+def main(x, y):
+    z = y[0]
+    z.add_(x)
+    return (z, z * x, z.expand(2, 2) * x)
+
+def after(result, x, y):
+    return [weft.autograd.grad(t.sum(), y, allow_unused=True, retain_graph=True) for t in result]
+
+def arguments():
+    y = weft.tensor([[-1.36, 0.58], [-0.82, 0.69]], requires_grad=True) * 1.5
+    yield ((weft.tensor([2.0, 3.0]), y), {})
+""")

@@ -133,6 +133,9 @@ class Plan:
         """Why inputs must not be written as the facts say."""
         if not all_writable(self.facts, args):
             return "an input that may not be written"
+        lower = {number for stage in self.program.joint.stages for number in stage.lower}
+        if any(w.value in lower and args[w.input].origin is not None for w in self.facts.written):
+            return "a view that is written, and then read by what has a history"
         places = tuple([address(value.array) for value in args if type(value) in PLAIN])
         if places != self.last:
             if overlapping(self.facts, args):
