@@ -28,7 +28,7 @@ from weft.capture.counters import counters as counters
 from weft.capture.forms import OptimizedModule as OptimizedModule
 from weft.capture.forms import compiled_form
 from weft.capture.kinds import Unsupported as Unsupported
-from weft.capture.logs import read_environment
+from weft.capture.logs import log, read_environment
 from weft.capture.logs import set_logs as set_logs
 from weft.capture.policy import MARK, Policy
 from weft.capture.runtime import BackendCompilerFailed as BackendCompilerFailed
@@ -519,6 +519,7 @@ def explain(f: Any) -> Callable[..., ExplainOutput]:
 
 
 compiled_autograd.count = functools.partial(count, "compiled_autograd")
+compiled_autograd.log = functools.partial(log, "compiled_autograd")
 compiled_autograd.default_compiler = compile
 seams.compile = compile
 seams.is_compiling = is_compiling

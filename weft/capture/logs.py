@@ -23,6 +23,7 @@ TOPICS: Final = {
     "breaks": "each graph break with its reason",
     "recompiles": "the guard that failed when something is compiled again",
     "source": "the generated function of each entry",
+    "compiled_autograd": "each tape that was captured as a graph, and why others were not",
     "deoptimised": "each call whose graph failed, so that the original ran",
 }
 ROOT: Final = "weft.compile"

@@ -45,6 +45,8 @@ reasons: list[str] = []
 
 count: Callable[[str], Any] = len
 """Counts captures, hits and native runs; `weft.compiler` has it fill its counters."""
+log: Callable[[Callable[[], str]], Any] = id
+"""Tells what happens, to whoever listens; `weft.compiler` has it write to its logs."""
 
 
 class Entry:
@@ -99,6 +101,7 @@ class Cache:
                 count("hits")
                 return found
             recording = self.record(walk, structure)
+            log(lambda: f"captured\n{recording.module.print_readable(False)}")
             entry = Entry(recording, self.compiler_fn)
             count("captures")
             if recording.symbols:
@@ -267,7 +270,9 @@ def run(seeds: Seeds, task: Task) -> bool:
                 raise
     except Native as native:
         count("native")
-        reasons.append(str(native))
+        reason = str(native)
+        log(lambda: f"ran natively: {reason}")
+        reasons.append(reason)
         del reasons[:-100]
     return False
 

@@ -253,7 +253,7 @@ class Recording:
         self.recorder: Any = OpRecorder(self.graph, self.on_input)
         self.recorder.accumulate = self.accumulate
         self.lists = {name: self.graph.placeholder(name) for name in ("inputs", "sizes", "scalars", "hooks")}
-        for name, node in self.lists.items():
+        for node in self.lists.values():
             node.type = list
         self.items: dict[tuple[str, int], GraphNode] = {}
         self.shadows: dict[Any, Any] = {}
