@@ -119,7 +119,7 @@ def _ops_behind(op: Op) -> Iterator[Op]:
         if isinstance(value, Op) and value.kind is not Kind.COMPOSITE:
             yield value
             continue
-        function = value.body if isinstance(value, Op) else value
+        function: Any = value.body if isinstance(value, Op) else value
         if hasattr(function, "__code__"):
             for name in names_in(function.__code__):
                 waiting += _named(function, name)
