@@ -124,7 +124,7 @@ def execute(code: types.CodeType, compile_function: Compile) -> Run:
             if not begin(code, names, run):
                 return run
             run.tape = "after" in names
-            function = compile_function(names["main"])
+            names["run"] = function = compile_function(names["main"])
             for args, kwargs in calls(names, run):
                 if type(args) is not tuple or type(kwargs) is not dict:
                     raise TypeError("arguments() must yield pairs of a tuple and a dict")
@@ -274,7 +274,7 @@ def module_state(names: dict[str, Any], snapshot: Snapshot) -> tuple[Any, ...]:
     return tuple(
         (name, snapshot.see(value))
         for name, value in names.items()
-        if not name.startswith("__") and not isinstance(value, types.ModuleType)
+        if not name.startswith("__") and name != "run" and not isinstance(value, types.ModuleType)
     )
 
 

@@ -174,6 +174,14 @@ def optimizer_facts(snapshot: Snapshot, value: weft.optim.Optimizer) -> tuple[An
     return (type(value).__name__, groups, state)
 
 
+def schedule_facts(snapshot: Snapshot, value: weft.optim.lr_scheduler.LRScheduler) -> tuple[Any, ...]:
+    return (type(value).__name__, repr(value.last_epoch), repr(value.get_last_lr()))
+
+
+def scaler_facts(snapshot: Snapshot, value: weft.amp.GradScaler) -> tuple[Any, ...]:
+    return ("GradScaler", repr(value.state_dict()))
+
+
 def module_facts(snapshot: Snapshot, value: weft.nn.Module) -> tuple[Any, ...]:
     state = {
         name: item
@@ -360,6 +368,8 @@ BY_BASE: list[tuple[type, Callable[[Snapshot, Any], tuple[Any, ...]]]] = [
     (weft.Tensor, tensor_facts),
     (weft.nn.Module, module_facts),
     (weft.optim.Optimizer, optimizer_facts),
+    (weft.optim.lr_scheduler.LRScheduler, schedule_facts),
+    (weft.amp.GradScaler, scaler_facts),
     (type, class_facts),
     (BaseException, exception_facts),
     (tuple, sequence_facts),

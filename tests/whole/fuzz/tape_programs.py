@@ -23,6 +23,7 @@ from tests.whole.fuzz.tape_tables import (
     LOSSES,
     MODULE_HOOKS,
     NETS,
+    OF_COMPILED,
     OPTIMIZERS,
     POSTS,
     STATEMENTS,
@@ -40,6 +41,7 @@ LIKELY = {
     "random": 0.2,
     "transforms": 0.15,
     "checkpoints": 0.1,
+    "saved": 0.1,
 }
 STATE_LINES = """\
 LOG = []
@@ -103,6 +105,9 @@ class TapeGenerator(Generator):
             both = "list(NET.parameters()) + [W, Q]"
             parameters = both if chance.random() < 0.3 else "NET.parameters()"
             self.lines.append(f"OPT = {chance.choice(OPTIMIZERS).format(parameters=parameters)}")
+            self.lines.append("SCHEDULE = weft.optim.lr_scheduler.StepLR(OPT, 2, gamma=0.5)")
+            self.lines.append("SCALER = weft.amp.GradScaler('cpu', init_scale=4.0, growth_interval=2)")
+            self.lines.append("EMA = [p.detach().clone() for p in NET.parameters()]")
             self.offer("T", (3.0, "NET($T)"))
             if "inside" in self.groups:
                 self.statements.add("OPT.zero_grad()\nNET($T).sum().backward()\nOPT.step()", factor=2.0)
@@ -131,6 +136,7 @@ class TapeGenerator(Generator):
             (["V"], ["T"], ["V", "T"], ["V", "V"], ["T", "V", "int"], ["T", "T", "float"], ["V", "bool"])
         )
         parameters = [(self.name(kind), kind, chance.choice(ROLES)) for kind in kinds]
+        self.takes_tensor = kinds[0] in ("V", "T")
         self.lines.append(f"def main({', '.join(name for name, *_ in parameters)}):")
         self.lines.append("    global COUNT")
         scope = self.module.child(result="any", declares=True, depth=0)
@@ -173,16 +179,33 @@ class TapeGenerator(Generator):
             self.block(scope, "    ", chance.choice((1, 2)))
             self.lines.append(f"    loss = loss + {self.expression('S', scope, 2)}")
         if whole:
-            self.lines.append("    loss.backward()")
-            if chance.random() < 0.4:
-                self.write_lines(chance.choice(CLIPS), "    ")
-            self.lines.append("    OPT.step()")
-            if chance.random() < 0.3:
-                self.lines.append(f"    {clear}")
+            self.update(clear)
         self.lines.append(
             f"    return {chance.choice(('loss.detach(),', 'loss,', 'loss, out', 'out, loss.detach()'))}"
         )
         return [("x", "T", "leaf" if chance.random() < 0.3 else "plain"), ("y", "T", "plain")]
+
+    def update(self, clear: str) -> None:
+        """Backward and the optimizer's step, plain or scaled, with what is done around them."""
+        chance = self.chance
+        scaled = chance.random() < 0.15
+        if chance.random() < 0.15:
+            self.lines.append("    loss.backward(retain_graph=True)")
+        self.lines.append("    SCALER.scale(loss).backward()" if scaled else "    loss.backward()")
+        if scaled and chance.random() < 0.5:
+            self.lines.append("    SCALER.unscale_(OPT)")
+        if chance.random() < 0.4:
+            self.write_lines(chance.choice(CLIPS), "    ")
+        if scaled:
+            self.lines += ["    SCALER.step(OPT)", "    SCALER.update()"]
+        else:
+            self.lines.append(
+                "    OPT.step()" if chance.random() < 0.9 else "    OPT.step(lambda: loss.detach())"
+            )
+        if chance.random() < 0.2:
+            self.lines.append("    SCHEDULE.step()")
+        if chance.random() < 0.3:
+            self.lines.append(f"    {clear}")
 
     def after(self) -> None:
         """What is done with each result, uncompiled."""
@@ -202,6 +225,9 @@ class TapeGenerator(Generator):
         if self.stepping and chance.random() < 0.85:  # most of what there is has been differentiated
             self.lines.append("    LOG.append(len(found))")
             return
+        pure = not {"writes", "inside", "hooks", "failing", "saved", "random"} & set(self.groups)
+        if pure and not self.stepping and self.takes_tensor and chance.random() < 0.4:
+            weights, texts = zip(*OF_COMPILED)
         self.write_lines(chance.choices(texts, weights)[0], "    ")
 
     # -- calls -------------------------------------------------------------------------

@@ -263,6 +263,22 @@ STATEMENTS: dict[str, Templates] = {
         "with weft.no_grad():\n    if $var_W.grad is not None:\n        $var_W.sub_($var_W.grad * 0.1)\n"
         "        $var_W.grad = None",
         "@w = $var_W\n@g = weft.autograd.grad([(@w * $V), @w.sin().sum()], [@w], [$V.detach(), None])",
+        "@w = $var_W\n@g = (@w.sin() * $V.detach()).sum()\nfor @i in range(3):\n"
+        "    (@g,) = weft.autograd.grad(@g.sum(), @w, create_graph=True)\n$new_V = @g",
+        "@w = $var_W\nfor @i in range(2):\n    (@w * @w * $V.detach()).sum().backward()",
+        "$new_V = weft.autograd.functional.vjp(lambda @v: @v * $var_W, $V, $V)[1]",
+        "$new_V = weft.autograd.functional.hvp(lambda @v: (@v ** 3).sum(), $V, $V)[1]",
+        "@w = $var_W\n(@w * 2).sum().backward()\n@g = @w.grad\n@w.grad = None\n$new_V = @g * 2",
+        "@w = $var_W\n@g = weft.autograd.grad((@w * $V).sum(), @w, retain_graph=True)[0]\n"
+        "@w.grad = @g if @w.grad is None else @w.grad + @g",
+    ],
+    "saved": [
+        "with weft.autograd.graph.saved_tensors_hooks(lambda @t: @t * 1, lambda @t: @t):\n    $block",
+        "@p = lambda @t: (LOG.append('pack'), @t)[1]\n"
+        "with weft.autograd.graph.saved_tensors_hooks(@p, lambda @t: @t):\n    $new_V = $V * $var_W",
+        "with weft.autograd.graph.save_on_cpu():\n    $new_V = $V.sin() * $var_W",
+        "with weft.autocast('cpu', dtype=weft.bfloat16):\n    $new_T = ($T @ $var_Q).float()",
+        "with weft.autocast('cpu', dtype=weft.bfloat16):\n    $block",
     ],
     "hooks": [
         (2, "$new_V = $V * $var_W\n@v = $var_W * $V\n@v.register_hook($hook)\n$new_V = @v * $V"),
@@ -276,6 +292,11 @@ STATEMENTS: dict[str, Templates] = {
         "@v = $V * $var_W\n@v.register_hook($hook)\n@v.register_hook($hook)\n$new_V = @v\n$new_S = @v.sum()",
         "@v = $V * $var_W\n@v.retain_grad()\nHISTORY.append(@v)\n$new_V = @v * 2",
         "@v = $V.detach().requires_grad_()\n@v.register_hook($hook)\n$new_V = @v * 2",
+        "@v = $V * $var_W\n@v.grad_fn.register_hook(lambda @g, @h: LOG.append((len(@g), len(@h))))\n"
+        "$new_V = @v",
+        "@v = $V * $var_W\n@v.grad_fn.register_prehook(lambda @g: (@g[0] * 0.5,))\n$new_V = @v",
+        "HANDLES.append(weft.autograd.graph.register_multi_grad_hook(\n"
+        "    [$var_W, $var_Q], lambda @g: LOG.append([@h is None for @h in @g])))",
     ],
     "failing": [
         "$new_S = $V[$int]",
@@ -381,6 +402,8 @@ LOSSES: list[str] = [
     "nn.functional.smooth_l1_loss(out, y) + 0.01 * sum(p.pow(2).sum() for p in NET.parameters())",
 ]
 CLIPS: list[str] = [
+    "for p, q in zip(NET.parameters(), EMA):\n    q.mul_(0.9).add_(p.detach() * 0.1)",
+    "LOG.append(sum(p.grad.norm().item() > 0 for p in NET.parameters() if p.grad is not None))",
     "nn.utils.clip_grad_norm_(NET.parameters(), 1.0)",
     "LOG.append(nn.utils.clip_grad_norm_(list(NET.parameters()), 0.1).detach())",
     "nn.utils.clip_grad_value_(NET.parameters(), 0.5)",
@@ -420,6 +443,29 @@ AFTER: list[tuple[float, str]] = [
     (0.5, "del result\nfound = found[-1:]\nfound[0].sum().backward()"),
 ]
 
+# What may be asked of the compiled function itself, where it only computes; `run` is that function.
+OF_COMPILED: list[tuple[float, str]] = [
+    (2, "return weft.func.grad(lambda a: run(a, *args[1:])[-1].sum())(args[0].detach())"),
+    (
+        1,
+        "first = args[0].detach()\n"
+        "return weft.func.vmap(lambda a: run(a, *args[1:])[-1])(weft.stack([first, first * 2]))",
+    ),
+    (1, "return weft.func.jacrev(lambda a: run(a, *args[1:])[-1].sum(0))(args[0].detach())"),
+    (1, "return weft.func.jacfwd(lambda a: run(a, *args[1:])[-1].sum())(args[0].detach())"),
+    (1, "return weft.func.hessian(lambda a: run(a, *args[1:])[-1].sum())(args[0].detach())"),
+    (1, "return weft.func.jvp(lambda a: run(a, *args[1:])[-1], (args[0].detach(),), (args[0].detach(),))"),
+    (1, "return weft.func.vjp(lambda a: run(a, *args[1:])[0], args[0].detach())[1](result[0].detach() * 1)"),
+    (
+        1,
+        "g = weft.autograd.grad(run(*args)[-1].sum(), W, create_graph=True, allow_unused=True)[0]\n"
+        "for _ in range(2):\n"
+        "    if g is None or not g.requires_grad:\n        return g\n"
+        "    g = weft.autograd.grad(g.sum(), W, create_graph=True, allow_unused=True)[0]\n"
+        "return g",
+    ),
+]
+
 BETWEEN: list[str] = [
     "W.grad = None",
     "Q.grad = None",
@@ -449,4 +495,7 @@ BETWEEN_NET: list[str] = [
     "HANDLES.append(NET.register_full_backward_hook(lambda net, gi, go: LOG.append('late')))",
     "OPT.param_groups[0]['lr'] = 0.5",
     "OPT.zero_grad(set_to_none=False)",
+    "SCHEDULE.step()",
+    "OPT.param_groups[0]['weight_decay'] = 0.1",
+    "OPT.load_state_dict(OPT.state_dict())",
 ]
