@@ -250,15 +250,19 @@ def draws_and_overwrites(x, w):
 
 
 NATIVE = [
-    makes_a_leaf, gives_a_view_and_more, gives_chunks_and_more, writes_input_and_views,
-    writes_several_through_mask, requires_grad_inside, detached_in_place, writes_between_outputs,
-    writes_data_between_outputs, lambda x, w: opaque(x * w).sin(),
+    makes_a_leaf, gives_a_view_and_more, gives_chunks_and_more, writes_several_through_mask,
+    requires_grad_inside, detached_in_place, writes_between_outputs, writes_data_between_outputs,
+    lambda x, w: opaque(x * w).sin(),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("function", NATIVE, ids=lambda f: f.__name__)
 def test_nodes_that_run_as_they_are(function):
     compare(function, floats(3, 4), floats(4), natives=True)
+
+
+def test_views_that_are_written_and_read_run_as_captured():
+    compare(writes_input_and_views, floats(3, 4), floats(4), natives=True, refused=True)
 
 
 @pytest.mark.parametrize("function", [writes_in_stages, draws_and_overwrites])

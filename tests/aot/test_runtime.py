@@ -461,3 +461,44 @@ def peak_of(backend):
 
 def test_ten_layers_take_less_memory_than_eager():
     assert peak_of("aot_eager") < 0.9 * peak_of(None)
+
+
+def test_tensors_that_eager_keeps_must_not_be_written():
+    def function(x, y):
+        return weft.maximum(x, y) * 2  # a mask would do for the gradient
+
+    for run in (function, weft.compile(function, backend="aot_eager")):
+        x, y = floats(3), floats(3, grad=False)
+        out = run(x, y)
+        y.mul_(2)
+        with pytest.raises(RuntimeError, match=r"weft.DoubleTensor \[3\]\] is at version 1; expected"):
+            out.sum().backward()
+
+
+def test_backwards_that_no_gradient_reaches_do_not_run():
+    ran = []
+
+    class Noted(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            ran.append(1)
+            return g * 2
+
+    compiled = weft.compile(lambda x, y: (x.sin() * 2, y.sin() * 3), backend="aot_eager")
+    for _ in range(2):
+        compiled(Noted.apply(floats(3)), floats(3))[1].sum().backward()
+    assert not ran
+
+
+def test_views_of_inputs_are_theirs():
+    x = floats(3, 4, grad=False)
+    view, same = weft.compile(lambda x: (x[1:], x), backend="aot_eager")(x)
+    assert same is x
+    assert view._base is x
+    view.zero_()
+    assert x[1:].abs().sum() == 0
+    assert x._version == 1

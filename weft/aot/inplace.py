@@ -9,7 +9,8 @@ tell. One idea: a write may come as soon as nothing behind it can fail, and noth
         mul = g * 0.1                          mul = g * 0.1
         sub = p - mul                          sub_ = p.sub_(mul)
         return (sub,)                          return (sub_,)
-The caller knows by the array that it gets that there is nothing left to copy.
+The caller knows by the array that it gets that there is nothing left to copy. Values that are made on the
+way, and that only the next op reads, are written over too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from weft.graph.effects import effect
 from weft.graph.failing import can_fail
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -27,6 +29,14 @@ from weft.trace.module import GraphModule
 WRITTEN = "written"
 """Where a graph says which of its inputs the program writes: positions of inputs and of outputs."""
 COPIES = ("copy", "fill", "zero")
+FRESH = frozenset(
+    {
+        "add", "sub", "mul", "div", "rsub", "neg", "square", "sqrt", "rsqrt", "reciprocal", "exp", "log",
+        "sin", "cos", "tanh", "sigmoid", "pow", "addcmul", "addcdiv", "lerp", "maximum", "minimum", "matmul",
+        "mm", "bmm", "addmm", "clone", "gelu_backward", "zeros", "ones", "full", "zeros_like", "ones_like",
+    }
+)  # fmt: skip
+"""Ops whose results have memory of their own, always."""
 
 
 def op_of(node: Node) -> Op | None:
@@ -78,16 +88,49 @@ def writes_well(node: Node) -> bool:
 def in_place(module: GraphModule) -> GraphModule:
     """The module, or one that writes in place."""
     pairs = module.graph.meta.get(WRITTEN, ())
-    nodes = list(module.graph.nodes)
+    nodes = _numbers_first(list(module.graph.nodes)) if pairs else list(module.graph.nodes)
     order = {node: place for place, node in enumerate(nodes)}
     risky = max([place for place, node in enumerate(nodes) if can_fail(node)], default=-1)
     inputs = module.graph.placeholders
     results = module.graph.output_node.args[0]
-    chosen: dict[Node, Node] = {}  # the nodes that write, with the inputs that they write to
+    chosen: dict[Node, Node] = {}  # the nodes that write, with the inputs that they write to, or themselves
     for position, number in pairs:
         for node in _chain(inputs[position], results[number], order, risky):
             chosen[node] = inputs[position]
-    return _rewritten(module, chosen) if chosen else module
+    for node in nodes:
+        if node not in chosen and _is_scratch(node, chosen) and _may_write(node, order, -1):
+            chosen[node] = node
+    return _rewritten(module, nodes, chosen) if chosen else module
+
+
+def _numbers_first(nodes: list[Node]) -> list[Node]:
+    """The nodes with computations of numbers first that may fail, if these need but single elements."""
+    needed = {node for node in nodes if can_fail(node) and not hasattr(node.meta.get("val"), "array")}
+    stack = list(needed)
+    while stack:
+        node = stack.pop()
+        value: Any = node.meta.get("val")
+        if getattr(value, "array", None) is not None and value.array.size > 1:
+            return nodes
+        if effect(node).random or isinstance(value, (tuple, list)):
+            return nodes
+        for used in node.all_input_nodes:
+            if used not in needed:
+                needed.add(used)
+                stack.append(used)
+    first = [node for node in nodes if node in needed or node.op in ("placeholder", "get_attr")]
+    known = set(first)
+    return [*first, *[node for node in nodes if node not in known]]
+
+
+def _is_scratch(node: Node, chosen: dict[Node, Node]) -> bool:
+    """Whether a node could write into a value that was made on the way."""
+    op = op_of(node)
+    if op is None or op.kind is not Kind.POINTWISE or op.name not in FRESH or not writes_well(node):
+        return False
+    before: Node = node.args[0]
+    maker = op_of(before)
+    return maker is not None and maker.name in FRESH and chosen.get(before, before) is before
 
 
 def _chain(start: Node, last: Any, order: dict[Node, int], risky: int) -> list[Node]:
@@ -111,10 +154,10 @@ def _may_write(node: Node, order: dict[Node, int], risky: int) -> bool:
     return order[node] > risky and not late and not mixed
 
 
-def _rewritten(module: GraphModule, chosen: dict[Node, Node]) -> GraphModule:
+def _rewritten(module: GraphModule, nodes: list[Node], chosen: dict[Node, Node]) -> GraphModule:
     graph = Graph()
     copies: dict[Node, Any] = {}
-    for node in module.graph.nodes:
+    for node in nodes:
         if node not in chosen:
             copies[node] = graph.node_copy(node, copies.__getitem__)
             continue

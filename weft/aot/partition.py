@@ -45,6 +45,10 @@ class Cut:
     """Those of each stage."""
     places: list[list[int]] = field(default_factory=list)
     """Where they stand among all residuals."""
+    inputs: list[list[int]] = field(default_factory=list)
+    """The inputs that eager code keeps for each stage, by number: writing to them later is an error."""
+    values: list[list[int]] = field(default_factory=list)
+    """The same of values."""
 
 
 def save_everything(joint: Joint, stage: Stage) -> list[Node]:
@@ -233,7 +237,11 @@ def cut(joint: Joint, choose: Chooser = save_everything) -> Cut:
     number = {node: place for place, node in enumerate(every)}
     backwards = [_backward(joint, stage, kept) for stage, kept in zip(joint.stages, residuals, strict=True)]
     places = [[number[node] for node in kept] for kept in residuals]
-    return Cut(_forward(joint, every), backwards, residuals, places)
+    eager = [bases_kept(joint, stage) for stage in joint.stages]
+    written = {fact.input for fact in joint.facts.written}
+    inputs = [[i for i, n in enumerate(joint.inputs) if n in kept and i not in written] for kept in eager]
+    values = [[i for i, n in enumerate(joint.values) if n in kept] for kept in eager]
+    return Cut(_forward(joint, every), backwards, residuals, places, inputs, values)
 
 
 def _forward(joint: Joint, residuals: list[Node]) -> GraphModule:

@@ -86,7 +86,8 @@ class Plan:
     """How calls with one key run."""
 
     __slots__ = (
-        "compiled", "module", "unchecked", "facts", "program", "programs", "read", "around", "casts", "last",
+        "compiled", "module", "unchecked", "facts", "program", "programs", "whole", "read", "around", "casts",
+        "last",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +96,7 @@ class Plan:
         self.compiled, self.module, self.facts, self.program = compiled, compiled.module, joint.facts, program
         self.unchecked = unchecked(self.module)
         self.programs = {program.absent: program}  # by the values that get no gradient
+        self.whole = program  # with a gradient for each value
         self.read = program.read
         self.around, self.casts = modes_of, casts
         self.last: tuple[int, ...] = ()  # where the inputs of the last call lay, found to be apart

@@ -142,7 +142,9 @@ def new_node(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) 
     node._seq = next_sequence()
     node.call, node.stage, node.rerun = call, number, call.rerun
     node.lower = [call.edges[lower] for lower in stage.lower]
+    reached = [gradient is not None for gradient in call.plan.whole.joint.stages[number].gradients]
     edges = [gradient_edge(args[index]) for index in joint.wanted] + node.lower
+    edges = [edge if there else (None, 0) for edge, there in zip(edges, reached, strict=True)]
     whole = call.plan.programs.get(frozenset(), call.program).joint.stages[number].gradients
     edges = [edge if found is not None else (None, 0) for edge, found in zip(edges, whole, strict=True)]
     node.next = tuple([target for target, _ in edges])
@@ -159,18 +161,24 @@ def new_node(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) 
 
 
 def watch(call: Call, residuals: list[Any], args: tuple[Any, ...], values: list[Any]) -> None:
-    """Gives the nodes what they keep, and notes the versions of tensors outside in whose memory it lies."""
+    """Gives the nodes what they keep, and notes the versions of tensors outside in whose memory it lies, or
+    that eager code would have kept."""
+    made = call.program.cut
     owners: dict[int, Any] = {}
     for value in (*args, *values):
         if type(value) in PLAIN:
             owners[id(storage_root(value.array))] = value
-    for node, places in zip(call.nodes, call.program.cut.places, strict=True):
+    for node, places, inputs, outputs in zip(call.nodes, made.places, made.inputs, made.values, strict=True):
         node.saved = tuple([residuals[place] for place in places])
         node.watched = []
+        kept = [*[args[index] for index in inputs], *[values[index] for index in outputs]]
+        pairs = [(value, value) for value in kept if type(value) in PLAIN]
         for value in node.saved:
-            owner = owners.get(id(storage_root(value.array))) if isinstance(value, Tensor) else None
-            if owner is not None:
-                cell = owner.shared_cell()
+            if isinstance(value, Tensor):
+                pairs.append((value, owners.get(id(storage_root(value.array)))))
+        for value, owner in pairs:
+            cell = None if owner is None else owner.shared_cell()
+            if type(cell) is list:
                 index = owner.index if isinstance(owner.node, CompiledFunctionBackward) else None
                 node.watched.append((cell, cell[0], (value.array.dtype, value.array.shape), index))
     call.nodes, call.edges = [], {}  # nodes hold the call

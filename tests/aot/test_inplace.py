@@ -1,0 +1,138 @@
+"""Graphs that write their inputs in place, and those that must not."""
+
+from __future__ import annotations
+
+import pytest
+
+import weft
+from tests.aot.differing import compare
+from weft.aot.backends import aot, as_it_is
+from weft.aot.inplace import WRITTEN, in_place
+
+
+def floats(*shape: int, grad: bool = False) -> weft.Tensor:
+    return weft.randn(*shape, dtype=weft.float64).requires_grad_(grad)
+
+
+def written(function, *inputs):
+    """The names of the calls that write, when the function is compiled for these inputs."""
+    found = []
+
+    def compiler(module, examples):
+        if module.graph.meta.get(WRITTEN):
+            nodes = in_place(module).graph.nodes
+            found.append([n.target for n in nodes if str(n.target).endswith("_") and n.op == "call_method"])
+            found[-1] += ["scatter_into" for n in nodes if "scatter_into" in n.name]
+        return as_it_is(module, examples)
+
+    compare(function, *inputs, backend=aot(compiler))
+    return found[0]
+
+
+def steps(p, g):
+    p.mul_(0.9).add_(g, alpha=0.1)
+
+
+def returned(p, g):
+    p.mul_(2)
+    return p + g, p
+
+
+def rows(p, g):
+    p[1].copy_(g[0])
+    p[0].add_(g[1])
+
+
+def filled(p, g):
+    p.zero_()
+    p.fill_(3.0)
+    return g * 2
+
+
+WRITES = [(steps, ["mul_", "add_"]), (returned, ["mul_"]), (filled, ["zero_", "fill_"])]
+
+
+@pytest.mark.parametrize(("function", "calls"), WRITES)
+def test_written_in_place(function, calls):
+    assert written(function, floats(3, 4), floats(3, 4)) == calls
+
+
+def test_parts_are_written_in_place():
+    assert written(rows, floats(3, 4), floats(3, 4)) == ["scatter_into"] * 2
+
+
+def old_value_is_read(p, g):
+    q = p * 1
+    p.add_(g)
+    return p - q, q
+
+
+def old_value_is_given_out(p, g):
+    view = p.clone()
+    p.add_(g)
+    return view
+
+
+def test_copies_of_old_values_are_no_obstacle():
+    assert written(old_value_is_read, floats(3, 4), floats(3, 4)) == ["add_"]
+    assert written(old_value_is_given_out, floats(3, 4), floats(3, 4)) == ["add_"]
+
+
+def swapped(p, g):
+    old = p.clone()
+    p.copy_(g)
+    g.copy_(old)
+
+
+def transposed(p, g):
+    view = p.t()
+    p.add_(g)
+    return view * 2
+
+
+def fails_behind(p, g):
+    p.add_(1)
+    return g[weft.arange(3)] * 2
+
+
+def other_dtype(p, g):
+    p.add_(g.double())
+
+
+def test_written_early_and_at_the_end():
+    assert written(transposed, floats(3, 3), floats(3, 3)) == ["add_"]
+    assert written(fails_behind, floats(3, 4), floats(3, 4)) == []
+    assert written(other_dtype, floats(3, 4), floats(3, 4)) == ["add_"]
+    compare(swapped, floats(3, 4), floats(3, 4))
+
+
+def test_residuals_keep_old_values():
+    def function(p, g):
+        y = p.clone() * g
+        p.add_(1)
+        return y * p.sin()
+
+    compare(function, floats(3, 4), floats(3, 4, grad=True))
+    compare(function, floats(3, 4, grad=True), floats(3, 4, grad=True))
+
+
+def test_nothing_is_written_when_an_op_fails():
+    def function(p, index):
+        p.mul_(2)
+        return p.sum() + weft.zeros(3)[index]
+
+    p = weft.ones(3)
+    compiled = weft.compile(function, backend="aot_eager")
+    compiled(p, weft.tensor([1]))
+    expected = p.clone() * 2
+    with pytest.raises(IndexError):
+        compiled(p, weft.tensor([7]))
+    assert p.tolist() == expected.tolist()  # as eager leaves it
+
+
+def test_versions_are_counted_as_eager_counts():
+    p, g = weft.ones(3), weft.ones(3)
+    compiled = weft.compile(steps, backend="aot_eager")
+    for count in (2, 4):
+        compiled(p, g)
+        assert p._version == count
