@@ -195,3 +195,54 @@ def test_a_tensor_that_is_written_after_its_hook(backend: str) -> None:
     assert results[0] == results[1]
     with pytest.raises(weft.compiler.Unsupported, match="written afterwards"):
         weft.compile(f, backend=backend, fullgraph=True)(leaf(), leaf())
+
+
+# -- views ---------------------------------------------------------------------------------------------------
+def part_of_a_product(x: Any, y: Any) -> Any:
+    part = (x * y)[0]
+    part.register_hook(lambda grad: grad * 10)
+    return part * 3
+
+
+def an_input_seen_otherwise(x: Any, y: Any) -> Any:
+    flat = x.view(-1)
+    flat.register_hook(lambda grad: grad * 10)
+    return flat * y.view(-1)
+
+
+def a_part_and_the_whole(x: Any, y: Any) -> Any:
+    whole = x * y
+    part = whole[0]
+    part.register_hook(lambda grad: grad * 10)
+    return whole.sum() + part.sum()
+
+
+def an_input(x: Any, y: Any) -> Any:
+    x.register_hook(lambda grad: grad + 1)
+    return x * y
+
+
+def written_afterwards(x: Any, y: Any) -> Any:
+    whole = x * y
+    part = whole[0]
+    part.register_hook(lambda grad: grad * 10)
+    whole.mul_(2)
+    return whole.sum() + part.sum()
+
+
+VIEWS = (part_of_a_product, an_input_seen_otherwise, a_part_and_the_whole, an_input, written_afterwards)
+
+
+@BACKENDS
+@pytest.mark.parametrize("inputs", ["leaves", "views"])
+@pytest.mark.parametrize("function", VIEWS)
+def test_views(function: Callable[..., Any], inputs: str, backend: str) -> None:
+    compiled = weft.compile(function, backend=backend, fullgraph=function is not written_afterwards)
+    results: list[list[Any]] = [[], []]
+    for run, seen in zip((function, compiled), results, strict=True):
+        base = weft.tensor([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]], requires_grad=True)
+        for _ in range(2):
+            x, y = base if inputs == "views" else (part.detach().requires_grad_() for part in base)
+            run(x, y).sum().backward()
+            seen += [leaf.grad.tolist() for leaf in ([base] if inputs == "views" else [x, y])]
+    assert results[0] == results[1]

@@ -28,6 +28,7 @@ from weft.capture.values import isinstance
 from weft.core import modes
 from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.tape import Node
+from weft.tensor.views import refresh
 from weft.trace.breaks import Break
 
 Args = tuple[Any, ...]
@@ -59,7 +60,7 @@ def register(machine: Any, method: str, args: Args, kwargs: Kwargs) -> Any:
     if type(tensor) not in PLAIN:
         raise Break(KIND, seen=f"{method} on a {type(tensor).__name__}")
     if tensor.origin is not None:
-        raise Break(KIND, seen=f"{method} on a view")
+        refresh(tensor)
     if not tensor.tracked:
         raise machine.fail(RuntimeError(NOT_TRACKED))
     if method == ACCUMULATED:
@@ -202,6 +203,8 @@ def is_met(builder: Builder, each: Any, met: set[Any]) -> bool:
 def hook_line(builder: Builder, each: Any) -> str:
     if isinstance(each, Removed):
         return f"{builder.constant(RemovableHandle.remove, 'remove')}({builder.text(each.handle)})"
+    if each.tensor.origin is not None:
+        refresh(each.tensor)
     if each.tensor.node is not each.node:
         raise Break(KIND, seen="a hook on a tensor that is written afterwards")
     texts = ", ".join(map(builder.text, (each.handle, each.tensor, each.method, each.hook)))
