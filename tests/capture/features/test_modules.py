@@ -489,7 +489,7 @@ def test_optimizer_step() -> None:
 
         return step
 
-    check(lambda x: x, rows, rows, rows, rows, state=state, watch=lambda: list(current), frames=2)
+    check(lambda x: x, rows, rows, rows, rows, state=state, watch=lambda: list(current), frames=1)
 
 
 def test_forward_replaced_on_the_instance_is_used() -> None:
