@@ -68,8 +68,8 @@ class Interpreted:
         return vjp
 
 
-def record_flat(call: Any) -> Any:
-    """One call of `apply`, live."""
+def record_flat(call: Any, backward: Any = None) -> Any:
+    """One call of `apply`, live. `backward` stands in for the Function's own; else that is interpreted."""
     machine, recorder, ctx = call.machine, call.machine.recorder, call.ctx
     picture = Picture(machine, call.forward)
     call.before = {id(tensor): version(tensor) for tensor in recorder.tensors()}
@@ -93,7 +93,7 @@ def record_flat(call: Any) -> Any:
     node.meta["source"], node.meta["effect"] = machine.where(), Effect(writes=written, aliases=shares)
     if written:
         node.meta["writes"] = written
-    ctx._captured = Interpreted(machine, call.owner)
+    ctx._captured = backward or Interpreted(machine, call.owner)
     given = machine.native(recorded, call.owner, ctx, call.args, result, modes.current(), witness)
     saved = enumerate(ctx._items or ())
     target.constants = frozenset([place for place, item in saved if type(item) is not Loose])

@@ -4,8 +4,12 @@ Takes a call of `apply` on wrappers; gives what the rules of the library for Fun
 call the methods of the Function (`forward`, `setup_context`, `backward`, `jvp`, `vmap`); they are given
 another Function in its place, whose methods re-enter the interpreter.
 
-What such a call leaves on the tape belongs to the capture. A tensor that is handed on with it, unswept, is a
-break: see `weft.capture.gradients.is_spent`.
+# Note [Generated rules in a graph]
+A batching rule that is made from forward and backward is a Function of the library's, made from the one that
+stands in. Its forward runs over the fakes; in the graph, the same rule made from the user's own Function is
+put behind the results, so that a backward outside finds nothing of the capture. What else such calls leave on
+the tape belongs to the capture: a tensor that is handed on with it, unswept, is a break (see
+`weft.capture.gradients.is_spent`).
 """
 
 from __future__ import annotations
@@ -14,9 +18,11 @@ from typing import Any
 
 from weft.autograd.function import Function, transformed
 from weft.capture.calls import HANDLERS, handles
+from weft.capture.custom_function_call import Call
+from weft.capture.custom_function_flat import record_flat
 from weft.capture.custom_function_left import refused
 from weft.capture.values import Callback, Raised, isinstance
-from weft.func.functions import Saved
+from weft.func.functions import Saved, generated
 from weft.tensor.wrapper import Wrapper
 
 METHODS = ("forward", "setup_context", "backward", "vjp", "jvp", "vmap")
@@ -44,6 +50,7 @@ def stand_in(machine: Any, owner: Any) -> Any:
     made.generate_vmap_rule = machine.load_attribute(owner, "generate_vmap_rule")
     made.__module__, made.__qualname__ = owner.__module__, owner.__qualname__
     made._backward_cls.stands_in = True
+    made.adapt_generated = Adapter(machine, owner)
     stand_ins(machine)[owner] = made
     return made
 
@@ -76,6 +83,63 @@ class Apply:
             raise error
         finally:
             del error  # its traceback holds this frame
+
+
+class Adapter:
+    """Adapts the generated rule of a stand-in: see Note [Generated rules in a graph]."""
+
+    def __init__(self, machine: Any, owner: Any) -> None:
+        self.machine, self.owner = machine, owner
+
+    def __call__(self, made: Any, dims: tuple[Any, ...], level: Any) -> Any:
+        own = generated(self.owner, dims, level)
+        made.apply = ApplyGenerated(self.machine, made, own)
+        made.adapt_generated = Adapter(self.machine, own)
+        return made
+
+
+class ApplyGenerated:
+    """`apply` of a generated rule."""
+
+    def __init__(self, machine: Any, made: Any, own: Any) -> None:
+        self.machine, self.made, self.own = machine, made, own
+
+    def __get__(self, _instance: Any, owner: Any) -> Any:
+        return self
+
+    def __call__(self, *args: Any) -> Any:
+        made = self.made
+        if any(isinstance(value, Wrapper) for value in args):
+            return transformed(made, args)
+        call = GeneratedCall(self.machine, self.own, args, made.forward, made.setup_context)
+        if not call.is_live():
+            return Function.apply.__func__(made, *args)  # type: ignore[attr-defined]
+        call.made = made
+        return record_flat(call, Native(made))
+
+
+class GeneratedCall(Call):
+    """A call of a generated rule: forward is the library's code."""
+
+    made: Any = None
+
+    def run_forward(self) -> Any:
+        result = self.made.forward(*self.args)
+        self.made.setup_context(self.ctx, self.args, result)
+        return result
+
+
+class Native:
+    """Stands in for the backward of a generated rule, which calls back into the interpreter itself."""
+
+    __slots__ = ("made",)
+    interprets = True
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+
+    def backward(self, ctx: Any, *gradients: Any) -> Any:
+        return self.made.backward(ctx, *gradients)
 
 
 def _noted(function: Any) -> None:

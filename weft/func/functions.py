@@ -42,7 +42,7 @@ def batched_apply(cls: Any, args: tuple[Any, ...], level: Any) -> Any:
     rule = batching_rule(cls)
     values, dims = stripped(args, level), places(args, level)
     if rule is None:
-        return rewrapped(_generated(cls, dims, level).apply(*values), 0, level)
+        return rewrapped(generated(cls, dims, level).apply(*values), 0, level)
     token = levels.set(tuple(other for other in levels.get() if other is not level))
     try:
         outputs, out_dims = rule(VmapInfo(level.size, level.randomness), dims, *values)
@@ -87,7 +87,7 @@ class Saved:
         self.materialize = value
 
 
-def _generated(cls: Any, dims: tuple[Any, ...], level: Map) -> Any:
+def generated(cls: Any, dims: tuple[Any, ...], level: Map) -> Any:
     """See Note [Generated batching rule]."""
 
     def wrapped(values: Any, where: Any, here: Map) -> list[Any]:
@@ -154,7 +154,8 @@ def _generated(cls: Any, dims: tuple[Any, ...], level: Map) -> Any:
 
     Generated.__name__ = f"Vmapped{cls.__name__}"
     Generated._backward_cls.stands_in = cls._backward_cls.stands_in
-    return Generated
+    adapt = getattr(cls, "adapt_generated", None)  # of a Function that stands in while code is captured
+    return Generated if adapt is None else adapt(Generated, dims, level)
 
 
 def _gathered(gradient: Any, dim: int | None, level: Map) -> Any:

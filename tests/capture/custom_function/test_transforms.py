@@ -11,7 +11,6 @@ import weft
 from tests.capture.custom_function.harness import BACKENDS, Cube
 from weft import Tensor
 from weft.autograd import Function
-from weft.compiler import Unsupported
 from weft.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from weft.testing import CompileCounterWithBackend
 
@@ -95,28 +94,31 @@ def test_transforms(number: int, function: Any, backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("function", [Generated, Own])
-@pytest.mark.parametrize("number", range(1, len(PROGRAMS) - 1))
+@pytest.mark.parametrize("number", range(len(PROGRAMS)))
 def test_transforms_of_what_requires_grad(number: int, function: Any, backend: str) -> None:
     compare(PROGRAMS[number], function, True, backend)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_gradients_through_a_mapped_function(backend: str) -> None:
-    """A generated rule that is handed on unswept is a break; a rule of the user's is not."""
+@pytest.mark.parametrize("function", [Generated, Own])
+@pytest.mark.parametrize("nested", [False, True])
+def test_gradients_through_a_mapped_function(function: Any, nested: bool, backend: str) -> None:
+    """What is handed on unswept has the histories that eager's has, of any order."""
 
-    def program(x: Tensor, f: Any) -> Tensor:
-        return vmap(f)(x) * 2
+    def program(x: Tensor) -> Tensor:
+        mapped = vmap(vmap(function.apply)) if nested else vmap(function.apply)
+        return mapped(x) * 2
 
-    with pytest.raises(Unsupported, match="handed on with VmappedGeneratedBackward|GeneratedBackward"):
-        compare(program, Generated, True, backend)
-    compare(program, Generated, True, backend, fullgraph=False)
-    for function in (Own, Generated):
-        found = []
-        for each in (program, weft.compile(program, backend=backend)):
-            x = weft.arange(6.0).reshape(2, 3).requires_grad_()
-            each(x, function.apply).sum().backward()
-            found.append(x.grad.tolist())
-        assert found[0] == found[1]
+    found = []
+    compiled = weft.compile(program, backend=backend, fullgraph=True)
+    for each in (program, compiled, compiled):
+        LOG.clear()
+        x = weft.arange(6.0).reshape(2, 3).requires_grad_()
+        result = each(x)
+        (first,) = weft.autograd.grad(result.sin().sum(), x, create_graph=True)
+        (second,) = weft.autograd.grad(first.square().sum(), x)
+        found.append((shown([result, first, second]), list(LOG)))
+    assert found[0] == found[1] == found[2]
 
 
 def test_a_function_without_setup_context_says_so() -> None:
