@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -560,3 +561,39 @@ def test_callbacks_at_the_end_of_a_backward() -> None:
     with compiled_autograd.enable(as_it_is):
         (x * 2).sum().backward()
     assert log == ["hook", "end"]
+
+
+@COMPILERS
+def test_graphs_keep_nothing_of_the_tape_alive(compile_graph: Compiler) -> None:
+    leaf = weft.nn.Parameter(weft.ones(3))
+
+    def hook(grad: Any) -> Any:
+        return grad * 2
+
+    leaf.register_hook(hook)
+    inner = leaf.exp()
+    kept = [weakref.ref(each) for each in (leaf, inner, hook)]
+    with compiled_autograd.enable(compile_graph):
+        inner.sin().sum().backward()
+    del leaf, inner, hook
+    assert [reference() for reference in kept] == [None] * 3
+
+
+def test_the_setting_reaches_backwards_that_compiled_functions_leave_out() -> None:
+    net = model()
+    inputs = weft.randn(1, 4)
+    settings.compiled_autograd = True
+
+    outside = net(inputs).sum()
+    weft.compile(lambda: outside.backward())()
+    assert counters["compiled_autograd"]["captures"] == 1
+
+    @weft.compiler.disable
+    def left_out(loss: Any) -> None:
+        loss.backward()
+
+    weft.compile(lambda: left_out(net(inputs).sum()), backend="eager")()
+    assert counters["compiled_autograd"] == {"captures": 1, "hits": 1}
+    with compiled_autograd.disable():
+        net(inputs).sum().backward()
+    assert counters["compiled_autograd"] == {"captures": 1, "hits": 1}
