@@ -134,7 +134,7 @@ class Call:
         picture, state = Picture(machine, self.forward), modes.current()
         self.before = {id(tensor): version(tensor) for tensor in recorder.tensors()}
         self.outer = recorder._nodes
-        with recorder.nested(graph, lambda value: self.lift(graph, value)):
+        with recorder.nested(graph, lambda value: self.lift(graph, value), checks=True):
             graph.placeholder("function_ctx")
             for tensor, node in zip(self.operands, nodes):
                 recorder.bind(tensor, placeholder(graph, node.name, tensor))
@@ -287,7 +287,8 @@ class Call:
         writes = tuple([recorder.node(tensor) for tensor in self.written()])
         draws = any(effect(inner).random for inner in forward.nodes)
         shares = shares_memory([*items_of(result), *escaped], [*self.operands, *self.lifted])
-        node.meta["effect"] = Effect(random=draws, writes=writes, aliases=shares)
+        checks = any(effect(inner).checks for inner in forward.nodes)
+        node.meta["effect"] = Effect(random=draws, writes=writes, aliases=shares, checks=checks)
         if writes:
             node.meta["writes"] = writes
         if any(makes_tensor(inner) for inner in forward.nodes):

@@ -140,7 +140,7 @@ def interpret(
 
     recorder = machine.recorder
     before, state = Picture(machine, function), modes.current()
-    with recorder.nested(body.graph, on_input, numbers=once):
+    with recorder.nested(body.graph, on_input, numbers=once, checks=True):
         for tensor in operands:
             recorder.bind(tensor, _placeholder(body.graph, machine, tensor))
         result = machine.call(function, args, {})

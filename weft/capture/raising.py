@@ -74,7 +74,7 @@ def require(machine: Any, condition: Any, truth: bool) -> bool:
     be so.
     """
     recorder = machine.recorder
-    if recorder.graph is not recorder.outermost:
+    if recorder.graph is not recorder.outermost and recorder.graph is not recorder.checked:
         return False
     if is_untold(condition):
         condition = machine.scalars.truth_of(condition)

@@ -182,7 +182,7 @@ class Recorder:
     repetitions = 0
 
     def __init__(self, graph: Graph, on_input: Callable[[Any], Node], where: Where | None = None) -> None:
-        self.graph = self.outermost = graph
+        self.graph = self.outermost = self.checked = graph
         self.on_input = on_input
         self.where = where
         self.facts: list[tuple[Tensor, str]] = []
@@ -235,11 +235,14 @@ class Recorder:
         return self.record(func, args, kwargs or {}, self.rules.form(key))
 
     @contextmanager
-    def nested(self, graph: Graph, on_input: Callable[[Any], Node], numbers: bool = False) -> Iterator[None]:
+    def nested(
+        self, graph: Graph, on_input: Callable[[Any], Node], numbers: bool = False, checks: bool = False
+    ) -> Iterator[None]:
         """Records into another graph for a while, where nothing of this one is known; `finish` ends it.
-        `numbers`: it runs where it stands, so it may read elements as this one may.
+        `numbers`: it runs where it stands, so it may read elements as this one may. `checks`: it runs while
+        this one does, so that both are thrown away where it fails.
         """
-        outermost = self.outermost
+        outermost, checked = self.outermost, self.checked
         self.follow_modes()
         assert self._state is not None
         before = self.graph, self.on_input, self._nodes, self._pending, self.symbols, self._state, self._entry
@@ -247,10 +250,12 @@ class Recorder:
         self._nodes, self._pending, self.symbols = {}, {}, {}
         if numbers and before[0] is outermost:
             self.outermost = graph
+        if checks and before[0] in (outermost, checked):
+            self.checked = graph
         try:
             yield
         finally:
-            self.outermost = outermost
+            self.outermost, self.checked = outermost, checked
             self.graph, self.on_input, self._nodes, self._pending = before[:4]
             self.symbols, self._state, self._entry = before[4:]
 

@@ -21,6 +21,7 @@ from weft import nn
 from weft.capture import runtime
 from weft.capture.counters import counters
 from weft.compiler import set_logs
+from weft.utils.checkpoint import checkpoint
 
 
 # -- checks --------------------------------------------------------------------------------------------------
@@ -406,6 +407,52 @@ def test_failing_ops_do_not_fail_again_for_gradients() -> None:
         return weft.autograd.grad(result[0].sum(), made[-1])
 
     same(f, *[lambda v=v: arguments(v) for v in (1, 0, 2)], after=after)
+
+
+class Doubled(weft.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        assert not weft.isnan(x).any(), "inside a Function"
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return gradient * 2 + x * 0
+
+
+def finite(x: Any) -> Any:
+    assert not weft.isnan(x).any(), "inside a part"
+    return x.sin()
+
+
+def by_a_function(x: Any) -> Any:
+    Doubled.apply(x + 1)
+    return Doubled.apply(x * x) + 1
+
+
+def by_a_branch(x: Any) -> Any:
+    return weft.cond(x.shape[0] + x[0].detach() > 0, finite, lambda x: x - 1, (x,))
+
+
+def by_a_checkpoint(x: Any) -> Any:
+    return checkpoint(finite, x * x, use_reentrant=False) * 2
+
+
+@pytest.mark.parametrize("function", [by_a_function, by_a_branch, by_a_checkpoint])
+@pytest.mark.parametrize("tracked", [False, True])
+def test_checks_inside_of_parts(function: Any, tracked: bool) -> None:
+    made: list[Any] = []
+
+    def arguments(value: float) -> tuple[Any, ...]:
+        made.append(weft.tensor([1.0, value, 3.0], requires_grad=tracked))
+        return (made[-1],)
+
+    def after(result: Any) -> Any:
+        return weft.autograd.grad(result.sum(), made[-1]) if tracked else None
+
+    same(function, *[lambda v=v: arguments(v) for v in (2.0, math.nan, 0.5, math.nan)], after=after)
 
 
 # -- what users see ------------------------------------------------------------------------------------------
