@@ -74,7 +74,14 @@ def _compile(
     while True:
         try:
             found = capture(
-                function, arguments, request.volatile, request.dynamic, stop_at, machines, by_ops
+                function,
+                arguments,
+                request.volatile,
+                request.dynamic,
+                stop_at,
+                machines,
+                by_ops,
+                by_calls,
             )
         except UnknownInstruction as error:
             return _original(function, None, str(error))

@@ -334,7 +334,9 @@ def switches_grad(node: Node) -> bool:
     return getattr(node.target, "__name__", node.target) in MODE_SWITCHES[:2]
 
 
-MODE_SWITCHES: Final = ("_set_grad_enabled", "set_grad_enabled", "_set_inference_mode", "_set_autocast")
+MODE_SWITCHES: Final = (
+    "_set_grad_enabled", "set_grad_enabled", "_set_inference_mode", "_set_autocast", "_save_copies",
+)  # fmt: skip
 
 
 # -- writes of the graph itself ------------------------------------------------------------------------------

@@ -381,6 +381,8 @@ class Machine(Operators):
     pending: Break | None = None
     """Why a generator that died could not be closed."""
 
+    by_calls = False
+    """Whether op by op was tried, and left something behind that only whole calls can."""
     saved_through = False
     """Whether saved-tensor hooks are active around the call: what a graph saves goes through them."""
     deferred: BaseException | None = None

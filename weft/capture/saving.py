@@ -10,7 +10,8 @@ its own pair there, behind functions that call back into the interpreter.
     y.sum().backward()              unpack(packed) runs, then the gradient rule
 A fake that an op made has no node until the op's own is written down, so `pack` runs right after that: before
 the next op, and before whatever captured code does next. Tensors that leave captured code with packed history
-are a break: what runs in a backward outside must be the user's functions and not the interpreter's.
+are a break: what runs in a backward outside must be the user's functions and not the interpreter's. Those of
+`save_on_cpu` are the library's, and do nothing but copy: a graph may switch them on and off.
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ from weft.trace.breaks import Break, NeedOps
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
+
+
+def _save_copies(on: bool) -> None:
+    """Switches `save_on_cpu` on or off within a graph."""
+    active = modes.modes().saved_hooks
+    pair = save_on_cpu()
+    modes.enter(saved_hooks=(*active, (pair.pack_hook, pair.unpack_hook)) if on else active[:-1])
 
 
 class Held:
@@ -61,10 +69,13 @@ def enter(machine: Any, args: Args, kwargs: Kwargs) -> None:
     active = modes.modes()
     if active.saved_hooks_error is not None:
         raise machine.fail(RuntimeError(active.saved_hooks_error))
+    machine.world.saving += 1
+    if machine.by_calls and type(pair) is save_on_cpu:
+        machine.recorder.note_switch(_save_copies, (True,))
+        return
     if not machine.by_ops:
         raise NeedOps("autograd-inside", seen="saved_tensors_hooks")
     pack, unpack = (machine.load_attribute(pair, name) for name in ("pack_hook", "unpack_hook"))
-    machine.world.saving += 1
     modes.enter(saved_hooks=(*active.saved_hooks, hooks(machine, pack, unpack)))
 
 
@@ -73,6 +84,9 @@ def leave(machine: Any, args: Args, kwargs: Kwargs) -> None:
     if not machine.world.saving:
         raise Break("mode-change", seen="saved_tensors_hooks from outside, left inside")
     machine.world.saving -= 1
+    if machine.by_calls:
+        machine.recorder.note_switch(_save_copies, (False,))
+        return
     modes.enter(saved_hooks=modes.modes().saved_hooks[:-1])
 
 

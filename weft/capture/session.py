@@ -64,9 +64,11 @@ def capture(
     stop_at: int | None = None,
     machines: list[Machine] | None = None,
     by_ops: bool = False,
+    by_calls: bool = False,
 ) -> Outcome | Failed | Broken:
     """Runs the machine once over a call of the function, and files it in `machines`, for `release`."""
     machine = Machine(function, volatile, dynamic, stop_at, by_ops)
+    machine.by_calls = by_calls
     if machines is not None:
         machines.append(machine)
     return contextvars.copy_context().run(_run, machine, arguments)

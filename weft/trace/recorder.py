@@ -479,6 +479,10 @@ class Recorder:
         if made is not None:
             self.bind(made, node)
 
+    def note_switch(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        """The node of a call that changes how the nodes behind it run."""
+        self.graph.call_function(function, args).meta["val"] = None
+
     @contextmanager
     def repeating(self) -> Iterator[None]:
         """Inside, nodes are marked as computing again what was computed before."""

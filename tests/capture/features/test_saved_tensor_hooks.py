@@ -87,6 +87,26 @@ def test_copies_in_main_memory() -> None:
     check(f, leaf)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_copies_for_a_backward_outside(backend: str) -> None:
+    """What is written after it was saved shows that copies were saved."""
+
+    def f(x: Any, w: Any) -> Any:
+        with save_on_cpu():
+            y = x * w
+        z = y.exp()
+        w.add_(1)
+        return z
+
+    seen = []
+    for function in (f, weft.compile(f, fullgraph=True, backend=backend)):
+        for _ in range(2):
+            x, w = leaf()[0], weft.ones(3)
+            function(x, w).sum().backward()
+            seen.append((x.grad.tolist(), w.tolist()))
+    assert seen[:2] == seen[2:]
+
+
 def test_hooks_may_be_forbidden() -> None:
     def f(x: Any) -> Any:
         y = x * 2
