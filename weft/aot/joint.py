@@ -63,6 +63,9 @@ class Stage:
     """One for each input in `wanted`, then one for each of `lower`: a node, or None where none arrives."""
     spent: bool = True
     """Whether eager's backward would free anything, so that a second one raises."""
+    own: list[int] = field(default_factory=list)
+    """Values of this stage that its gradients are computed from (as that of exp from its result), once its
+    derivative is made: gradients of gradients go to them, too."""
 
     @property
     def mask(self) -> tuple[bool, ...]:

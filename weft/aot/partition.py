@@ -275,11 +275,17 @@ def _backward(joint: Joint, stage: Stage, residuals: list[Node]) -> GraphModule:
 
 
 def derivative(joint: Joint, stage: Stage) -> GraphModule:
-    """A stage's gradients as a graph of their own, from inputs, values of earlier stages and tangents, for
-    the tape to run over: whatever the captured graph did without recording is done without recording here.
+    """A stage's gradients as a graph of their own, from inputs, values of earlier stages, own values and
+    tangents, for the tape to run over: whatever the captured graph did without recording is done without
+    recording here.
     """
     made = _Copier(recorded=True)
-    for node in (*joint.inputs, *[joint.values[lower] for lower in stage.lower], *stage.tangents):
+    for node in (*joint.inputs, *[joint.values[lower] for lower in stage.lower]):
+        made.input(node)
+    found = _reached([node for node in stage.gradients if node is not None], set(made.copies))
+    own = [number for number in stage.values if joint.values[number] in found]
+    stage.own = [number for number in own if joint.values[number] not in made.copies]
+    for node in (*[joint.values[number] for number in stage.own], *stage.tangents):
         made.input(node)
     draws = [node for node in joint.forward if effect(node).random and node not in made.copies]
     ends = [*draws, *[node for node in stage.gradients if node is not None]]

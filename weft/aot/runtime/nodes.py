@@ -77,20 +77,20 @@ class CompiledFunctionBackward(Node):
             stage = self.call.program.joint.stages[self.stage]
             return rerun.gradients(stage, self.lower, grad, True)
         function = compiled.derivative(program, self.stage)
-        given = [*rerun.inputs(apart=False), *self.lower_values(program, rerun)]
+        given = [*rerun.inputs(apart=False), *self.known_values(program, rerun)]
         with rerun.drawing():
             return list(function(*given, *[g for g in grad if g is not None]))
 
-    def lower_values(self, program: Any, rerun: Rerun) -> list[Any]:
-        """The values of earlier stages, computed again, before the edges that are theirs."""
-        if not self.lower:
+    def known_values(self, program: Any, rerun: Rerun) -> list[Any]:
+        """The values of earlier stages and this one's own, computed again, before edges that are theirs."""
+        stage = program.joint.stages[self.stage]
+        if not stage.lower and not stage.own:
             return []
         with plainly(), rerun.drawing():
             values = program.forward(rerun.inputs(apart=True))
-        lower = program.joint.stages[self.stage].lower
-        return [
-            behind(edge, values[number].array, False) for number, edge in zip(lower, self.lower, strict=True)
-        ]
+        own = [(self, stage.values.index(number)) for number in stage.own]
+        pairs = zip([*stage.lower, *stage.own], [*self.lower, *own], strict=True)
+        return [behind(edge, values[number].array, False) for number, edge in pairs]
 
     def absent(self, grad: Any) -> frozenset[int]:
         """The values without a gradient, given which of this stage's have one."""
