@@ -400,3 +400,26 @@ def test_logs(caplog: pytest.LogCaptureFixture) -> None:
     assert native == "ran natively: create_graph=True"
     assert captured.startswith("captured\nclass CompiledAutograd")
     assert "weft.autograd.compiled_calls.accumulate_grad(" in captured
+
+
+@COMPILERS
+def test_a_hook_that_writes_and_then_fails(compile_graph: Compiler) -> None:
+    """What the graph has written is put back before the tape's own code runs, and fails at its place."""
+
+    def run(index: Any) -> Any:
+        x, seed = weft.ones(2, requires_grad=True), weft.ones(2)
+
+        def hook(grad: Any) -> Any:
+            grad.mul_(3)
+            return grad + weft.arange(4.0)[index].sum()
+
+        x.register_hook(hook)
+        try:
+            (x + 0.0).backward(seed)
+        except IndexError as error:
+            return seed.tolist(), str(error), x.grad
+        return seed.tolist(), x.grad.tolist()
+
+    expected = [run(weft.tensor([place])) for place in (1, 7, 2)]
+    with compiled_autograd.enable(compile_graph):
+        assert [run(weft.tensor([place])) for place in (1, 7, 2)] == expected

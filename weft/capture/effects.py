@@ -472,6 +472,8 @@ STATE: Final = ("array", "tracked", "node", "index", "cell")
 
 def save(tensor: Any) -> tuple[Any, ...]:
     """What a graph that writes this tensor may change of it."""
+    if type(tensor) is list:  # see Note [Lists as inputs] in `tape_calls`
+        return tuple(map(save, tensor))
     if not hasattr(tensor, "array"):
         return ()
     version = tensor.cell[0] if type(tensor.cell) is list else None
@@ -480,7 +482,10 @@ def save(tensor: Any) -> tuple[Any, ...]:
 
 def restore(tensor: Any, saved: tuple[Any, ...]) -> None:
     """Puts a tensor back to what it was."""
-    if saved:
+    if type(tensor) is list:
+        for item, kept in zip(tensor, saved, strict=True):
+            restore(item, kept)
+    elif saved:
         data, version, array, *rest = saved
         array[...] = data
         if version is not None:
