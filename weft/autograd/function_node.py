@@ -18,6 +18,7 @@ import numpy as np
 
 from weft.autograd.function_context import FunctionCtx, SavedItem, unpack
 from weft.core.dtypes import BY_NUMPY
+from weft.core.modes import state
 from weft.core.seams import seams
 from weft.core.types import TensorType
 from weft.ops.record import REGISTRY
@@ -108,7 +109,9 @@ class FunctionNode(Node):
             return gradient
         if self.outputs is None:
             shape, kind = self.types[-2:]
-            return wrap(np.zeros(shape, kind))
+            if type(state.get()) is bool:
+                return wrap(np.zeros(shape, kind))
+            return REGISTRY["zeros"](shape, dtype=BY_NUMPY[kind])
         made = self.outputs[position]
         if made is None:
             return None

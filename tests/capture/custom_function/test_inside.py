@@ -547,3 +547,23 @@ def test_results_written_beside_a_sweep() -> None:
         return g, y
 
     check(program, one, lambda result: again(result[1]))
+
+
+def test_functions_that_no_gradient_reaches_run_on_zeros() -> None:
+    class Stopping(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            result = x * 2
+            ctx.save_for_backward(result)
+            return result
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Any:
+            LOG.append(gradient + ctx.saved_tensors[0])
+            return None
+
+    def program(x: Tensor) -> Any:
+        Stopping.apply(Stopping.apply(x)).sum().backward()
+        return x.grad
+
+    check(program, one)
