@@ -124,8 +124,8 @@ class Machine(Operators):
             instruction: Instruction = instructions[frame.index]
             frame.instruction = instruction
             if is_root:
-                if frame.lazy:
-                    self.read_stack(frame, instruction)
+                if frame.lazy and not self.read_stack(frame, instruction):
+                    raise Stop
                 if self.root_steps == self.stop_at:
                     raise Stop
                 self.root_steps += 1
@@ -144,8 +144,20 @@ class Machine(Operators):
                 continue
             self.unwind(frame, error)
 
-    def read_stack(self, frame: Frame, instruction: Instruction) -> None:
-        """Reads what the instruction looks at, where nothing has read it yet."""
+    def read_stack(self, frame: Frame, instruction: Instruction) -> bool:
+        """Reads what the instruction looks at, where nothing has read it yet. False where that is a break,
+        and the instruction the one to stop at.
+        """
+        try:
+            self.read_values(frame, instruction)
+        except Break:
+            if self.root_steps == self.stop_at:
+                return False
+            self.root_steps += 1  # it is this instruction that breaks, not the one before
+            raise
+        return True
+
+    def read_values(self, frame: Frame, instruction: Instruction) -> None:
         stack = frame.stack
         seen = values_seen(instruction.op, instruction.arg)
         for place in range(0 if seen is None else len(stack) - seen, len(stack)):

@@ -17,6 +17,7 @@ the graph. One that is kept by somebody beyond the transform cannot be rebuilt, 
 
 from __future__ import annotations
 
+import operator
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
@@ -27,12 +28,14 @@ from weft.autograd.batched import BatchTensor
 from weft.autograd.dual import DualTensor
 from weft.autograd.mapping import vmap
 from weft.capture.calls import BY_CODE, handles
+from weft.capture.natives import EQUALITY
 from weft.capture.values import Callback, isinstance
-from weft.capture.wrapping import RULES
+from weft.capture.wrapping import RULES, SYMBOLIC
 from weft.func import forward, reverse
 from weft.tensor.base import Tensor
 from weft.tensor.wrapper import Level, Wrapper, levels
 from weft.trace.breaks import Break, NeedOps
+from weft.trace.scalars import plain
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -56,9 +59,24 @@ class Function(Callback):
 
 def adapted(machine: Any, value: Any) -> Any:
     """The value as the library may hold it: what can be called re-enters the interpreter."""
+    if isinstance(value, SYMBOLIC) or type(value) in CONTAINERS:
+        return settled(value)
     if type(value) is Function or isinstance(value, (type, Tensor, Level)) or not callable(value):
         return value
     return Function(value.function if type(value) is Callback else value, machine.call)
+
+
+def settled(value: Any) -> Any:
+    """The value with numbers in place of those that may vary: dimensions, `argnums`, sizes of chunks."""
+    kind = type(value)
+    if isinstance(value, SYMBOLIC):
+        return plain(value)
+    if kind is tuple or kind is list:
+        items = [settled(item) for item in value]
+        return value if all(map(operator.is_, items, value)) else kind(items)
+    if kind is dict:
+        return {key: settled(item) for key, item in value.items()}
+    return value
 
 
 def check_tree(machine: Any, value: Any) -> None:
@@ -71,6 +89,8 @@ def check_tree(machine: Any, value: Any) -> None:
         names = WALKED[:-2] if named else WALKED
         if any(machine.python_method(value, name) is not None for name in names):
             raise Break("library-callback", seen=f"a {kind.__name__} handed to a transform")
+    if isinstance(value, dict):
+        machine.check(list(dict.keys(value)), EQUALITY)
     for item in dict.values(value) if isinstance(value, dict) else value:
         check_tree(machine, item)
 
@@ -81,8 +101,6 @@ def run(machine: Any, function: Any, args: Args, kwargs: Kwargs, seen: str) -> A
         raise NeedOps(KIND, seen=seen)
     for value in (*args, *kwargs.values()):
         check_tree(machine, value)
-    args = tuple([adapted(machine, value) for value in args])
-    kwargs = {name: adapted(machine, value) for name, value in kwargs.items()}
     count = len(machine.world.hooked)
     result = machine.world.keep(machine.native(function, *args, **kwargs))
     machine.world.hooked[count:] = [one for one in machine.world.hooked[count:] if not is_over(machine, one)]
@@ -103,6 +121,8 @@ def is_over(machine: Any, registered: Any) -> bool:
 def _maker(function: Any) -> None:
     @handles(function)
     def make(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+        for value in (*args, *kwargs.values()):
+            check_named(machine, value)
         made = machine.native(function, *args, **kwargs)
         inner = made.__wrapped__
         fields = dict(made.__dict__)
@@ -112,6 +132,14 @@ def _maker(function: Any) -> None:
                 made.__dict__[name] = machine.load_attribute(inner, name)
         made.__wrapped__ = inner
         return machine.world.keep(made)
+
+
+def check_named(machine: Any, value: Any) -> None:
+    """Breaks where reading the name of a callable would run code of the user's."""
+    for name in ("__getattr__", "__getattribute__"):
+        found = machine.python_method(value, name)
+        if found is not None and not (getattr(found, "__module__", None) or "").startswith("weft."):
+            raise Break("library-callback", seen=f"a {type(value).__name__} with {name} of its own")
 
 
 for _function in (vmap, reverse.grad, reverse.grad_and_value, reverse.jacrev, forward.jacfwd):
@@ -157,6 +185,9 @@ for _function, _name in (
 def _taker(function: Any) -> None:
     @handles(function)
     def take(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+        args = (*[adapted(machine, value) for value in args[:1]], *args[1:])
+        if "func" in kwargs:
+            kwargs = {**kwargs, "func": adapted(machine, kwargs["func"])}
         return run(machine, function, args, kwargs, function.__name__)
 
 

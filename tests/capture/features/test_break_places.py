@@ -517,3 +517,20 @@ def test_every_second_call_breaks() -> None:
 
     quiet, loud = lambda: (tensor(), False), lambda: (tensor(), True)
     logged(f, quiet, loud, quiet, loud, frames=3, breaks=1)
+
+
+def test_value_between_two_segments_that_cannot_be_read() -> None:
+    class Key:
+        def __hash__(self) -> int:
+            calls.append("hash")
+            return 1
+
+    calls: list[str] = []
+
+    def first(given: Any) -> Any:
+        return list(given.values())[0] * 2
+
+    def f(x: Any) -> Any:
+        return first({Key(): x})  # the dict is made behind a break, and read in the next segment
+
+    assert weft.equal(weft.compile(f)(tensor()), tensor() * 2)
