@@ -89,13 +89,16 @@ def put_random_state(state: Tensor) -> None:
         recorder.note_effect(put_random_state, (state,), None)
 
 
-def stop(part: _Part) -> None:
-    """Ends a recomputation. What is recorded cannot be left in the middle of a call: see `Recorder.defer`."""
-    recorder = recorder_of(modes.current())
-    if recorder is None:
-        raise Enough(part)
-    if recorder.defer is not None:
-        recorder.defer(Enough(part))
+class Stop:
+    """Ends a recomputation. Where a graph is recorded, that waits until the op that has just saved its last
+    tensor is written down.
+    """
+
+    def __init__(self, part: _Part) -> None:
+        self.part = part
+
+    def __call__(self) -> None:
+        raise Enough(self.part)
 
 
 def noop_context_fn() -> tuple[Any, Any]:
@@ -257,7 +260,10 @@ class _Part:
                     wrong.append(_difference(index, number.facts, _facts(tensor)))
                 found[index] = tensor.detach()
             if self.early_stop and self.complete and count == len(self.numbers):
-                stop(self)
+                recorder = recorder_of(modes.current())
+                if recorder is None:
+                    raise Enough(self)
+                recorder.waiting.append(Stop(self))
             return tensor.detach()
 
         with ExitStack() as stack:

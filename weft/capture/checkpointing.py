@@ -21,7 +21,7 @@ import functools
 from typing import Any, Final
 
 from weft.autograd.checkpoint import (
-    Enough,
+    Stop,
     checkpoint,
     noop_context_fn,
     set_checkpoint_debug_enabled,
@@ -86,9 +86,8 @@ def again(machine: Any, function: Any) -> Any:
         try:
             return machine.call(given, args, kwargs)
         finally:
-            late = machine.deferred
-            if isinstance(late, Enough) and late.part.function is entry:
-                machine.deferred = None  # there was no instruction left to raise it after
+            left = machine.recorder.waiting  # there may be no op left to stop after
+            left[:] = [each for each in left if not isinstance(each, Stop) or each.part.function is not entry]
 
     entry = Callback(function, call)
     return entry

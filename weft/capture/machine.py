@@ -85,7 +85,6 @@ class Machine(Operators):
         self.root_steps = 0
         self.root: Frame | None = None
         self.recorder.where = self.where
-        self.recorder.defer = self.defer
         self.recorder.set_autocast = _set_autocast
         self.recorder.autograd = partial(differentiate, self)
         self.recorder.change = partial(change, self)
@@ -134,8 +133,8 @@ class Machine(Operators):
                 signal: Signal | None = STEPS[instruction.op](self, frame, instruction.arg)
                 if self.pending is not None:
                     raise self.pending
-                if self.deferred is not None:
-                    raise self.next_deferred()
+                if self.recorder.waiting:
+                    self.native(self.recorder.run_waiting)
             except Raised as raised:
                 error = raised.exception
             else:
@@ -397,17 +396,6 @@ class Machine(Operators):
     """Whether op by op was tried, and left something behind that only whole calls can."""
     saved_through = False
     """Whether saved-tensor hooks are active around the call: what a graph saves goes through them."""
-    deferred: BaseException | None = None
-    """An exception of the program that is raised when the instruction has done its work."""
-
-    def defer(self, error: BaseException) -> None:
-        self.deferred = error
-
-    def next_deferred(self) -> Raised:
-        error, self.deferred = self.deferred, None
-        assert error is not None
-        return self.fail(error)
-
     def drop(self, generator: CapturedGenerator) -> None:
         """Closes a generator that nothing refers to any more."""
         if self.over:

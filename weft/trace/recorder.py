@@ -175,8 +175,6 @@ class Recorder:
     whether the sum must be differentiable.
     """
 
-    defer: Callable[[BaseException], None] | None = None
-    """What raises an exception after the call that is being recorded; without it, nothing stops early."""
     repeated: int | None = None
     """Which repetition is recorded, if any; see `repeating`."""
     repetitions = 0

@@ -254,3 +254,47 @@ def test_what_is_computed_again_is_marked(backend: str) -> None:
     assert [node.target.__name__ for node in repeated if node.op == "call_function"].count("exp") == 1
     merged = [node for node in cse(module.graph).nodes if getattr(node.target, "__name__", "") == "exp"]
     assert len(merged) == 2
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_recomputation_stops_in_the_middle_of_a_call(inside: bool, backend: str) -> None:
+    """Running statistics are written behind the last tensor that is saved, within one call."""
+
+    def make() -> Any:
+        return weft.nn.BatchNorm1d(6)
+
+    def forward(model: Any, x: Any) -> Any:
+        return checkpoint(model, x, use_reentrant=False).exp().sum()
+
+    check(make, forward, backend, inside)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_failing_call_leaves_everything_to_the_original(inside: bool, backend: str) -> None:
+    def run(compiled: bool) -> Any:
+        norm, table = weft.nn.BatchNorm1d(6), weft.arange(5.0)
+
+        def f(x: Any, index: Any) -> Any:
+            y = checkpoint(norm, x, use_reentrant=False).exp().sum()
+            if inside:
+                y.backward()
+            return y, table[index]
+
+        called = weft.compile(f, fullgraph=True, backend=backend) if compiled else f
+        seen = []
+        for index in (1, 9, 2):
+            weft.manual_seed(index)
+            norm.zero_grad()
+            x = weft.randn(4, 6)
+            try:
+                y, element = called(x, weft.tensor(index))
+            except IndexError as error:
+                seen.append(str(error))
+            else:
+                if not inside:
+                    y.backward()
+                seen.append(bits([y, element]))
+            seen.append(bits([norm.weight.grad, *norm.buffers()]))
+        return seen
+
+    assert run(True) == run(False)
