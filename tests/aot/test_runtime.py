@@ -357,6 +357,25 @@ def test_second_order_with_respect_to_an_output():
         weft.testing.assert_close(gradients(compiled), expected)
 
 
+def test_second_order_with_respect_to_what_was_written_by_a_view():
+    def f(x, w):
+        view = w.view(3, 1)[:, 0]
+        view.addcmul_(x, x)
+        return view.sin()
+
+    def gradients(function):
+        weft.manual_seed(1)
+        x, w = floats(3), floats(3, grad=False)
+        result = function(x * 1, w)
+        first = weft.autograd.grad(result.sum() + w.sin().sum(), [x, w], create_graph=True)
+        found = list(first)
+        for target in first:
+            found += weft.autograd.grad(target.sum(), [x, w], retain_graph=True)
+        return found
+
+    weft.testing.assert_close(gradients(weft.compile(f, backend="aot_eager")), gradients(f))
+
+
 def test_second_backward_raises():
     x = floats(3)
     total = weft.compile(lambda x: x.sin().sum(), backend="aot_eager")(x)

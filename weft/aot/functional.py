@@ -434,7 +434,9 @@ class FunctionalRecorder(OpRecorder):
         else:
             root.node = value
         root.writes += 1
-        place.node, place.seen = value, root.writes
+        if not steps or not modes.grad_enabled():
+            place.node, place.seen = value, root.writes
+        # else what reads the view is computed from the root, to which gradients may be asked for
 
     def scanned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = Call()
