@@ -210,3 +210,112 @@ def test_a_checkpoint_under_hooks() -> None:
         return z.detach()
 
     check(f, leaf, state=log.clear, watch=lambda: list(log))
+
+
+class Square(weft.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return gradient * 2 * x
+
+
+def test_what_a_custom_function_saves_is_packed() -> None:
+    def f(x: Any) -> Any:
+        with saved_tensors_hooks(lambda t: t * 2, lambda t: t):
+            y = Square.apply(x.exp())
+        y.sum().backward()
+        return y.detach()
+
+    check(f, leaf)
+
+
+@pytest.mark.parametrize(
+    ("pack", "unpack", "error"),
+    [
+        (lambda t: 1 / 0, lambda t: t, ZeroDivisionError),
+        (lambda t: t, lambda t: 1 / 0, ZeroDivisionError),
+        (lambda t: t.mul_(2), lambda t: t, RuntimeError),
+        (lambda t: 3, lambda t: t, TypeError),
+    ],
+)
+def test_hooks_that_fail(pack: Any, unpack: Any, error: Any) -> None:
+    def f(x: Any) -> Any:
+        with saved_tensors_hooks(pack, unpack):
+            y = x.exp()
+        y.sum().backward()
+        return y.detach()
+
+    check(f, leaf, frames=None, breaks=None, raises=error)
+
+
+# -- checkpoints and the engine ------------------------------------------------------------------------------
+def part(x: Any) -> Any:
+    return Square.apply(x.exp()) * x
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_custom_function_in_a_checkpoint(reentrant: bool) -> None:
+    def inside(x: Any) -> Any:
+        y = checkpoint(part, x, use_reentrant=reentrant).sum()
+        y.backward()
+        return y.detach()
+
+    def outside(x: Any) -> Any:
+        return checkpoint(part, x, use_reentrant=reentrant).sum()
+
+    check(inside, leaf)
+    check(outside, leaf, after=lambda result: result.backward(), frames=None, breaks=None)
+
+
+def test_a_tensor_hook_in_a_checkpoint() -> None:
+    def hooked(x: Any) -> Any:
+        y = x.exp()
+        y.register_hook(lambda g: g * 2)
+        return y * x
+
+    def inside(x: Any) -> Any:
+        y = checkpoint(hooked, x, use_reentrant=False).sum()
+        y.backward()
+        return y.detach()
+
+    def outside(x: Any) -> Any:
+        return checkpoint(hooked, x, use_reentrant=False).sum()
+
+    check(inside, leaf)
+    check(outside, leaf, after=lambda result: result.backward(), frames=None, breaks=None)
+
+
+def test_any_order_through_a_checkpoint() -> None:
+    def second(x: Any) -> Any:
+        y = checkpoint(lambda x: x.exp() * x, x, use_reentrant=False).sum()
+        (slope,) = weft.autograd.grad(y, x, create_graph=True)
+        (bend,) = weft.autograd.grad(slope.sum(), x)
+        return slope.detach(), bend
+
+    def first(x: Any) -> Any:
+        y = checkpoint(lambda x: x.exp() * x, x, use_reentrant=False).sum()
+        (slope,) = weft.autograd.grad(y, x, create_graph=True)
+        return slope
+
+    check(second, leaf)
+    check(first, leaf, after=lambda result: result.sum().backward(), frames=None, breaks=None)
+
+
+@pytest.mark.parametrize("again", ["inside", "outside"])
+def test_a_second_backward_through_a_checkpoint(again: str) -> None:
+    def f(x: Any) -> Any:
+        y = checkpoint(lambda x: x.exp() * x, x, use_reentrant=False).sum()
+        y.backward(retain_graph=True)
+        if again == "inside":
+            y.backward()
+            return y.detach()
+        return y
+
+    after = None if again == "inside" else lambda result: result.backward()
+    one = again == "inside"
+    check(f, leaf, after=after, frames=1 if one else None, breaks=0 if one else None)
