@@ -25,6 +25,7 @@ from typing import Any, Final
 from weft.amp.casting import NAME
 from weft.capture.autocasting import put_autocast
 from weft.capture.custom_function_stores import context_stores
+from weft.capture.gradients import OF_FRESH
 from weft.capture.outcome import Outcome
 from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import check_keys
@@ -375,10 +376,13 @@ def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
             reached |= roots.get(each, set())
         roots[node] = reached if facts.aliases else set()
         targets = node.all_input_nodes if facts.unknown and fails else facts.writes
+        changes = node.op == "call_method" and node.target in OF_FRESH  # what a tensor is, and no elements
         for target in node.meta.get("writes", targets):
+            if changes and target.op != "placeholder":
+                continue
             for root in roots.get(target, set()):
                 found = written.setdefault(root, Writes(place))
-                if "writes" in node.meta and _share_memory(root, target):
+                if "writes" in node.meta and not changes and _share_memory(root, target):
                     found.certain = True
                     found.history |= grad and any(map(_is_tracked, (node, *node.all_input_nodes)))
                     found.whole |= _shape(target) == _shape(root)

@@ -207,3 +207,22 @@ def arguments():
     y = weft.tensor([[-1.36, 0.58], [-0.82, 0.69]], requires_grad=True) * 1.5
     yield ((weft.tensor([2.0, 3.0]), y), {})
 """)
+
+
+def test_leaves_made_on_the_memory_of_others(agrees):
+    agrees("""\
+import weft
+
+def main(x):
+    y = x.detach().requires_grad_()
+    (y.detach() * (y + x)).sum().backward()
+    return (y, y.grad)
+
+def after(result, *args):
+    pass
+
+def arguments():
+    x = weft.ones(2, requires_grad=True)
+    yield ((x,), {})
+    yield ((x,), {})
+""")
