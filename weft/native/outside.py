@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.native.blas import FUNCTIONS, function
+
 
 @cache
 def _library() -> Any:
@@ -23,9 +25,11 @@ def _library() -> Any:
 def address_of(name: str) -> int:
     """The address of a function: `exp.f32` is the C library's `expf`."""
     base, _, kind = name.partition(".")
+    if kind == "blas":
+        return function({gemm: type_ for type_, gemm in FUNCTIONS.items()}[base])[0]
     name = base + ("f" if kind == "f32" else "")
-    function = getattr(_library() if hasattr(_library(), name) else ctypes.CDLL(None), name)
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
+    found = getattr(_library() if hasattr(_library(), name) else ctypes.CDLL(None), name)
+    return ctypes.cast(found, ctypes.c_void_p).value or 0
 
 
 def table(places: dict[str, int]) -> Any:

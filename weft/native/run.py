@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.native import blas
+from weft.native.blas import FUNCTIONS, OneThread
 from weft.native.build import Built
 from weft.native.engine import Loaded, host
 from weft.native.fuse import Plan, fused
@@ -22,7 +24,7 @@ from weft.native.lower import Call, Lowering, Operand
 from weft.native.outside import table
 from weft.native.pool import FIELDS, pool
 from weft.native.scalar import TYPES
-from weft.native.tensors import Definition, Given, Opaque
+from weft.native.tensors import Definition, Given, Opaque, Product
 
 Step = Callable[[list[Any]], None]
 
@@ -35,6 +37,9 @@ def numpy_type(name: str) -> Any:
     return TYPES.get(name) or np.dtype(name)
 
 
+PRODUCT_CHUNK = 1 << 21
+"""About how many multiplications a chunk of a product has."""
+MOST_CHUNKS = 16
 CHUNK = 1 << 15
 """About how many elements a chunk has: enough to be worth handing to another thread."""
 
@@ -46,6 +51,10 @@ def chunks_of(sizes: tuple[int, ...], kernel: Kernel) -> int:
     if any(fold.scope is not Scope.ROW for fold in folds) or (folds and len(sizes) == 1):
         return 1
     return max(1, min(rows, prod(sizes) // CHUNK, 64))
+
+
+def product_name(each: Product) -> str:
+    return f"product_{each.type}{'_batch' if each.count > 1 else ''}"
 
 
 class Executable:
@@ -62,10 +71,20 @@ class Executable:
             if isinstance(step, Built):
                 kernels.setdefault(step.kernel, f"kernel{len(kernels)}")
         self.outside = table({})
+        text = ""
+        outside: dict[str, int] = {}
+        products: dict[str, int] = {}
         if kernels:
             text, outside = module_text({name: kernel for kernel, name in kernels.items()}, host()[2])
+        for each in plan.steps:
+            if isinstance(each, Product) and product_name(each) not in products:
+                place = outside.setdefault(f"{FUNCTIONS[each.type]}.blas", len(outside))
+                products[product_name(each)] = place
+                text += blas.text(product_name(each), each.type, each.count > 1, place)
+        if text:
             self.loaded = Loaded(text)
             self.outside = table(outside)
+        self.multiplies = bool(products)
         self.python: dict[int, Step] = {}
         records = [self.step(number, each, kernels) for number, each in enumerate(plan.steps)]
         self.code = np.array(records or [[0] * FIELDS], np.int64)
@@ -81,12 +100,14 @@ class Executable:
             self.keep.append(value)
             if isinstance(value, Given):
                 self.givens.append((found, value))
-            elif not isinstance(value, Opaque):
+            elif not isinstance(value, Opaque) or isinstance(value, Product):
                 self.made.append((found, value.shape, numpy_type(value.type)))
         return found
 
     def step(self, number: int, each: Any, kernels: dict[Kernel, str]) -> list[int]:
         """The record of a step: see Note [Records of a program] in `weft.native.pool`."""
+        if isinstance(each, Product):
+            return self.product_step(each)
         if not isinstance(each, Built):
             self.python[number] = self.call_step(each)
             return [0] * FIELDS
@@ -98,6 +119,20 @@ class Executable:
         rows = prod(each.sizes[:-1]) if len(each.sizes) > 1 else each.sizes[0]
         function = self.loaded.address(kernels[each.kernel])
         return [function, address(numbers), rows, chunks_of(each.sizes, each.kernel)]
+
+    def product_step(self, each: Product) -> list[int]:
+        """See Note [Record of a product] in `weft.native.blas`."""
+        record = [each.rows, each.columns, each.depth, each.left.transposed, each.right.transposed]
+        for part in (each.left, each.right):
+            record += [self.place(each.operands[part.operand]), part.offset, part.leading]
+        record += [self.place(each), 0, each.columns]
+        record += [each.left.batch, each.right.batch, each.rows * each.columns]
+        numbers = np.array(record, np.int64)
+        self.keep.append(numbers)
+        work = each.rows * each.columns * each.depth * each.count
+        rows = each.count if each.count > 1 else each.rows
+        chunks = max(1, min(rows, work // PRODUCT_CHUNK, MOST_CHUNKS))
+        return [self.loaded.address(product_name(each)), address(numbers), rows, chunks]
 
     def call_step(self, each: Opaque) -> Step:
         """A step that calls an op's own kernel."""
@@ -134,7 +169,11 @@ class Executable:
         threads, here = pool(), address(buffers)
         step = 0
         while step < self.count:
-            step = threads.run(code, step, self.count, here, outside)
+            if self.multiplies:
+                with OneThread():
+                    step = threads.run(code, step, self.count, here, outside)
+            else:
+                step = threads.run(code, step, self.count, here, outside)
             while step in self.python:
                 self.python[step](arrays)
                 target = self.places[id(self.plan.steps[step])]

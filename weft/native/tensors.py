@@ -95,6 +95,30 @@ class Opaque(Definition):
     number: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """An operand of a product: an operand's memory, with its offset and strides, in elements."""
+
+    operand: int
+    offset: int
+    transposed: bool
+    leading: int
+    batch: int
+    """The distance from one matrix of a batch to the next; 0 where all use the same."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Product(Opaque):
+    """`rows x depth` times `depth x columns`, for each entry of a batch."""
+
+    rows: int
+    columns: int
+    depth: int
+    count: int
+    left: Matrix
+    right: Matrix
+
+
 def operands_of(value: Definition) -> Sequence[Definition]:
     """What a definition is made of."""
     if isinstance(value, (Point, Opaque)):
