@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from weft.graph.effects import NATIVE
 from weft.graph.failing import overlaps
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -47,12 +48,13 @@ def switches(node: Node) -> bool:
 
 
 def natives_of(graph: Graph) -> frozenset[Node]:
-    """The nodes that call graphs (what runs, and how often, shows when they run), and those that may be
-    refused for where their tensors lie.
+    """The nodes that call graphs (what runs, and how often, shows when they run), those that may be refused
+    for where their tensors lie, and those whose own nodes on the tape somebody will see.
     """
     inner = {node for node in graph.nodes if node.op == "get_attr" and node.target in graph.subgraphs}
     callers = frozenset(user for node in inner for user in node.users if user.op != "output")
-    return callers | {node for node in graph.nodes if overlaps(node)}
+    calls = [node for node in graph.nodes if node.op.startswith("call_")]
+    return callers | {node for node in calls if overlaps(node) or NATIVE in node.meta}
 
 
 def takes_apart(node: Node) -> bool:

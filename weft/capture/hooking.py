@@ -26,6 +26,7 @@ from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import RULES, instance
 from weft.capture.values import isinstance
 from weft.core import modes
+from weft.graph.effects import NATIVE
 from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.tape import Node
 from weft.tensor.views import refresh
@@ -85,6 +86,7 @@ def register_on_node(machine: Any, method: str, args: Args, kwargs: Kwargs) -> A
     tensor = machine.world.nodes.get(id(node))
     if tensor is None or tensor.node is not node:
         raise Break(KIND, seen="a hook on a node that is not the one behind a tensor made here")
+    machine.recorder.node(tensor).meta[NATIVE] = True  # its node on the tape is what eager code makes
     hooks = hooks_of(node)
     table = (hooks.post if method == NODE_HOOK else hooks.pre) or HookTable()
     if method == NODE_HOOK:
@@ -215,7 +217,7 @@ def histories_outside(builder: Builder) -> set[Any]:
     """The nodes of the tape that a backward outside can come to."""
     tensors = [node.meta.get("val") for node in builder.outputs]
     tensors += [known.value for known in builder.world.known.values()]
-    return reachable([t.node for t in tensors if isinstance(t, Tensor) and t.node is not None])
+    return set(reachable([t.node for t in tensors if isinstance(t, Tensor) and t.node is not None]))
 
 
 def handle_text(builder: Builder, handle: Any) -> str:

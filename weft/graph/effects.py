@@ -58,6 +58,8 @@ class Effect:
         return not (self.random or self.writes or self.unknown or self.checks)
 
 
+NATIVE: Final = "native"
+"""Marks, in a node's meta, one that is to run as it is: what it leaves on the tape is looked at."""
 PURE: Final = Effect(aliases=False)
 CHECK: Final = Effect(aliases=False, checks=True)
 PURE_ALIASING: Final = Effect()

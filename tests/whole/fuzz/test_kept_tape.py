@@ -226,3 +226,26 @@ def arguments():
     yield ((x,), {})
     yield ((x,), {})
 """)
+
+
+def test_hooks_of_nodes_see_eager_nodes(agrees):
+    agrees("""\
+import weft
+LOG = []
+W = weft.tensor([0.5, -1.25], requires_grad=True)
+Q = weft.tensor([[0.5, -1.25], [1.0, 2.0]], requires_grad=True)
+
+def main(x):
+    y = (Q @ x).sin()
+    z = y * W
+    z.grad_fn.register_hook(lambda inputs, outputs: LOG.append((len(inputs), len(outputs))))
+    z.grad_fn.register_prehook(lambda outputs: (outputs[0] * 0.5,))
+    return (z.tanh(), y, z)
+
+def after(result, *args):
+    sum(t.sum() for t in result).backward()
+
+def arguments():
+    yield ((weft.ones(2),), {})
+    yield ((weft.ones(2),), {})
+""")
