@@ -153,9 +153,8 @@ def tape_facts(snapshot: Snapshot, value: weft.Tensor) -> tuple[Any, ...]:
     version = "inference" if value.is_inference() else f"version {value._version}"
     if id(value) in snapshot.optimized:
         version = f"version {value._version > 0}"
-    # What a module's backward hooks hand on is a view only as long as the tape behind it is there.
-    hooked = type(value.grad_fn).__name__ == "BackwardHookFunctionBackward"
-    view = "unknown" if hooked else value._is_view()
+    # With a history, a view is one only as long as the tape behind it is there; see spent.py.
+    view = value._is_view() if value.grad_fn is None else "unknown"
     return (version, f"grad_fn={value.grad_fn is not None} view={view} retains={value.retains_grad}")
 
 
