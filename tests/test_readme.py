@@ -39,3 +39,17 @@ def test_the_captured_example_does_what_eager_does() -> None:
     assert weft.equal(space["result"], eager["result"])
     norms = [norm.item() for norm in space["recorder"].norms]
     assert norms == [norm.item() for norm in eager["recorder"].norms] and len(norms) == 3
+
+
+def test_the_whole_step_learns_in_one_graph() -> None:
+    weft.manual_seed(0)
+    space: dict[str, Any] = {}
+    weft.compiler.counters.clear()
+    code = examples()[2].replace("range(100)", "range(30)").replace("    step(", "    losses.append(step(")
+    code = code.replace("requires_grad=True))", "requires_grad=True)))").replace(
+        "for _", "losses = []\nfor _"
+    )
+    exec(compile(code, str(README), "exec"), space)
+    losses = [loss.item() for loss in space["losses"]]
+    assert losses[-1] < 0.5 * losses[0]
+    assert weft.compiler.counters["stats"]["unique_graphs"] == 1
