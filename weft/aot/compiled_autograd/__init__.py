@@ -233,7 +233,7 @@ def _cache() -> Cache | None:
 
 
 def reset() -> None:
-    """Forgets all graphs, and switches compiled autograd off in this thread."""
+    """Forgets all graphs; where compiled autograd is on, it captures again."""
     with _lock:
         _caches.clear()
     cache = _active.cache
