@@ -381,12 +381,27 @@ def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
             if changes and target.op != "placeholder":
                 continue
             for root in roots.get(target, set()):
+                if node.op == "call_method" and node.target in OF_ONE_TENSOR and not _is_same(root, target):
+                    continue
                 found = written.setdefault(root, Writes(place))
                 if "writes" in node.meta and not changes and _share_memory(root, target):
                     found.certain = True
                     found.history |= grad and any(map(_is_tracked, (node, *node.all_input_nodes)))
                     found.whole |= _shape(target) == _shape(root)
     return written, last
+
+
+OF_ONE_TENSOR: Final = frozenset(
+    {
+        "requires_grad_", "detach_", "t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_",
+        "as_strided_",
+    }
+)  # fmt: skip
+"""Methods that change what a tensor is, and no elements: others on its memory stay as they are."""
+
+
+def _is_same(first: Node, second: Node) -> bool:
+    return first.meta.get("val") is second.meta.get("val")
 
 
 def _share_memory(first: Node, second: Node) -> bool:

@@ -11,7 +11,7 @@ import weft
 from tests.capture.features.harness import check, everything_strict
 from tests.capture.features.transforming import both, elements, matrix, number, rows, tracked_rows
 from weft import nn
-from weft.autograd import forward_ad
+from weft.autograd import forward_ad, functional
 from weft.func import (
     functional_call,
     grad,
@@ -429,3 +429,17 @@ def test_detached_inside_is_detached_for_further_derivatives() -> None:
 def test_lists_as_indices_inside() -> None:
     both(lambda x: grad(lambda a: (a[[2, 0]][:, 1] * a[:, [0, 2]][1]).sum())(x[:3]))
     both(lambda x: vmap(lambda a: a[[2, 0, 1]])(x))
+
+
+def test_buffer_that_is_written_while_the_tape_differentiates() -> None:
+    buffer = weft.ones(3)
+
+    def inner(a: Tensor) -> Tensor:
+        buffer.mul_(0.5)
+        return F.softmax(a, 0) * buffer
+
+    def f(x: Tensor) -> Any:
+        return functional.hvp(lambda a: inner(a).sum(), x, x)
+
+    for make in (lambda: (matrix()[0].detach(),), lambda: (matrix()[0].detach().requires_grad_(),)):
+        check(f, make, state=lambda: buffer.fill_(1) is None, watch=lambda: buffer)
