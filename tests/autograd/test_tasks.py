@@ -124,4 +124,4 @@ def test_leading_to_finds_the_nodes_between():
     c = a + b
     assert tasks.leading_to([c.node], {x}) == {c.node, a.node}
     assert tasks.leading_to([c.node], {a.node}) == {c.node}
-    assert tasks.reachable([c.node]) == {a.node, b.node, c.node, x, y}
+    assert set(tasks.reachable([c.node])) == {a.node, b.node, c.node, x, y}

@@ -75,7 +75,7 @@ class Task:
         self.needed: Container[Any] | None = None  # the nodes to run; None for all
         self.anomaly: bool | None = None
         self.roots: list[Any] = []
-        self.reached: set[Any] | None = None
+        self.reached: dict[Any, None] | None = None
         self.depth = 0
         self.callbacks: list[Callable[[], Any]] | None = None
 
@@ -305,16 +305,16 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     task.callbacks.append(callback)
 
 
-def reachable(roots: list[Any]) -> set[Any]:
-    """Every node and leaf behind the roots."""
-    seen = set(roots)
+def reachable(roots: list[Any]) -> dict[Any, None]:
+    """Every node and leaf behind the roots, in an order that depends on nothing else."""
+    seen: dict[Any, None] = dict.fromkeys(roots)
     stack = list(roots)
     while stack:
         node = stack.pop()
         if node._seq != LEAF_SEQUENCE:
             for target in node.next:
                 if target is not None and target not in seen:
-                    seen.add(target)
+                    seen[target] = None
                     stack.append(target)
     return seen
 

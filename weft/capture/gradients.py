@@ -251,13 +251,33 @@ def is_spent(tensor: Any) -> bool:
 
 
 def spent_on(tensor: Any) -> list[Tensor] | None:
-    """The leaves that a spent history leads to; None where it leads to others too, by ways that are not."""
+    """The leaves that a spent history leads to; None where it leads to others too, by ways that are not, or
+    where a custom backward decides whether anything spent is asked for.
+    """
     found = reachable([tensor.node])
+    if not asks_for_spent(tensor.node):
+        return None
     spent = reachable([node for node in found if node._seq != LEAF_SEQUENCE and is_freed(node)])
     ends = [node for node in found if node._seq == LEAF_SEQUENCE or isinstance(node, Outside)]
     if any(node not in spent or isinstance(node, Outside) for node in ends):
         return None
     return ends
+
+
+def asks_for_spent(root: Any) -> bool:
+    """Whether a sweep from here comes to a node that is freed, whatever custom backwards give on the way."""
+    waiting, seen = [root], {root}
+    while waiting:
+        node = waiting.pop()
+        if node._seq == LEAF_SEQUENCE:
+            continue
+        if is_freed(node):
+            return True
+        if not isinstance(node, FunctionNode):
+            new = [target for target in node.next if target is not None and target not in seen]
+            seen.update(new)
+            waiting += new
+    return False
 
 
 def is_freed(node: Any) -> bool:

@@ -567,3 +567,28 @@ def test_functions_that_no_gradient_reaches_run_on_zeros() -> None:
         return x.grad
 
     check(program, one)
+
+
+def test_a_backward_decides_whether_what_is_spent_is_asked_for() -> None:
+    """A tensor before the sweep, a Function behind it: whether a sweep of that raises is up to its backward."""
+
+    class Ending(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Tensor) -> Any:
+            return None
+
+    def program(x: Tensor) -> Any:
+        y = x.sin() * x
+        z = Ending.apply(y)
+        (y * x).sum().backward()
+        return z
+
+    found = []
+    for function in (program, *[weft.compile(program, backend=backend) for backend in BACKENDS]):
+        x = leaf()
+        found.append((again(function(x)), x.grad.tolist()))
+    assert found[0] == found[1] == found[2]
