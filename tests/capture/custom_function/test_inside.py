@@ -570,7 +570,7 @@ def test_functions_that_no_gradient_reaches_run_on_zeros() -> None:
 
 
 def test_a_backward_decides_whether_what_is_spent_is_asked_for() -> None:
-    """A tensor before the sweep, a Function behind it: whether a sweep of that raises is up to its backward."""
+    """Whether a sweep through a Function comes to what another sweep has freed is up to its backward."""
 
     class Ending(Function):
         @staticmethod
