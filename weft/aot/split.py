@@ -18,6 +18,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from weft.graph.effects import NATIVE
 from weft.graph.failing import overlaps
 from weft.graph.graph import Graph
@@ -48,10 +50,12 @@ def switches(node: Node) -> bool:
 
 
 def natives_of(graph: Graph) -> frozenset[Node]:
-    """The nodes that call graphs (what runs, and how often, shows when they run), those that may be refused
-    for where their tensors lie, and those whose own nodes on the tape somebody will see.
+    """The nodes that call graphs (what runs, and how often, shows when they run), those that read arrays
+    (which no plan knows), those that may be refused for where their tensors lie, and those whose own nodes on
+    the tape somebody will see.
     """
     inner = {node for node in graph.nodes if node.op == "get_attr" and node.target in graph.subgraphs}
+    inner |= {node for node in graph.placeholders if isinstance(node.meta.get("val"), np.ndarray)}
     callers = frozenset(user for node in inner for user in node.users if user.op != "output")
     calls = [node for node in graph.nodes if node.op.startswith("call_")]
     return callers | {node for node in calls if overlaps(node) or NATIVE in node.meta}

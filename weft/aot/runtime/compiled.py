@@ -220,6 +220,8 @@ class CompiledFunction:
 
     def __call__(self, *args: Any) -> Any:
         mode = modes.state.get()
+        if self.natives:
+            return self.pieces(self.natives, NO_NODES).run(args)
         modes_of = PLAIN_MODES[mode] if type(mode) is bool else around(mode)
         if type(modes_of) is str:
             refuse(modes_of)
@@ -251,6 +253,8 @@ class CompiledFunction:
         return tuple(parts)
 
     def plan_for(self, args: tuple[Any, ...], modes_of: Around) -> Plan | Pieces | AsCaptured:
+        if self.natives:
+            return self.pieces(self.natives, NO_NODES)
         try:
             key = self.key(args, modes_of)
             known = self.plans.get(key) if key is not None else self.refused(NO_PLAN)
@@ -270,8 +274,6 @@ class CompiledFunction:
         return AsCaptured(self.module, doubt)
 
     def make_plan(self, args: tuple[Any, ...], modes_of: Around) -> Plan | Pieces | AsCaptured:
-        if self.natives:
-            return self.pieces(self.natives, NO_NODES)
         try:
             joint, casts = self.trace(args, modes_of)
         except Refused as found:
