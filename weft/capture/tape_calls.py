@@ -131,7 +131,6 @@ def copied(machine: Any, leaf: Any, gradient: Any) -> Any:
     node, source = machine.recorder.node(copy), machine.recorder.node(gradient)
     node.meta[COPY] = True
     move_behind(node, source)
-    name_copies(machine.graph)
     return copy
 
 
@@ -172,21 +171,19 @@ def move_behind(node: Node, source: Node) -> None:
     source.append(node)
 
 
-def name_copies(graph: Any) -> None:
-    """Names the copies of gradients in the order in which they stand."""
-    copies = [node for node in graph.nodes if node.meta.get(COPY)]
-    names = graph._names
+def copies_in_order(outputs: dict[Node, str], nodes: list[Node]) -> dict[Node, str]:
+    """What a graph gives, the copies of gradients among it in the order in which they stand, and so named."""
+    copies = [node for node in nodes if node.meta.get(COPY)]
+    if not copies:
+        return outputs
+    names = copies[0].graph._names
     for node in copies:
         names.used.discard(node.name)
     names.counts.pop("new_grad", None)
     for node in copies:
         node.name = names.create("new_grad")
-
-
-def copies_in_order(outputs: dict[Node, str], nodes: list[Node]) -> dict[Node, str]:
-    """What a graph gives, the copies of gradients among it in the order in which they stand."""
-    copies = iter([node for node in nodes if node.meta.get(COPY) and node in outputs])
-    return {(n := next(copies) if node.meta.get(COPY) else node): outputs[n] for node in outputs}
+    given = iter([node for node in copies if node in outputs])
+    return {(n := next(given) if node.meta.get(COPY) else node): outputs[n] for node in outputs}
 
 
 @handles(calls.retain_grad)
