@@ -459,6 +459,11 @@ class Miss:
         return f"{self.guard}  # actual {self.actual}"
 
 
+def wild(source: Any) -> str:
+    """The mark of a source whose values are never the same; see Note [Wild values] in `misses`."""
+    return f"{source} is wild"
+
+
 def explain_miss(guards: Iterable[Guard], function: Any, values: Mapping[str, Any]) -> Miss | None:
     """The first guard that does not hold for these locals, or None."""
     for guard in guards:

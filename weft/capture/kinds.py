@@ -43,6 +43,10 @@ KINDS: Final[dict[str, Kind]] = {
         "printing a tensor needs its elements, which are unknown while capturing.",
         "print shapes and dtypes, or print after the compiled call.",
     ),
+    "value-varies": Kind(
+        "the code needs this number or text as it is, and it was another one in every call so far.",
+        "nothing, if it is to be printed; else keep it a tensor.",
+    ),
     "address-in-text": Kind(
         "the text would contain an object's address, which is another one in the next call.",
         "give the class a __repr__, or format its attributes.",

@@ -2,16 +2,55 @@
 
 Takes guards and the call that they did not let through; gives the sources whose numbers changed, which are
 symbols from then on. One idea: what changed once will change again.
+
+# Note [Wild values]
+    print(f"loss {loss.item():.3f}")      the text depends on a number that is another one in every call
+Symbols do not help where code needs the value itself, and an entry for each value would soon be one too many.
+So a float, or a text that a resumed frame was given, that made entries miss `OFTEN` is called wild: code that
+asks for its value breaks the graph there, and runs as it is.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
-from weft.capture.guards import Guard
-from weft.capture.sources import Ref, Source, fetch
+from weft.capture.bytecode.effects import STACK
+from weft.capture.guards import Guard, holds, wild
+from weft.capture.sources import Ref, Source, fetch, local
 from weft.capture.wrapping import size_source
 from weft.tensor.base import Tensor
+
+OFTEN = 3
+
+
+def changed_by(
+    guards: Iterable[Guard], function: Any, arguments: dict[str, Any], dynamic: bool | None
+) -> set[str]:
+    """The sizes and numbers that made these guards fail, where it is left to us what is a symbol."""
+    if dynamic is not None:
+        return set()
+    failed = [guard for guard in guards if guard.kind in NUMERIC and not holds(guard, function, arguments)]
+    return set().union(*[changed_sources(guard, function, arguments) for guard in failed])
+
+
+def wild_by(misses: list[Guard], counts: Counter[str], function: Any, arguments: dict[str, Any]) -> set[str]:
+    """The marks of values that have now made entries miss often."""
+    found = set()
+    for guard in misses:
+        if guard.kind == "EQ" and guard.source is not None:
+            try:
+                value = fetch(guard.source, function, arguments)
+            except Exception:
+                continue
+            if type(value) is float or (type(value) is str and str(guard.source).startswith(ON_THE_STACK)):
+                found.add(wild(guard.source))
+    counts.update(found)
+    return {mark for mark in found if counts[mark] >= OFTEN}
+
+
+ON_THE_STACK = str(local(STACK)).removesuffix("']")
 
 
 def is_gone(guard: Guard) -> bool:

@@ -38,11 +38,11 @@ from weft.capture.calls import BY_CODE
 from weft.capture.counters import count
 from weft.capture.fronts import front_code, is_front, make_front, original_call, public, uncounted
 from weft.capture.fronts import original_of as original_of
-from weft.capture.guards import Guard, explain_miss, holds
+from weft.capture.guards import Guard, explain_miss
 from weft.capture.kinds import Unsupported, render_break
 from weft.capture.leaving import AS_WRITTEN, Errors, Setbacks, Tail, failure, line_of
 from weft.capture.logs import hush, log, warn_user
-from weft.capture.misses import NUMERIC, changed_sources, is_gone
+from weft.capture.misses import changed_by, is_gone, wild_by
 from weft.capture.performing import enter_original
 from weft.capture.plain import thaw
 from weft.capture.policy import MARK, Policy, policy_of
@@ -413,16 +413,17 @@ class CodeCache:
 
     def _note_misses(self, function: FunctionType, arguments: dict[str, Any]) -> list[str]:
         """Why no entry served the call. What changed is a symbol in the next capture."""
-        reasons = []
+        reasons, missed = [], []
         for installed in self.entries:
             miss = explain_miss(installed.entry.guards, function, arguments)
             reason = "an unknown reason" if miss is None else str(miss)
             reasons.append(reason)
             self.misses[reason] += 1
-            if miss is not None and self.context.dynamic is None:
-                for guard in installed.entry.guards:
-                    if guard.kind in NUMERIC and not holds(guard, function, arguments):
-                        self.volatile.update(changed_sources(guard, function, arguments))
+            if miss is not None:
+                missed.append(miss.guard)
+                self.volatile |= changed_by(installed.entry.guards, function, arguments, self.context.dynamic)
+        if not self.context.fullgraph:
+            self.volatile |= wild_by(missed, self.misses, function, arguments)
         if reasons:
             count("recompiles", reasons[0])
             log("recompiles", lambda: f"{self.code.co_qualname}: " + "; ".join(reasons))
@@ -642,9 +643,8 @@ class Context:
 
     @uncounted
     def deoptimise(self, function: FunctionType, *values: Any) -> Any:
-        """The original, where a segment failed before it had any effect: it raises the right error. What it
-        calls runs as written, too, or would fail once more for itself.
-        """
+        """The original, as a segment failed before it had any effect. What it calls runs as written, too, or
+        would fail once more for itself."""
         count("fallbacks", "deoptimised")
         why = "" if failure.setbacks is None else failure.setbacks.why
         count("deoptimisations", f"{function.__qualname__}: {why}")

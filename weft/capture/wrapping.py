@@ -20,7 +20,7 @@ import numpy as np
 
 from weft.autograd.checkpoint import Enough
 from weft.capture.frame import Unread
-from weft.capture.guards import TensorFacts
+from weft.capture.guards import TensorFacts, wild
 from weft.capture.outcome import Input
 from weft.capture.rebuild_sets import filled, filling, table_size
 from weft.capture.sources import GETTERS, PLAIN_PARTS, Source, c_base, plain_part
@@ -63,7 +63,7 @@ class Wrapping:
         """Whether calls are taken apart into ops, over which the tape and transforms can run."""
         self.recorder = (OpRecorder if by_ops else Recorder)(self.graph, self.input_node)
         self.recorder.scalars = self.scalars = Scalars()
-        self.scalars.keep = self.world.keep
+        self.scalars.keep, self.scalars.asked = self.world.keep, self.refuse_wild
         self.inputs: list[Input] = []
         self.symbols: dict[Source, Any] = {}
         self.volatile = volatile
@@ -174,8 +174,15 @@ class Wrapping:
         return known
 
     def constant(self, value: Any, source: Source) -> Any:
+        if type(value) is str:
+            self.refuse_wild(source)
         self.world.guard("EQ", source, value)
         return value
+
+    def refuse_wild(self, source: Source) -> None:
+        """Breaks where a value is asked for that is another one in every call."""
+        if self.volatile and source is not None and wild(source) in self.volatile:
+            raise Break("value-varies", seen=str(source))
 
     def identical(self, value: Any, source: Source) -> Any:
         """An object that a guard pins down: classes, modules, builtins, enum members."""

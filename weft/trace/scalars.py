@@ -60,6 +60,8 @@ class Scalars:
         """Symbols that only running can tell: the first number that each was, and what was called for it."""
         self.keep: Callable[[Any], Any] = lambda value: value
         """Told of each such number, as it is the culprit of breaks."""
+        self.asked: Callable[[Any], None] = lambda source: None
+        """Told of the sources of numbers whose values are asked for; it may break."""
         self._decided: dict[Expression, bool] = {}
 
     def symbol_int(self, label: str, hint: int, source: Any = None, *, size: bool = False) -> Any:
@@ -215,6 +217,8 @@ class Scalars:
         self.refuse(expression)
         if self._settled(expression):
             return hint
+        for one in expression.symbols if self.open else ():
+            self.asked(self.sources.get(one))
         if expression.op == "symbol":
             self._fix(expression.args[0], hint)
         elif expression.kind is float:

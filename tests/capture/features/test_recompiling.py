@@ -492,3 +492,23 @@ def test_graph_is_typed_and_knows_its_lines() -> None:
     weft.compile(lambda x: x.sin() + 1, backend=graphs)(tensor())
     text = graphs.graphs[0].print_readable(print_output=False)
     assert 'sin: "f32[3]" = l_x_.sin()' in text and "test_recompiling.py" in text
+
+
+def test_values_that_are_never_the_same_are_not_compiled_for() -> None:
+    log: list[str] = []
+
+    def report(x: Any) -> Any:
+        loss = (x * x).sum()
+        log.append(f"loss {loss.item():.3f}, {loss.item()!r}")
+        return loss * 2
+
+    with everything_strict():
+        counter = CompileCounter()
+        compiled = weft.compile(report, backend=counter)
+        for number in range(30):
+            assert compiled(weft.tensor([1.0, number])).item() == 2 + 2 * number**2
+        assert sum(counters["recompiles"].values()) <= 16, "each text and number is given up soon"
+        before = dict(counters["recompiles"])
+        compiled(weft.tensor([1.0, 100.0]))
+        assert dict(counters["recompiles"]) == before
+    assert log[3] == "loss 10.000, 10.0" and len(log) == 31
