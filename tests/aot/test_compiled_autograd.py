@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ from weft.autograd import Function
 from weft.autograd.tasks import queue_callback
 from weft.compiler import compiled_autograd, counters, settings
 from weft.nn import functional as F
-from weft.testing import assert_close
+from weft.testing import assert_close, normalize_gm
 
 __all__ = ["afresh"]
 
@@ -597,3 +598,36 @@ def test_the_setting_reaches_backwards_that_compiled_functions_leave_out() -> No
     with compiled_autograd.disable():
         net(inputs).sum().backward()
     assert counters["compiled_autograd"] == {"captures": 1, "hits": 1}
+
+
+TAPE = """\
+class CompiledAutograd(torch.nn.Module):
+    def forward(self, inputs : list, sizes : list, scalars : list, hooks : list):
+        getitem: "f32[2]" = inputs[0]
+        getitem_1: "f32[2]" = inputs[1]
+        getitem_2: "f32[2]" = inputs[2];  inputs = None
+        mul: "f32[2]" = torch.mul(getitem, getitem_2)
+        mul_1: "f32[2]" = torch.mul(getitem, getitem_1);  getitem = None
+        getitem_3 = hooks[0];  hooks = None
+        call_hook: "f32[2]" = torch__dynamo_external_utils_call_hook(getitem_3, mul);  getitem_3 = mul = None
+        accumulate_grad = torch.ops.inductor.accumulate_grad_.default(getitem_1, call_hook);  \
+getitem_1 = call_hook = accumulate_grad = None
+        accumulate_grad_1 = torch.ops.inductor.accumulate_grad_.default(getitem_2, mul_1);  \
+getitem_2 = mul_1 = accumulate_grad_1 = None
+        return ()
+"""
+
+
+def test_the_text_of_a_tape() -> None:
+    graphs: list[Any] = []
+
+    def keep(module: Any) -> Any:
+        graphs.append(module)
+        return module
+
+    x, y = weft.ones(2, requires_grad=True), weft.ones(2, requires_grad=True)
+    x.register_hook(lambda grad: grad * 2)
+    with compiled_autograd.enable(keep):
+        (x * y).backward(weft.ones(2))
+    text = normalize_gm(graphs[0].print_readable(False, namespace="torch"))
+    assert re.sub(r"CompiledAutograd\d+", "CompiledAutograd", text) == TAPE

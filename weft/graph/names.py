@@ -87,6 +87,9 @@ TORCH_PATHS: Final[Mapping[str, str]] = {
     ),
     "weft.trace.recorder._set_grad_enabled": "torch._C._set_grad_enabled",
     "weft.autograd.trace_wrapped.self_invoke": "torch__dynamo__trace_wrapped_higher_order_op_self_invoke",
+    "weft.autograd.compiled_calls.call_hook": "torch__dynamo_external_utils_call_hook",
+    "weft.autograd.compiled_calls.call_backward": "torch__dynamo_external_utils_call_backward",
+    "weft.autograd.compiled_calls.accumulate_grad": "torch.ops.inductor.accumulate_grad_.default",
     "weft.linalg": "torch._C._linalg.linalg",
 }
 """Where a path differs in more than its first word; a module stands for all that it holds."""
