@@ -11,6 +11,7 @@ import pytest
 import weft  # noqa: F401  (defines every op)
 from weft.ops.batching import Batched, call_batched
 from weft.ops.record import ops
+from weft.ops.replay import replay
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(5, 3, 4, 2))  # a batch of five
@@ -58,3 +59,23 @@ def test_free_strides_stay_inside_an_example() -> None:
         np.testing.assert_array_equal(out.value[i], ops.as_strided(X[i].copy(), (2, 2), (1, 2), 1))
     with pytest.raises(RuntimeError, match="beyond an example of 24 elements"):
         ops.as_strided(Batched(X, 0, 5), (2,), (24,), 0)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ((ops.basic_select, ((1, slice(1, None)),), None),),
+        ((ops.basic_slice, ((slice(None), slice(0, 3, 2)),), None),),
+        ((ops.select, (-1, 1), None), (ops.slice, (0, 1, 3, 1), None)),
+        ((ops.diagonal, (1, 0, -1), None),),
+    ],
+    ids=["select by key", "slice by key", "select then slice", "diagonal"],
+)
+def test_gradients_of_views_leave_the_batch_alone(steps: Any) -> None:
+    shape = X.shape[1:]
+    taken = np.stack([replay(example, steps) for example in X])
+    for dim in (0, taken.ndim - 1):
+        out = ops.embed(Batched(np.moveaxis(taken, 0, dim), dim, 5), shape, steps)
+        for i in range(5):
+            expected = ops.embed(taken[i], shape, steps)
+            np.testing.assert_array_equal(np.moveaxis(out.value, out.dim, 0)[i], expected)

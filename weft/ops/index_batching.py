@@ -7,7 +7,8 @@ alone, or to walk along with the index (`rows`).
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
@@ -265,8 +266,26 @@ def batch_as_strided(op: Op, size: int, args: Any, dims: Any) -> Result:
     return op(x, (size, *shape), (span, *stride), offset), 0
 
 
-def batch_embed(_op: Op, size: int, args: Any, dims: Any) -> Result:
+def _behind(dim: int) -> int:
+    """A dimension, where there is one more in front."""
+    return dim + 1 if dim >= 0 else dim
+
+
+BEHIND_THE_BATCH: Final[dict[str, Callable[..., tuple[Any, ...]]]] = {
+    "basic_select": lambda key: ((slice(None), *key),),
+    "basic_slice": lambda key: ((slice(None), *key),),
+    "select": lambda dim, position: (_behind(dim), position),
+    "slice": lambda dim, *rest: (_behind(dim), *rest),
+    "diagonal": lambda offset, first, second: (offset, _behind(first), _behind(second)),
+}
+"""View ops that leave a dimension in front alone, and their arguments where there is one."""
+
+
+def batch_embed(op: Op, size: int, args: Any, dims: Any) -> Result:
     g, shape, steps = args
+    if all(step.name in BEHIND_THE_BATCH and position is None for step, _, position in steps):
+        behind = tuple([(step, BEHIND_THE_BATCH[step.name](*rest), None) for step, rest, _ in steps])
+        return op(to_front(g, dims[0]), (size, *shape), behind), 0
     positions = replay(np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape), steps)
     return batch_scatter_flat(ops.scatter_flat, size, (g, positions, shape), dims)
 
