@@ -58,7 +58,14 @@ def natives_of(graph: Graph) -> frozenset[Node]:
     inner |= {node for node in graph.placeholders if isinstance(node.meta.get("val"), np.ndarray)}
     callers = frozenset(user for node in inner for user in node.users if user.op != "output")
     calls = [node for node in graph.nodes if node.op.startswith("call_")]
-    return callers | {node for node in calls if overlaps(node) or NATIVE in node.meta}
+    return callers | {made_by(node) for node in calls if overlaps(node) or NATIVE in node.meta}
+
+
+def made_by(node: Node) -> Node:
+    """The node itself, or the one that it is a result of: results stay with what gives them."""
+    while takes_apart(node):
+        node = node.args[0]
+    return node
 
 
 def takes_apart(node: Node) -> bool:

@@ -658,6 +658,20 @@ def test_hooks_that_nobody_can_meet(check: Callable[..., Any]) -> None:
     check(f, harness.one, state=w, watch=w.seen, after=later)
 
 
+def test_a_hook_on_the_node_of_one_of_several_results(check: Callable[..., Any]) -> None:
+    w = Watched(leaf)
+
+    def f(x):
+        values, _ = (w[0] * x).sort()
+        values.grad_fn.register_hook(lambda inputs, outputs: w.log.append(len(inputs)))
+        return (values * values).sum()
+
+    def later(loss: Any) -> Any:
+        loss.backward()
+
+    check(f, harness.one, state=w, watch=w.seen, after=later)
+
+
 def test_module_hooks(check: Callable[..., Any]) -> None:
     w = Watched(leaf)
     models: list[Any] = []
