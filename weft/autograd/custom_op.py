@@ -31,7 +31,7 @@ from weft.ops.record import REGISTRY, Joint, Kind, Op, ops
 from weft.tensor import overrides
 from weft.tensor.base import PLAIN, Tensor, storage_root, wrap
 from weft.tensor.inplace import check_writable, set_history
-from weft.tensor.meta import MetaArray, faking, is_fake_array, meta_array
+from weft.tensor.meta import MetaArray, faking, is_fake_array, meta_array, recorder_of
 from weft.tensor.schema import MISSING, Schema, infer_schema, signature_text
 from weft.tensor.tape import Node, gradient_edge, next_sequence
 from weft.tensor.views import refresh
@@ -459,7 +459,15 @@ def set_up(definition: CustomOpDef, ctx: Any, bound: tuple[Any, ...], result: An
     named = {"ctx": ctx, "inputs": inputs, "output": result}
     if len(inputs) < len(bound):
         named["keyword_only_inputs"] = keywords
-    setup(**named)
+    called(definition, "_setup_context", setup)(**named)
+
+
+def called(definition: CustomOpDef, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """What is called for a function of the user's: itself, unless a program is being captured."""
+    recorder = recorder_of(modes.current())
+    if recorder is None or recorder.user_function is None:
+        return function
+    return recorder.user_function(definition, name, function)  # type: ignore[no-any-return]
 
 
 def run_backward(definition: CustomOpDef, ctx: Any, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -467,7 +475,7 @@ def run_backward(definition: CustomOpDef, ctx: Any, gradients: tuple[Any, ...]) 
     backward = definition._backward
     if backward is None:
         raise RuntimeError(no_formula(definition))
-    found = backward(ctx, *gradients)
+    found = called(definition, "_backward", backward)(ctx, *gradients)
     values = found if isinstance(found, tuple) else (found,)
     count = definition._schema.positional
     name = definition._function._backward_cls.__name__

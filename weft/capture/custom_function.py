@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import weft.capture.custom_ops as _custom_ops  # noqa: F401 - registers custom ops
 from weft.autograd.function import (
     Function,
     blocked,

@@ -25,12 +25,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from weft.autograd import control_flow
-from weft.autograd.custom_op import CustomOpDef, OpOverload, OpOverloadPacket
 from weft.autograd.shapes import typed
 from weft.capture.calls import handles
 from weft.capture.values import Callback, CapturedGenerator, isinstance
 from weft.capture.world import ABSENT, items_of
-from weft.capture.wrapping import RULES, SCALARS, SYMBOLIC, Wrapping
+from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core import modes
 from weft.core.dims import wrap_dim
 from weft.core.trees import flatten
@@ -411,16 +410,6 @@ def map_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 def mapped(body: Any, xs: tuple[Any, ...], *args: Any) -> Any:
     """`weft.map` over leaves."""
     return control_flow.map(lambda row, *rest: body(*row, *rest), xs, *args)
-
-
-# -- custom ops ----------------------------------------------------------------------------------------------
-@handles(CustomOpDef.__call__, OpOverload.__call__, OpOverloadPacket.__call__)
-def custom_op(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    """The recorder sees the call; the op's fake says what it gives, and its kernel does not run."""
-    return machine.native(args[0], *args[1:], **kwargs)
-
-
-RULES.update(dict.fromkeys((CustomOpDef, OpOverload, OpOverloadPacket), Wrapping.identical))
 
 
 # -- effects -------------------------------------------------------------------------------------------------

@@ -170,6 +170,10 @@ class Recorder:
     """What takes over calls that concern the tape: `(function, name, args, kwargs)`."""
     change: Callable[..., Any] | None = None
     """What takes over calls that change what a tensor is, or answers NotImplemented."""
+    user_function: Callable[[Any, str, Any], Any] | None = None
+    """Gives what is called in place of a function that the user registered with a custom op: `(op, attribute,
+    function)`. Where a program is captured, what it reads is guarded, and what it changes is written down.
+    """
     accumulate: Callable[[Any, Any, bool], None] | None = None
     """What adds a gradient to a leaf's `.grad` where the engine runs over fakes; the last argument says
     whether the sum must be differentiable.
