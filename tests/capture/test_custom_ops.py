@@ -13,7 +13,7 @@ from weft.compiler import Unsupported
 from weft.testing import CompileCounterWithBackend
 
 LOG: list[Any] = []
-FACTORS = {"setup": 1.0, "backward": 2.0}
+FACTORS = {"setup": 1.0, "backward": 2.0, "vmap": 1.0}
 
 
 @weft.library.custom_op("captured::cube", mutates_args=())
@@ -40,13 +40,19 @@ def backward(ctx: Any, gradient: Tensor) -> Tensor:
 cube.register_autograd(backward, setup_context=set_up)
 
 
+@cube.register_vmap
+def _(info: Any, in_dims: Any, x: Tensor) -> Any:
+    LOG.append((info.batch_size, in_dims))
+    return cube(x) * FACTORS["vmap"], in_dims[0]
+
+
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     weft.compiler.settings.strict = True  # put back by the fixture around all tests of capture
     weft.compiler.reset()
-    FACTORS.update(setup=1.0, backward=2.0)
+    FACTORS.update(setup=1.0, backward=2.0, vmap=1.0)
     yield
-    FACTORS.update(setup=1.0, backward=2.0)
+    FACTORS.update(setup=1.0, backward=2.0, vmap=1.0)
 
 
 def inside(x: Tensor) -> Tensor:
@@ -68,6 +74,15 @@ def outside(x: Tensor) -> Tensor:
     return cube(x) * 2
 
 
+def mapped(x: Tensor) -> Tensor:
+    return weft.func.vmap(cube)(x) * 2
+
+
+def mapped_inside(x: Tensor) -> Tensor:
+    weft.func.vmap(cube)(x).sum().backward()
+    return x.grad * 1
+
+
 def outcome(function: Callable[..., Any]) -> Any:
     LOG.clear()
     x = weft.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -79,11 +94,11 @@ def outcome(function: Callable[..., Any]) -> Any:
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("program", [inside, by_name, by_overload, outside])
+@pytest.mark.parametrize("program", [inside, by_name, by_overload, outside, mapped, mapped_inside])
 def test_gradients_that_were_registered(program: Any, backend: str) -> None:
     counter = CompileCounterWithBackend(backend)
     compiled = weft.compile(program, backend=counter, fullgraph=True)
-    for change in ({}, {}, {"setup": 5.0}, {"backward": 7.0}, {"setup": 1.0}):
+    for change in ({}, {}, {"setup": 5.0}, {"backward": 7.0}, {"setup": 1.0}, {"vmap": 4.0}):
         FACTORS.update(change)
         assert outcome(compiled) == outcome(program)
     assert counter.frame_count == 1  # numbers in a dict may vary

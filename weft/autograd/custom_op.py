@@ -600,7 +600,8 @@ def batched(
     try:
         values, keywords = by_position(definition._schema, args)
         places = tuple(dims[: len(values)])
-        out = rule(VmapInfo(size, around.randomness if around else "error"), places, *values, **keywords)
+        info = VmapInfo(size, around.randomness if around else "error")
+        out = called(definition, "_vmap", rule)(info, places, *values, **keywords)
     finally:
         levels.reset(token)
     if not isinstance(out, tuple) or len(out) != 2:
