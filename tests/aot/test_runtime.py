@@ -376,6 +376,21 @@ def test_second_order_with_respect_to_what_was_written_by_a_view():
     weft.testing.assert_close(gradients(weft.compile(f, backend="aot_eager")), gradients(f))
 
 
+@pytest.mark.parametrize("name", [name for name in OUTPUTS if name != "something in common"])
+def test_hooks_of_outputs_are_called_in_order(name):
+    """Of those with nodes of their own; a node's hooks are called in the order they were registered in."""
+
+    def called(function):
+        log = []
+        outputs = function(floats(3), floats(3))
+        for number, output in enumerate(outputs):
+            output.register_hook(lambda gradient, number=number: log.append(number))
+        sum(output.sum() for output in outputs).backward()
+        return log
+
+    assert called(weft.compile(OUTPUTS[name], backend="aot_eager")) == called(OUTPUTS[name])
+
+
 def test_second_backward_raises():
     x = floats(3)
     total = weft.compile(lambda x: x.sin().sum(), backend="aot_eager")(x)

@@ -410,13 +410,24 @@ def _stages(tracing: _Tracing, absent: frozenset[int]) -> list[Stage]:
         for values, spent in _groups({n: tensors[n].node for n in tensors if levels[n] == level}):
             below = [m for m in tensors if any(m in lower[n] for n in values)]
             stages.append(Stage(values, [n for n in values if n not in absent], below, spent=spent))
-    return stages
+    return _in_order(stages, {number: tensor.node._seq for number, tensor in tensors.items()})
+
+
+def _in_order(stages: list[Stage], sequence: dict[int, int]) -> list[Stage]:
+    """The stages as eager would have made their nodes, so that hooks are called in its order; each behind
+    those that its values are computed from."""
+    waiting = sorted(stages, key=lambda stage: max(sequence[number] for number in stage.values))
+    found: list[Stage] = []
+    done: set[int] = set()
+    while waiting:
+        found.append(next(stage for stage in waiting if done.issuperset(stage.lower)))
+        waiting.remove(found[-1])
+        done.update(found[-1].values)
+    return found
 
 
 def _groups(histories: dict[int, Any]) -> list[tuple[list[int], bool]]:
-    """Values whose histories would free something in common, and whether they would free anything; those
-    that eager's backward comes to last are first.
-    """
+    """Values whose histories would free something in common, and whether they would free anything."""
     groups: list[tuple[list[int], set[Any]]] = []
     for number, node in sorted(histories.items(), key=lambda item: item[1]._seq):
         freed = {each for each in (node, *[target for target, _ in ancestors(node)]) if _saves(each)}
@@ -425,7 +436,7 @@ def _groups(histories: dict[int, Any]) -> list[tuple[list[int], bool]]:
         numbers = sorted([number, *[n for values, _ in together for n in values]])
         groups.append((numbers, freed.union(*[nodes for _, nodes in together])))
     if len(groups) > GROUPS_LIMIT:
-        return [(sorted(histories), any(nodes for _, nodes in groups))]
+        groups = [(sorted(histories), set().union(*[nodes for _, nodes in groups]))]
     return [(values, bool(nodes)) for values, nodes in groups]
 
 
