@@ -21,7 +21,7 @@ from weft.core import modes
 from weft.core.dtypes import dtype
 from weft.nn.modules.rnn import _autocast_dtype
 from weft.tensor.meta import FAKE
-from weft.trace.breaks import Break
+from weft.trace.breaks import Break, NeedOps
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -134,6 +134,10 @@ def enter(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     if is_absent(machine, value):
         return machine.native(autocast.__enter__, value)
     _checked(machine, value)
+    if not machine.by_ops and modes.grad_enabled() and machine.load_attribute(value, "_enabled"):
+        # Casts of leaves are kept inside, and gradients summed behind them: a graph has to name them.
+        kind = Break if machine.by_calls else NeedOps
+        raise kind("mode-change", seen="autocast around what is differentiated later")
     before = (state.is_autocast_enabled("cpu"), *_now())
     machine.native(list.append, machine.load_attribute(value, "_before"), before)
     state.autocast_increment_nesting()
@@ -153,5 +157,6 @@ def leave(machine: Any, args: Args, kwargs: Kwargs) -> None:
         machine.native(autocast.__exit__, *args)
         return
     _checked(machine, value)
-    state.autocast_decrement_nesting()
+    if state.autocast_decrement_nesting() == 0:
+        state.clear_autocast_cache()
     state.put(*machine.native(list.pop, machine.load_attribute(value, "_before")))

@@ -30,6 +30,7 @@ from weft.autograd.checkpoint import (
 from weft.autograd.function_context import Packed as PackedItem
 from weft.autograd.function_node import FunctionNode
 from weft.autograd.tasks import reachable
+from weft.capture.autocasting import _set_autocast
 from weft.capture.calls import handles
 from weft.capture.higher_order import TRACKED, append, interpret, result_of
 from weft.capture.outcome import Outcome
@@ -122,6 +123,8 @@ def as_node(machine: Any, function: Any, args: Args, named: Kwargs, options: Kwa
     finally:
         modes.leave(token)
     results = body.tensors()
+    if any(node.target is _set_autocast for node in body.graph.nodes):
+        raise Break("mode-change", seen="autocast around what is differentiated later")
     if reentrant:
         inside = {id(value) for value in (*operands, *body.lifted)}
         if any(id(leaf) in inside or leaf.origin is not None for leaf in results):

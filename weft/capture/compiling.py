@@ -89,6 +89,7 @@ def _compile(
             prepared.append(unprepared.prepare())
             continue
         if isinstance(found, Failed):
+            prepared.clear()  # which the original comes to as well, before it raises
             return _original(function, found, f"it raises {type(found.error).__name__}")
         if isinstance(found, Broken):
             if isinstance(found.stop, NeedOps) and not by_ops and not by_calls:

@@ -22,6 +22,7 @@ from tests.capture.features.test_whole_steps import check as check_steps
 from weft.amp import GradScaler, autocast, custom_bwd, custom_fwd
 from weft.nn import functional as F
 from weft.testing import CompileCounterWithBackend
+from weft.utils.checkpoint import checkpoint
 
 pytestmark = pytest.mark.parametrize("backend", BACKENDS)
 KINDS = [weft.bfloat16, weft.float16]
@@ -193,6 +194,39 @@ def test_backward_inside_of_autocast(inner: bool, backend: str) -> None:
             loss = F.softmax(y * 1.5, -1).exp().sum()
             loss.backward()
         return loss.detach()
+
+    check(f, backend, inside=True)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_casts_of_leaves_are_kept(inside: bool, backend: str) -> None:
+    """Gradients of two uses are summed in the low precision, before the one cast."""
+
+    def f(x: Any, w: Any) -> Any:
+        with autocast("cpu", dtype=weft.bfloat16):
+            a = x @ w
+            with autocast("cpu", enabled=False):
+                c = x @ w
+            b = (x * 1.7) @ w
+        y = (a * b + c).float()
+        if inside:
+            y.sum().backward()
+            return y.detach()
+        return y
+
+    check(f, backend, inside=inside)
+
+
+def test_casts_are_not_kept_from_block_to_block(backend: str) -> None:
+    def f(x: Any, w: Any) -> Any:
+        total: Any = 0.0
+        for _ in range(2):
+            with autocast("cpu", dtype=weft.bfloat16):
+                part = checkpoint(lambda x: ((x @ w) * (x @ w)).exp(), x, use_reentrant=False)
+            loss = part.float().mean()
+            loss.backward()
+            total = total + loss.detach()
+        return total
 
     check(f, backend, inside=True)
 
