@@ -423,3 +423,38 @@ def test_a_hook_that_writes_and_then_fails(compile_graph: Compiler) -> None:
     expected = [run(weft.tensor([place])) for place in (1, 7, 2)]
     with compiled_autograd.enable(compile_graph):
         assert [run(weft.tensor([place])) for place in (1, 7, 2)] == expected
+
+
+@COMPILERS
+def test_saved_tensors_in_the_hands_of_hooks(compile_graph: Compiler) -> None:
+    def program() -> Iterator[Any]:
+        log: list[str] = []
+
+        def pack(tensor: Any) -> Any:
+            log.append("pack")
+            return tensor.detach() * 2, 2.0
+
+        def unpack(packed: Any) -> Any:
+            log.append("unpack")
+            return packed[0] / packed[1]
+
+        for _ in range(3):
+            x, w = weft.tensor([1.0, 2.0], requires_grad=True), weft.tensor([3.0, 4.0], requires_grad=True)
+            with weft.autograd.graph.saved_tensors_hooks(pack, unpack):
+                y = (x * w).exp()
+            y.register_hook(lambda _grad: log.append("hook"))
+            weft.stack([y, y * 2]).sum().backward()
+            yield x.grad
+            yield w.grad
+            yield list(log)
+
+    check(program, compile_graph)
+
+
+@COMPILERS
+def test_an_unpack_hook_that_gives_something_else(compile_graph: Compiler) -> None:
+    x = weft.ones(2, requires_grad=True)
+    with weft.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.shape, lambda shape: weft.ones(3)):
+        y = x.exp()
+    with compiled_autograd.enable(compile_graph), pytest.raises(RuntimeError, match="was unpacked as one of"):
+        y.sum().backward()

@@ -102,6 +102,22 @@ def retain_grad(tensor: Tensor, gradient: Tensor) -> None:
     hooks.retain(tensor, gradient.array, False)
 
 
+def unpack_saved(item: Any) -> Any:
+    """A saved tensor, as the user's unpack hook gives it back."""
+    tensor = item.tensor()
+    check_unpacked(item, tensor)
+    return tensor.detach()
+
+
+def check_unpacked(item: Any, tensor: Any) -> None:
+    """Graphs are made for what was packed."""
+    if tensor.array.shape != item.shape or tensor.array.dtype is not item.dtype:
+        raise RuntimeError(
+            f"a saved tensor of shape {list(item.shape)} and dtype {item.dtype} was unpacked as one of shape "
+            f"{list(tensor.array.shape)} and dtype {tensor.array.dtype}"
+        )
+
+
 def check_saved(node: Any) -> None:
     """Raises, as the node itself would, where what it saved was written to: by a hook that has just run."""
     if node.versions is not None:

@@ -37,6 +37,7 @@ from weft.graph.node import Node
 from weft.ops.record import REGISTRY
 from weft.tensor.backward import finish
 from weft.tensor.base import PLAIN, Tensor, storage_root
+from weft.tensor.saved import Item
 from weft.trace.breaks import Break
 from weft.trace.recorder import version
 
@@ -201,6 +202,21 @@ def retain_grad(machine: Any, args: Args, kwargs: Kwargs) -> None:
 @handles(calls.check_saved)
 def check_saved(machine: Any, args: Args, kwargs: Kwargs) -> None:
     refuse_written(machine, args[0])
+
+
+@handles(calls.unpack_saved)
+def unpack_saved(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    (item,) = args
+    known = machine.world.known.get(id(item))
+    if known is None or type(item) is not Item:
+        raise Break("autograd-inside", seen="a packed tensor of unknown origin")
+    unpack = machine.wrap(item.unpack, known.source.slot(Item, "unpack"))
+    value = machine.wrap(item.value, known.source.slot(Item, "value"))
+    tensor = machine.call(unpack, (value,), {})
+    if type(tensor) not in PLAIN:
+        raise Break("autograd-inside", seen=f"a {type(tensor).__name__} that an unpack hook gives")
+    machine.native(calls.check_unpacked, item, tensor)
+    return tensor
 
 
 def refuse_written(machine: Any, node: Any) -> None:

@@ -11,7 +11,7 @@ Whatever the graph could not say exactly is left to the engine, which is always 
     create_graph=True            gradients must themselves have a history
     modes beyond grad on or off  autocast, function modes, anomaly detection, saved-tensor hooks around it
     a backward inside a backward hooks and custom backwards that start one
-    packed saved tensors         their unpack hooks run when eager runs them (checkpoint)
+    checkpointed code            what was saved is in the hands of the library's own hooks
     a stale or freed tape        eager raises, at the node where it would
     transforms' wrappers, tensor subclasses, complex values
 """

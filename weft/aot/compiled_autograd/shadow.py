@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,10 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node as GraphNode
 from weft.ops.record import ops
 from weft.ops.sweep import LEAF_SEQUENCE
+from weft.tensor.backward import revive
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import MetaArray
+from weft.tensor.saved import Item
 from weft.tensor.tape import Node
 from weft.trace.breaks import Break
 from weft.trace.fake import bare
@@ -40,7 +42,7 @@ STANDS_FOR: Final[dict[type, type]] = {}
 RUNS_USER_CODE: Final = frozenset(
     {
         calls.call_hook, calls.call_pre_hook, calls.call_post_hook, calls.call_post_accumulate_hook,
-        calls.call_backward,
+        calls.call_backward, calls.unpack_saved,
     }
 )  # fmt: skip
 NOTHING: Final = Changed([], [])
@@ -178,6 +180,34 @@ class ShadowHooks:
         for number in self.accumulated:
             node = self.recording.recorder.node(leaf)
             self.recording.call(calls.call_post_accumulate_hook, (self.recording.hook(number), node), None)
+
+
+class PackedItem(NamedTuple):
+    """A saved tensor in the hands of a hook: the hook's number, and what it will give."""
+
+    number: int
+    shape: tuple[Any, ...]
+    kind: Any
+
+
+class ShadowPacked:
+    """Stands for what a node saved under hooks: the graph calls them when the node runs."""
+
+    def __init__(self, recording: Recording, values: list[Any]) -> None:
+        self.recording, self.values = recording, values
+
+    def tensors(self, node: Any) -> tuple[Any, ...]:
+        pairs = zip(node.saved_sources, self.values, strict=True)
+        return tuple([revive(node, source, self.unpacked(value)) for source, value in pairs])
+
+    def unpacked(self, value: Any) -> Any:
+        if type(value) is tuple or type(value) is list:
+            return type(value)([self.unpacked(item) for item in value])
+        if type(value) is not PackedItem:
+            return value
+        made = wrap(MetaArray(value.shape, value.kind, None, cpu, False))
+        recording = self.recording
+        return recording.call(calls.unpack_saved, (recording.hook(value.number),), made).array
 
 
 class CalledBackward(Node):
@@ -421,7 +451,10 @@ class Recording:
             shadow.mask = program.joint.stages[live.stage].mask
             shadow.saved = fakes.value(live.saved)
         else:
-            shadow.saved = fakes.value(live.saved)
+            if type(live.saved) is tuple:
+                shadow.saved = fakes.value(live.saved)
+            else:
+                shadow.saved = ShadowPacked(self, [self.packed(v, hooks) for v in live.saved.values])
             shadow.params = fakes.parameters(live.params)
             if live.__dict__:
                 shadow.__dict__.update(live.__dict__)
@@ -432,6 +465,13 @@ class Recording:
             shadow.outputs = None
         shadow.hooks = self.hooks_for(live, hooks)
         return shadow
+
+    def packed(self, value: Any, hooks: Any) -> Any:
+        if type(value) is tuple or type(value) is list:
+            return type(value)([self.packed(item, hooks) for item in value])
+        if type(value) is not Item:
+            return self.fakes.value(value)
+        return PackedItem(next(hooks), self.fakes.shape(value.shape), value.dtype)
 
     def hooks_for(self, live: Any, numbers: Any) -> Any:
         hooks = hooks_with_work(live)

@@ -32,6 +32,7 @@ from weft.ops.record import Op
 from weft.ops.sweep import discover
 from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.plan import plan_of
+from weft.tensor.saved import Item
 from weft.tensor.tape import INFERENCE, ComplexBackward
 
 ndarray = np.ndarray
@@ -253,8 +254,8 @@ class Walk:
 
     def recorded(self, node: Any) -> Any:
         """The node of an op: its rules read what it saved, and its parameters."""
-        if isinstance(node, ComplexBackward) or type(node.saved) is not tuple:
-            raise Native("saved tensors that are freed, or in the hands of hooks")
+        if isinstance(node, ComplexBackward) or node.saved is None:
+            raise Native("saved tensors that are freed")
         versions = node.versions
         if versions is not None:
             for place in range(0, len(versions), 2):
@@ -264,7 +265,20 @@ class Walk:
         extra = node.__dict__
         fields = tuple([(name, repr(extra[name])) for name in extra if name == "widths"]) if extra else ()
         keys = self.keys
-        return keys.value(node.saved), keys.parameters(node.params), fields
+        saved = node.saved
+        key = keys.value(saved) if type(saved) is tuple else tuple(map(self.packed, saved.values))
+        return key, keys.parameters(node.params), fields
+
+    def packed(self, value: Any) -> Any:
+        """A saved value in the hands of hooks: the graph asks for it when the node runs."""
+        if type(value) is tuple or type(value) is list:
+            return (type(value), *map(self.packed, value))
+        if type(value) is not Item:
+            return self.keys.value(value)
+        if str(getattr(value.unpack, "__module__", "")).startswith("weft."):
+            raise Native("saved tensors in the hands of the library's own hooks")
+        self.hooks.append(value)
+        return Item, code_of(value.unpack), value.dtype, self.keys.shape(value.shape)
 
     def compiled(self, node: CompiledFunctionBackward) -> Any:
         """The node of a compiled graph: its backward is a graph already."""
