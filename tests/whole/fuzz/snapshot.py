@@ -48,8 +48,8 @@ class Numbers:
 
     Note [Tolerance]
     Backends that differentiate ahead of time may add the gradients of one tensor in another order than the
-    tape, so sums of three or more differ in their last bits. Everything else is the same ops on the same
-    numbers.
+    tape, so sums of three or more differ in their last bits: those of the largest number, where they cancel.
+    Everything else is the same ops on the same numbers.
     """
 
     def __init__(self, values: np.ndarray[Any, Any], tolerance: float) -> None:
@@ -63,7 +63,9 @@ class Numbers:
             return True
         if not self.tolerance or self.values.dtype != other.values.dtype or self.values.dtype.kind != "f":
             return False
-        return np.allclose(self.values, other.values, self.tolerance, self.tolerance, equal_nan=True)
+        sizes = np.abs(self.values[np.isfinite(self.values)])
+        absolute = self.tolerance * max(1.0, float(sizes.max(initial=0.0)))
+        return np.allclose(self.values, other.values, self.tolerance, absolute, equal_nan=True)
 
     __hash__ = None  # type: ignore[assignment]
 
