@@ -159,3 +159,20 @@ def test_jacrev_of_trees() -> None:
     assert aux.tolist() == [1, 2, 3] and found.shape == (3, 3)
     assert jacrev(lambda x: x[:0])(X).shape == (0, 3)
     assert vmap(jacrev(lambda x: x.sin()))(weft.ones(4, 3)).shape == (4, 3, 3)
+
+
+def test_constants_of_an_inner_transform_are_nobody_elses():
+    x, c = weft.tensor([0.3, -0.7]), weft.ones(2)
+
+    def inner(x):
+        return grad(lambda c: (c * c * x.sin()).sum())(c)
+
+    assert not grad(lambda x: inner(x).sum())(x).requires_grad
+    assert not jacrev(inner)(x).requires_grad
+    output, pull = vjp(inner, x)
+    assert not output.requires_grad and not pull(x)[0].requires_grad
+    tracked = x.clone().requires_grad_()
+    assert grad(lambda x: inner(x).sum())(tracked).requires_grad
+    nested = grad(lambda y: grad(lambda x: inner(x * y).sum())(x).sum())(x)
+    expected = 2 * weft.cos(x * x) - 2 * x * x * weft.sin(x * x)
+    assert weft.allclose(nested, expected) and not nested.requires_grad

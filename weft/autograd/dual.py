@@ -37,6 +37,17 @@ from weft.tensor.inplace import dispatch_inplace, writing_face
 from weft.tensor.meta import recorder_of
 from weft.tensor.wrapper import Level, Wrapper, interpret
 
+OWNER = "_entered_by"
+"""Where a tensor that a transform differentiates with respect to names that transform's run."""
+
+
+class Nobody:
+    """The run of a probe: it has ended as soon as the probe is made."""
+
+    running = False
+
+
+NOBODY = Nobody()
 SLOTS = ("array", "tracked", "node", "index", "cell", "origin", "_grad", "hooks")
 
 
@@ -361,6 +372,7 @@ def _tracked(tensor: Tensor) -> Tensor:
     if isinstance(tensor, BatchTensor):
         return tensor.rebuilt(_tracked)
     tensor.tracked = True
+    tensor.__dict__[OWNER] = NOBODY
     recorder = recorder_of(modes.current())
     if recorder is not None:
         recorder.entered(tensor, tensor)

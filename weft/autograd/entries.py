@@ -6,7 +6,8 @@ its results, gives them outside of the graph unless somebody beyond the transfor
 # Note [Levels without wrappers]
 The tape is one for all levels. An argument that is tracked already enters as a node that passes gradients
 on, so that an outer transform, or the user's own backward, sees through; any other enters as a leaf that
-nobody else knows.
+nobody else knows. When a transform has ended, nobody asks for gradients with respect to its leaves any more,
+though what it gave may still have them in its history.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.autograd.batched import materialised
-from weft.autograd.dual import DualTensor, dual, plain_parts
+from weft.autograd.dual import OWNER, DualTensor, dual, plain_parts
 from weft.autograd.reverse import cut, is_tracked
 from weft.core import modes
 from weft.core.trees import flatten
@@ -28,18 +29,20 @@ NOT_A_TENSOR = "Thing passed to transform API must be Tensor, got {kind}"
 class Differentiation:
     """One run of a function that is being differentiated: its entries, and what to do with what comes out."""
 
-    __slots__ = ("leaves", "connected", "token")
+    __slots__ = ("connected", "running", "token")
 
     def __init__(self) -> None:
-        self.leaves: set[int] = set()
+        self.running = False
         self.connected = modes.grad_enabled() and not modes.modes().inference
         self.token: Any = None
 
     def __enter__(self) -> Differentiation:
         self.token = modes.enter(grad=True, inference=False)
+        self.running = True
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self.running = False
         modes.leave(self.token)
 
     def enter(self, value: Any) -> Tensor:
@@ -58,11 +61,14 @@ class Differentiation:
         if isinstance(value, Wrapper):
             return value.rebuilt(self._enter)
         made = entry(value, self.connected and is_tracked(value))
-        self.leaves.add(id(made))
+        if made.node is None:
+            made.__dict__[OWNER] = self
         return made
 
     def followed(self, tensors: Iterable[Tensor]) -> bool:
-        """Whether gradients can flow from these tensors to anything but this run's own leaves."""
+        """Whether gradients can flow from these tensors to anything that somebody else may ask for: all but
+        the leaves of this run, and of those that have ended.
+        """
         if not self.connected:
             return False
         stack: list[Any] = []
@@ -73,7 +79,8 @@ class Differentiation:
         while stack:
             node = stack.pop()
             if isinstance(node, Tensor):
-                if id(node) not in self.leaves:
+                owner = node.__dict__.get(OWNER)
+                if owner is None or (owner is not self and owner.running):
                     return True
                 continue
             if id(node) not in seen:
