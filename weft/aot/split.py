@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from weft.graph.effects import NATIVE
-from weft.graph.failing import overlaps
+from weft.graph.failing import can_fail, overlaps
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.trace.module import GraphModule
@@ -51,14 +51,27 @@ def switches(node: Node) -> bool:
 
 def natives_of(graph: Graph) -> frozenset[Node]:
     """The nodes that call graphs (what runs, and how often, shows when they run), those that read arrays
-    (which no plan knows), those that may be refused for where their tensors lie, and those whose own nodes on
-    the tape somebody will see.
+    (which no plan knows), those that may be refused for where their tensors lie, those whose own nodes on the
+    tape somebody will see, and those that may raise though nobody reads what they give.
     """
     inner = {node for node in graph.nodes if node.op == "get_attr" and node.target in graph.subgraphs}
     inner |= {node for node in graph.placeholders if isinstance(node.meta.get("val"), np.ndarray)}
     callers = frozenset(user for node in inner for user in node.users if user.op != "output")
     calls = [node for node in graph.nodes if node.op.startswith("call_")]
-    return callers | {made_by(node) for node in calls if overlaps(node) or NATIVE in node.meta}
+    seen = {made_by(node) for node in calls if overlaps(node) or NATIVE in node.meta}
+    return callers | seen | {made_by(node) for node in unread(graph) if can_fail(node)}
+
+
+def unread(graph: Graph) -> list[Node]:
+    """The calls that nothing depends on: plans leave them out, but their errors are part of the program."""
+    read: set[Node] = set()
+    found: list[Node] = []
+    for node in reversed(list(graph.nodes)):
+        if node.op == "output" or node in read or node.meta.get("writes"):
+            read.update(node.all_input_nodes)
+        if node.op.startswith("call_") and node not in read:
+            found.append(node)
+    return found
 
 
 def made_by(node: Node) -> Node:
