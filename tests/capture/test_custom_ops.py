@@ -112,3 +112,34 @@ def test_a_setup_context_with_effects_is_a_break(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(cube, "_setup_context", noting)
     with pytest.raises(Unsupported, match="setup_context"):
         weft.compile(inside, backend="eager", fullgraph=True)(weft.ones(3, requires_grad=True))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_setup_context_with_effects_runs_as_often_as_in_eager(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def noting(ctx: Any, inputs: Any, output: Any) -> None:
+        LOG.append("set up")
+        ctx.doubled = inputs[0] * 2
+        set_up(ctx, inputs, output)
+
+    monkeypatch.setattr(cube, "_setup_context", noting)
+    compiled = weft.compile(outside, backend=backend, fullgraph=True)
+    for _ in range(2):
+        assert outcome(compiled) == outcome(outside)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_outputs_that_setup_context_marks(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def marking(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.mark_non_differentiable(output)
+
+    monkeypatch.setattr(cube, "_setup_context", marking)
+
+    def program(x: Tensor) -> Any:
+        y = cube(x)
+        return y, y.requires_grad
+
+    for function in (program, weft.compile(program, backend=backend, fullgraph=True)):
+        y, tracked = function(weft.ones(3, requires_grad=True))
+        assert (y.requires_grad, tracked) == (False, False)

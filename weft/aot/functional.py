@@ -102,6 +102,7 @@ class FunctionalRecorder(OpRecorder):
 
     def __init__(self, graph: Graph, on_input: Callable[[Any], Node]) -> None:
         super().__init__(graph, on_input)
+        self.user_function = _unheard
         self.plain_histories = True
         self._drew = False  # whether the call that was run last draws random numbers
         self._places: dict[int, Place] = {}
@@ -443,6 +444,11 @@ class FunctionalRecorder(OpRecorder):
         call.scan(args)
         call.scan(kwargs)
         return call
+
+
+def _unheard(_op: Any, name: str, function: Any) -> Any:
+    """Nothing of the user's runs while graphs are made: gradients of custom ops are those of their nodes."""
+    return (lambda **_named: None) if name == "_setup_context" else function
 
 
 def _fills(target: Any, key: Any, value: Any) -> bool:

@@ -8,11 +8,13 @@ function is, so that what they read is guarded.
     y = my_op(x)             the node; `setup_context` is interpreted for what it leaves in the context. It
                              will run again when the graph runs, so one with effects is a break
     y.sum().backward()       the ops of the user's backward, and its effects
-Where nothing is swept inside, neither is looked at: both run when the graph runs, as in eager.
+Where nothing is swept inside, both run when the graph runs, as in eager. What `setup_context` says of the
+outputs must be known while capturing, though: a machine of its own interprets it, whose effects are dropped.
 """
 
 from __future__ import annotations
 
+import contextvars
 from functools import partial
 from typing import Any, Final
 
@@ -21,8 +23,10 @@ from weft.capture.calls import handles
 from weft.capture.custom_function_call import has_effects
 from weft.capture.custom_function_left import refused
 from weft.capture.higher_order import Picture
+from weft.capture.sources import local
 from weft.capture.values import Callback
 from weft.capture.wrapping import RULES, Wrapping
+from weft.trace.breaks import Break
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -51,7 +55,7 @@ RULES.update(dict.fromkeys((CustomOpDef, OpOverload, OpOverloadPacket), Wrapping
 def user_function(machine: Any, definition: Any, name: str, function: Any) -> Any:
     """What is called in place of a function that was registered with an op."""
     if not machine.by_ops:
-        return function
+        return partial(overhear, machine, function) if name == SETUP else function
     source = machine.world.source_of(definition)
     if source is None:
         raise refused(f"the gradient of {definition._qualname}, an op that nothing was read from")
@@ -64,3 +68,26 @@ def set_up(machine: Any, function: Any, **named: Any) -> None:
     Callback(function, machine.call)(**named)
     if has_effects(machine, picture):
         raise refused("a setup_context of a custom op, which changes something outside")
+
+
+def overhear(machine: Any, function: Any, **named: Any) -> None:
+    """Interprets a setup_context for what it leaves in the context, and for nothing else."""
+    inner = type(machine)(stand_for, dynamic=False)
+    inner.recorder.on_input = lambda value: inner.graph.placeholder(f"arg{len(inner.graph.nodes)}", val=value)
+
+    def run() -> None:
+        with inner.recorder:
+            read = inner.wrap(function, local("function"))
+            Callback(read, inner.call)(**named)
+
+    try:
+        contextvars.copy_context().run(run)
+    except Break:
+        function(**named)  # as it is: what it changes, it changes now
+    finally:
+        inner.over = True
+        inner.world.forget()
+
+
+def stand_for(function: Any) -> None:
+    """Stands for the function whose parameter the sources of a setup_context start from."""
