@@ -36,3 +36,4 @@ class Seams:
 
 
 seams = Seams()
+seams.backward = None  # in the object itself, where it is found four times as fast: the engine asks in each run
