@@ -59,7 +59,7 @@ def step_compiled(model: Any, optimizer: Any, backend: str | None) -> Step:
         optimizer.step()
         return loss.detach()
 
-    return step if backend is None else weft.compile(step, backend=backend)  # type: ignore[no-any-return]
+    return step if backend is None else weft.compile(step, backend=backend)
 
 
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
@@ -68,7 +68,7 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "Adam": lambda parameters: weft.optim.Adam(parameters, lr=1e-3),
 }
 STEPS = {"forward": forward_compiled, "whole step": step_compiled}
-SIZES = {"wide": (64, 256), "tall": (2000, 32)}
+SIZES = {"wide": (64, 512), "tall": (2000, 32)}
 """Rows and columns: mostly parameters, mostly activations."""
 
 

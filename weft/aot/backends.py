@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.aot.blocks import in_blocks
 from weft.aot.boxed import boxed
 from weft.aot.inplace import in_place
 from weft.aot.lists import open_lists
@@ -22,7 +23,7 @@ from weft.core import modes
 
 def as_it_is(graph_module: Any, _example_inputs: list[Any]) -> Callable[..., Any]:
     """Runs a graph's ops one by one, those in place that may be."""
-    return boxed(in_place(graph_module))
+    return boxed(in_blocks(in_place(graph_module)))
 
 
 def aot(

@@ -88,11 +88,14 @@ def writes_well(node: Node) -> bool:
 def in_place(module: GraphModule) -> GraphModule:
     """The module, or one that writes in place."""
     pairs = module.graph.meta.get(WRITTEN, ())
-    nodes = _numbers_first(list(module.graph.nodes)) if pairs else list(module.graph.nodes)
-    order = {node: place for place, node in enumerate(nodes)}
-    risky = max([place for place, node in enumerate(nodes) if can_fail(node)], default=-1)
+    nodes = list(module.graph.nodes)
     inputs = module.graph.placeholders
     results = module.graph.output_node.args[0]
+    if pairs:
+        wished = {node for position, number in pairs for node in _steps(inputs[position], results[number])}
+        nodes = _numbers_first(nodes, wished)
+    order = {node: place for place, node in enumerate(nodes)}
+    risky = max([place for place, node in enumerate(nodes) if can_fail(node)], default=-1)
     chosen: dict[Node, Node] = {}  # the nodes that write, with the inputs that they write to, or themselves
     for position, number in pairs:
         for node in _chain(inputs[position], results[number], order, risky):
@@ -103,8 +106,10 @@ def in_place(module: GraphModule) -> GraphModule:
     return _rewritten(module, nodes, chosen) if chosen else module
 
 
-def _numbers_first(nodes: list[Node]) -> list[Node]:
-    """The nodes with computations of numbers first that may fail, if these need but single elements."""
+def _numbers_first(nodes: list[Node], wished: set[Node]) -> list[Node]:
+    """The nodes, computations of numbers that may fail before all that would write in place, if these need
+    but single elements.
+    """
     needed = {node for node in nodes if can_fail(node) and not hasattr(node.meta.get("val"), "array")}
     stack = list(needed)
     while stack:
@@ -118,9 +123,9 @@ def _numbers_first(nodes: list[Node]) -> list[Node]:
             if used not in needed:
                 needed.add(used)
                 stack.append(used)
-    first = [node for node in nodes if node in needed or node.op in ("placeholder", "get_attr")]
-    known = set(first)
-    return [*first, *[node for node in nodes if node not in known]]
+    start = next((place for place, node in enumerate(nodes) if node in wished - needed), len(nodes))
+    late = [node for node in nodes[start:] if node in needed]
+    return [*nodes[:start], *late, *[node for node in nodes[start:] if node not in needed]]
 
 
 def _is_scratch(node: Node, chosen: dict[Node, Node]) -> bool:
@@ -133,15 +138,19 @@ def _is_scratch(node: Node, chosen: dict[Node, Node]) -> bool:
     return maker is not None and maker.name in FRESH and chosen.get(before, before) is before
 
 
-def _chain(start: Node, last: Any, order: dict[Node, int], risky: int) -> list[Node]:
-    """The nodes that compute an input's new value step by step from the old one, if all may write to it."""
+def _steps(start: Node, last: Any) -> list[Node]:
+    """The nodes that compute an input's new value step by step from the old one."""
     found: list[Node] = []
     node = last
     while isinstance(node, Node) and node is not start and writes_well(node):
         found.append(node)
         node = node.args[0]
-    if node is not start or not found:
-        return []
+    return found if node is start else []
+
+
+def _chain(start: Node, last: Any, order: dict[Node, int], risky: int) -> list[Node]:
+    """These nodes, if all may write to the input."""
+    found = _steps(start, last)
     return found if all(_may_write(node, order, risky) for node in found) else []
 
 
