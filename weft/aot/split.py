@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.graph.effects import NATIVE
+from weft.graph.effects import NATIVE, effect
 from weft.graph.failing import can_fail, overlaps
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -59,7 +59,8 @@ def natives_of(graph: Graph) -> frozenset[Node]:
     callers = frozenset(user for node in inner for user in node.users if user.op != "output")
     calls = [node for node in graph.nodes if node.op.startswith("call_")]
     seen = {made_by(node) for node in calls if overlaps(node) or NATIVE in node.meta}
-    return callers | seen | {made_by(node) for node in unread(graph) if can_fail(node)}
+    risky = [node for node in unread(graph) if can_fail(node) and not effect(node).checks]
+    return callers | seen | {made_by(node) for node in risky}
 
 
 def unread(graph: Graph) -> list[Node]:

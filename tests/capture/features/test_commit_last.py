@@ -18,6 +18,7 @@ import weft
 from tests.capture.features.committing import LOG, Refused, bad, good, mixed, places, refused, same
 from tests.capture.features.harness import everything_strict, tensor
 from weft import nn
+from weft.aot.backends import aot
 from weft.capture import runtime
 from weft.capture.counters import counters
 from weft.compiler import set_logs
@@ -591,3 +592,25 @@ def test_only_what_is_written_before_the_last_check_is_copied_in_a_step() -> Non
         compiled(weft.randn(5, 3))
     saved = [line for line in entries[0].text.splitlines() if "_save(" in line]
     assert len(saved) == 3 + 6, "the buffers of the normalisation, and the optimizer's counts"
+
+
+def test_checks_are_part_of_what_is_compiled_ahead_of_time() -> None:
+    graphs: list[Any] = []
+
+    def compiler(module: Any, _inputs: Any) -> Any:
+        graphs.append(module)
+        return module.forward
+
+    def f(x: Any, y: Any) -> Any:
+        y.add_(1)
+        total = (x * 2).sum()
+        if weft.isnan(total):
+            raise Refused
+        return total * y
+
+    with everything_strict():
+        compiled = weft.compile(f, backend=aot(compiler), fullgraph=True)
+        compiled(tensor(), tensor())
+        with pytest.raises(Refused):
+            compiled(*bad(), tensor())
+    assert len(graphs) == 1 and "require" in graphs[0].code
