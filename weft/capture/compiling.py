@@ -52,7 +52,9 @@ def compile_frame(function: types.FunctionType, arguments: dict[str, Any], reque
     machines: list[Machine] = []
     prepared: list[Callable[[], None]] = []
     try:
-        return _compile(function, arguments, request, machines, prepared)
+        entry = _compile(function, arguments, request, machines, prepared)
+        prepared.clear()  # the guards count on it, and the original comes to it as well
+        return entry
     finally:
         for undo in reversed(prepared):
             undo()
@@ -89,7 +91,6 @@ def _compile(
             prepared.append(unprepared.prepare())
             continue
         if isinstance(found, Failed):
-            prepared.clear()  # which the original comes to as well, before it raises
             return _original(function, found, f"it raises {type(found.error).__name__}")
         if isinstance(found, Broken):
             if isinstance(found.stop, NeedOps) and not by_ops and not by_calls:
@@ -101,9 +102,7 @@ def _compile(
             continue
         found.stop = stop
         try:
-            entry = _entry(function, arguments, found, request)
-            prepared.clear()  # the entry counts on it
-            return entry
+            return _entry(function, arguments, found, request)
         except EscapingException as escaping:
             earlier = max(escaping.step - 1, 0)
             stop = Break("exception-escapes")

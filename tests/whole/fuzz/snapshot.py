@@ -277,11 +277,13 @@ def generator_facts(snapshot: Snapshot, value: types.GeneratorType[Any, Any, Any
     return (f"generator {value.__name__}", where)
 
 
-PRODUCER = re.compile(r", which is output \d+ of \w+,")
+PRODUCER = re.compile(r"(?<=operation: )\[.*(?= Hint)|, which is output \d+ of \w+,")
 
 
 def exception_facts(snapshot: Snapshot, value: BaseException) -> tuple[Any, ...]:
-    """With `tape`, without the names of nodes, which are those of compiled graphs on one of the sides."""
+    """With `tape`, without the names of nodes, which are those of compiled graphs on one of the sides, and
+    without the tensor that was found to be stale, which is one of several perhaps.
+    """
     args = value.args
     if snapshot.tape and args and type(args[0]) is str:
         args = (PRODUCER.sub("", args[0]), *args[1:])

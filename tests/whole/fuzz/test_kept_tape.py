@@ -249,3 +249,47 @@ def arguments():
     yield ((weft.ones(2),), {})
     yield ((weft.ones(2),), {})
 """)
+
+
+def test_strides_beyond_a_view(agrees):
+    agrees("""\
+import weft
+
+def main(x):
+    y = x * 2
+    return (x.diagonal().as_strided((3,), (1,)), y)
+
+def after(result, *args):
+    pass
+
+def arguments():
+    yield ((weft.tensor([[1.36, 0.53, 0.91]]),), {})
+    yield ((weft.tensor([[1.36]]),), {})
+""")
+
+
+def test_state_made_for_a_step_that_runs_as_written(agrees):
+    agrees("""\
+import weft
+W = weft.tensor([0.5, 1.0], requires_grad=True)
+V = weft.tensor([0.25, 2.0], requires_grad=True)
+OPT = weft.optim.Adam([W, V])
+
+def main(x):
+    loss = (W * W).sum()
+    y = W.sin()
+    y.sum().backward()
+    OPT.step()
+    try:
+        loss.backward()
+    except RuntimeError as error:
+        loss = 1
+    return (y * V, loss)
+
+def after(result, *args):
+    result[0].sum().backward(inputs=[V])
+
+def arguments():
+    yield ((weft.ones(2),), {})
+    yield ((weft.ones(2),), {})
+""")
