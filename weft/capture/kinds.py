@@ -114,8 +114,9 @@ KINDS: Final[dict[str, Kind]] = {
     ),
     # -- autograd and tensors
     "autograd-inside": Kind(
-        "gradients are taken inside, which capture does not yet turn into graph nodes.",
-        "call backward() outside of the compiled function: gradients flow through compiled calls.",
+        "gradients would flow through history that capture cannot follow: made before the call, or partly "
+        "freed.",
+        "compute what is differentiated inside the compiled function, or take the gradients outside of it.",
     ),
     "tensor-metadata-write": Kind(
         "the code changes what a tensor is (its storage, size or requires_grad), not what it holds.",
@@ -379,6 +380,13 @@ def page() -> str:
 Where captured code does something that a graph cannot hold, the graph ends, the instruction runs as it is,
 and capture goes on behind it. `weft.compiler.explain(f)(...)` lists the breaks of a call,
 `WEFT_LOGS=breaks` prints them as they happen, and `fullgraph=True` makes them errors.
+
+What needs no break: `assert`, `if weft.isnan(loss): raise ...` and whatever else does nothing but raise on
+one side, ops that fail on data, and `x.item()` as long as no code needs the number while capturing. A graph
+checks before it has any effect; where a check does not hold, or an op fails, it is thrown away and the
+original code runs from its start, with the right error at the right line.
+`weft.compiler.counters["deoptimisations"]` counts such calls, `WEFT_LOGS=deoptimised` prints them, and a
+graph that fails nine times in a row is not tried again.
 
 Each break has a kind. This is the table that the messages are made of.
 
