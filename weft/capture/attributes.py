@@ -39,6 +39,8 @@ BINDS_NATIVELY = (
     types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
     type(_Sample.__dict__["field"]),
 )  # fmt: skip
+TENSOR_SLOTS = frozenset({"array", "cell", "node", "index", "origin", "tracked", "hooks"})
+"""What tensors are made of: only the library itself reads these."""
 OWN_TENSOR_STATE = frozenset({"grad_fn", "_base", "_version", "_backward_hooks"})
 
 CACHED = type(functools.lru_cache(len))
@@ -467,12 +469,19 @@ class Attributes(Wrapping):
             if name == "grad_fn" and known is None and current:
                 return load_node(self, value)
             raise Break("tensor-state", seen=f".{name} of a tensor")
+        if name in TENSOR_SLOTS and not self.in_library():
+            raise Break("tensor-state", seen=f".{name} of a tensor")
         found = lookup(type(value), name)
         if known is not None and found is None:
             return self.plain_attribute(value, name, fallback=False)
         if found is not None and is_added(found[1]):
             return self.bind(self.lookup(type(value), name), value, type(value))
         return self.native(getattr, value, name)
+
+    def in_library(self) -> bool:
+        """Whether the code that runs now is this library's."""
+        frame = getattr(self, "frame", None)
+        return frame is not None and str(frame.globals.get("__name__", "")).startswith("weft.")
 
     def is_leaf(self, value: Tensor) -> bool:
         """Whether no op made the tensor, as far as that is sure; guarded."""

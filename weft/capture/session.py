@@ -83,6 +83,7 @@ def release(machine: Machine) -> None:
     for error, _step in world.raised.values():
         error.__traceback__ = None
     world.forget()
+    machine.recorder.forget()
     if machine.root is not None:
         machine.root.forget()
     vars(machine).clear()

@@ -207,6 +207,14 @@ class Recorder:
         self._before: list[Any] = []
         self._state: tuple[bool, bool, Any] | None = None
 
+    def forget(self) -> None:
+        """Lets go of real tensors: the recorder may be part of cycles, and they must not wait for a
+        collection.
+        """
+        self.originals = Originals()
+        for held in (self._reals, self._kept, self._pending, self.facts):
+            held.clear()
+
     # -- as a mode -------------------------------------------------------------------------------------------
     def __enter__(self) -> Recorder:
         state = modes.modes()
