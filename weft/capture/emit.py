@@ -62,7 +62,7 @@ from weft.capture.outcome import Outcome
 from weft.capture.performing import Performed, Way, enter_original, perform
 from weft.capture.reading import FUNCTION, MISS, Reader, local_name
 from weft.capture.rebuild import Builder
-from weft.capture.rebuild_types import make_builder
+from weft.capture.rebuild_types import make_builder, spent_lines
 from weft.capture.resuming import Slot, resume_texts, slot_of
 from weft.capture.tape_calls import copies_in_order
 from weft.core import modes
@@ -200,7 +200,7 @@ class _Segment:
 
     def _parts(self, builder: Builder) -> _Parts:
         parts = _Parts()
-        parts.stores = store_lines(builder)
+        parts.stores = store_lines(builder) + spent_lines(builder)
         parts.stores += mode_lines(builder, self._modes_after_graph(), self.outcome.modes_after)
         if self.outcome.kind == "return":
             parts.end = [f"return {builder.text(self.outcome.value)}"]

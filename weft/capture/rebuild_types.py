@@ -34,11 +34,11 @@ from weft.capture.world import Appended
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.types import layout, memory_format
-from weft.tensor.base import Tensor
+from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.tape import Node
 from weft.trace.breaks import Break
 from weft.trace.expressions import NAMES
-from weft.trace.fake import is_fake
+from weft.trace.fake import Outside, is_fake
 from weft.trace.scalars import SymBool, SymFloat, SymInt
 
 LARGEST_ARRAY = 10_000  # elements of a NumPy array that an entry may hold as a constant
@@ -117,12 +117,8 @@ def tensor(builder: Builder, value: Any) -> str:
     if recorder.is_alias(value):
         name = builder.output(without_history(recorder, value))
     elif is_spent(value):
-        leaves = spent_on(value)
-        if leaves is None:
-            return str(builder.refuse(value, "of whose history a part is spent"))
         name = builder.output(without_history(recorder, value))
-        given = [name, builder.constant(type(value.node).__name__), *[builder.text(leaf) for leaf in leaves]]
-        builder.line(f"{builder.constant(spend, 'spend')}({', '.join(given)})")
+        builder.line(spending(builder, value, name))
     else:
         name = builder.output(recorder.node(value))
     if value.hooks is RETAINED:
@@ -133,6 +129,29 @@ def tensor(builder: Builder, value: Any) -> str:
     if value._grad is not None:
         builder.later(lambda: builder.line(f"{name}._grad = {builder.text(value._grad)}"))
     return name
+
+
+def spending(builder: Builder, value: Any, name: str) -> str:
+    """The call that puts a spent history behind a tensor."""
+    leaves = spent_on(value)
+    if leaves is None:
+        return str(builder.refuse(value, "of whose history a part is spent"))
+    given = [name, builder.constant(type(value.node).__name__), *[builder.text(leaf) for leaf in leaves]]
+    return f"{builder.constant(spend, 'spend')}({', '.join(given)})"
+
+
+def spent_lines(builder: Builder) -> list[str]:
+    """Lines for tensors from outside that captured code wrote, and through whose new history it swept."""
+    lines = []
+    for known in list(builder.world.known.values()):
+        value = known.value
+        if type(value) not in PLAIN or value.node is None or isinstance(value.node, Outside):
+            continue
+        if is_fake(value) and is_spent(value):
+            if value.origin is not None:
+                builder.refuse(value, "that is a view with a spent history")
+            lines.append(spending(builder, value, builder.text(value)))
+    return lines
 
 
 def array(builder: Builder, value: Any) -> str:

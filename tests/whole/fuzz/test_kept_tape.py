@@ -293,3 +293,29 @@ def arguments():
     yield ((weft.ones(2),), {})
     yield ((weft.ones(2),), {})
 """)
+
+
+@pytest.mark.parametrize("made", ["weft.ones(2)", "V * 2", "weft.ones(2, 2)[0]"])
+def test_inputs_that_are_written_and_swept(agrees, made):
+    agrees(f"""\
+import weft
+W = weft.tensor([0.5, 1.0], requires_grad=True)
+V = weft.tensor([0.25, 2.0], requires_grad=True)
+LOG = []
+
+def main(x):
+    x.add_(W.sin())
+    (x * x).sum().backward()
+
+def after(result, x):
+    LOG.append((x.requires_grad, x.is_leaf))
+    for leaf in (W, V):
+        try:
+            LOG.append(weft.autograd.grad((x * x).sum(), [leaf], allow_unused=True))
+        except RuntimeError as error:
+            LOG.append(str(error))
+
+def arguments():
+    for _ in range(2):
+        yield (({made},), {{}})
+""")
