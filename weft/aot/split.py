@@ -49,6 +49,11 @@ def switches(node: Node) -> bool:
     return getattr(node.target, "__name__", None) in SWITCHES
 
 
+def saves_copies(node: Node) -> bool:
+    """Whether a node switches `save_on_cpu` on or off: the tape that eager code records then keeps copies."""
+    return getattr(node.target, "__name__", None) == "_save_copies"
+
+
 def natives_of(graph: Graph) -> frozenset[Node]:
     """The nodes that call graphs (what runs, and how often, shows when they run), those that read arrays
     (which no plan knows), those that may be refused for where their tensors lie, those whose own nodes on the

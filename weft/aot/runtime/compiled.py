@@ -46,7 +46,7 @@ from weft.aot.runtime.effects import (
 )  # fmt: skip
 from weft.aot.runtime.nodes import Call, inputs_checked, inputs_read, new_node, watch
 from weft.aot.runtime.rerun import Rerun, cast_inputs, unchecked
-from weft.aot.split import Part, natives_of, split
+from weft.aot.split import Part, natives_of, saves_copies, split
 from weft.core import modes
 from weft.core.generator import Generator
 from weft.graph.interpreter import attribute
@@ -216,10 +216,14 @@ class CompiledFunction:
         self.plans: dict[Any, Plan | Pieces | AsCaptured] = {}
         self.splits: dict[Any, Pieces] = {}
         self.natives = natives_of(module.graph)
+        self.saves_copies = any(saves_copies(node) for node in module.graph.nodes)
         self.fixed_floats = False
 
     def __call__(self, *args: Any) -> Any:
         mode = modes.state.get()
+        if self.saves_copies:
+            refuse("hooks for saved tensors are switched on inside")
+            return self.module.forward(*args)
         if self.natives:
             return self.pieces(self.natives, NO_NODES).run(args)
         modes_of = PLAIN_MODES[mode] if type(mode) is bool else around(mode)
