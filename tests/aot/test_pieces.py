@@ -9,6 +9,8 @@ import pytest
 import weft
 from tests.aot.differing import compare
 from weft.aot import runtime
+from weft.aot.backends import as_it_is
+from weft.aot.partition import min_cut
 from weft.aot.split import split
 from weft.autograd import Function
 from weft.autograd.function import once_differentiable
@@ -250,8 +252,8 @@ def draws_and_overwrites(x, w):
 
 
 NATIVE = [
-    makes_a_leaf, gives_a_view_and_more, gives_chunks_and_more, writes_several_through_mask,
-    requires_grad_inside, detached_in_place, writes_between_outputs, writes_data_between_outputs,
+    makes_a_leaf, gives_a_view_and_more, gives_chunks_and_more, requires_grad_inside,
+    detached_in_place, writes_between_outputs, writes_data_between_outputs,
     lambda x, w: opaque(x * w).sin(),
 ]  # fmt: skip
 
@@ -265,7 +267,7 @@ def test_views_that_are_written_and_read_run_as_captured():
     compare(writes_input_and_views, floats(3, 4), floats(4), natives=True, refused=True)
 
 
-@pytest.mark.parametrize("function", [writes_in_stages, draws_and_overwrites])
+@pytest.mark.parametrize("function", [writes_in_stages, draws_and_overwrites, writes_several_through_mask])
 def test_whole_graphs(function):
     compare(function, floats(3, 4), floats(4), natives=False)
 
@@ -291,3 +293,34 @@ def test_values_between_parts_are_freed():
     freed = {node for part in parts for node in part.freed}
     kept = set(graph.output_node.all_input_nodes)
     assert freed - set(graph.placeholders) == given - kept
+
+
+def test_views_of_a_detached_tensor_share_it():
+    def function(x):
+        plain = x.detach()
+        return plain, plain.unsqueeze(0), plain[1:]
+
+    for run in (function, weft.compile(function, backend="aot_eager")):
+        x = floats(3, 4)
+        plain, view, part = run(x)
+        assert view._base is plain
+        assert part._base is plain
+        view[0, 0] = x[0]
+        assert plain.requires_grad
+
+
+def take(values, number):
+    return values[number]
+
+
+def test_tensors_in_containers_are_no_constants():
+    graph = weft.fx.Graph()
+    x = graph.placeholder("x")
+    parts = graph.call_method("unbind", (x, 0))
+    graph.call_function(take, (parts, 0))
+    graph.output((graph.call_method("sin", (graph.call_function(take, (parts, 2)),)),))
+    compiled = runtime.CompiledFunction(weft.fx.GraphModule({}, graph), as_it_is, as_it_is, min_cut)
+    x = floats(3, 4)
+    for _ in range(2):
+        (gradient,) = weft.autograd.grad(compiled(x)[0].sum(), x)
+        weft.testing.assert_close(gradient[2], x.detach()[2].cos())

@@ -79,6 +79,16 @@ class Place:
             place = place.parent
         return tuple(reversed(found))
 
+    @property
+    def identities(self) -> tuple[int, ...]:
+        """The tensors that the steps lead to, by id."""
+        found: list[int] = []
+        place: Place | None = self
+        while place is not None and place.step is not None:
+            found.append(id(place.tensor))
+            place = place.parent
+        return tuple(reversed(found))
+
 
 class Applied:
     """A call that writes, as a function of values: it runs on copies, and gives those."""

@@ -202,7 +202,7 @@ class _Tracing:
         own = any(step.op == DATA for step in place.steps)
         view = value.origin
         stale = view is not None and view.seen != version(value)
-        return ViewOf(base, place.steps, version(value) if own else None, stale)
+        return ViewOf(base, place.steps, version(value) if own else None, stale, place.identities)
 
     def note_made(self, tensors: list[Any], node: Node) -> None:
         """A captured node gave these tensors, and put new nodes on the tape."""

@@ -22,6 +22,7 @@ was bypassed (see `Facts.plain_histories`), the captured graph runs again on the
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,6 +49,8 @@ from weft.aot.runtime.nodes import Call, inputs_checked, inputs_read, new_node, 
 from weft.aot.runtime.rerun import Rerun, cast_inputs, unchecked
 from weft.aot.split import Part, natives_of, saves_copies, split
 from weft.core import modes
+from weft.core.device import device
+from weft.core.dtypes import dtype
 from weft.core.generator import Generator
 from weft.graph.interpreter import attribute
 from weft.graph.node import Node, map_arg
@@ -61,7 +64,18 @@ ndarray = np.ndarray
 PLANS_LIMIT = 64
 NONE: frozenset[int] = frozenset()
 NO_NODES: frozenset[Node] = frozenset()
-NO_PLAN = "a tensor of another class, or without elements"
+NO_PLAN = "a tensor of another class, without elements, or inside an object"
+VALUES = (
+    int, float, bool, complex, str, bytes, type(None), slice, range, enum.Enum, np.generic, dtype, device,
+    Generator,
+)  # fmt: skip
+"""Kinds of arguments in which no tensor can be, which would be taken for a constant."""
+
+
+def is_plain(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return all(map(is_plain, value))
+    return isinstance(value, VALUES) or type(value).__module__.startswith("weft.core")
 
 
 @dataclass(slots=True)
@@ -128,7 +142,8 @@ class Plan:
         own(facts, values, call.edges)
         if stages:
             watch(call, residuals, args, values)
-        outputs = [rebuilt(output, args, values) for output in facts.outputs]
+        views: dict[int, Any] = {}
+        outputs = [rebuilt(output, args, values, views) for output in facts.outputs]
         return program.joint.build(outputs)
 
     def unwritable(self, args: tuple[Any, ...]) -> str | None:
@@ -246,7 +261,7 @@ class CompiledFunction:
                     refresh(value)
                 facts = array.shape, array.strides, array.dtype, value.tracked, value.node is None
                 parts.append((*facts, cell is INFERENCE))
-            elif isinstance(value, Tensor):
+            elif isinstance(value, Tensor) or not is_plain(value):
                 return None
             elif kind is float and not self.fixed_floats:
                 parts.append(float)

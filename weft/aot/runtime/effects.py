@@ -123,8 +123,10 @@ def own(facts: Facts, values: list[Any], edges: Edges) -> None:
                 value.tracked = True
 
 
-def rebuilt(output: Output, args: tuple[Any, ...], values: list[Any]) -> Any:
-    """What stands for an output."""
+def rebuilt(output: Output, args: tuple[Any, ...], values: list[Any], made: dict[int, Any]) -> Any:
+    """What stands for an output. `made` are the views there are already: views of one detached tensor have
+    that in common.
+    """
     if isinstance(output, (Value, Number)):
         return values[output.index]
     if isinstance(output, Input):
@@ -132,8 +134,10 @@ def rebuilt(output: Output, args: tuple[Any, ...], values: list[Any]) -> Any:
     if isinstance(output, Constant):
         return output.value
     tensor = args[output.base.index] if isinstance(output.base, Input) else values[output.base.index]
-    for step in output.steps:
-        tensor = stepped(tensor, step)
+    for step, identity in zip(output.steps, output.tensors, strict=True):
+        if identity not in made:
+            made[identity] = stepped(tensor, step)
+        tensor = made[identity]
     if output.version:
         tensor.cell = [output.version]
     if output.stale and tensor.origin is not None:
