@@ -116,7 +116,8 @@ _native: Any = lazy("weft.native.backend")
 
 @functools.cache
 def _native_backend() -> BackendFunction:
-    return aot(_native.compiler(_native.Layout(lambda value: getattr(value, "array", value), wrap)))
+    layout = _native.Layout(lambda value: getattr(value, "array", value), wrap, counting.refuse)
+    return aot(_native.compiler(layout))
 
 
 @register_backend

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 import weft
+from weft.core.settings import settings
 from weft.testing import assert_close
 
 
@@ -44,3 +47,18 @@ def test_outputs_that_are_inputs() -> None:
     x = weft.randn(3, 2)
     same, view, _ = weft.compile(f, backend="native", fullgraph=True)(x)
     assert same is x and view._base is x
+
+
+def test_what_has_no_program_runs_op_by_op(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: weft.Tensor) -> weft.Tensor:
+        assert (x > -100).all()
+        return x * 2
+
+    x = weft.randn(3)
+    monkeypatch.setattr(settings, "strict", False)
+    with pytest.warns(UserWarning, match="no native program"):
+        assert_close(weft.compile(f, backend="native", fullgraph=True)(x), x * 2)
+    monkeypatch.setattr(settings, "strict", True)
+    weft.compiler.reset()
+    with pytest.raises(weft.compiler.NotCompiled, match="no native program"):
+        weft.compile(f, backend="native", fullgraph=True)(x)

@@ -6,6 +6,7 @@ cannot be compiled runs as it is, and says why.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 import weft.native.lower_folds as _folds  # noqa: F401 - registers how folds are lowered
 import weft.native.lower_products as _products  # noqa: F401 - and matrix products
+from weft.native.lower import Unlowered
 from weft.native.run import Executable, executable
 
 
@@ -25,6 +27,8 @@ class Layout:
     """The array of a tensor; numbers as they are."""
     wrap: Callable[[Any], Any]
     """A tensor on an array."""
+    refuse: Callable[[str], None] = lambda reason: None
+    """Told why a graph has no program; may raise."""
 
 
 class Compiled:
@@ -32,16 +36,29 @@ class Compiled:
 
     def __init__(self, graph_module: Any, layout: Layout) -> None:
         self.graph_module, self.layout = graph_module, layout
-        self.programs: dict[Any, Executable] = {}
+        self.programs: dict[Any, Executable | str] = {}
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         arrays = [self.layout.array(value) for value in inputs]
         key = tuple([key_of(array) for array in arrays])
         program = self.programs.get(key)
         if program is None:
-            program = self.programs[key] = executable(self.graph_module, arrays)
+            program = self.programs[key] = self.program(arrays)
+        if isinstance(program, str):
+            results: tuple[Any, ...] = self.graph_module.forward(*inputs)
+            return results
         given = dict(zip(map(id, arrays), inputs))
         return tuple([self.result(each, given) for each in program(arrays)])
+
+    def program(self, arrays: list[Any]) -> Executable | str:
+        """The program for these inputs, or why there is none."""
+        try:
+            return executable(self.graph_module, arrays)
+        except (Unlowered, NotImplementedError) as error:
+            reason = str(error) or type(error).__name__
+            self.layout.refuse(f"no native program: {reason}")
+            warnings.warn(f"a graph runs op by op, since it has no native program: {reason}", stacklevel=3)
+            return reason
 
     def result(self, value: Any, given: dict[int, Any]) -> Any:
         """A tensor for an array: an input where it is one's own."""
