@@ -116,7 +116,11 @@ _native: Any = lazy("weft.native.backend")
 
 @functools.cache
 def _native_backend() -> BackendFunction:
-    layout = _native.Layout(lambda value: getattr(value, "array", value), wrap, counting.refuse)
+    def refuse(reason: str) -> None:
+        counting.refuse(reason)
+        counting.strict(reason)
+
+    layout = _native.Layout(lambda value: getattr(value, "array", value), wrap, refuse)
     return aot(_native.compiler(layout))
 
 
