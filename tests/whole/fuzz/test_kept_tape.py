@@ -319,3 +319,22 @@ def arguments():
     for _ in range(2):
         yield (({made},), {{}})
 """)
+
+
+@pytest.mark.parametrize("write", ["x.add_(1)", "x.index_add_(0, weft.tensor([0, 2]), W[:2])"])
+def test_inputs_that_are_written_saved_and_written_again(agrees, write):
+    agrees(f"""\
+import weft
+W = weft.tensor([0.5, -1.25, 2.0], requires_grad=True)
+
+def main(x):
+    {write}
+    return (x, x * W)
+
+def after(result, x):
+    x.add_(1)
+    result[1].sum().backward()
+
+def arguments():
+    yield ((weft.ones(3),), {{}})
+""")

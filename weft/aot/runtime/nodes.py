@@ -168,10 +168,13 @@ def watch(call: Call, residuals: list[Any], args: tuple[Any, ...], values: list[
     for value in (*args, *values):
         if type(value) in PLAIN:
             owners[id(storage_root(value.array))] = value
+    held = list(values)
+    for written in call.plan.facts.written:
+        held[written.value] = args[written.input]  # which has the new elements
     for node, places, inputs, outputs in zip(call.nodes, made.places, made.inputs, made.values, strict=True):
         node.saved = tuple([residuals[place] for place in places])
         node.watched = []
-        kept = [*[args[index] for index in inputs], *[values[index] for index in outputs]]
+        kept = [*[args[index] for index in inputs], *[held[index] for index in outputs]]
         pairs = [(value, value) for value in kept if type(value) in PLAIN]
         for value in node.saved:
             if isinstance(value, Tensor):
