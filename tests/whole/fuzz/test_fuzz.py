@@ -62,6 +62,14 @@ def test_finds_a_compile_that(name, programs):
 
 
 # -- programs that differentiate ---------------------------------------------------
+@pytest.mark.parametrize("first", range(50_000, 50_000 + 120, CHUNK))
+def test_random_differentiating_programs_agree(first):
+    counters.clear()
+    for seed in range(first, first + CHUNK):
+        agree(tape_program(seed), compiled)
+    assert counters["stats"]["unique_graphs"] > CHUNK
+
+
 def test_a_seed_is_a_differentiating_program():
     assert tape_program(7) == tape_program(7) != tape_program(8)
     assert "'eager'" in tape_program(8) and "'aot_eager'" in tape_program(7)
