@@ -559,3 +559,32 @@ def test_views_of_inputs_are_theirs():
     view.zero_()
     assert x[1:].abs().sum() == 0
     assert x._version == 1
+
+
+def test_values_written_behind_the_tape_are_watched_too():
+    def function(x, w):
+        y = x * w
+        z = y * w
+        y.data.mul_(2)
+        return y, z
+
+    for run in (function, weft.compile(function, backend="aot_eager")):
+        y, z = run(floats(3), floats(3))
+        with weft.no_grad():
+            y.mul_(2)
+        with pytest.raises(RuntimeError, match="is at version 1; expected version 0"):
+            z.sum().backward()
+
+
+def test_views_of_inputs_that_are_views_have_their_history_from_the_base():
+    def function(t):
+        row = t[0]
+        row.add_(t.sum(0))
+        return row
+
+    for run in (function, weft.compile(function, backend="aot_eager")):
+        base = floats(9) * 2
+        t = base[:6].view(2, 3)
+        row = run(t)
+        assert weft.autograd.grad(row.sum(), [t], allow_unused=True, retain_graph=True) == (None,)
+        assert weft.autograd.grad(row.sum(), [base])[0] is not None

@@ -64,6 +64,8 @@ class ViewOf:
     """Its own version, where it shares none with its base (behind `.data`)."""
     stale: bool = False
     """Whether its base was written since it was made."""
+    old: bool = False
+    """Whether it was made before its base was last written."""
     tensors: tuple[int, ...] = ()
     """Which tensor each step leads to: outputs that have one in common share that very tensor."""
 

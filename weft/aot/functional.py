@@ -41,13 +41,14 @@ from weft.trace.recorder_rules import Form
 class Root:
     """Memory of its own: the elements of a tensor that is no view."""
 
-    __slots__ = ("tensor", "node", "pending", "writes", "input", "places", "source")
+    __slots__ = ("tensor", "node", "pending", "writes", "input", "places", "source", "former")
 
     def __init__(self, tensor: Any, node: Node | None, input: int | None = None) -> None:
         self.tensor, self.node, self.input = tensor, node, input
         self.pending: tuple[Node, tuple[int, ...]] | None = None
         self.writes = 0
         self.places: list[Place] = []
+        self.former: list[Node] = []  # what it held before it was written
         self.source: Root | None = None
         """What this may share memory with, which only running can tell."""
 
@@ -59,7 +60,7 @@ class Root:
 class Place:
     """Where a tensor's elements are: some steps from a root, one from its parent."""
 
-    __slots__ = ("root", "parent", "step", "tensor", "array", "node", "seen", "several", "shared")
+    __slots__ = ("root", "parent", "step", "tensor", "array", "node", "seen", "several", "shared", "born")
 
     def __init__(self, root: Root, parent: Place | None, step: Step | None, tensor: Any) -> None:
         self.root, self.parent, self.step = root, parent, step
@@ -68,6 +69,7 @@ class Place:
         self.seen = -1  # how often the root had been written when `node` was right
         self.several: dict[int, tuple[int, Node]] = {}  # nodes of views with several results, by arguments
         self.shared = False
+        self.born = root.writes
         root.places.append(self)
 
     @property
@@ -437,6 +439,7 @@ class FunctionalRecorder(OpRecorder):
         silent = not modes.grad_enabled() or any(not s.moves for s in place.steps)
         if silent and any(p.tensor.tracked for p in root.places):
             self.plain_histories = False
+        root.former.append(self.root_node(root))
         if steps:
             before = self.root_node(root)
             value_of_root = self.graph.call_function(view_scatter, (before, value, self.argument(steps)))

@@ -92,6 +92,8 @@ class Joint:
     """Whether the values of floats among the inputs were relied upon."""
     casts: Casts = ()
     """The casts of inputs that the autocast around the call keeps."""
+    former: list[list[Node]] = field(default_factory=list)
+    """What each value was before it was written."""
 
 
 class Refused(Exception):
@@ -202,7 +204,8 @@ class _Tracing:
         own = any(step.op == DATA for step in place.steps)
         view = value.origin
         stale = view is not None and view.seen != version(value)
-        return ViewOf(base, place.steps, version(value) if own else None, stale, place.identities)
+        old = place.born < root.writes
+        return ViewOf(base, place.steps, version(value) if own else None, stale, old, place.identities)
 
     def note_made(self, tensors: list[Any], node: Node) -> None:
         """A captured node gave these tensors, and put new nodes on the tape."""
@@ -265,6 +268,7 @@ def trace(
             kept = _Kept(tracing, casts, cache)
             joint = _joint(tracing, module, tracing.given[: len(inputs) - len(casts)], absent)
             joint.casts = kept.casts()
+            joint.former = [getattr(value, "former", []) for value in tracing.values]
     except Break as found:
         raise Refused(str(found), tracing.current, tracing.ends) from None
     except Exception as error:  # the captured graph will raise it at its own place

@@ -240,7 +240,8 @@ def cut(joint: Joint, choose: Chooser = save_everything) -> Cut:
     eager = [bases_kept(joint, stage) for stage in joint.stages]
     written = {fact.input for fact in joint.facts.written}
     inputs = [[i for i, n in enumerate(joint.inputs) if n in kept and i not in written] for kept in eager]
-    values = [[i for i, n in enumerate(joint.values) if n in kept] for kept in eager]
+    known = [[node, *former] for node, former in zip(joint.values, joint.former, strict=True)]
+    values = [[i for i, nodes in enumerate(known) if any(n in kept for n in nodes)] for kept in eager]
     return Cut(_forward(joint, every), backwards, residuals, places, inputs, values)
 
 

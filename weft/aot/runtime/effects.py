@@ -133,14 +133,16 @@ def rebuilt(output: Output, args: tuple[Any, ...], values: list[Any], made: dict
         return args[output.index]
     if isinstance(output, Constant):
         return output.value
-    tensor = args[output.base.index] if isinstance(output.base, Input) else values[output.base.index]
+    base = args[output.base.index] if isinstance(output.base, Input) else values[output.base.index]
+    tensor = base
     for step, identity in zip(output.steps, output.tensors, strict=True):
         if identity not in made:
             made[identity] = stepped(tensor, step)
         tensor = made[identity]
     if output.version:
         tensor.cell = [output.version]
-    if output.stale and tensor.origin is not None:
+    # Where the base is a view, too, both have their histories from the base of all, not one from the other.
+    if tensor.origin is not None and (output.stale or (output.old and base.origin is not None)):
         tensor.origin.seen = -1
     return tensor
 
