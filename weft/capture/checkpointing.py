@@ -24,6 +24,8 @@ from weft.autograd.checkpoint import (
     Stop,
     checkpoint,
     noop_context_fn,
+    put_random_state,
+    random_state,
     set_checkpoint_debug_enabled,
     set_checkpoint_early_stop,
 )
@@ -37,6 +39,7 @@ from weft.capture.outcome import Outcome
 from weft.capture.values import Callback, isinstance
 from weft.core import modes
 from weft.graph.effects import Effect, effect
+from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.base import Tensor
@@ -108,6 +111,38 @@ def check_spent(outcome: Outcome, outputs: list[Node]) -> None:
             packed = any(type(item) is PackedItem for item in node.ctx._items or ())
         if packed or (type(node).__name__ == LATER and node.ctx._items is not None):
             raise NeedCalls("autograd-inside", seen="a checkpoint whose backward comes later")
+
+
+def drop_idle_states(graph: Graph) -> None:
+    """Leaves out the random state around recomputations that draw nothing: each of its nodes would stand
+    between what could be compiled together.
+    """
+    nodes = list(graph.nodes)
+    draws = [place for place, node in enumerate(nodes) if node.target not in STATES and may_draw(node)]
+    places = {node: place for place, node in enumerate(nodes)}
+    for before in [node for node in nodes if node.target is random_state]:
+        back = [user for user in before.users if user.target is put_random_state]
+        if len(back) != 1 or len(before.users) != 1:
+            continue
+        begin, end = places[before] + 1, places[back[0]]
+        if nodes[begin].target is put_random_state and not any(begin < place < end for place in draws):
+            for node in (back[0], nodes[begin], before):
+                graph.erase_node(node)
+    for node in [node for node in graph.nodes if node.target is random_state and not node.users]:
+        graph.erase_node(node)
+
+
+def may_draw(node: Node) -> bool:
+    """Whether a node may draw random numbers. Methods of tensors that do are ops, and known to."""
+    facts = effect(node)
+    return facts.random or (facts.unknown and node.op == "call_function" and not is_switch(node))
+
+
+def is_switch(node: Node) -> bool:
+    return str(getattr(node.target, "__name__", "")).startswith("_set_")
+
+
+STATES: Final = (random_state, put_random_state)
 
 
 # -- as a node -----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.capture.binding import parameter_names
 from weft.capture.bytecode.instructions import UnknownInstruction
-from weft.capture.checkpointing import check_spent
+from weft.capture.checkpointing import check_spent, drop_idle_states
 from weft.capture.effects import early_numbers
 from weft.capture.emit import Emitted, emit, plan_outputs
 from weft.capture.gradients import without_clones
@@ -130,6 +130,7 @@ def _entry(
     graph: Graph = outcome.recorder.graph
     outputs = without_clones(outcome.recorder, plan_outputs(outcome))
     check_spent(outcome, outputs)
+    drop_idle_states(graph)
     early_numbers(outcome)
     with_calls = count_ops(graph) > 0
     if not with_calls and outcome.kind == "return":

@@ -314,3 +314,25 @@ def test_a_failing_call_leaves_everything_to_the_original(inside: bool, backend:
         return seen
 
     assert run(True) == run(False)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_the_random_state_is_kept_where_numbers_are_drawn(rate: float, backend: str) -> None:
+    counter = CompileCounterWithBackend(backend)
+
+    def part(x: Any) -> Any:
+        return F.dropout(x.exp(), rate).sin() if rate else x.exp().sin()
+
+    def f(x: Any) -> Any:
+        y = checkpoint(lambda x: checkpoint(part, x, use_reentrant=False) * x, x, use_reentrant=False).sum()
+        y.backward()
+        return y.detach()
+
+    seen = []
+    for called in (f, weft.compile(f, fullgraph=True, backend=counter)):
+        weft.manual_seed(0)
+        x = weft.ones(8, requires_grad=True)
+        seen.append(bits([called(x), x.grad, weft.get_rng_state()]))
+    assert seen[0] == seen[1]
+    names = [getattr(node.target, "__name__", "") for node in counter.graphs[0].graph.nodes]
+    assert ("put_random_state" in names) == ("random_state" in names) == bool(rate)
