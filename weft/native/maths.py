@@ -12,8 +12,8 @@ the functions below under the same names (`power` is `b.pow`, too):
     power hypot rsqrt erf erfc lgamma
     fmod remainder floor_divide trunc_divide            of ints, too; the others are of float32 and float64
 They raise TypeError for values of other types: cast first. Errors are below 2 units in the last place over
-the whole range; NaN, infinities, signed zeros and denormals are as NumPy's. Nothing is looked up in memory. Only
-lgamma and float remainders call the C library, lane by lane.
+the whole range; NaN, infinities, signed zeros and denormals are as NumPy's. Nothing is looked up in memory.
+Only lgamma and float remainders call the C library, lane by lane.
 """
 
 from __future__ import annotations

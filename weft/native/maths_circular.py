@@ -263,7 +263,8 @@ def asin(b: Builder, x: Value) -> Value:
     start, more, beyond = _arc(b, x)
     half, half_low = _half_pi(b, x, 0.5)
     minus = b.like(-2, x)
-    large = b.add(b.fma(start, minus, half), b.fma(more, minus, half_low))
+    total, lost = sum_and_error(b, half, b.mul(start, minus))
+    large = b.add(total, b.add(lost, b.fma(more, minus, half_low)))
     return with_sign(b, b.select(beyond, large, b.add(start, more)), x)
 
 

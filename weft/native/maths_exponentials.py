@@ -19,6 +19,7 @@ from weft.native.maths_tools import (
     polynomial,
     power_of_two,
     scaled,
+    sum_and_error,
     with_sign,
 )  # fmt: skip
 from weft.native.scalar import Builder, Value
@@ -47,10 +48,17 @@ def grown(b: Builder, rest: Value) -> Value:
     return b.fma(b.mul(rest, rest), tail, rest)
 
 
-def exponential(b: Builder, x: Value, extra: int = 0) -> Value:
-    """`e^x * 2^extra` for x that is clamped already."""
+def grown_from_one(b: Builder, rest: Value) -> Value:
+    """`e^r`, of which 1 + r is in two parts: a quarter of a unit better than `1 + grown`."""
+    tail = polynomial(b, rest, tables.EXP_32 if rest.type == "f32" else tables.EXP_64)
+    total, lost = sum_and_error(b, b.like(1, rest), rest)
+    return b.add(total, b.fma(b.mul(rest, rest), tail, lost))
+
+
+def exponential(b: Builder, x: Value, extra: int = 0, better: bool = False) -> Value:
+    """`e^x * 2^extra` for x that is clamped already; better where more is to be made of it."""
     rest, number = reduced(b, x)
-    value = b.add(grown(b, rest), b.like(1, x))
+    value = grown_from_one(b, rest) if better else b.add(grown(b, rest), b.like(1, x))
     return scaled(b, value, b.add(number, b.like(extra, number)) if extra else number)
 
 
@@ -99,13 +107,14 @@ def expm1(b: Builder, x: Value) -> Value:
 
 
 def sinh(b: Builder, x: Value) -> Value:
-    """With `E = e^|x| - 1`: `(E + E / (E + 1)) / 2`."""
-    quarter = expm1_quarter(b, clamped(b, b.abs(x), None, pick(x, 89.6, 710.6)))
-    finite = clamped(b, quarter, None, 2.0**60)
-    double = b.add(finite, finite)
-    second = b.div(double, b.fma(double, b.like(2, x), b.like(1, x)))
-    made = b.fma(quarter, b.like(2, x), second)
-    return b.select(is_tiny(b, x), x, with_sign(b, made, x))
+    """A polynomial up to 1; beyond, with `h = e^|x| / 2`: `h - 1 / (4 h)`."""
+    size = b.abs(x)
+    half = exponential(b, clamped(b, size, None, pick(x, 90.0, 711.0)), extra=-1, better=True)
+    large = b.sub(half, b.div(b.like(0.25, x), half))
+    square = b.mul(size, size)
+    tail = polynomial(b, square, tables.SINH_32 if x.type == "f32" else tables.SINH_64)
+    small = b.fma(b.mul(size, square), tail, size)
+    return with_sign(b, b.select(b.lt(size, b.like(1, x)), small, large), x)
 
 
 def cosh(b: Builder, x: Value) -> Value:
@@ -129,16 +138,19 @@ def tanh(b: Builder, x: Value) -> Value:
 
 
 def sigmoid(b: Builder, x: Value) -> Value:
-    """`1 / (1 + e^-x)`, from `e^-|x|`, so that small results are as good as others."""
+    """`1 / (1 + e^-x)`. With `p = e^-|x|` and `q = p / (1 + p)` it is `1 - q`, or `p - p q` where x < 0: small
+    results are as good as others, and what rounding does to q matters little.
+    """
     one = b.like(1, x)
     power = decay(b, x)
+    part = b.div(power, b.add(power, one))
     top = b.select(b.lt(x, b.like(0, x)), power, one)
-    return b.div(top, b.add(power, one))
+    return b.fma(b.neg(part), top, top)
 
 
 def decay(b: Builder, x: Value) -> Value:
     """`e^-|x|`."""
-    return exponential(b, clamped(b, b.neg(b.abs(x)), pick(x, *LOWER), None))
+    return exponential(b, clamped(b, b.neg(b.abs(x)), pick(x, *LOWER), None), better=True)
 
 
 __all__ = ["cosh", "exp", "exp2", "expm1", "sigmoid", "sinh", "tanh"]
