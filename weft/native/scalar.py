@@ -22,6 +22,7 @@ Anything else (exp, tanh, erf, floor division, ...) is written in these: `weft.n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -260,6 +261,8 @@ def _step(each: Instruction, args: list[Any], body: Sequence[Instruction], leaf:
         return np.asarray(wide[0] * wide[1] >> bits_of(each.type), kind)
     if op == "fma":
         return _fused(args, kind)
+    if op == "call" and each.value in CALLS:
+        return np.asarray(CALLS[each.value](*args), kind)
     raise NotImplementedError(f"{op} in a body")
 
 
@@ -270,10 +273,36 @@ def _truncated(x: Any, y: Any) -> Any:
 
 
 def _fused(args: list[Any], kind: Any) -> Any:
-    """One rounding: exact in longer numbers for float32; for float64, in those of the longest type."""
-    longer = np.float64 if kind == np.float32 else np.longdouble
-    x, y, z = (np.asarray(arg).astype(longer) for arg in args)
-    return np.add(np.multiply(x, y), z).astype(kind)
+    """One rounding, but for ties of longer numbers: what the longest type loses of the product and of the sum
+    is added at the end. So `fma(x, y, -x * y)` is what rounding the product lost.
+    """
+    x, y, z = (np.asarray(arg).astype(np.longdouble) for arg in args)
+    split = np.longdouble(2) ** ((np.finfo(np.longdouble).nmant + 2) // 2) + 1
+    (x_high, x_low), (y_high, y_low) = (_halves(each, split) for each in (x, y))
+    product = x * y
+    lost = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+    total = product + z
+    part = total - product
+    lost = lost + ((product - (total - part)) + (z - part))
+    return np.where(np.isfinite(lost), total + lost, total).astype(kind)
+
+
+def _halves(x: Any, split: Any) -> tuple[Any, Any]:
+    """A number as a sum of two that have half its bits."""
+    high = x * split
+    high = high - (high - x)
+    return high, x - high
+
+
+def _log_gamma(x: float) -> float:
+    try:
+        return math.lgamma(x)
+    except (OverflowError, ValueError):  # infinite
+        return math.inf
+
+
+CALLS: Final[dict[str, Callable[..., Any]]] = {"fmod": np.fmod, "lgamma": np.vectorize(_log_gamma)}
+"""Functions from outside, for `interpret`."""
 
 
 def text(body: Sequence[Instruction]) -> str:
