@@ -48,6 +48,7 @@ from weft.graph.graph import Graph
 from weft.graph.names import snake_case
 from weft.graph.node import Node
 from weft.tensor.base import PLAIN, Tensor
+from weft.tensor.views import refresh
 from weft.trace.breaks import Break
 from weft.trace.recorder import version
 
@@ -66,6 +67,9 @@ class Call:
         self.ctx: Any = machine.world.keep(object.__new__(FunctionCtx))
         note_context(machine, self.ctx)
         self.ctx._forward_cls = owner
+        for value in args:
+            if isinstance(value, Tensor) and value.origin is not None:
+                refresh(value)  # a view whose base was written has another history
         self.ctx.needs_input_grad = tuple([isinstance(v, Tensor) and v.tracked for v in args])
 
     def is_live(self) -> bool:

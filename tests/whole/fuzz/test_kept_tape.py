@@ -338,3 +338,33 @@ def after(result, x):
 def arguments():
     yield ((weft.ones(3),), {{}})
 """)
+
+
+@pytest.mark.parametrize("end", ["Double.apply(y).backward(W)", "return (Double.apply(y), y)"])
+def test_functions_of_views_whose_base_was_written(agrees, end):
+    agrees(f"""\
+import weft
+W = weft.tensor([0.5, 1.25, 2.0])
+Q = weft.tensor([0.5, 0.1, 0.3], requires_grad=True)
+
+class Double(weft.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+def main(x):
+    y = x[0]
+    y.add_(Q)
+    x.mul_(2)
+    {end}
+
+def after(result, x):
+    sum(t.sum() for t in result or ()).backward() if result else None
+
+def arguments():
+    yield ((weft.tensor([[0.95, 0.26, 1.39]]),), {{}})
+""")
