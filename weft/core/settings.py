@@ -13,7 +13,7 @@ class Settings:
 
     strict: bool = False
     """Turn every silent fallback into an error: a looped batch rule, a function that runs uncompiled because
-    capture failed or because it was compiled too often."""
+    capture failed or because it was compiled too often, a graph that could not be compiled though it runs."""
     verify: bool = False
     """Capture again on each call that an entry serves, and compare graph and guards with the entry's."""
     recompile_limit: int = 8
