@@ -59,8 +59,8 @@ def check(
     the number of graphs, `breaks` that of breaks (0 also means `fullgraph=True`), `ops` that of calls in all
     graphs; None is any number. `state()` runs before each side, to put globals and objects back; where it
     gives a function, that is the one to run. `watch()` answers what else to compare after each call,
-    `after(result)` uses a result. `raises` is the class of what calls may raise to the test itself. `tape` and `tolerance` are those of
-    Snapshot.
+    `after(result)` uses a result. `raises` is the class of what calls may raise to the test itself. `tape`
+    and `tolerance` are those of Snapshot.
     """
     calls = calls or (one,)
     calls = calls * 2 if len(calls) == 1 else calls
