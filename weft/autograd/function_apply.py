@@ -298,6 +298,9 @@ class Attached:
 
     def __call__(self, values: Any, operands: tuple[Any, ...], kept: Sequence[Any]) -> Any:
         recipe = self.recipe
+        for value in operands:
+            if value.origin is not None:
+                refresh(value)
         rest = iter(operands)
         args = tuple([next(rest) if given else None for given in self.mask])
         needs = tuple([value is not None and value.tracked for value in args])

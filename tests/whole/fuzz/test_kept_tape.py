@@ -340,7 +340,14 @@ def arguments():
 """)
 
 
-@pytest.mark.parametrize("end", ["Double.apply(y).backward(W)", "return (Double.apply(y), y)"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "Double.apply(y).backward(W)",
+        "return (Double.apply(y), y)",
+        "z = Double.apply(y); z.backward(W, retain_graph=True); return (z, y)",
+    ],
+)
 def test_functions_of_views_whose_base_was_written(agrees, end):
     agrees(f"""\
 import weft
