@@ -206,7 +206,10 @@ def hook_line(builder: Builder, each: Any) -> str:
     if isinstance(each, Removed):
         return f"{builder.constant(RemovableHandle.remove, 'remove')}({builder.text(each.handle)})"
     if each.tensor.origin is not None:
-        refresh(each.tensor)
+        try:
+            refresh(each.tensor)
+        except RuntimeError:
+            raise Break(KIND, seen="a hook on a view that a write made unusable") from None
     if each.tensor.node is not each.node:
         raise Break(KIND, seen="a hook on a tensor that is written afterwards")
     texts = ", ".join(map(builder.text, (each.handle, each.tensor, each.method, each.hook)))

@@ -159,7 +159,8 @@ def warned(output: io.StringIO) -> Iterator[None]:
     """Writes the program's warnings to its output, with their lines."""
 
     def show(message: Any, category: type[Warning], file: str, line: int, *rest: Any) -> None:
-        output.write(f"{category.__name__}: {message} at {line if file == FILE else file}\n")
+        place = line if file == FILE else "some other place"
+        output.write(f"{category.__name__}: {message} at {place}\n")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

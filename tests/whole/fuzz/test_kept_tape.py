@@ -375,3 +375,24 @@ def after(result, x):
 def arguments():
     yield ((weft.tensor([[0.95, 0.26, 1.39]]),), {{}})
 """)
+
+
+def test_modules_with_backward_hooks_on_what_is_written_afterwards(agrees):
+    agrees("""\
+import weft
+from weft import nn
+LOG = []
+NET = nn.Linear(3, 3)
+NET.register_full_backward_hook(lambda net, inputs, outputs: LOG.append(len(inputs)))
+
+def main(x):
+    y = weft.ones(2, 3) * x
+    y.add_(NET(y).cumsum(0))
+    return (y,)
+
+def after(result, *args):
+    result[0].sum().backward()
+
+def arguments():
+    yield ((weft.tensor([-0.78, -0.67, 0.01], requires_grad=True),), {})
+""")
