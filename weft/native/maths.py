@@ -18,6 +18,8 @@ Only lgamma and float remainders call the C library, lane by lane.
 
 from __future__ import annotations
 
+from typing import Final
+
 from weft.native.maths_circular import acos, asin, atan, atan2, cos, sin, tan
 from weft.native.maths_division import floor_divide, fmod, remainder, trunc_divide
 from weft.native.maths_exponentials import cosh, exp, exp2, expm1, sigmoid, sinh, tanh
@@ -35,6 +37,18 @@ from weft.native.maths_logarithms import (
 from weft.native.maths_powers import erf, erfc, hypot, lgamma, power, rsqrt
 from weft.native.maths_tools import polynomial, scaled
 from weft.native.scalar import Builder
+
+INSTRUCTIONS: Final[dict[str, tuple[int, int]]] = {
+    "exp": (25, 30), "exp2": (22, 27), "expm1": (32, 37), "sinh": (40, 48), "cosh": (27, 32),
+    "tanh": (33, 44), "sigmoid": (34, 39), "log": (32, 34), "log2": (39, 41), "log10": (41, 43),
+    "log1p": (44, 46), "asinh": (56, 58), "acosh": (52, 54), "atanh": (55, 57), "softplus": (63, 70),
+    "log_sigmoid": (63, 70), "sin": (38, 164), "cos": (37, 163), "tan": (39, 182), "asin": (24, 31),
+    "acos": (25, 32), "atan": (27, 38), "atan2": (45, 56), "power": (73, 126), "hypot": (12, 20),
+    "rsqrt": (2, 2), "erf": (39, 72), "erfc": (48, 105), "lgamma": (1, 1), "fmod": (1, 1),
+    "remainder": (8, 8), "floor_divide": (21, 21), "trunc_divide": (2, 2),
+}  # fmt: skip
+"""How many instructions a function is in float32 and in float64, constants and bitcasts not counted. Those of
+sin, cos, tan, power, hypot and erfc of float32 are mostly on float64, so twice as many vectors."""
 
 
 class Emitting(Builder):
@@ -55,7 +69,8 @@ class Emitting(Builder):
 
 
 __all__ = [
-    "Emitting", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc",
+    "INSTRUCTIONS", "Emitting",
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "erf", "erfc",
     "exp", "exp2", "expm1", "floor_divide", "fmod", "hypot", "lgamma", "log", "log10", "log1p", "log2",
     "log_sigmoid", "polynomial", "power", "remainder", "rsqrt", "scaled", "sigmoid", "sin", "sinh",
     "softplus", "tan", "tanh", "trunc_divide",

@@ -138,8 +138,8 @@ def tanh(b: Builder, x: Value) -> Value:
 
 
 def sigmoid(b: Builder, x: Value) -> Value:
-    """`1 / (1 + e^-x)`. With `p = e^-|x|` and `q = p / (1 + p)` it is `1 - q`, or `p - p q` where x < 0: small
-    results are as good as others, and what rounding does to q matters little.
+    """`1 / (1 + e^-x)`. With `p = e^-|x|` and `q = p / (1 + p)` it is `1 - q`, or `p - p q` where x < 0:
+    small results are as good as others, and what rounding does to q matters little.
     """
     one = b.like(1, x)
     power = decay(b, x)
