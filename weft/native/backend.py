@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import weft.native.lower_folds as _folds  # noqa: F401 - registers how folds are lowered
+import weft.native.lower_pointwise as _pointwise  # noqa: F401 - and selections, copies, ranges
 import weft.native.lower_products as _products  # noqa: F401 - and matrix products
 from weft.native.lower import Unlowered
 from weft.native.run import Executable, executable

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from weft.native.kernels import Access, Kernel, Phase, Scope, Step, Store
 from weft.native.kernels import Fold as FoldRecord
 from weft.native.scalar import Builder, Value
-from weft.native.tensors import Definition, Fold, Shape
+from weft.native.tensors import Definition, Fold, Given, Opaque, Shape
 from weft.native.units import Affine, Cut, Group, Indices, Inlining, Keep, Load, Member, Split, access_of
 
 MOST_CUTS = 32
@@ -64,8 +64,15 @@ class _Building:
                 self.write(member)
             except Keep as keep:
                 if id(keep.value) in group.members and len(members) > 1:
-                    raise Split(member.value, keep.reason) from None
+                    raise Split(self.blamed(member, keep), keep.reason) from None
                 raise
+
+    def blamed(self, member: Member, keep: Keep) -> Definition:
+        """Who is to leave the group: where elements cannot be walked in its loops, the fold that asks for
+        these.
+        """
+        folds = [each.value for each in self.group.members.values() if isinstance(each.value, Fold)]
+        return folds[0] if keep.value is member.value and not member.row and folds else member.value
 
     def inlining(self, level: int, row: bool) -> Inlining:
         return Inlining(self.indices, self.loads, self.is_loaded, self.finder(level, row))
@@ -163,12 +170,25 @@ def _finished(state: _Building, group: Group) -> Built:
     if len(walked) > 1:
         for load, each in zip(state.loads, walked_moves):
             if any(each[i] != each[i + 1] * walked[i + 1] for i in range(len(walked) - 1)):
-                raise Keep(load.value, "something that is not walked along in one stride")
+                _put_in_order(state, group, load.value)
     if not walked:
         walked, walked_moves = (1,), [(0,)] * len(moves)
     if by_columns(group, rows, row_moves, walked_moves):
         return _columns(state, group, (*walked, *rows), [(*b, *a) for a, b in zip(row_moves, walked_moves)])
     return _record(state, group, (*rows, *walked), [(*a, *b) for a, b in zip(row_moves, walked_moves)])
+
+
+def _put_in_order(state: _Building, group: Group, given: Definition) -> None:
+    """Refuses a fold over several strides: what it folds is to be kept, or computed by another kernel."""
+    reason = "something that is not walked along in one stride"
+    for member in group.members.values():
+        if isinstance(member.value, Fold):
+            operand = member.value.operand
+            if id(operand) in group.members:
+                raise Split(member.value, reason)
+            if not isinstance(operand, (Given, Opaque)) and not state.is_stored(operand):
+                raise Keep(operand, reason)
+    raise Keep(given, reason)
 
 
 def by_columns(group: Group, rows: Shape, row_moves: list[Shape], walked_moves: list[Shape]) -> bool:

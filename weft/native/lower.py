@@ -19,8 +19,9 @@ from weft.core.dtypes import BY_NUMPY
 from weft.core.types import TensorType
 from weft.graph.graph import Graph
 from weft.graph.node import Node
-from weft.native.scalar import NAMES, Builder, Value
+from weft.native.scalar import NAMES, TYPES, Builder, Value
 from weft.native.tensors import Definition, Given, Opaque, Point, Shape, broadcast, reshaped, view
+from weft.native.units import Indices, Inlining
 from weft.ops.record import REGISTRY, Kind, Op
 
 Lowered = Any
@@ -150,7 +151,7 @@ class Lowering:
         bound = bound_arguments(op, args, kwargs)
         result = node.meta["val"]
         try:
-            return self.lowered(op, bound, result)
+            return unless_empty(self.lowered(op, bound, result))
         except Unlowered:
             return self.opaque(op, bound, result)
 
@@ -201,6 +202,8 @@ class Lowering:
     def pointwise(self, op: Op, bound: tuple[Any, ...]) -> Definition:
         """`emit` on the elements, in the dtype that the op computes in."""
         slots = [slot for slot in op.signature.tensor_slots if bound[slot] is not None]
+        if any(isinstance(value, Definition) and i not in slots for i, value in enumerate(bound)):
+            raise Unlowered(f"{op.name} with a tensor for a number")
         operands = [bound[slot] for slot in slots]
         types = [as_type(value) for value in operands]
         assert op.promotion is not None
@@ -208,6 +211,8 @@ class Lowering:
         inner, outer = type_name(compute.numpy), type_name(result.numpy)
         tensors = [value for value in operands if isinstance(value, Definition)]
         shape = np.broadcast_shapes(*[value.shape for value in tensors])
+        for value in tensors:
+            type_name_of(value)
 
         def make(builder: Builder, values: list[Value], _place: Any) -> Value:
             given = iter(values)
@@ -217,10 +222,14 @@ class Lowering:
                 if isinstance(value, Definition):
                     full[slot] = builder.cast(next(given), inner)
                 else:
-                    full[slot] = builder.const(value, inner)
-            return builder.cast(op.emit(builder, *full), outer)
+                    full[slot] = number(builder, value, inner)
+            with np.errstate(all="ignore"):
+                made = op.emit(builder, *full)
+            if made is NotImplemented:
+                raise Unlowered(f"{op.name} of {inner}")
+            return builder.cast(made, outer)
 
-        return point(make, tuple(shape), outer, tensors, op.name)
+        return point(make, tuple(shape), outer, tensors, op.name, tried(make, tensors))
 
     # -- views -----------------------------------------------------------------------------------------------
     def looked_at(self, op: Op, bound: tuple[Any, ...]) -> Lowered:
@@ -267,6 +276,54 @@ def as_type(value: Any) -> Any:
 def dtype_of_name(name: str) -> Any:
     found = next((kind for kind, known in NAMES.items() if known == name), None)
     return BY_NUMPY[np.dtype(name) if found is None else found]
+
+
+def unless_empty(value: Lowered) -> Lowered:
+    """What was lowered; memory of no bytes for what has no elements: kernels have no loops of 0 turns."""
+    if isinstance(value, tuple):
+        return tuple([unless_empty(item) for item in value])
+    if not isinstance(value, Definition) or value.size:
+        return value
+    kind = TYPES.get(value.type) or np.dtype(value.type)
+    return Given(shape=value.shape, type=value.type, name=value.name, constant=np.zeros(value.shape, kind))
+
+
+def type_name_of(value: Definition) -> str:
+    """The type of a definition, if bodies know it."""
+    if value.type not in TYPES:
+        raise Unlowered(f"numbers of type {value.type}")
+    return value.type
+
+
+def number(builder: Builder, value: Any, type_: str) -> Value:
+    """A number of a call, as eager ops cast it: ints wrap."""
+    if isinstance(value, (complex, np.complexfloating)):
+        raise Unlowered("complex numbers")
+    array = np.asarray(value)
+    if array.dtype == object:
+        raise Unlowered("an int of more than 64 bits")
+    with np.errstate(all="ignore"):
+        return builder.const(array.astype(TYPES[type_]).item(), type_)
+
+
+COSTS: Final = {"const": 0, "load": 0, "index": 0, "div": 4, "rem": 20, "sqrt": 4, "call": 20}
+
+
+def tried(make: Callable[[Builder, list[Value], Any], Value], operands: Sequence[Definition]) -> int:
+    """What a body costs, roughly: the number of its instructions. Raises Unlowered where there is none: the
+    numbers of this call may not fit, or a function that it needs may be missing from the builder.
+    """
+    builder = Inlining(Indices(()), [], lambda _: False, lambda *_: None).builder
+    values = [builder.load(place, each.type) for place, each in enumerate(operands)]
+    try:
+        make(builder, values, lambda axis: builder.make("index", "i64", value=axis))
+    except AttributeError as error:
+        if error.obj is not builder:
+            raise
+        raise Unlowered(f"there is no {error.name} in bodies") from None
+    except OverflowError as error:
+        raise Unlowered(str(error)) from None
+    return sum(COSTS.get(each.op, 1) for each in builder.instructions)
 
 
 def op_of(node: Node) -> Op:

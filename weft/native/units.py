@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 
+from weft.native.maths import Emitting
 from weft.native.scalar import Builder, Value
 from weft.native.tensors import Definition, Fold, Given, Opaque, Point, Reshape, Shape, View
 
@@ -135,7 +136,7 @@ class Inlining:
         found: Callable[[Builder, Definition, tuple[Affine, ...]], Value | None],
     ) -> None:
         self.indices, self.loads, self.is_kept, self.found = indices, loads, is_kept, found
-        self.builder = Builder()
+        self.builder: Builder = Emitting()
         self.known: dict[tuple[int, tuple[Affine, ...]], Value] = {}
 
     def value(self, given: Definition, places: tuple[Affine, ...]) -> Value:

@@ -24,6 +24,7 @@ from weft.ops import (  # noqa: F401
     losses,
     normalisation,
     pooling,
+    power,
     random,
     reduce,
     replay,

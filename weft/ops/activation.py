@@ -15,6 +15,7 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dims import outside
 from weft.core.types import TensorType
+from weft.ops import bodies
 from weft.ops.arithmetic import (
     BOOL,
     COMPLEX,
@@ -73,6 +74,7 @@ relu = pointwise(
     _relu,
     rectified,
     signature=FLAG,
+    emit=lambda b, x, inplace: bodies.positive_part(b, x),
     vjp=lambda g, out: keep(g, ops.ne(out, 0), out),  # NaN passes
     samples=with_options(),
     aliases=("nn.functional.relu",),
@@ -87,6 +89,13 @@ def _leaky_relu(x: Array, negative_slope: float, inplace: bool) -> Array:
     return namespace(x).where(np.greater(x, 0), x, scaled)
 
 
+def _emit_leaky_relu(b: Any, x: Any, negative_slope: float, inplace: bool) -> Any:
+    scaled = b.mul(x, b.like(negative_slope, x))
+    if 0 <= negative_slope <= 1:
+        return b.max(x, scaled)
+    return b.select(b.gt(x, b.like(0, x)), x, scaled)
+
+
 def _two_slopes(g: Any, x: Any, slope: Any) -> Any:
     """g where x is above zero, g times the slope elsewhere."""
     above = ops.gt(x, 0)
@@ -98,6 +107,7 @@ leaky_relu = activation(
     _leaky_relu,
     "leaky_relu_cpu",
     "input: Tensor, negative_slope: float = 0.01, inplace: bool = False",
+    emit=_emit_leaky_relu,
     samples=with_options({"negative_slope": 0.3}, {"negative_slope": 1.5}),
     inplace=True,
     vjp=lambda g, _out, x, negative_slope: _two_slopes(g, x, negative_slope),
@@ -106,6 +116,7 @@ prelu_kernel = pointwise(
     "prelu_kernel",
     lambda x, weight: namespace(x).where(np.greater(x, 0), x, np.multiply(x, weight)),
     refusing(promote, EXACT | COMPLEX, "prelu_cpu"),
+    emit=lambda b, x, weight: b.select(b.gt(x, b.like(0, x)), x, b.mul(x, weight)),
     signature="input: Tensor, weight: Tensor",
     method=False,
     function=False,
@@ -163,10 +174,16 @@ def _threshold(x: Array, threshold: float, value: float, inplace: bool) -> Array
     return namespace(x).where(np.less_equal(x, threshold), x.dtype.type(value), x)
 
 
+def _emit_threshold(b: Any, x: Any, threshold: float, value: float, inplace: bool) -> Any:
+    compared = x if bodies.is_float(x) else b.cast(x, "f64")
+    return b.select(b.le(compared, b.like(threshold, compared)), b.like(value, x), x)
+
+
 threshold = pointwise(
     "threshold",
     _threshold,
     refusing(promote, BOOL | COMPLEX, "threshold_cpu"),
+    emit=_emit_threshold,
     aliases=("nn.functional.threshold",),
     signature="input: Tensor, threshold: float, value: float, inplace: bool = False",
     method=False,
@@ -211,6 +228,7 @@ hardtanh = activation(
     "input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False",
     promotion=promote,
     rule=_hardtanh_rule,
+    emit=lambda b, x, min_val, max_val, inplace: bodies.clip(b, x, min_val, max_val),
     samples=with_options({"min_val": -0.5, "max_val": 2.0}),
     inplace=True,
     vjp=lambda g, _out, x, min_val, max_val: _not_outside(g, x, min_val, max_val),
@@ -222,6 +240,7 @@ relu6 = activation(
     FLAG,
     promotion=promote,
     rule=lambda x, inplace: _hardtanh_rule(x, 0.0, 6.0, inplace),
+    emit=lambda b, x, inplace: bodies.clip(b, x, 0, 6),
     samples=with_options(low=-4, high=9),
     node="HardtanhBackward0",
     vjp=lambda g, _out, x: _not_outside(g, x, 0.0, 6.0),
@@ -251,6 +270,14 @@ def _elu_kernel(x: Array, alpha: float, scale: float, rate: float) -> Array:
     return elementwise.blocked(body, x)
 
 
+def _emit_elu(b: Any, x: Any, alpha: float, scale: float, rate: float) -> Any:
+    below, above = b.min(x, b.like(0, x)), bodies.positive_part(b, x)
+    below = b.expm1(below if rate == 1 else b.mul(below, b.like(rate, x)))
+    if alpha * scale != 1:
+        below = b.mul(below, b.like(alpha * scale, x))
+    return b.add(below, above if scale == 1 else b.mul(above, b.like(scale, x)))
+
+
 def _elu_gradient(g: Any, x: Any, alpha: float, scale: float, rate: float) -> Any:
     """The argument is bounded before exp, so that what is masked away is finite in second order too; at 0 the
     slope counts as constant, as in PyTorch."""
@@ -264,6 +291,7 @@ elu = activation(
     "elu_cpu",
     "input: Tensor, alpha: float = 1.0, inplace: bool = False",
     samples=with_options({"alpha": 0.7}),
+    emit=lambda b, x, alpha, inplace: _emit_elu(b, x, alpha, 1.0, 1.0),
     inplace=True,
     vjp=lambda g, _out, x, alpha: _elu_gradient(g, x, alpha, 1.0, 1.0),
 )
@@ -273,6 +301,7 @@ selu = pointwise(
     refusing(promote, EXACT | COMPLEX, "elu_cpu"),
     signature=FLAG,
     samples=with_options(),
+    emit=lambda b, x, inplace: _emit_elu(b, x, SELU_ALPHA, SELU_SCALE, 1.0),
     aliases=("nn.functional.selu",),
     node="EluBackward0",
     method=False,
@@ -294,6 +323,7 @@ celu = pointwise(
     refusing(promote, EXACT | COMPLEX, "elu_cpu"),
     signature="input: Tensor, alpha: float = 1.0, inplace: bool = False",
     rule=_celu_rule,
+    emit=lambda b, x, alpha, inplace: _emit_elu(b, x, alpha, 1.0, 1.0 / alpha),
     method=False,
     out=False,
     samples=with_options({"alpha": 0.7}),
@@ -308,6 +338,7 @@ sigmoid: Op = pointwise(
     "sigmoid",
     elementwise.sigmoid,
     float_result,
+    emit=elementwise.emit_sigmoid,
     vjp=lambda g, out: sigmoid_backward(g, out),
     aliases=("nn.functional.sigmoid", "special.expit"),
 )
@@ -315,6 +346,7 @@ sigmoid_backward: Op = pointwise(
     "sigmoid_backward",
     elementwise.sigmoid_backward,
     float_result,
+    emit=lambda b, g, s: b.mul(b.mul(b.sub(b.like(1, s), s), s), g),
     signature="grad: Tensor, output: Tensor",
     samples=binary_samples((-1, 1), (0.1, 0.9), None),
     method=False,
@@ -340,6 +372,7 @@ silu = activation(
     FLAG,
     samples=with_options(),
     promotion=refusing(promote, EXACT, "silu_cpu"),
+    emit=lambda b, x, inplace: elementwise.emit_silu(b, x),
     vjp=lambda g, _out, x: _silu_gradient(g, x),
 )
 
@@ -354,6 +387,7 @@ mish = activation(
     lambda x, inplace: elementwise.mish(x),
     "mish_cpu",
     FLAG,
+    emit=lambda b, x, inplace: elementwise.emit_mish(b, x),
     samples=with_options(),
     vjp=lambda g, _out, x: _mish_gradient(g, x),
 )
@@ -361,6 +395,7 @@ logsigmoid = activation(
     "logsigmoid",
     elementwise.log_sigmoid,
     "log_sigmoid_cpu",
+    emit=elementwise.emit_log_sigmoid,
     vjp=lambda g, _out, x: mul(g, sigmoid(neg(x))),
     node="LogSigmoidBackward0",
     out="exact",
@@ -377,6 +412,7 @@ softplus = activation(
     elementwise.softplus,
     "softplus_cpu",
     "input: Tensor, beta: float = 1.0, threshold: float = 20.0",
+    emit=elementwise.emit_softplus,
     out="exact",
     samples=with_options({"beta": 2.0}, {"beta": 3.0, "threshold": 1.0}),
     vjp=lambda g, _out, x, beta, threshold: _softplus_gradient(g, x, beta, threshold),
@@ -412,6 +448,7 @@ gelu: Op = activation(
     "GeluKernelImpl",
     "input: Tensor, *, approximate: str = 'none'",
     rule=_gelu_rule,
+    emit=elementwise.emit_gelu,
     out="exact",
     samples=with_options({"approximate": "tanh"}),
     vjp=lambda g, _out, x, approximate: (
@@ -422,6 +459,7 @@ gelu_backward: Op = pointwise(
     "gelu_backward",
     elementwise.gelu_backward,
     float_result,
+    emit=elementwise.emit_gelu_backward,
     signature="grad: Tensor, input: Tensor",
     samples=binary_samples((-2, 2), (-2, 2), None),
     method=False,
@@ -448,6 +486,14 @@ def _hardsigmoid(x: Array, inplace: bool) -> Array:
     return np.divide(out, 6, out=out)
 
 
+def _emit_hardsigmoid(b: Any, x: Any, inplace: bool) -> Any:
+    return b.div(bodies.clip(b, b.add(x, b.like(3, x)), 0, 6), b.like(6, x))
+
+
+def _emit_hardswish(b: Any, x: Any, inplace: bool) -> Any:
+    return b.div(b.mul(bodies.clip(b, b.add(x, b.like(3, x)), 0, 6), x), b.like(6, x))
+
+
 def _hardswish(x: Array, inplace: bool) -> Array:
     out = np.add(x, 3, out=...)
     np.clip(out, 0, 6, out=out)
@@ -466,6 +512,7 @@ hardsigmoid = activation(
     _hardsigmoid,
     "hardsigmoid_cpu",
     FLAG,
+    emit=_emit_hardsigmoid,
     samples=with_options(low=-5, high=5),
     vjp=lambda g, _out, x: div(_within(g, x, -3.0, 3.0), 6),
 )
@@ -474,6 +521,7 @@ hardswish = activation(
     _hardswish,
     "hardswish_cpu",
     FLAG,
+    emit=_emit_hardswish,
     samples=with_options(low=-5, high=5),
     vjp=lambda g, _out, x: _hardswish_gradient(g, x),
 )
@@ -507,6 +555,7 @@ softshrink = activation(
     "softshrink_check",
     "input: Tensor, lambd: float = 0.5",
     rule=_softshrink_rule,
+    emit=lambda b, x, lambd: b.sub(x, bodies.clip(b, x, -lambd, lambd)),
     out="exact",
     samples=with_options({"lambd": 1.0}),
     vjp=lambda g, _out, x, lambd: _outside(g, x, lambd),
@@ -515,6 +564,7 @@ hardshrink = pointwise(
     "hardshrink",
     lambda x, lambd: keep_where(x, np.logical_not(np.less_equal(np.absolute(x), lambd))),
     refusing(promote, EXACT | COMPLEX, "hardshrink_cpu"),
+    emit=lambda b, x, lambd: b.select(b.le(b.abs(x), b.like(lambd, x)), b.like(0, x), x),
     signature="input: Tensor, lambd: float = 0.5",
     inplace=False,
     out="exact",

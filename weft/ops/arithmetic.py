@@ -1,4 +1,4 @@
-"""Pointwise arithmetic: sums, products, quotients, powers and signs.
+"""Pointwise arithmetic: sums, products, quotients and signs.
 
 Gives the ops that nearly every gradient rule is written in. One idea: a `Promotion` says not only what
 operands become but also what is refused, with PyTorch's words, so that kernels are left with the arithmetic.
@@ -6,7 +6,6 @@ operands become but also what is refused, with PyTorch's words, so that kernels 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Iterator
 from typing import Any
 
@@ -16,8 +15,8 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import ALL, HALVES, dtype, scalar_dtype
 from weft.core.types import TensorType
+from weft.ops import bodies
 from weft.ops.families import composite, float_result, pointwise, promote, real_result
-from weft.ops.options import fits
 from weft.ops.record import (
     Kind,
     Op,
@@ -225,6 +224,12 @@ def _times(g: Any, alpha: Any) -> Any:
     return g if alpha == 1 else mul(g, alpha)
 
 
+def _emit_scaled(b: Any, y: Any, alpha: Any) -> Any:
+    if type(alpha) is int and alpha == 1:
+        return y
+    return b.mul(y, b.like(alpha % 256 if y.type == "u8" else alpha, y))
+
+
 subtract = Promotion("promote", _subtracting)
 ALPHA = f"{OPERANDS}, *, alpha: Number = 1"
 add: Op = pointwise(
@@ -234,6 +239,7 @@ add: Op = pointwise(
     signature=ALPHA,
     samples=_alpha_samples,
     rule=lambda x, y, alpha: _with_alpha(add, x, y, alpha),
+    emit=lambda b, x, y, alpha: b.add(x, _emit_scaled(b, y, alpha)),
     vjp=(lambda g, _out, _x: g, lambda g, _out, _x, _y, alpha: _times(g, alpha)),
 )
 sub: Op = pointwise(
@@ -243,6 +249,7 @@ sub: Op = pointwise(
     signature=ALPHA,
     samples=_alpha_samples,
     rule=lambda x, y, alpha: _with_alpha(sub, x, y, alpha),
+    emit=lambda b, x, y, alpha: b.sub(x, _emit_scaled(b, y, alpha)),
     vjp=(lambda g, _out, _x: g, lambda g, _out, _x, _y, alpha: _times(neg(g), alpha)),
     aliases=("subtract",),
 )
@@ -253,6 +260,7 @@ rsub: Op = pointwise(
     signature="input: Tensor, other: Operand, alpha: Number = 1",
     samples=_alpha_samples,
     rule=lambda x, y, alpha: _with_alpha(rsub, x, y, alpha),
+    emit=lambda b, x, y, alpha: b.sub(y, _emit_scaled(b, x, alpha)),
     method=False,
     inplace=False,
     out=False,
@@ -267,7 +275,15 @@ negative = refusing(
     "the `~` or `logical_not()` operator instead.",
     RuntimeError,
 )
-neg: Op = pointwise("neg", np.negative, negative, vjp=lambda g: neg(g), aliases=("negative",), out="exact")
+neg: Op = pointwise(
+    "neg",
+    np.negative,
+    negative,
+    emit=lambda b, x: b.neg(x),
+    vjp=lambda g: neg(g),
+    aliases=("negative",),
+    out="exact",
+)
 
 
 @composite("input: Tensor", method=True, samples=lambda make: iter((Sample(make(2, 3)), Sample(make()))))
@@ -285,6 +301,7 @@ mul: Op = pointwise(
     promote,
     signature=OPERANDS,
     aliases=("multiply",),
+    emit=lambda b, x, y: b.mul(x, y),
     vjp=(lambda g, _out, _x, y: mul(g, y), lambda g, _out, x: mul(g, x)),
 )
 
@@ -296,9 +313,21 @@ def _square(x: Array) -> Array:
 _square.ufunc = np.square  # type: ignore[attr-defined]
 counting = Promotion("promote", lambda operands: promote.dtypes([*operands, 2]))
 """As promote, but bools count as integers."""
-square = pointwise("square", _square, counting, vjp=lambda g, _out, x: mul(g, mul(x, 2)), node="PowBackward0")
+square = pointwise(
+    "square",
+    _square,
+    counting,
+    emit=lambda b, x: b.mul(x, x),
+    vjp=lambda g, _out, x: mul(g, mul(x, 2)),
+    node="PowBackward0",
+)
 reciprocal = pointwise(
-    "reciprocal", np.reciprocal, float_result, domain=(0.5, 2), vjp=lambda g, out: neg(mul(g, mul(out, out)))
+    "reciprocal",
+    np.reciprocal,
+    float_result,
+    emit=bodies.reciprocal,
+    domain=(0.5, 2),
+    vjp=lambda g, out: neg(mul(g, mul(out, out))),
 )
 
 
@@ -312,6 +341,16 @@ def _addcmul(x: Array, left: Array, right: Array, value: Any) -> Array:
 def _addcdiv(x: Array, left: Array, right: Array, value: Any) -> Array:
     quotient = np.true_divide(left, right, out=...)
     return np.add(x, quotient if value == 1 else np.multiply(quotient, quotient.dtype.type(value)), out=...)
+
+
+def _emit_addcmul(b: Any, x: Any, left: Any, right: Any, value: Any) -> Any:
+    product = b.mul(left, right)
+    return b.add(x, product if type(value) is int and value == 1 else b.mul(product, b.like(value, product)))
+
+
+def _emit_addcdiv(b: Any, x: Any, left: Any, right: Any, value: Any) -> Any:
+    quotient = b.div(left, right)
+    return b.add(x, quotient if value == 1 else b.mul(quotient, b.like(value, quotient)))
 
 
 def _fused_samples(make: Maker) -> Iterator[Sample]:
@@ -341,6 +380,7 @@ addcmul = pointwise(
     _addcmul,
     refusing(promote, BOOL, "addcmul_cpu_out"),
     signature=FUSED,
+    emit=_emit_addcmul,
     samples=_fused_samples,
     vjp=(
         lambda g: g,
@@ -355,6 +395,7 @@ addcdiv = pointwise(
     signature=FUSED,
     samples=_fused_samples,
     rule=_addcdiv_rule,
+    emit=_emit_addcdiv,
     vjp=(
         lambda g: g,
         lambda g, _out, _x, _left, right, value: div(_times(g, value), right),
@@ -373,6 +414,13 @@ def _lerp(x: Array, end: Array, weight: Any) -> Array:
     low = np.add(x, np.multiply(weight, span, out=...), out=...)
     high = np.subtract(end, np.multiply(span, np.subtract(1, weight), out=...), out=...)
     return namespace(x).where(np.absolute(weight) < 0.5, low, high)
+
+
+def _emit_lerp(b: Any, x: Any, end: Any, weight: Any) -> Any:
+    span = b.sub(end, x)
+    low = b.add(x, b.mul(weight, span))
+    high = b.sub(end, b.mul(span, b.sub(b.like(1, weight), weight)))
+    return b.select(b.lt(b.abs(weight), b.like(0.5, weight)), low, high)
 
 
 def _lerp_rule(x: TensorType, end: TensorType, weight: Any) -> TensorType:
@@ -413,6 +461,7 @@ lerp = pointwise(
     signature="input: Tensor, end: Tensor, weight: Operand",
     samples=_lerp_samples,
     rule=_lerp_rule,
+    emit=_emit_lerp,
     vjp=(
         lambda g, _out, _x, _end, weight: mul(g, 1 - weight if is_bare(weight) else rsub(weight, 1)),
         lambda g, _out, _x, _end, weight: mul(g, weight),
@@ -533,6 +582,7 @@ div: Op = pointwise(
     Division("float_result", float_result.dtypes),
     signature=f"{OPERANDS}, *, rounding_mode: str = None",
     samples=_div_samples,
+    emit=lambda b, x, y, rounding_mode: b.div(x, y) if rounding_mode is None else NotImplemented,
     aliases=("divide",),
     vjp=(
         lambda g, _out, _x, y, rounding_mode: div(g, y) if rounding_mode is None else zeros(g),
@@ -545,6 +595,7 @@ true_divide = pointwise(
     float_result,
     signature=OPERANDS,
     second_domain=(0.5, 2),
+    emit=lambda b, x, y: b.div(x, y),
     node="DivBackward0",
     vjp=(lambda g, _out, _x, y: div(g, y), lambda g, _out, x, y: _divisor_gradient(g, x, y)),
 )
@@ -570,6 +621,7 @@ floor_divide = pointwise(
     signature=OPERANDS,
     samples=_no_gradient(binary_samples((-3, 3), (1, 3), 2)),
     node="NotImplemented",
+    emit=bodies.floor_divide,
     vjp=(lambda g: _underivable("floor_divide"), lambda g: _underivable("floor_divide")),
 )
 trunc_divide = pointwise(
@@ -578,6 +630,7 @@ trunc_divide = pointwise(
     truncated,
     signature=OPERANDS,
     samples=_no_gradient(binary_samples((-3, 3), (1, 3), 2)),
+    emit=bodies.trunc_divide,
     vjp=(zeros, zeros),
     method=False,
     function=False,
@@ -606,6 +659,7 @@ remainder = pointwise(
     signature=OPERANDS,
     samples=binary_samples((0.1, 0.9), (1, 1.9), 1.5),
     node="RemainderBackward1",
+    emit=bodies.remainder,
     vjp=(lambda g: g, lambda g, _out, x, y: neg(mul(g, div(x, y, rounding_mode="floor")))),
 )
 fmod = pointwise(
@@ -615,128 +669,8 @@ fmod = pointwise(
     samples=binary_samples((2.1, 2.9), (1, 1.9), 1.5),
     signature="input: Tensor, other: Operand",
     node="FmodBackward1",
+    emit=bodies.fmod,
     vjp=(lambda g: g, lambda g, _out, x, y: neg(mul(g, div(x, y, rounding_mode="trunc")))),
-)
-
-
-# -- powers --------------------------------------------------------------------------------------------------
-def _whole_power(x: Array, y: Array) -> Array:
-    """Integer powers; a negative exponent rounds the reciprocal towards zero."""
-    below = np.less(y, 0)
-    if not np.any(below):
-        return np.power(x, y, out=...)
-    odd = np.bitwise_and(y, 1) == 1
-    xp = namespace(x)
-    inverse = xp.where(x == 1, 1, xp.where(x == -1, xp.where(odd, -1, 1), 0)).astype(x.dtype)
-    return xp.where(below, inverse, np.power(x, np.maximum(y, 0)))
-
-
-def _float_exponent(x: Array, exponent: float) -> Array | None:
-    """Exponents that have a cheaper function."""
-    if exponent == 2:
-        return np.square(x, out=...)
-    if exponent == 0.5:
-        return np.sqrt(x, out=...)
-    if exponent == 1:
-        return np.positive(x, out=...)
-    if exponent == 3:
-        return np.multiply(np.square(x), x, out=...)
-    if exponent == -1:
-        return np.reciprocal(x, out=...)
-    if exponent == -0.5:
-        return np.reciprocal(np.sqrt(x), out=...)
-    if exponent == -2:
-        return np.reciprocal(np.square(x), out=...)
-    return None
-
-
-def _pow(x: Array, y: Any) -> Array:
-    kind = x.dtype.kind
-    if kind == "f" and (type(y) is float or type(y) is int or y.ndim == 0):
-        out = _float_exponent(x, float(y))
-        if out is not None:
-            return out
-    if kind == "b":
-        return np.logical_or(x, np.logical_not(y), out=...)
-    if kind in "iu":
-        if is_bare(y) and y < 0:
-            raise RuntimeError("Integers to negative integer powers are not allowed.")
-        return _whole_power(x, y)
-    return np.power(x, y, out=...)
-
-
-def _pow_rule(x: Any, y: Any) -> TensorType:
-    result = power.rule(pow_, (x, y))
-    if result.dtype in INTEGERS and is_bare(y) and y < 0:
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
-    if result.dtype in INTEGERS | NARROW and is_bare(y) and not isinstance(y, complex):
-        fits(y, result.dtype)
-    return result
-
-
-def _base_gradient(op: Any, g: Any, x: Any, exponent: Any) -> Any:
-    if is_bare(exponent):
-        return zeros(g) if exponent == 0 else mul(g, mul(op(x, exponent - 1), exponent))
-    defined = ops.ne(exponent, 0)
-    below = keep(sub(exponent, 1), defined)  # 0 to the -1 would be infinite, and NaN one derivative later
-    return keep(mul(g, mul(op(x, below), exponent)), defined)
-
-
-def _exponent_gradient(g: Any, out: Any, base: Any, exponent: Any) -> Any:
-    if is_bare(base):
-        if base == 0:
-            return keep(mul(g, out), ops.lt(exponent, 0))
-        return mul(mul(g, out), math.log(base) if not isinstance(base, complex) and base > 0 else math.nan)
-    defined = ops.logical_or(ops.ne(base, 0), ops.lt(exponent, 0))
-    return keep(mul(g, mul(out, ops.log(base))), defined)
-
-
-def _power_samples(make: Maker) -> Iterator[Sample]:
-    yield from binary_samples((0.3, 2), (-2, 2), 2)(make)
-    for exponent in (0.5, 3, -1, 1.7, 0):
-        yield Sample(make(2, 3, low=0.3), exponent)
-
-
-def _power_dtypes(operands: list[Any]) -> tuple[dtype, dtype]:
-    compute, result = promote.dtypes(operands)
-    if compute is dtypes.bool_ and not is_bare(operands[1]):
-        raise NotImplementedError("\"pow\" not implemented for 'Bool'")
-    return compute, result
-
-
-power = Refusing(promote, _power_dtypes)
-pow_: Op = pointwise(
-    "pow",
-    _pow,
-    power,
-    signature="input: Operand, exponent: Operand",
-    samples=_power_samples,
-    rule=_pow_rule,
-    vjp=(
-        lambda g, _out, x, exponent: _base_gradient(pow_, g, x, exponent),
-        lambda g, out, x, exponent: _exponent_gradient(g, out, x, exponent),
-    ),
-)
-
-
-def _double(operands: list[Any]) -> tuple[dtype, dtype]:
-    kind = dtypes.complex128 if any(kind_of(value) in COMPLEX for value in operands) else dtypes.float64
-    return kind, kind
-
-
-float_power: Op = pointwise(
-    "float_power",
-    _pow,
-    Promotion("double", _double),
-    signature="input: Operand, exponent: Operand",
-    samples=_power_samples,
-    node="PowBackward1",
-    out="exact",
-    inplace="exact",
-    vjp=(
-        lambda g, _out, x, exponent: _base_gradient(float_power, g, x, exponent),
-        lambda g, out, x, exponent: _exponent_gradient(g, out, x, exponent),
-    ),
 )
 
 
@@ -766,6 +700,7 @@ abs_ = pointwise(
     "abs",
     np.absolute,
     refusing(real_result, BOOL, "abs_cpu"),
+    emit=lambda b, x: b.abs(x),
     vjp=lambda g, _out, x: mul(g, ops.sgn(x)),
     aliases=("absolute",),
     samples=kinked(0.3, 2),
@@ -779,15 +714,19 @@ sign = pointwise(
         COMPLEX,
         "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.",
     ),
+    emit=bodies.sign,
     vjp=lambda g: zeros(g),
     samples=kinked(0.3, 2),
     out="exact",
 )
-sgn = pointwise("sgn", _sign, promote, vjp=lambda g: zeros(g), samples=kinked(0.3, 2), out="exact")
+sgn = pointwise(
+    "sgn", _sign, promote, emit=bodies.sign, vjp=lambda g: zeros(g), samples=kinked(0.3, 2), out="exact"
+)
 copysign = pointwise(
     "copysign",
     np.copysign,
     refusing(float_result, COMPLEX, "copysign_cpu"),
+    emit=bodies.copy_sign,
     samples=binary_samples((0.3, 2), (0.3, 2), -1.5),
     signature="input: Tensor, other: Operand",
     vjp=(

@@ -15,6 +15,7 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import dtype
 from weft.core.types import TensorType
+from weft.ops import bodies
 from weft.ops.arithmetic import (
     COMPLEX,
     FLOATS,
@@ -47,6 +48,7 @@ maximum = pointwise(
     "maximum",
     np.maximum,
     _no_complex("maximum"),
+    emit=lambda b, x, y: b.max(x, y),
     signature=PAIR,
     inplace=False,
     samples=binary_samples((-2, 2), (-2, 2), None),
@@ -59,6 +61,7 @@ minimum = pointwise(
     "minimum",
     np.minimum,
     _no_complex("minimum"),
+    emit=lambda b, x, y: b.min(x, y),
     signature=PAIR,
     inplace=False,
     samples=binary_samples((-2, 2), (-2, 2), None),
@@ -71,6 +74,7 @@ fmax = pointwise(
     "fmax",
     np.fmax,
     _no_complex("fmax"),
+    emit=lambda b, x, y: b.select(b.or_(b.ge(x, y), bodies.is_nan(b, y)), x, y),
     signature=PAIR,
     inplace=False,
     samples=binary_samples((-2, 2), (-2, 2), None),
@@ -83,6 +87,7 @@ fmin = pointwise(
     "fmin",
     np.fmin,
     _no_complex("fmin"),
+    emit=lambda b, x, y: b.select(b.or_(b.le(x, y), bodies.is_nan(b, y)), x, y),
     signature=PAIR,
     inplace=False,
     samples=binary_samples((-2, 2), (-2, 2), None),
@@ -188,12 +193,18 @@ def _clamp_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(0, 3), None, make(1, 3))
 
 
+def _emit_clamp(b: Any, x: Any, low: Any, high: Any) -> Any:
+    x = x if low is None else b.max(x, low)
+    return x if high is None else b.min(x, high)
+
+
 clamp = pointwise(
     "clamp",
     _clamp,
     Bounding(promote, bounded.dtypes),
     signature="input: Tensor, min: MaybeOperand = None, max: MaybeOperand = None",
     rule=_clamp_rule,
+    emit=_emit_clamp,
     samples=_clamp_samples,
     aliases=("clip",),
     vjp=(
@@ -207,6 +218,7 @@ clamp_min = pointwise(
     np.maximum,
     bounded,
     signature="input: Tensor, min: Operand",
+    emit=lambda b, x, low: b.max(x, low),
     samples=binary_samples((-2, 2), (-2, 2), 0.3),
     vjp=(lambda g, _out, x, low: keep(g, ops.ge(x, low)), lambda g, _out, x, low: keep(g, ops.lt(x, low))),
 )
@@ -215,6 +227,7 @@ clamp_max = pointwise(
     np.minimum,
     bounded,
     signature="input: Tensor, max: Operand",
+    emit=lambda b, x, high: b.min(x, high),
     samples=binary_samples((-2, 2), (-2, 2), 0.3),
     vjp=(
         lambda g, _out, x, high: keep(g, ops.le(x, high)),
@@ -227,6 +240,17 @@ def _nan_to_num(x: Array, nan: float | None, posinf: float | None, neginf: float
     if x.dtype.kind not in "fc":
         return x.copy()
     return namespace(x).nan_to_num(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
+
+
+def _emit_nan_to_num(b: Any, x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    if not bodies.is_float(x):
+        return x
+    limits = np.finfo(np.float32 if x.type == "f32" else np.float64)
+    above = b.like(limits.max if posinf is None else posinf, x)
+    below = b.like(limits.min if neginf is None else neginf, x)
+    made = b.select(b.eq(x, b.like(np.inf, x)), above, x)
+    made = b.select(b.eq(x, b.like(-np.inf, x)), below, made)
+    return b.select(b.isnan(x), b.like(0 if nan is None else nan, x), made)
 
 
 def _finite_limits(
@@ -255,6 +279,7 @@ nan_to_num = pointwise(
     "nan_to_num",
     _nan_to_num,
     Replacing("promote", promote.dtypes),
+    emit=_emit_nan_to_num,
     samples=kinked(0.3, 2),
     signature="input: Tensor, nan: float = None, posinf: float = None, neginf: float = None",
     vjp=lambda g, _out, x: keep(g, ops.isfinite(x)),

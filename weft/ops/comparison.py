@@ -15,6 +15,7 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import dtype, result_dtype
 from weft.core.types import TensorType
+from weft.ops import bodies
 from weft.ops.arithmetic import BOOL, COMPLEX, EXACT, FLOATS, OPERANDS, PAIR, Refusing, kind_of, refusing
 from weft.ops.families import composite, pointwise, promote
 from weft.ops.record import Op, Promotion, ops, type_of
@@ -65,7 +66,15 @@ COMPARED = "input: Tensor, other: Operand"
 
 def _compare(name: str, kernel: np.ufunc, alias: tuple[str, ...] = (), *, ordered: bool = True) -> Op:
     promotion = _ordering(name) if ordered else truth
-    return pointwise(name, kernel, promotion, signature=COMPARED, aliases=alias, samples=_plain_samples)
+    return pointwise(
+        name,
+        kernel,
+        promotion,
+        emit=lambda b, x, y: b.binary(name, x, y),
+        signature=COMPARED,
+        aliases=alias,
+        samples=_plain_samples,
+    )
 
 
 eq = _compare("eq", np.equal, ordered=False)
@@ -77,8 +86,15 @@ ge = _compare("ge", np.greater_equal, ("greater_equal",))
 
 
 # -- logic ---------------------------------------------------------------------------------------------------
-def _logical(name: str, kernel: np.ufunc) -> Op:
-    return pointwise(name, kernel, truth, signature=PAIR, samples=_without_numbers)
+def _logical(name: str, kernel: np.ufunc, instruction: str) -> Op:
+    return pointwise(
+        name,
+        kernel,
+        truth,
+        emit=lambda b, x, y: b.binary(instruction, b.cast(x, "b1"), b.cast(y, "b1")),
+        signature=PAIR,
+        samples=_without_numbers,
+    )
 
 
 def _without_numbers(make: Maker) -> Iterator[Sample]:
@@ -88,9 +104,9 @@ def _without_numbers(make: Maker) -> Iterator[Sample]:
     yield Sample(make.bools(2, 3), make.bools(3), grad=False)
 
 
-logical_and = _logical("logical_and", np.logical_and)
-logical_or = _logical("logical_or", np.logical_or)
-logical_xor = _logical("logical_xor", np.logical_xor)
+logical_and = _logical("logical_and", np.logical_and, "and")
+logical_or = _logical("logical_or", np.logical_or, "or")
+logical_xor = _logical("logical_xor", np.logical_xor, "xor")
 
 
 def _special_values(make: Maker) -> Iterator[Sample]:
@@ -103,17 +119,30 @@ def _special_values(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3, 2).T, grad=False)
 
 
-logical_not = pointwise("logical_not", np.logical_not, truth, samples=_special_values)
+logical_not = pointwise(
+    "logical_not",
+    np.logical_not,
+    truth,
+    emit=lambda b, x: b.not_(b.cast(x, "b1")),
+    samples=_special_values,
+)
 
 
 # -- kinds of values -----------------------------------------------------------------------------------------
 def _is(
-    name: str, kernel: Any, promotion: Promotion = truth, *, out: bool | str = False, trusted: bool = True
+    name: str,
+    kernel: Any,
+    promotion: Promotion = truth,
+    *,
+    emit: Any,
+    out: bool | str = False,
+    trusted: bool = True,
 ) -> Op:
     return pointwise(
         name,
         kernel,
         promotion,
+        emit=emit,
         signature="input: Tensor",
         inplace=False,
         out=out,
@@ -131,20 +160,28 @@ def _infinite(sign: int) -> Any:
     return kernel
 
 
+def _emit_infinite(sign: int) -> Any:
+    def emit(b: Any, x: Any) -> Any:
+        return b.eq(x, b.like(sign * np.inf, x)) if bodies.is_float(x) else bodies.truth(b, False)
+
+    return emit
+
+
 def _isreal(x: Array) -> Array:
     if x.dtype.kind == "c":
         return np.equal(x.imag, 0, out=...)
     return namespace(x).ones(x.shape, bool)
 
 
-isnan = _is("isnan", np.isnan)
-isinf = _is("isinf", np.isinf)
-isfinite = _is("isfinite", np.isfinite)
-isreal = _is("isreal", _isreal, trusted=False)
+isnan = _is("isnan", np.isnan, emit=bodies.is_nan)
+isinf = _is("isinf", np.isinf, emit=bodies.is_infinite)
+isfinite = _is("isfinite", np.isfinite, emit=bodies.is_finite)
+isreal = _is("isreal", _isreal, emit=lambda b, x: bodies.truth(b, True), trusted=False)
 isposinf = _is(
     "isposinf",
     _infinite(1),
     refusing(truth, COMPLEX, "isposinf does not support complex inputs.", RuntimeError),
+    emit=_emit_infinite(1),
     out="exact",
     trusted=False,
 )
@@ -152,6 +189,7 @@ isneginf = _is(
     "isneginf",
     _infinite(-1),
     refusing(truth, COMPLEX, "isneginf does not support complex inputs.", RuntimeError),
+    emit=_emit_infinite(-1),
     out="exact",
     trusted=False,
 )
@@ -165,6 +203,7 @@ signbit = _is(
     "signbit",
     _signbit,
     refusing(truth, COMPLEX, "signbit is not implemented for complex tensors."),
+    emit=bodies.sign_bit,
     out="exact",
 )
 
@@ -182,6 +221,22 @@ def _isclose(x: Array, y: Array, rtol: float, atol: float, equal_nan: bool) -> A
     allowed = np.add(np.absolute(np.multiply(y, rtol)), atol)
     near = np.logical_and(np.isfinite(error), np.less_equal(error, allowed))
     return np.logical_or(close, near, out=...)
+
+
+def _emit_isclose(b: Any, x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
+    close = b.eq(x, y)
+    if equal_nan and bodies.is_float(x):
+        close = b.or_(close, b.and_(b.isnan(x), b.isnan(y)))
+    if rtol == 0 and atol == 0:
+        return close
+    if not bodies.is_float(x):
+        wide = {"float32": "f32", "float64": "f64"}.get(dtypes.get_default_dtype().name)
+        if wide is None:
+            return NotImplemented
+        x, y = b.cast(x, wide), b.cast(y, wide)
+    error = b.abs(b.sub(x, y))
+    allowed = b.add(b.abs(b.mul(y, b.like(rtol, y))), b.like(atol, y))
+    return b.or_(close, b.and_(bodies.is_finite(b, error), b.le(error, allowed)))
 
 
 def _isclose_rule(x: TensorType, y: TensorType, rtol: float, atol: float, equal_nan: bool) -> TensorType:
@@ -208,6 +263,7 @@ isclose = pointwise(
     truth,
     signature=NEAR,
     rule=_isclose_rule,
+    emit=_emit_isclose,
     inplace=False,
     out=False,
     trusted=False,
@@ -257,7 +313,14 @@ def whole_samples(count: int, scalar: Any = 2, low: int = 0, high: int = 5) -> S
 
 def _bitwise(name: str, kernel: np.ufunc) -> Op:
     promotion = refusing(promote, FLOATS | COMPLEX, f"{name}_cpu")
-    return pointwise(name, kernel, promotion, signature=OPERANDS, samples=whole_samples(2))
+    return pointwise(
+        name,
+        kernel,
+        promotion,
+        emit=lambda b, x, y: b.binary(name.removeprefix("bitwise_"), x, y),
+        signature=OPERANDS,
+        samples=whole_samples(2),
+    )
 
 
 bitwise_and = _bitwise("bitwise_and", np.bitwise_and)
@@ -267,6 +330,7 @@ bitwise_not = pointwise(
     "bitwise_not",
     np.invert,
     refusing(promote, FLOATS | COMPLEX, "bitwise_not_cpu"),
+    emit=lambda b, x: b.not_(x),
     samples=whole_samples(1),
     out="exact",
 )
@@ -284,10 +348,19 @@ def _shift_right(x: Array, y: Array) -> Array:
     return np.right_shift(x, namespace(x).where(valid, y, bits - 1).astype(x.dtype), out=...)
 
 
+def _emit_shift(b: Any, x: Any, y: Any, left: bool) -> Any:
+    """Where the shift is out of range: to the left nothing is left, to the right what one less gives."""
+    bits = int(x.type[1:])
+    valid = b.and_(b.ge(y, b.like(0, y)), b.lt(y, b.like(bits, y)))
+    amount = b.select(valid, y, b.like(0 if left else bits - 1, y))
+    return b.select(valid, b.shl(x, amount), b.like(0, x)) if left else b.shr(x, amount)
+
+
 bitwise_left_shift = pointwise(
     "bitwise_left_shift",
     _shift_left,
     refusing(promote, BOOL | FLOATS | COMPLEX, "lshift_cpu"),
+    emit=lambda b, x, y: _emit_shift(b, x, y, True),
     signature=OPERANDS,
     samples=whole_samples(2),
 )
@@ -295,6 +368,7 @@ bitwise_right_shift = pointwise(
     "bitwise_right_shift",
     _shift_right,
     refusing(promote, BOOL | FLOATS | COMPLEX, "rshift_cpu"),
+    emit=lambda b, x, y: _emit_shift(b, x, y, False),
     signature=OPERANDS,
     samples=whole_samples(2),
 )

@@ -16,6 +16,7 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import dtype, result_dtype
 from weft.core.types import TensorType
+from weft.ops import bodies
 from weft.ops.arithmetic import (
     BOOL,
     COMPLEX,
@@ -39,22 +40,47 @@ from weft.ops.record import Op, Promotion, ops, type_of
 from weft.ops.samples import Maker, Sample, binary_samples
 
 # -- exponentials and logarithms -----------------------------------------------------------------------------
-exp = pointwise("exp", np.exp, float_result, vjp=lambda g, out: mul(g, out))
+exp = pointwise("exp", np.exp, float_result, emit=lambda b, x: b.exp(x), vjp=lambda g, out: mul(g, out))
 exp2 = pointwise(
-    "exp2", np.exp2, float_result, vjp=lambda g, out: mul(g, mul(out, ln(2))), aliases=("special.exp2",)
+    "exp2",
+    np.exp2,
+    float_result,
+    emit=lambda b, x: b.exp2(x),
+    vjp=lambda g, out: mul(g, mul(out, ln(2))),
+    aliases=("special.exp2",),
 )
 expm1 = pointwise(
-    "expm1", np.expm1, float_result, vjp=lambda g, out: mul(g, add(out, 1)), aliases=("special.expm1",)
+    "expm1",
+    np.expm1,
+    float_result,
+    emit=lambda b, x: b.expm1(x),
+    vjp=lambda g, out: mul(g, add(out, 1)),
+    aliases=("special.expm1",),
 )
-log = pointwise("log", np.log, float_result, domain=(0.3, 3), vjp=lambda g, _out, x: div(g, x))
-log2 = pointwise("log2", np.log2, float_result, domain=(0.3, 3), vjp=lambda g, _out, x: div(g, mul(x, ln(2))))
+log = pointwise(
+    "log", np.log, float_result, emit=lambda b, x: b.log(x), domain=(0.3, 3), vjp=lambda g, _out, x: div(g, x)
+)
+log2 = pointwise(
+    "log2",
+    np.log2,
+    float_result,
+    emit=lambda b, x: b.log2(x),
+    domain=(0.3, 3),
+    vjp=lambda g, _out, x: div(g, mul(x, ln(2))),
+)
 log10 = pointwise(
-    "log10", np.log10, float_result, domain=(0.3, 3), vjp=lambda g, _out, x: div(g, mul(x, ln(10)))
+    "log10",
+    np.log10,
+    float_result,
+    emit=lambda b, x: b.log10(x),
+    domain=(0.3, 3),
+    vjp=lambda g, _out, x: div(g, mul(x, ln(10))),
 )
 log1p = pointwise(
     "log1p",
     np.log1p,
     float_result,
+    emit=lambda b, x: b.log1p(x),
     domain=(-0.7, 3),
     vjp=lambda g, _out, x: div(g, add(x, 1)),
     aliases=("special.log1p",),
@@ -63,6 +89,7 @@ logaddexp = pointwise(
     "logaddexp",
     elementwise.logaddexp,
     refusing(promote, EXACT, "logaddexp_cpu"),
+    emit=elementwise.emit_logaddexp,
     signature=PAIR,
     inplace=False,
     samples=binary_samples((-2, 2), (-2, 2), None),
@@ -71,10 +98,22 @@ logaddexp = pointwise(
         lambda g, _out, x, y: mul(g, ops.sigmoid(sub(y, x))),
     ),
 )
+
+
+def _emit_logaddexp2(b: Any, x: Any, y: Any) -> Any:
+    """Where x and y are equal (infinities, too) their difference is not asked for."""
+    apart = b.sub(x, y)
+    less = b.log1p(b.exp2(b.neg(b.abs(apart))))
+    made = b.add(b.select(b.gt(apart, b.like(0, x)), x, y), b.mul(less, b.like(1 / ln(2), x)))
+    made = b.select(b.isnan(apart), apart, made)
+    return b.select(b.eq(x, y), b.add(x, b.like(1, x)), made)
+
+
 logaddexp2 = pointwise(
     "logaddexp2",
     np.logaddexp2,
     refusing(promote, EXACT | COMPLEX, "logaddexp2_cpu"),
+    emit=_emit_logaddexp2,
     signature=PAIR,
     inplace=False,
     samples=binary_samples((-2, 2), (-2, 2), None),
@@ -91,14 +130,27 @@ def _rsqrt(x: Array) -> Array:
     return np.reciprocal(root, out=root)
 
 
-sqrt = pointwise("sqrt", np.sqrt, float_result, domain=(0.3, 3), vjp=lambda g, out: div(g, mul(out, 2)))
+sqrt = pointwise(
+    "sqrt",
+    np.sqrt,
+    float_result,
+    emit=lambda b, x: b.sqrt(x),
+    domain=(0.3, 3),
+    vjp=lambda g, out: div(g, mul(out, 2)),
+)
 rsqrt = pointwise(
-    "rsqrt", _rsqrt, float_result, domain=(0.3, 3), vjp=lambda g, out: mul(mul(g, -0.5), ops.pow(out, 3))
+    "rsqrt",
+    _rsqrt,
+    float_result,
+    emit=lambda b, x: bodies.reciprocal(b, b.sqrt(x)),
+    domain=(0.3, 3),
+    vjp=lambda g, out: mul(mul(g, -0.5), ops.pow(out, 3)),
 )
 hypot = pointwise(
     "hypot",
     np.hypot,
     refusing(promote, EXACT | COMPLEX, "hypot_cpu"),
+    emit=lambda b, x, y: b.hypot(x, y),
     signature=PAIR,
     samples=binary_samples((0.3, 2), (0.3, 2), None),
     vjp=(lambda g, out, x: mul(g, div(x, out)), lambda g, out, _x, y: mul(g, div(y, out))),
@@ -110,13 +162,25 @@ def _one_minus_square(x: Any) -> Any:
     return rsub(mul(x, x), 1)
 
 
-sin: Op = pointwise("sin", np.sin, float_result, vjp=lambda g, _out, x: mul(g, cos(x)))
-cos: Op = pointwise("cos", np.cos, float_result, vjp=lambda g, _out, x: neg(mul(g, sin(x))))
-tan = pointwise("tan", np.tan, float_result, domain=(-1, 1), vjp=lambda g, out: mul(g, add(mul(out, out), 1)))
+sin: Op = pointwise(
+    "sin", np.sin, float_result, emit=lambda b, x: b.sin(x), vjp=lambda g, _out, x: mul(g, cos(x))
+)
+cos: Op = pointwise(
+    "cos", np.cos, float_result, emit=lambda b, x: b.cos(x), vjp=lambda g, _out, x: neg(mul(g, sin(x)))
+)
+tan = pointwise(
+    "tan",
+    np.tan,
+    float_result,
+    emit=lambda b, x: b.tan(x),
+    domain=(-1, 1),
+    vjp=lambda g, out: mul(g, add(mul(out, out), 1)),
+)
 asin = pointwise(
     "asin",
     np.arcsin,
     float_result,
+    emit=lambda b, x: b.asin(x),
     domain=(-0.8, 0.8),
     aliases=("arcsin",),
     vjp=lambda g, _out, x: mul(g, rsqrt(_one_minus_square(x))),
@@ -125,12 +189,18 @@ acos = pointwise(
     "acos",
     np.arccos,
     float_result,
+    emit=lambda b, x: b.acos(x),
     domain=(-0.8, 0.8),
     aliases=("arccos",),
     vjp=lambda g, _out, x: neg(mul(g, rsqrt(_one_minus_square(x)))),
 )
 atan = pointwise(
-    "atan", np.arctan, float_result, aliases=("arctan",), vjp=lambda g, _out, x: div(g, add(mul(x, x), 1))
+    "atan",
+    np.arctan,
+    float_result,
+    emit=lambda b, x: b.atan(x),
+    aliases=("arctan",),
+    vjp=lambda g, _out, x: div(g, add(mul(x, x), 1)),
 )
 
 
@@ -144,6 +214,7 @@ atan2 = pointwise(
     "atan2",
     np.arctan2,
     refusing(float_result, COMPLEX, "atan2_cpu"),
+    emit=lambda b, x, y: b.atan2(x, y),
     signature=PAIR,
     aliases=("arctan2",),
     samples=binary_samples((0.3, 2), (0.3, 2), None),
@@ -152,15 +223,25 @@ atan2 = pointwise(
         lambda g, _out, x, y: neg(_over_square(g, x, x, y)),
     ),
 )
-sinh: Op = pointwise("sinh", np.sinh, float_result, vjp=lambda g, _out, x: mul(g, cosh(x)))
-cosh: Op = pointwise("cosh", np.cosh, float_result, vjp=lambda g, _out, x: mul(g, sinh(x)))
+sinh: Op = pointwise(
+    "sinh", np.sinh, float_result, emit=lambda b, x: b.sinh(x), vjp=lambda g, _out, x: mul(g, cosh(x))
+)
+cosh: Op = pointwise(
+    "cosh", np.cosh, float_result, emit=lambda b, x: b.cosh(x), vjp=lambda g, _out, x: mul(g, sinh(x))
+)
 tanh: Op = pointwise(
-    "tanh", np.tanh, float_result, vjp=lambda g, out: tanh_backward(g, out), aliases=("nn.functional.tanh",)
+    "tanh",
+    np.tanh,
+    float_result,
+    emit=lambda b, x: b.tanh(x),
+    vjp=lambda g, out: tanh_backward(g, out),
+    aliases=("nn.functional.tanh",),
 )
 tanh_backward: Op = pointwise(
     "tanh_backward",
     elementwise.tanh_backward,
     float_result,
+    emit=lambda b, g, t: b.mul(b.sub(b.like(1, t), b.mul(t, t)), g),
     signature="grad: Tensor, output: Tensor",
     samples=binary_samples((-1, 1), (-1, 1), None),
     method=False,
@@ -176,6 +257,7 @@ asinh = pointwise(
     "asinh",
     np.arcsinh,
     float_result,
+    emit=lambda b, x: b.asinh(x),
     aliases=("arcsinh",),
     vjp=lambda g, _out, x: mul(g, rsqrt(add(mul(x, x), 1))),
 )
@@ -183,6 +265,7 @@ acosh = pointwise(
     "acosh",
     np.arccosh,
     float_result,
+    emit=lambda b, x: b.acosh(x),
     domain=(1.3, 3),
     aliases=("arccosh",),
     vjp=lambda g, _out, x: mul(g, rsqrt(sub(mul(x, x), 1))),
@@ -191,6 +274,7 @@ atanh = pointwise(
     "atanh",
     np.arctanh,
     float_result,
+    emit=lambda b, x: b.atanh(x),
     domain=(-0.8, 0.8),
     aliases=("arctanh",),
     vjp=lambda g, _out, x: div(g, _one_minus_square(x)),
@@ -198,6 +282,7 @@ atanh = pointwise(
 deg2rad = pointwise(
     "deg2rad",
     lambda x: np.multiply(x, pi / 180, out=...),
+    emit=lambda b, x: b.mul(x, b.like(pi / 180, x)),
     vjp=lambda g: mul(g, pi / 180),
     signature="input: Tensor",
     promotion=refusing(float_result, COMPLEX, "deg2rad is not supported for complex tensors.", RuntimeError),
@@ -205,6 +290,7 @@ deg2rad = pointwise(
 rad2deg = pointwise(
     "rad2deg",
     lambda x: np.multiply(x, 180 / pi, out=...),
+    emit=lambda b, x: b.mul(x, b.like(180 / pi, x)),
     vjp=lambda g: mul(g, 180 / pi),
     signature="input: Tensor",
     promotion=refusing(float_result, COMPLEX, "rad2deg is not supported for complex tensors.", RuntimeError),
@@ -220,6 +306,11 @@ def _sinc(x: Array) -> Array:
     return out
 
 
+def _emit_sinc(b: Any, x: Any) -> Any:
+    y = b.mul(x, b.like(pi, x))
+    return b.select(b.eq(y, b.like(0, y)), b.like(1, y), b.div(b.sin(y), y))
+
+
 def _sinc_gradient(g: Any, x: Any) -> Any:
     turned = mul(x, pi)
     bottom = mul(mul(x, x), pi)
@@ -231,6 +322,7 @@ sinc = pointwise(
     "sinc",
     _sinc,
     float_result,
+    emit=_emit_sinc,
     domain=(0.2, 2),
     vjp=lambda g, _out, x: _sinc_gradient(g, x),
     aliases=("special.sinc",),
@@ -256,6 +348,7 @@ def _rounding(name: str, kernel: Any, **facts: Any) -> Op:
         name,
         kernel,
         refusing(plain, BOOL, f"{name}_vml_cpu"),
+        emit=lambda b, x: b.rounded(name, x),
         samples=_between,
         vjp=lambda g: zeros(g),
         out="exact",
@@ -280,6 +373,17 @@ def _round(x: Array, decimals: int) -> Array:
     return back(np.rint(shift(x, scale)), scale, out=...)
 
 
+def _emit_round(b: Any, x: Any, decimals: int) -> Any:
+    if decimals == 0:
+        return b.rint(x)
+    if not bodies.is_float(x):
+        return NotImplemented
+    scale = b.like(10.0 ** abs(decimals), x)
+    if decimals > 0:
+        return b.div(b.rint(b.mul(x, scale)), scale)
+    return b.mul(b.rint(b.div(x, scale)), scale)
+
+
 def _round_rule(x: TensorType, decimals: int) -> TensorType:
     if x.dtype in BOOL | COMPLEX:
         raise NotImplementedError(f"\"round_vml_cpu\" not implemented for '{x.dtype.scalar_name}'")
@@ -301,6 +405,7 @@ round_ = pointwise(
     promote,
     signature="input: Tensor, *, decimals: int = 0",
     rule=_round_rule,
+    emit=_emit_round,
     samples=_round_samples,
     vjp=lambda g: zeros(g),
     aliases=("special.round",),
@@ -310,6 +415,7 @@ frac = pointwise(
     "frac",
     lambda x: np.subtract(x, np.trunc(x), out=...),
     refusing(promote, EXACT | COMPLEX, "frac_cpu"),
+    emit=lambda b, x: b.sub(x, b.trunc(x)),
     signature="input: Tensor",
     samples=_between,
     vjp=lambda g: g,
@@ -335,6 +441,9 @@ heaviside = pointwise(
     promote,
     signature="input: Tensor, values: Tensor",
     rule=_heaviside_rule,
+    emit=lambda b, x, y: b.select(
+        b.eq(x, b.like(0, x)), y, b.select(b.gt(x, b.like(0, x)), b.like(1, x), b.like(0, x))
+    ),
     out="exact",
     samples=binary_samples((0.3, 2), (-2, 2), None),
     vjp=(lambda g: zeros(g), lambda g: zeros(g)),
@@ -350,7 +459,12 @@ def _complex_parts(make: Maker) -> Iterator[Sample]:
 
 
 conj_physical: Op = pointwise(
-    "conj_physical", np.conjugate, promote, vjp=lambda g: conj_physical(g), samples=_complex_parts
+    "conj_physical",
+    np.conjugate,
+    promote,
+    emit=lambda b, x: x,
+    vjp=lambda g: conj_physical(g),
+    samples=_complex_parts,
 )
 
 
@@ -367,6 +481,12 @@ def _angle(x: Array) -> Array:
     return np.add(out, np.multiply(x, 0, where=np.isnan(x), out=namespace(x).zeros_like(x)), out=...)
 
 
+def _emit_angle(b: Any, x: Any) -> Any:
+    zero = b.like(0, x)
+    turned = b.select(b.lt(x, zero), b.like(pi, x), zero)
+    return b.add(turned, b.select(b.isnan(x), b.mul(x, zero), zero))
+
+
 def _angle_dtypes(operands: list[Any]) -> tuple[dtype, dtype]:
     compute, _ = float_result.dtypes(operands)
     return compute, compute.to_real()
@@ -376,6 +496,7 @@ angle = pointwise(
     "angle",
     _angle,
     Promotion("real_result", _angle_dtypes),
+    emit=_emit_angle,
     inplace=False,
     samples=_between,
     vjp=lambda g: zeros(g),

@@ -180,8 +180,15 @@ def _huber_kernel(x: Array, y: Array, delta: float) -> Array:
     return xp.where(distance <= delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta))
 
 
+def _emit_huber(b: Any, x: Any, y: Any, delta: float) -> Any:
+    distance, edge = b.abs(b.sub(x, y)), b.like(delta, x)
+    near = b.mul(b.mul(b.like(0.5, x), distance), distance)
+    far = b.mul(edge, b.sub(distance, b.like(0.5 * delta, x)))
+    return b.select(b.le(distance, edge), near, far)
+
+
 huber_elements = pointwise(
-    "huber_elements", _huber_kernel, float_result,
+    "huber_elements", _huber_kernel, float_result, emit=_emit_huber,
     signature="input: Tensor, target: Tensor, delta: float = 1.0",
     vjp=(
         lambda g, _out, x, y, delta: ops.mul(g, ops.clamp(ops.sub(x, y), -delta, delta)),

@@ -17,6 +17,7 @@ from weft.core import dtypes
 from weft.core.arrays import Array
 from weft.core.lazy import lazy
 from weft.core.types import TensorType
+from weft.ops import bodies
 from weft.ops.arithmetic import (
     COMPLEX,
     NARROW,
@@ -191,6 +192,7 @@ erf = pointwise(
     "erf",
     elementwise.erf,
     refusing(float_result, COMPLEX, "erf_vml_cpu"),
+    emit=elementwise.emit_erf,
     aliases=("special.erf",),
     vjp=lambda g, _out, x: mul(g, mul(_bell(x), 2 / ROOT_PI)),
 )
@@ -198,6 +200,7 @@ erfc = pointwise(
     "erfc",
     _from_scipy("erfc"),
     refusing(float_result, COMPLEX, "erfc_vml_cpu"),
+    emit=lambda b, x: b.erfc(x),
     signature="input: Tensor",
     aliases=("special.erfc",),
     vjp=lambda g, _out, x: mul(g, mul(_bell(x), -2 / ROOT_PI)),
@@ -276,10 +279,17 @@ i1e: Op = _special("i1e", _from_scipy("i1e"), "i1e_cpu", vjp=lambda g, out, x: _
 
 
 # -- logarithms ----------------------------------------------------------------------------------------------
+def _emit_entr(b: Any, x: Any) -> Any:
+    zero = b.like(0, x)
+    made = b.select(b.gt(x, zero), b.mul(b.neg(x), b.log(x)), b.like(float("-inf"), x))
+    return b.select(b.isnan(x), x, b.select(b.eq(x, zero), zero, made))
+
+
 entr = _special(
     "entr",
     _from_scipy("entr"),
     "entr_cpu",
+    emit=_emit_entr,
     domain=(0.2, 2),
     vjp=lambda g, _out, x: mul(g, sub(neg(log(x)), 1)),
 )
@@ -289,6 +299,11 @@ def _logit(x: Array, eps: float | None) -> Array:
     if eps is not None:
         x = np.clip(x, eps, 1 - eps)
     return np.log(np.divide(x, np.subtract(1, x)), out=...)
+
+
+def _emit_logit(b: Any, x: Any, eps: float | None) -> Any:
+    x = x if eps is None else bodies.clip(b, x, eps, 1 - eps)
+    return b.log(b.div(x, b.sub(b.like(1, x), x)))
 
 
 def _logit_gradient(g: Any, x: Any, eps: float | None) -> Any:
@@ -310,6 +325,7 @@ logit = pointwise(
     refusing(float_result, COMPLEX, "logit_cpu"),
     signature="input: Tensor, eps: float = None",
     samples=_logit_samples,
+    emit=_emit_logit,
     aliases=("special.logit",),
     vjp=lambda g, _out, x, eps: _logit_gradient(g, x, eps),
 )
@@ -326,10 +342,17 @@ def _unless_pole(value: Any, x: Any, y: Any, pole: float) -> Any:
     return ops.where(ops.logical_and(ops.eq(x, 0), ops.le(y, pole)), 0, value)
 
 
+def _emit_product(b: Any, x: Any, y: Any, factor: Any) -> Any:
+    """x times a function of y, and 0 where x is, unless y is NaN."""
+    nothing = b.and_(b.eq(x, b.like(0, x)), b.eq(y, y))
+    return b.select(nothing, b.like(0, x), b.mul(x, factor))
+
+
 xlogy: Op = pointwise(
     "xlogy",
     _from_scipy("xlogy"),
     refusing(float_result, COMPLEX, "xlogy_cpu"),
+    emit=lambda b, x, y: _emit_product(b, x, y, b.log(y)),
     signature="input: Operand, other: Operand",
     samples=binary_samples((-2, 2), (0.3, 2), 1.5),
     aliases=("special.xlogy",),
@@ -342,6 +365,7 @@ xlog1py: Op = _special(
     "xlog1py",
     _from_scipy("xlog1py"),
     "xlog1py_cpu",
+    emit=lambda b, x, y: _emit_product(b, x, y, b.log1p(y)),
     signature="input: Operand, other: Operand",
     samples=binary_samples((-2, 2), (-0.5, 2), 1.5),
     vjp=(

@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.core.arrays import Array, namespace
 from weft.core.lazy import lazy
+from weft.ops import bodies
 
 special = lazy("scipy.special")
 
@@ -82,6 +83,10 @@ def sigmoid(x: Array) -> Array:
     return blocked(_sigmoid_body, x)
 
 
+def emit_sigmoid(b: Any, x: Any) -> Any:
+    return bodies.reciprocal(b, b.add(b.exp(b.neg(x)), b.like(1, x)))
+
+
 def _sigmoid_backward_body(out: Array, g: Array, s: Array) -> None:
     np.subtract(ONE[out.dtype], s, out=out)
     np.multiply(out, s, out=out)
@@ -115,6 +120,10 @@ def silu(x: Array) -> Array:
     return blocked(_silu_body, x)
 
 
+def emit_silu(b: Any, x: Any) -> Any:
+    return b.div(x, b.add(b.exp(b.neg(x)), b.like(1, x)))
+
+
 def _mish_body(out: Array, x: Array) -> None:
     """tanh(log(1 + e)) is n / (n + 2) with n = e (e + 2); beyond 40 that is 1 in any precision."""
     np.clip(x, -np.inf, 40, out=out)
@@ -126,6 +135,13 @@ def _mish_body(out: Array, x: Array) -> None:
 
 def mish(x: Array) -> Array:
     return blocked(_mish_body, x)
+
+
+def emit_mish(b: Any, x: Any) -> Any:
+    two = b.like(2, x)
+    power = b.exp(b.min(x, b.like(40, x)))
+    top = b.mul(power, b.add(power, two))
+    return b.mul(b.div(top, b.add(top, two)), x)
 
 
 # -- logarithms of one plus something ------------------------------------------------------------------------
@@ -141,6 +157,12 @@ def _log1p(out: Array, u: Array) -> None:
     np.add(out, np.log(w, out=w), out=out)
 
 
+def _emit_log1p(b: Any, u: Any) -> Any:
+    one = b.like(1, u)
+    w = b.add(u, one)
+    return b.add(b.div(b.sub(u, b.sub(w, one)), w), b.log(w))
+
+
 def _log_of_one_plus_exp(out: Array, x: Array) -> None:
     """out = log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|))."""
     u = np.absolute(x)
@@ -148,6 +170,10 @@ def _log_of_one_plus_exp(out: Array, x: Array) -> None:
     np.exp(u, out=u)
     _log1p(out, u)
     np.add(out, positive_part(x, u), out=out)
+
+
+def _emit_log_of_one_plus_exp(b: Any, x: Any) -> Any:
+    return b.add(_emit_log1p(b, b.exp(b.neg(b.abs(x)))), bodies.positive_part(b, x))
 
 
 def softplus(x: Array, beta: float, threshold: float) -> Array:
@@ -165,6 +191,16 @@ def softplus(x: Array, beta: float, threshold: float) -> Array:
     return blocked(body, x)
 
 
+def emit_softplus(b: Any, x: Any, beta: float, threshold: float) -> Any:
+    scaled = x if beta == 1 else b.mul(x, b.like(beta, x))
+    out = _emit_log_of_one_plus_exp(b, scaled)
+    if beta != 1:
+        out = b.div(out, b.like(beta, x))
+    if threshold < 17 or x.type == "f64":
+        out = b.select(b.gt(scaled, b.like(threshold, x)), x, out)
+    return out
+
+
 def _log_sigmoid_body(out: Array, x: Array) -> None:
     _log_of_one_plus_exp(out, np.negative(x))
     np.negative(out, out=out)
@@ -172,6 +208,10 @@ def _log_sigmoid_body(out: Array, x: Array) -> None:
 
 def log_sigmoid(x: Array) -> Array:
     return blocked(_log_sigmoid_body, x)
+
+
+def emit_log_sigmoid(b: Any, x: Any) -> Any:
+    return b.neg(_emit_log_of_one_plus_exp(b, b.neg(x)))
 
 
 def _logaddexp_body(out: Array, x: Array, y: Array) -> None:
@@ -199,6 +239,12 @@ def logaddexp(x: Array, y: Array) -> Array:
     return blocked(_logaddexp_body, x, y)
 
 
+def emit_logaddexp(b: Any, x: Any, y: Any) -> Any:
+    u, one = b.exp(b.neg(b.abs(b.sub(x, y)))), b.like(1, x)
+    u = b.select(b.le(u, one), u, one)
+    return b.add(_emit_log1p(b, u), b.max(x, y))
+
+
 # -- the error function --------------------------------------------------------------------------------------
 # erf(z) = tanh(z P(z²)), P a least-maximum fit on |z| ≤ 4, where float32's erf becomes 1. Relative error at
 # most 1e-7 in exact arithmetic and 2.7e-7 as computed.
@@ -222,6 +268,18 @@ def _erf_parts(out: Array, x: Array, limit: float, coefficients: tuple[float, ..
     np.tanh(out, out=out)
 
 
+def _emit_erf_parts(b: Any, x: Any, limit: float, coefficients: tuple[float, ...]) -> Any:
+    u = bodies.clip(b, b.mul(x, x), 0, limit)
+    out = b.mul(u, b.like(coefficients[-1], x))
+    for each in coefficients[-2:0:-1]:
+        out = b.mul(b.add(out, b.like(each, x)), u)
+    return b.tanh(b.mul(b.add(out, b.like(coefficients[0], x)), x))
+
+
+def emit_erf(b: Any, x: Any) -> Any:
+    return _emit_erf_parts(b, x, 16, _ERF) if x.type == "f32" else b.erf(x)
+
+
 def _erf_body(out: Array, x: Array) -> None:
     _erf_parts(out, x, 16, _ERF)
 
@@ -240,6 +298,27 @@ def _normal_cdf(out: Array, x: Array) -> None:
         np.multiply(out, 0.5, out=out)
     else:
         special.ndtr(x, out=out)
+
+
+def _emit_normal_cdf(b: Any, x: Any) -> Any:
+    half = b.like(0.5, x)
+    if x.type == "f32":
+        return b.mul(b.add(_emit_erf_parts(b, x, 32, _ERF_HALF), b.like(1, x)), half)
+    return b.mul(b.erfc(b.mul(x, b.like(-sqrt(0.5), x))), half)
+
+
+def emit_gelu(b: Any, x: Any, approximate: str) -> Any:
+    if approximate == "none":
+        return b.mul(_emit_normal_cdf(b, x), x)
+    inner = b.mul(b.mul(x, x), b.like(GELU_SLOPE * GELU_CUBIC, x))
+    inner = b.mul(b.add(inner, b.like(GELU_SLOPE, x)), x)
+    return b.mul(b.mul(b.add(b.tanh(inner), b.like(1, x)), x), b.like(0.5, x))
+
+
+def emit_gelu_backward(b: Any, g: Any, x: Any) -> Any:
+    density = b.mul(b.exp(b.mul(b.mul(x, x), b.like(-0.5, x))), x)
+    density = b.mul(density, b.like(1 / sqrt(2 * pi), x))
+    return b.mul(b.add(_emit_normal_cdf(b, x), density), g)
 
 
 def _gelu_body(out: Array, x: Array) -> None:

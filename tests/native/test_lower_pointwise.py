@@ -1,0 +1,211 @@
+"""Every pointwise op, natively, against its array kernel: its samples and numbers that are special."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.core.dtypes import dtype
+from weft.graph.graph import Graph
+from weft.native import lower_pointwise as _rules  # noqa: F401 - registers rules
+from weft.native.fuse import fused
+from weft.native.lower import Lowering
+from weft.native.run import Executable
+from weft.native.tensors import Definition, Opaque
+from weft.ops.record import REGISTRY, Kind, Op, type_of
+from weft.ops.samples import Maker, Sample
+
+OTHERS = {
+    "_to_copy", "clone", "copy", "flip", "repeat", "stack", "zeros", "ones", "full", "zeros_like",
+    "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "fill", "zero", "arange", "eye", "tril",
+    "triu",
+}  # fmt: skip
+"""Ops that are no pointwise records, but lowered as such."""
+OPS = sorted(
+    (op for op in REGISTRY.values() if op.kind is Kind.POINTWISE or op.qualified_name in OTHERS),
+    key=lambda op: op.qualified_name,
+)
+UNLOWERED = {
+    "complex", "polar", "gcd", "lcm", "lgamma", "digamma", "method.polygamma", "special.zeta", "erfinv",
+    "special.erfcx", "special.ndtr", "special.ndtri", "special.log_ndtr", "i0", "special.i0e", "special.i1",
+    "special.i1e",
+    "binary_cross_entropy",  # raises where a number is no probability
+}  # fmt: skip
+"""Ops that run as they are."""
+PARTLY = {
+    "floor_divide", "trunc_divide", "remainder", "fmod", "div", "pow", "_to_copy", "full", "repeat",
+    "conj_physical",
+}  # fmt: skip
+"""Ops of which some calls run as they are: ints divided by a tensor (which may hold 0), or with one as
+exponent; complex numbers and halves; nothing repeated."""
+FUNCTIONS = {
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "celu", "cos", "cosh", "erf", "exp", "exp2",
+    "expm1", "float_power", "hypot", "log", "log10", "log1p", "log2", "logaddexp", "logit", "pow", "selu",
+    "sigmoid", "sin", "sinc", "sinh", "special.entr", "special.xlog1py", "tan", "tanh", "xlogy",
+    "nn.functional.elu", "nn.functional.logsigmoid", "nn.functional.mish", "nn.functional.silu",
+    "nn.functional.softplus",
+}  # fmt: skip
+ULPS = dict.fromkeys(FUNCTIONS, 4) | {
+    "erfc": 8, "logaddexp2": 16, "gelu_backward": 64, "nn.functional.gelu": 400,
+}  # fmt: skip
+"""How far results may be from the array kernel's, in units of the last place; elsewhere not at all. Where
+gelu is nearly 0 it is a small difference of numbers near 1."""
+SPECIAL = [
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.0, -2.0, 2.5, -2.5, 3.0, -3.7, 0.3, 1e-3, -1e-3, 6.0, 9.25, -17.0,
+    19.5, -30.0, 87.0, -100.0, 1e-30, -1e-30, 1e6, -1e6, 3e9, 1e30, -1e30, np.inf, -np.inf, np.nan,
+]  # fmt: skip
+KINDS = {"float32": weft.float32, "float64": weft.float64, "int64": weft.int64,
+         "uint8": weft.uint8, "bool": weft.bool}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Run:
+    """A call, what the kernel gives, and what the program gives."""
+
+    op: Op
+    sample: Sample
+    expected: Any
+    given: Any = None
+    lowered: bool = False
+
+
+def special_values(kind: np.dtype[Any]) -> Any:
+    if kind.kind == "f":
+        limits = np.finfo(kind)
+        return np.array([*SPECIAL, limits.max, limits.min, limits.tiny, -limits.smallest_subnormal], kind)
+    if kind.kind == "b":
+        return np.array([True, False, True])
+    limits = np.iinfo(kind)
+    values = [0, 1, 2, 3, 5, 7, 31, 64, 100, limits.max, limits.max - 1, limits.min]
+    return np.array(values + ([-1, -2, -7, -33] if limits.min else []), kind)
+
+
+def special_samples(op: Op, samples: list[Sample]) -> Iterator[Sample]:
+    """The same numbers and options, with special values for arrays: two arrays meet in all pairs."""
+    seen = set()
+    for sample in samples:
+        arrays = [value for value in sample.args if isinstance(value, np.ndarray)]
+        key = repr([value for value in sample.args if not isinstance(value, np.ndarray)]), repr(sample.kwargs)
+        if not arrays or key in seen or op.kind is not Kind.POINTWISE:
+            continue
+        seen.add(key)
+        args, place = [], 0
+        for value in sample.args:
+            if isinstance(value, np.ndarray):
+                value = special_values(value.dtype)
+                if place == 0 and len(arrays) > 1:
+                    value = value[:, None]
+                elif place > 1:
+                    value = np.resize(value[::-1], len(special_values(arrays[1].dtype)))
+                place += 1
+            args.append(value)
+        yield Sample(*args, **sample.kwargs)
+
+
+def samples_of(op: Op, kind: dtype) -> list[Sample]:
+    """As many of the op's samples as there are of this dtype: some want numbers below zero."""
+    assert op.samples is not None
+    found = []
+    try:
+        for sample in op.samples(Maker(kind)):
+            found.append(sample)
+    except ValueError:
+        assert kind is weft.uint8
+    return found
+
+
+def typed(value: Any) -> Any:
+    """Types for arrays."""
+    if isinstance(value, dict):
+        return {name: typed(item) for name, item in value.items()}
+    if type(value) in (tuple, list):
+        return type(value)([typed(item) for item in value])
+    return type_of(value) if isinstance(value, np.ndarray) else value
+
+
+def calls(kind: dtype) -> Iterator[Run]:
+    for op in OPS:
+        samples = samples_of(op, kind)
+        for sample in (*samples, *special_samples(op, samples)):
+            try:
+                op(*typed(sample.args), **typed(sample.kwargs))
+                expected = op(*sample.args, **sample.kwargs)
+            except (RuntimeError, TypeError, NotImplementedError, ValueError, IndexError, OverflowError):
+                continue
+            yield Run(op, sample, expected)
+
+
+@cache
+def runs(kind: str) -> dict[str, list[Run]]:
+    """All calls on tensors of a kind, as one program."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = list(calls(KINDS[kind]))
+    graph, arrays = Graph(), []
+
+    def place(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            arrays.append(value)
+            return graph.placeholder(f"x{len(arrays)}")
+        return type(value)([place(item) for item in value]) if type(value) in (tuple, list) else value
+
+    placed = [(place(run.sample.args), {k: place(v) for k, v in run.sample.kwargs.items()}) for run in found]
+    nodes = []
+    for run, (args, kwargs) in zip(found, placed):
+        nodes.append(graph.call_function(run.op, args, kwargs))
+        nodes[-1].meta["val"] = weft.from_numpy(np.asarray(run.expected))
+    graph.output(tuple(nodes))
+    lowering = Lowering(graph, arrays)
+    program = lowering.run(lambda path: None)
+    wanted = [value for value in program.outputs if isinstance(value, Definition)]
+    results = Executable(program.outputs, fused(wanted))(arrays)
+    by_op: dict[str, list[Run]] = {}
+    for run, node, result in zip(found, nodes, results):
+        run.given, run.lowered = result, not isinstance(lowering.values[node], Opaque)
+        by_op.setdefault(run.op.qualified_name, []).append(run)
+    return by_op
+
+
+def ordered(x: Any) -> Any:
+    """Floats as ints in the same order, one apart where floats are neighbours."""
+    bits = x.view(np.int32 if x.dtype == np.float32 else np.int64).astype(np.int64)
+    least = np.iinfo(np.int32 if x.dtype == np.float32 else np.int64).min
+    return np.where(bits < 0, least - bits, bits)
+
+
+def assert_near(run: Run, ulps: int) -> None:
+    one, other = np.ascontiguousarray(run.given), np.ascontiguousarray(run.expected)
+    assert one.dtype == other.dtype and one.shape == other.shape
+    if one.dtype not in (np.float32, np.float64):
+        np.testing.assert_array_equal(one, other, err_msg=repr(run.sample))
+        return
+    np.testing.assert_array_equal(np.isnan(one), np.isnan(other), err_msg=repr(run.sample))
+    there = ~np.isnan(other)
+    one, other = one[there], other[there]
+    far = np.abs(ordered(one) - ordered(other)) > ulps
+    assert not far.any(), (run.sample, one[far][:8], other[far][:8])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.qualified_name)
+def test_values(op: Op, kind: str) -> None:
+    for run in runs(kind).get(op.qualified_name, ()):
+        assert_near(run, ULPS.get(op.qualified_name, 0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_are_lowered_but_those_that_are_known(kind: str) -> None:
+    missing = {
+        name
+        for name, found in runs(kind).items()
+        if not all(run.lowered for run in found) and name not in UNLOWERED | PARTLY
+    }
+    assert not missing
+    assert not {name for name in UNLOWERED for run in runs(kind).get(name, ()) if run.lowered}

@@ -1,0 +1,161 @@
+"""Pieces of scalar bodies that several records share.
+
+Takes a builder of bodies (`weft.native.scalar`) and values of one type; gives values. One idea: an `emit`
+says operation by operation what the record's kernel does to one element, so both give the same numbers; where
+it has no body for a type or a number it gives NotImplemented, and the kernel itself is called.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+FLOATS: Final = frozenset({"f32", "f64"})
+BITS: Final = {"f32": "i32", "f64": "i64"}
+"""Ints of the same size, which a float's sign and infinities can be read from."""
+
+
+def is_float(x: Any) -> bool:
+    return x.type in FLOATS
+
+
+def constant(b: Any, x: Any) -> Any:
+    """The number that a value always is; None where it differs from element to element."""
+    made = b.instructions[x.place]
+    return made.value if made.op == "const" else None
+
+
+def truth(b: Any, value: bool) -> Any:
+    return b.const(value, "b1")
+
+
+def clip(b: Any, x: Any, low: Any, high: Any) -> Any:
+    """x between two numbers; NaN stays."""
+    return b.min(b.max(x, b.like(low, x)), b.like(high, x))
+
+
+def positive_part(b: Any, x: Any) -> Any:
+    return b.max(x, b.like(0, x))
+
+
+def reciprocal(b: Any, x: Any) -> Any:
+    return b.div(b.like(1, x), x)
+
+
+def is_infinite(b: Any, x: Any) -> Any:
+    return b.eq(b.abs(x), b.like(float("inf"), x)) if is_float(x) else truth(b, False)
+
+
+def is_finite(b: Any, x: Any) -> Any:
+    return b.lt(b.abs(x), b.like(float("inf"), x)) if is_float(x) else truth(b, True)
+
+
+def is_nan(b: Any, x: Any) -> Any:
+    return b.isnan(x) if is_float(x) else truth(b, False)
+
+
+def sign_bit(b: Any, x: Any) -> Any:
+    if is_float(x):
+        x = b.bitcast(x, BITS[x.type])
+    return b.lt(x, b.like(0, x))
+
+
+def sign(b: Any, x: Any) -> Any:
+    """-1, 0 or 1; NaN is neither above nor below zero."""
+    if x.type == "b1":
+        return x
+    above = b.select(b.gt(x, b.like(0, x)), b.like(1, x), b.like(0, x))
+    return above if x.type == "u8" else b.select(b.lt(x, b.like(0, x)), b.like(-1, x), above)
+
+
+def copy_sign(b: Any, x: Any, y: Any) -> Any:
+    """The size of x with the sign of y."""
+    bits = BITS[x.type]
+    mask = b.bitcast(b.like(-0.0, x), bits)
+    size, turned = b.bitcast(b.abs(x), bits), b.and_(b.bitcast(y, bits), mask)
+    return b.bitcast(b.or_(size, turned), x.type)
+
+
+# -- quotients -----------------------------------------------------------------------------------------------
+def dividing(b: Any, y: Any) -> bool:
+    """Whether a division by y cannot fail: ints are divided only by numbers that are known not to be 0."""
+    return is_float(y) or bool(constant(b, y))
+
+
+def wrong_side(b: Any, rest: Any, y: Any) -> Any:
+    """Whether a remainder has not the divisor's sign."""
+    zero = b.like(0, rest)
+    return b.and_(b.ne(rest, zero), b.xor(b.lt(rest, zero), b.lt(y, zero)))
+
+
+def floor_divide(b: Any, x: Any, y: Any) -> Any:
+    """Python's rule."""
+    if not dividing(b, y):
+        return NotImplemented
+    rest = b.rem(x, y)
+    if not is_float(x):
+        down = b.and_(b.ne(rest, b.like(0, x)), b.lt(b.xor(rest, y), b.like(0, x)))
+        return b.sub(b.div(x, y), b.cast(down, x.type))
+    quotient = b.sub(b.div(b.sub(x, rest), y), b.cast(wrong_side(b, rest, y), x.type))
+    whole = b.floor(quotient)
+    up = b.cast(b.gt(b.sub(quotient, whole), b.like(0.5, x)), x.type)
+    exact = b.div(x, y)
+    return b.select(b.eq(y, b.like(0, y)), exact, copy_sign(b, b.add(whole, up), exact))
+
+
+def trunc_divide(b: Any, x: Any, y: Any) -> Any:
+    if not dividing(b, y):
+        return NotImplemented
+    return b.trunc(b.div(x, y))
+
+
+def remainder(b: Any, x: Any, y: Any) -> Any:
+    """With the sign of the divisor."""
+    if not dividing(b, y):
+        return NotImplemented
+    rest = b.rem(x, y)
+    return b.add(rest, b.select(wrong_side(b, rest, y), y, b.like(0, y)))
+
+
+def fmod(b: Any, x: Any, y: Any) -> Any:
+    """With the sign of the dividend."""
+    return b.rem(x, y) if dividing(b, y) else NotImplemented
+
+
+# -- powers --------------------------------------------------------------------------------------------------
+def power(b: Any, x: Any, y: Any) -> Any:
+    exponent = constant(b, y)
+    if x.type == "b1":
+        return b.or_(x, b.not_(y))
+    if not is_float(x):
+        return NotImplemented if exponent is None or exponent < 0 else whole_power(b, x, exponent)
+    return b.pow(x, y) if exponent is None else number_power(b, x, y, exponent)
+
+
+def whole_power(b: Any, x: Any, exponent: int) -> Any:
+    """By squaring; ints wrap, so the order of the products does not matter."""
+    made = b.like(1, x)
+    while exponent:
+        if exponent & 1:
+            made = b.mul(made, x)
+        exponent >>= 1
+        x = b.mul(x, x) if exponent else x
+    return made
+
+
+def number_power(b: Any, x: Any, y: Any, exponent: float) -> Any:
+    """Exponents that have a cheaper function."""
+    if exponent == 2:
+        return b.mul(x, x)
+    if exponent == 0.5:
+        return b.sqrt(x)
+    if exponent == 1:
+        return x
+    if exponent == 3:
+        return b.mul(b.mul(x, x), x)
+    if exponent == -1:
+        return reciprocal(b, x)
+    if exponent == -0.5:
+        return reciprocal(b, b.sqrt(x))
+    if exponent == -2:
+        return reciprocal(b, b.mul(x, x))
+    return b.like(1, x) if exponent == 0 else b.pow(x, y)

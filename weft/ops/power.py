@@ -1,0 +1,146 @@
+"""Powers, of whole numbers and of floats.
+
+Gives `pow` and `float_power`. One idea: exponents that have a cheaper function are told by their value, in
+kernels as in bodies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.arrays import Array, namespace
+from weft.core.dtypes import dtype
+from weft.core.types import TensorType
+from weft.ops import bodies
+from weft.ops.arithmetic import COMPLEX, INTEGERS, NARROW, Refusing, is_bare, keep, kind_of, mul, sub, zeros
+from weft.ops.families import pointwise, promote
+from weft.ops.options import fits
+from weft.ops.record import Op, Promotion, ops
+from weft.ops.samples import Maker, Sample, binary_samples
+
+
+def _whole_power(x: Array, y: Array) -> Array:
+    """Integer powers; a negative exponent rounds the reciprocal towards zero."""
+    below = np.less(y, 0)
+    if not np.any(below):
+        return np.power(x, y, out=...)
+    odd = np.bitwise_and(y, 1) == 1
+    xp = namespace(x)
+    inverse = xp.where(x == 1, 1, xp.where(x == -1, xp.where(odd, -1, 1), 0)).astype(x.dtype)
+    return xp.where(below, inverse, np.power(x, np.maximum(y, 0)))
+
+
+def _float_exponent(x: Array, exponent: float) -> Array | None:
+    """Exponents that have a cheaper function."""
+    if exponent == 2:
+        return np.square(x, out=...)
+    if exponent == 0.5:
+        return np.sqrt(x, out=...)
+    if exponent == 1:
+        return np.positive(x, out=...)
+    if exponent == 3:
+        return np.multiply(np.square(x), x, out=...)
+    if exponent == -1:
+        return np.reciprocal(x, out=...)
+    if exponent == -0.5:
+        return np.reciprocal(np.sqrt(x), out=...)
+    if exponent == -2:
+        return np.reciprocal(np.square(x), out=...)
+    return None
+
+
+def _pow(x: Array, y: Any) -> Array:
+    kind = x.dtype.kind
+    if kind == "f" and (type(y) is float or type(y) is int or y.ndim == 0):
+        out = _float_exponent(x, float(y))
+        if out is not None:
+            return out
+    if kind == "b":
+        return np.logical_or(x, np.logical_not(y), out=...)
+    if kind in "iu":
+        if is_bare(y) and y < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        return _whole_power(x, y)
+    return np.power(x, y, out=...)
+
+
+def _pow_rule(x: Any, y: Any) -> TensorType:
+    result = power.rule(pow_, (x, y))
+    if result.dtype in INTEGERS and is_bare(y) and y < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if result.dtype in INTEGERS | NARROW and is_bare(y) and not isinstance(y, complex):
+        fits(y, result.dtype)
+    return result
+
+
+def _base_gradient(op: Any, g: Any, x: Any, exponent: Any) -> Any:
+    if is_bare(exponent):
+        return zeros(g) if exponent == 0 else mul(g, mul(op(x, exponent - 1), exponent))
+    defined = ops.ne(exponent, 0)
+    below = keep(sub(exponent, 1), defined)  # 0 to the -1 would be infinite, and NaN one derivative later
+    return keep(mul(g, mul(op(x, below), exponent)), defined)
+
+
+def _exponent_gradient(g: Any, out: Any, base: Any, exponent: Any) -> Any:
+    if is_bare(base):
+        if base == 0:
+            return keep(mul(g, out), ops.lt(exponent, 0))
+        return mul(mul(g, out), math.log(base) if not isinstance(base, complex) and base > 0 else math.nan)
+    defined = ops.logical_or(ops.ne(base, 0), ops.lt(exponent, 0))
+    return keep(mul(g, mul(out, ops.log(base))), defined)
+
+
+def _power_samples(make: Maker) -> Iterator[Sample]:
+    yield from binary_samples((0.3, 2), (-2, 2), 2)(make)
+    for exponent in (0.5, 3, -1, 1.7, 0):
+        yield Sample(make(2, 3, low=0.3), exponent)
+
+
+def _power_dtypes(operands: list[Any]) -> tuple[dtype, dtype]:
+    compute, result = promote.dtypes(operands)
+    if compute is dtypes.bool_ and not is_bare(operands[1]):
+        raise NotImplementedError("\"pow\" not implemented for 'Bool'")
+    return compute, result
+
+
+power = Refusing(promote, _power_dtypes)
+pow_: Op = pointwise(
+    "pow",
+    _pow,
+    power,
+    signature="input: Operand, exponent: Operand",
+    samples=_power_samples,
+    rule=_pow_rule,
+    emit=bodies.power,
+    vjp=(
+        lambda g, _out, x, exponent: _base_gradient(pow_, g, x, exponent),
+        lambda g, out, x, exponent: _exponent_gradient(g, out, x, exponent),
+    ),
+)
+
+
+def _double(operands: list[Any]) -> tuple[dtype, dtype]:
+    kind = dtypes.complex128 if any(kind_of(value) in COMPLEX for value in operands) else dtypes.float64
+    return kind, kind
+
+
+float_power: Op = pointwise(
+    "float_power",
+    _pow,
+    Promotion("double", _double),
+    emit=bodies.power,
+    signature="input: Operand, exponent: Operand",
+    samples=_power_samples,
+    node="PowBackward1",
+    out="exact",
+    inplace="exact",
+    vjp=(
+        lambda g, _out, x, exponent: _base_gradient(float_power, g, x, exponent),
+        lambda g, out, x, exponent: _exponent_gradient(g, out, x, exponent),
+    ),
+)
