@@ -71,7 +71,7 @@ def wanted() -> dict[str, Wanted]:
         "EXPM1": Wanted(growth, -half, half, abs, {"32": 6, "64": 11}),
         "EXP2": Wanted(
             near_zero(lambda x: mp.expm1(x * mp.log(2)) / x, mp.log(2)), -0.5005, 0.5005, abs,
-            {"32": 6, "64": 11, "SHORT": 8},
+            {"32": 6, "64": 11, "SHORT": 7},
         ),
         "LOG": Wanted(
             near_zero(lambda x: (mp.log1p(x) - x + x * x / 2) / x**3, third), 1 / root - 1, root - 1, square,
@@ -79,7 +79,7 @@ def wanted() -> dict[str, Wanted]:
         ),
         "ATANH": Wanted(
             near_zero(of_square(lambda x: (2 * mp.atanh(x) / x - 2) / x**2), 2 * third), 0, ratio, same,
-            {"64": 7, "SHORT": 5},
+            {"64": 7, "SHORT": 4},
         ),
         "POWER": Wanted(
             near_zero(of_square(lambda x: (3 * mp.atanh(x) / x - 3 - x * x) / x**4), mpf(3) / 5), 0, ratio,
