@@ -16,6 +16,7 @@ job's own numbers. Chunks are the same whether one thread runs them or ten: so a
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import threading
@@ -233,9 +234,12 @@ class Pool:
         self._work = ctypes.CFUNCTYPE(None, pointer, pointer, number)(self.loaded.address("worker"))
         self.syscall = address_of("syscall.f64")
         self.started = False
+        self.workers: list[threading.Thread] = []
 
     def start(self) -> None:
+        """Starts the threads. They run code of this object: it lives until they have ended."""
         self.started = True
+        _living.append(self)
         for number in range(self.threads - 1):
             work = threading.Thread(
                 target=self._work,
@@ -244,6 +248,19 @@ class Pool:
                 daemon=True,
             )
             work.start()
+            self.workers.append(work)
+
+    def close(self) -> None:
+        """Ends the threads."""
+        self.state[ENDS] = 1
+        wake = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)(self.syscall)
+        for work in self.workers:
+            while work.is_alive():
+                wake(FUTEX, self.here, WAKE, 1024, 0)
+                work.join(0.01)
+        self.workers.clear()
+        if self in _living:
+            _living.remove(self)
 
     def run(self, code: int, first: int, count: int, buffers: int, outside: int) -> int:
         """Runs steps until one is Python's, or all are done; gives its number."""
@@ -253,6 +270,8 @@ class Pool:
 
 
 _pool: list[Pool] = []
+_living: list[Pool] = []
+"""Pools whose threads run."""
 
 
 def pool() -> Pool:
@@ -270,6 +289,14 @@ def available() -> int:
 def _forget() -> None:
     """Threads do not survive a fork."""
     _pool.clear()
+    _living.clear()
+
+
+@atexit.register
+def _end() -> None:
+    """Threads must not outlive the code that they run."""
+    for each in list(_living):
+        each.close()
 
 
 if hasattr(os, "register_at_fork"):
