@@ -22,6 +22,9 @@ CASES: dict[str, Callable[..., Any]] = {
     "sum of the middle": lambda x, w: (x * w).sum(1),
     "keepdim": lambda x, w: x / (x * x).sum(-1, keepdim=True),
     "extremes": lambda x, w: x.amax(-1) + x.amin(0).sum(),
+    "elements beside sums of columns": lambda x, w: (x[0] * w, (x[0] * w).sum(0), (x[0] * 2).sum(0))[1] * w,
+    "softmax of the first of two": lambda x, w: F.softmax(x[0], 0) * w,
+    "batch_norm": lambda x, w: F.batch_norm(x, None, None, x[0, :, 0], x[1, :, 1], training=True),
 }
 
 

@@ -200,6 +200,49 @@ def test_values(op: Op, kind: str) -> None:
         assert_near(run, ULPS.get(op.qualified_name, 0))
 
 
+def test_what_has_no_elements_needs_no_kernel() -> None:
+    def f(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        return (x * 2).exp(), x.t() + 1, x.sum(0), weft.zeros(0, 2)
+
+    for shape in ((0, 3), (3, 0)):
+        x = weft.randn(*shape)
+        for ours, theirs in zip(weft.compile(f, backend="native", fullgraph=True)(x), f(x)):
+            assert weft.equal(ours, theirs) and ours.dtype is theirs.dtype
+
+
+def test_numbers_wrap_as_in_eager_calls() -> None:
+    def f(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        return x + 300, x.sub(x, alpha=2), x == 257, x.float() * 1e40
+
+    x = weft.arange(7, dtype=weft.uint8)
+    for ours, theirs in zip(weft.compile(f, backend="native", fullgraph=True)(x), f(x)):
+        assert ours.dtype is theirs.dtype
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+def test_ints_divided_by_zero_raise_as_in_eager_calls() -> None:
+    def f(x: weft.Tensor, y: weft.Tensor) -> weft.Tensor:
+        return (x // y) * 2
+
+    compiled = weft.compile(f, backend="native", fullgraph=True)
+    x = weft.arange(4)
+    assert weft.equal(compiled(x, x + 1), f(x, x + 1))
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        compiled(x, x)
+
+
+def test_bodies_are_dear_where_functions_are() -> None:
+    graph = Graph()
+    x = graph.placeholder("x")
+    array = np.ones(3, np.float32)
+    nodes = [graph.call_function(REGISTRY[name], (x,)) for name in ("neg", "tanh")]
+    for node in nodes:
+        node.meta["val"] = weft.from_numpy(array)
+    graph.output(tuple(nodes))
+    cheap, dear = Lowering(graph, [array]).run(lambda path: None).outputs
+    assert cheap.cost <= 2 < 15 < dear.cost
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_are_lowered_but_those_that_are_known(kind: str) -> None:
     missing = {

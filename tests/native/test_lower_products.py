@@ -48,3 +48,9 @@ def test_values_and_gradients(name: str, dtype: Any) -> None:
         (value * value).sum().backward()
         results.append([value.detach(), *[each.grad for each in inputs]])
     assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
+
+
+def test_inputs_in_an_order_that_blas_cannot_read_are_copied() -> None:
+    a, b = weft.randn(4, 3, 2).permute(2, 1, 0), weft.randn(2, 4, 5)
+    compiled = weft.compile(weft.bmm, backend="native", fullgraph=True)
+    assert_close(compiled(a, b), weft.bmm(a, b))

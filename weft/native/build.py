@@ -68,11 +68,13 @@ class _Building:
                 raise
 
     def blamed(self, member: Member, keep: Keep) -> Definition:
-        """Who is to leave the group: where elements cannot be walked in its loops, the fold that asks for
-        these.
+        """Who is to leave the group: where elements cannot be walked in its loops, the fold that asked for
+        these after the elements had come.
         """
-        folds = [each.value for each in self.group.members.values() if isinstance(each.value, Fold)]
-        return folds[0] if keep.value is member.value and not member.row and folds else member.value
+        members = list(self.group.members.values())
+        place = next((i for i, each in enumerate(members) if isinstance(each.value, Fold)), 0)
+        own = keep.value is member.value and not member.row and members.index(member) < place
+        return members[place].value if own else member.value
 
     def inlining(self, level: int, row: bool) -> Inlining:
         return Inlining(self.indices, self.loads, self.is_loaded, self.finder(level, row))
@@ -188,6 +190,9 @@ def _put_in_order(state: _Building, group: Group, given: Definition) -> None:
                 raise Split(member.value, reason)
             if not isinstance(operand, (Given, Opaque)) and not state.is_stored(operand):
                 raise Keep(operand, reason)
+    for member in reversed(group.members.values()):
+        if not member.row:
+            raise Split(member.value, reason)
     raise Keep(given, reason)
 
 

@@ -88,6 +88,8 @@ def bound_arguments(op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> tupl
     variadic = next((i for i, p in enumerate(op.signature.parameters) if p.variadic), None)
     if variadic is not None and len(args) > variadic and not isinstance(args[variadic], (tuple, list)):
         args = (*args[:variadic], tuple(args[variadic:]))
+    if variadic is not None and len(args) == variadic and op.signature.names[variadic] not in kwargs:
+        args = (*args, ())
     return op.signature.bind(tuple(args), dict(kwargs))
 
 
@@ -151,7 +153,7 @@ class Lowering:
         bound = bound_arguments(op, args, kwargs)
         result = node.meta["val"]
         try:
-            return unless_empty(self.lowered(op, bound, result))
+            return unless_empty(self.lowered(op, bound, result), result)
         except Unlowered:
             return self.opaque(op, bound, result)
 
@@ -278,14 +280,18 @@ def dtype_of_name(name: str) -> Any:
     return BY_NUMPY[np.dtype(name) if found is None else found]
 
 
-def unless_empty(value: Lowered) -> Lowered:
-    """What was lowered; memory of no bytes for what has no elements: kernels have no loops of 0 turns."""
+def unless_empty(value: Lowered, result: Any) -> Lowered:
+    """What was lowered; memory of no bytes for what has no elements (a rule may give None for that): kernels
+    have no loops of 0 turns.
+    """
     if isinstance(value, tuple):
-        return tuple([unless_empty(item) for item in value])
-    if not isinstance(value, Definition) or value.size:
+        return tuple([unless_empty(item, part) for item, part in zip(value, result)])
+    array = getattr(result, "array", None)
+    if array is None or 0 not in array.shape:
         return value
-    kind = TYPES.get(value.type) or np.dtype(value.type)
-    return Given(shape=value.shape, type=value.type, name=value.name, constant=np.zeros(value.shape, kind))
+    kind = NAMES.get(array.dtype, str(array.dtype))
+    made = np.zeros(tuple(array.shape), array.dtype)
+    return Given(shape=made.shape, type=kind, name="nothing", constant=made)
 
 
 def type_name_of(value: Definition) -> str:

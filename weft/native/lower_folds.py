@@ -115,14 +115,14 @@ def _amin(_lowering: Lowering, x: Definition, dim: Any, keepdim: bool) -> Defini
 def _any(_lowering: Lowering, x: Definition, dim: Any, keepdim: bool) -> Definition:
     if x.type == "u8":
         raise Unlowered("any of uint8, which gives uint8")
-    return folded("any", cast(x, "b1"), axes_of(dim, len(x.shape)), keepdim, "any")
+    return folded("any", cast(x, "b1"), () if dim == () else axes_of(dim, len(x.shape)), keepdim, "any")
 
 
 @rule("all")
 def _all(_lowering: Lowering, x: Definition, dim: Any, keepdim: bool) -> Definition:
     if x.type == "u8":
         raise Unlowered("all of uint8, which gives uint8")
-    return folded("all", cast(x, "b1"), axes_of(dim, len(x.shape)), keepdim, "all")
+    return folded("all", cast(x, "b1"), () if dim == () else axes_of(dim, len(x.shape)), keepdim, "all")
 
 
 # -- normalisation -------------------------------------------------------------------------------------------

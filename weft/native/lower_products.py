@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 from weft.native.blas import FUNCTIONS, function
-from weft.native.lower import Lowering, Unlowered, rule
+from weft.native.lower import Lowering, Unlowered, point, rule
 from weft.native.lower_folds import each
 from weft.native.tensors import (
     Definition,
@@ -47,7 +47,8 @@ def memory_of(value: Definition) -> Memory:
 
 def matrix(value: Definition, operands: list[Definition]) -> Matrix:
     """How a batch of matrices lies in memory; it is copied where BLAS could not read it."""
-    for base, offset, strides in (memory_of(value), (value, 0, row_major(value.shape))):
+    copied = point(lambda _b, v, _p: v[0], value.shape, value.type, (value,), "copy")
+    for base, offset, strides in (memory_of(value), (copied, 0, row_major(value.shape))):
         rows, columns = value.shape[-2:]
         down, right = strides[-2:]
         batch = joined(value.shape[:-2], strides[:-2])
