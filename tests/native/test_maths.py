@@ -233,6 +233,18 @@ def test_hard_angles(kind: Any, x: float) -> None:
                 assert units(result, getattr(mpmath, name)(mpmath.mpf(value)), kind) < 1.5, (name, value)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_log_gamma(kind: Any) -> None:
+    random = np.random.default_rng(4)
+    x = np.concatenate([random.uniform(-20, 50, 100), 10 ** random.uniform(-30, 30, 100)]).astype(kind)
+    with mpmath.workprec(200):
+        for value, result in zip(x.tolist(), evaluate(maths.lgamma, x)):
+            assert units(result, mpmath.loggamma(mpmath.mpf(value)).real, kind) < 4, (value, result)
+    edges = np.array([0, -0.0, -1, -2, 1, 2, np.inf, -np.inf, np.nan], kind)
+    expected = np.array([np.inf, np.inf, np.inf, np.inf, 0, 0, np.inf, np.inf, np.nan], kind)
+    np.testing.assert_array_equal(evaluate(maths.lgamma, edges), expected)
+
+
 def test_powers_of_two_and_ten_have_whole_logarithms() -> None:
     for kind, tens in ((np.float32, 11), (np.float64, 23)):
         info = np.finfo(kind)

@@ -1,8 +1,7 @@
 """Exponentials: exp, exp2, expm1, sinh, cosh, tanh, sigmoid.
 
 Takes a builder and values; gives values. One idea: `x = n ln 2 + r` with a whole n and |r| <= ln 2 / 2, then
-`e^r - 1 = r + r^2 P(r)`, then n goes into the exponent. How many instructions a function takes stands beside
-it, as float32/float64, constants not counted.
+`e^r - 1 = r + r^2 P(r)`, then n goes into the exponent.
 """
 
 from __future__ import annotations
@@ -151,6 +150,3 @@ def sigmoid(b: Builder, x: Value) -> Value:
 def decay(b: Builder, x: Value) -> Value:
     """`e^-|x|`."""
     return exponential(b, clamped(b, b.neg(b.abs(x)), pick(x, *LOWER), None), better=True)
-
-
-__all__ = ["cosh", "exp", "exp2", "expm1", "sigmoid", "sinh", "tanh"]

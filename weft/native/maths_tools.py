@@ -70,13 +70,10 @@ def clamped(b: Builder, x: Value, low: float | None, high: float | None) -> Valu
 def nearest(b: Builder, x: Value, factor: float = 1.0) -> tuple[Value, Value]:
     """The int nearest to `x * factor`, as a float and as an int; it must be below 2**(mantissa - 1)."""
     kind = layout(x)
-    moved = b.fma(x, b.like(factor, x), b.like(kind.magic, x)) if factor != 1 else _moved(b, x)
+    magic = b.like(kind.magic, x)
+    moved = b.add(x, magic) if factor == 1 else b.fma(x, b.like(factor, x), magic)
     number = b.sub(b.bitcast(moved, kind.whole), b.const(kind.magic_bits, kind.whole))
-    return b.sub(moved, b.like(kind.magic, x)), number
-
-
-def _moved(b: Builder, x: Value) -> Value:
-    return b.add(x, b.like(layout(x).magic, x))
+    return b.sub(moved, magic), number
 
 
 def as_float(b: Builder, number: Value, type_: str, less: Value | None = None) -> Value:
