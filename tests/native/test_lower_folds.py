@@ -11,6 +11,7 @@ import weft
 import weft.nn.functional as F
 from weft.testing import assert_close
 
+
 CASES: dict[str, Callable[..., Any]] = {
     "layer_norm": lambda x, w: F.layer_norm(x, (x.shape[-1],), w, w),
     "layer_norm of two axes": lambda x, w: F.layer_norm(x, x.shape[-2:], eps=1e-3) * w,
@@ -41,3 +42,13 @@ def test_values_and_gradients(name: str, dtype: Any) -> None:
         (value * value).sum().backward()
         results.append((value.detach(), x.grad, w.grad))
     assert_close(results[1], results[0], rtol=2e-4, atol=2e-5)
+
+
+def test_numbers_of_rows_are_made_of_such_numbers() -> None:
+    def f(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        total = x.sum(-1)
+        double = total * 2
+        return total, double, double + 1, (double + 1)[:, None] * x
+
+    x = weft.randn(4, 5)
+    assert_close(weft.compile(f, backend="native", fullgraph=True)(x), f(x))

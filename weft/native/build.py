@@ -118,6 +118,7 @@ class _Building:
                 phase.kept.append(Store(again.place, self.access(value, places)))
         elif member.row:
             made = phase.rows.make(value, places)
+            phase.rows.known[id(value), places] = made  # others of this phase read it before it is a fold
             phase.given.append(made.place)
             if self.is_stored(value):
                 phase.kept.append(Store(made.place, self.access(value, places)))
