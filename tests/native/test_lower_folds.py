@@ -11,7 +11,6 @@ import weft
 import weft.nn.functional as F
 from weft.testing import assert_close
 
-
 CASES: dict[str, Callable[..., Any]] = {
     "layer_norm": lambda x, w: F.layer_norm(x, (x.shape[-1],), w, w),
     "layer_norm of two axes": lambda x, w: F.layer_norm(x, x.shape[-2:], eps=1e-3) * w,
