@@ -158,6 +158,10 @@ class Lowering:
             return self.opaque(op, bound, result)
 
     def lowered(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
+        for value in bound:
+            for item in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(item, Definition):
+                    type_name_of(item)
         known = RULES.get(op.qualified_name)
         if known is not None:
             return known(self, *bound)
