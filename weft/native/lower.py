@@ -217,8 +217,6 @@ class Lowering:
         inner, outer = type_name(compute.numpy), type_name(result.numpy)
         tensors = [value for value in operands if isinstance(value, Definition)]
         shape = np.broadcast_shapes(*[value.shape for value in tensors])
-        for value in tensors:
-            type_name_of(value)
 
         def make(builder: Builder, values: list[Value], _place: Any) -> Value:
             given = iter(values)

@@ -1,6 +1,6 @@
 """Pieces of scalar bodies that several records share.
 
-Takes a builder of bodies (`weft.native.scalar`) and values of one type; gives values. One idea: an `emit`
+Takes a builder of bodies (`weft.native.maths`) and values of one type; gives values. One idea: an `emit`
 says operation by operation what the record's kernel does to one element, so both give the same numbers; where
 it has no body for a type or a number it gives NotImplemented, and the kernel itself is called.
 """
@@ -89,36 +89,24 @@ def wrong_side(b: Any, rest: Any, y: Any) -> Any:
 
 def floor_divide(b: Any, x: Any, y: Any) -> Any:
     """Python's rule."""
-    if not dividing(b, y):
-        return NotImplemented
-    rest = b.rem(x, y)
-    if not is_float(x):
-        down = b.and_(b.ne(rest, b.like(0, x)), b.lt(b.xor(rest, y), b.like(0, x)))
-        return b.sub(b.div(x, y), b.cast(down, x.type))
-    quotient = b.sub(b.div(b.sub(x, rest), y), b.cast(wrong_side(b, rest, y), x.type))
-    whole = b.floor(quotient)
-    up = b.cast(b.gt(b.sub(quotient, whole), b.like(0.5, x)), x.type)
-    exact = b.div(x, y)
-    return b.select(b.eq(y, b.like(0, y)), exact, copy_sign(b, b.add(whole, up), exact))
+    return b.floor_divide(x, y) if dividing(b, y) else NotImplemented
 
 
 def trunc_divide(b: Any, x: Any, y: Any) -> Any:
-    if not dividing(b, y):
-        return NotImplemented
-    return b.trunc(b.div(x, y))
+    return b.trunc(b.div(x, y)) if dividing(b, y) else NotImplemented
 
 
 def remainder(b: Any, x: Any, y: Any) -> Any:
     """With the sign of the divisor."""
     if not dividing(b, y):
         return NotImplemented
-    rest = b.rem(x, y)
+    rest = b.fmod(x, y)
     return b.add(rest, b.select(wrong_side(b, rest, y), y, b.like(0, y)))
 
 
 def fmod(b: Any, x: Any, y: Any) -> Any:
     """With the sign of the dividend."""
-    return b.rem(x, y) if dividing(b, y) else NotImplemented
+    return b.fmod(x, y) if dividing(b, y) else NotImplemented
 
 
 # -- powers --------------------------------------------------------------------------------------------------

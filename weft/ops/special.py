@@ -70,6 +70,7 @@ lgamma: Op = pointwise(
     "lgamma",
     _from_scipy("gammaln"),
     refusing(float_result, COMPLEX, "lgamma_vml_cpu"),
+    emit=lambda b, x: b.select(b.eq(x, b.like(float("-inf"), x)), x, b.lgamma(x)),  # as scipy has it
     signature="input: Tensor",
     domain=(0.3, 4),
     vjp=lambda g, _out, x: mul(g, digamma(x)),
