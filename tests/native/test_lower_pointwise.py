@@ -53,10 +53,10 @@ FUNCTIONS = {
     "nn.functional.softplus",
 }  # fmt: skip
 ULPS = dict.fromkeys(FUNCTIONS, 4) | {
-    "erfc": 8, "lgamma": 8, "logaddexp2": 16, "gelu_backward": 64, "nn.functional.gelu": 400,
+    "erfc": 8, "lgamma": 64, "logaddexp2": 16, "gelu_backward": 64, "nn.functional.gelu": 400,
 }  # fmt: skip
 """How far results may be from the array kernel's, in units of the last place; elsewhere not at all. Where
-gelu is nearly 0 it is a small difference of numbers near 1."""
+gelu is nearly 0 it is a small difference of numbers near 1; lgamma is 0 at 1 and 2."""
 SPECIAL = [
     0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.0, -2.0, 2.5, -2.5, 3.0, -3.7, 0.3, 1e-3, -1e-3, 6.0, 9.25, -17.0,
     19.5, -30.0, 87.0, -100.0, 1e-30, -1e-30, 1e6, -1e6, 3e9, 1e30, -1e30, np.inf, -np.inf, np.nan,
