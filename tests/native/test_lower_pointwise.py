@@ -231,6 +231,27 @@ def test_ints_divided_by_zero_raise_as_in_eager_calls() -> None:
         compiled(x, x)
 
 
+def test_places_are_right_in_every_chunk() -> None:
+    def f(x: weft.Tensor, y: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        places = x + weft.arange(300), weft.tril(x, 3), weft.triu(x, -2).t() * 2, weft.eye(700, 300) * x
+        turned = x.flip(0, 1) * 2 + x, weft.stack([x, x * 2, x + 1], 1), y.repeat(500, 3) + 1
+        return *places, *turned, (x * 2).reshape(100, 2100).t() + 1, weft.arange(200_001) * 2
+
+    x, y = weft.randn(700, 300), weft.randn(300)
+    for ours, theirs in zip(weft.compile(f, backend="native", fullgraph=True)(x, y), f(x, y)):
+        assert weft.equal(ours, theirs) and ours.dtype is theirs.dtype
+
+
+def test_places_in_folds() -> None:
+    def f(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        parts = weft.tril(x, 2)
+        return parts.sum(-1), parts.sum(0), parts.sum(1), parts.sum(), (x * weft.arange(60)).sum((1, 2))
+
+    x = weft.randn(4, 50, 60, dtype=weft.float64)
+    for ours, theirs in zip(weft.compile(f, backend="native", fullgraph=True)(x), f(x)):
+        weft.testing.assert_close(ours, theirs)
+
+
 def test_bodies_are_dear_where_functions_are() -> None:
     graph = Graph()
     x = graph.placeholder("x")
