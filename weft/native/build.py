@@ -163,7 +163,7 @@ def _finished(state: _Building, group: Group) -> Built:
     bodies = [phase.elements.builder.instructions for phase in state.phases]
     if any(each.op == "index" for body in bodies for each in body):  # counters are told apart by their loops
         if group.folds and len(sizes) - outer > 1:
-            raise Keep(first_of(group), "a fold over indices of several loops")
+            _put_in_order(state, group, first_of(group), "a fold over indices of several loops")
         return _record(state, group, sizes, moves)
     if not group.folds:
         sizes, moves = joined(sizes, moves)
@@ -173,7 +173,7 @@ def _finished(state: _Building, group: Group) -> Built:
     if len(walked) > 1:
         for load, each in zip(state.loads, walked_moves):
             if any(each[i] != each[i + 1] * walked[i + 1] for i in range(len(walked) - 1)):
-                _put_in_order(state, group, load.value)
+                _put_in_order(state, group, load.value, "something that is not walked along in one stride")
     if not walked:
         walked, walked_moves = (1,), [(0,)] * len(moves)
     if by_columns(group, rows, row_moves, walked_moves):
@@ -181,9 +181,8 @@ def _finished(state: _Building, group: Group) -> Built:
     return _record(state, group, (*rows, *walked), [(*a, *b) for a, b in zip(row_moves, walked_moves)])
 
 
-def _put_in_order(state: _Building, group: Group, given: Definition) -> None:
-    """Refuses a fold over several strides: what it folds is to be kept, or computed by another kernel."""
-    reason = "something that is not walked along in one stride"
+def _put_in_order(state: _Building, group: Group, given: Definition, reason: str) -> None:
+    """Refuses a fold over several loops: what it folds is to be kept, or computed by another kernel."""
     for member in group.members.values():
         if isinstance(member.value, Fold):
             operand = member.value.operand

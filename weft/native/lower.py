@@ -10,12 +10,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weft.core.dtypes import BY_NUMPY
+from weft.core.requirements import require
 from weft.core.types import TensorType
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -28,6 +30,13 @@ Lowered = Any
 """A definition, a tuple of them, or a number."""
 
 
+NUMBER: Final = "number"
+"""The type of what is no tensor: a number that only running tells."""
+NUMERIC: Final = frozenset({"_operator", "operator", "math"})
+BUILT_IN: Final = frozenset({abs, bool, divmod, float, int, max, min, pow, round, sum})
+"""Where functions of numbers come from."""
+
+
 class Unlowered(Exception):
     """An op, or this call of it, has no kernels of ours."""
 
@@ -36,9 +45,9 @@ class Unlowered(Exception):
 class Call:
     """A call of an op's own array kernel."""
 
-    op: Op
+    op: Callable[..., Any]
     bound: tuple[Any, ...]
-    """Its arguments; `Operand` stands for arrays."""
+    """Its arguments; `Operand` stands for arrays, and for numbers that only running tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,8 @@ class Program:
     inputs: list[Node]
     outputs: list[Any] = field(default_factory=list)
     """Definitions, or numbers and None as they are."""
+    checks: list[Definition] = field(default_factory=list)
+    """What nobody reads, but may raise."""
     constants: dict[str, Any] = field(default_factory=dict)
 
 
@@ -127,7 +138,9 @@ class Lowering:
             elif node.op == "output":
                 self.program.outputs = list(self.argument(node.args[0]))
             elif node.op != "placeholder":
-                self.values[node] = self.call(node)
+                self.values[node] = made = self.call(node)
+                if not node.users and isinstance(made, Opaque) and self.graph.impure(node):
+                    self.program.checks.append(made)
         return self.program
 
     def constant(self, array: Any) -> Lowered:
@@ -149,6 +162,8 @@ class Lowering:
         args, kwargs = self.argument(node.args), {k: self.argument(v) for k, v in node.kwargs.items()}
         if node.target is operator.getitem:
             return args[0][args[1]]
+        if not is_op(node):
+            return self.outside(node, args, kwargs)
         op = op_of(node)
         bound = bound_arguments(op, args, kwargs)
         result = node.meta["val"]
@@ -156,6 +171,37 @@ class Lowering:
             return unless_empty(self.lowered(op, bound, result), result)
         except Unlowered:
             return self.opaque(op, bound, result)
+
+    def outside(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
+        """What is no op: numbers that are read from tensors, arithmetic on them, checks, tensors made of
+        them. Numbers of which none is read from a tensor are known here.
+        """
+        function = node.target
+        result = node.meta.get("val")
+        tensor = getattr(result, "array", None)
+        if node.op == "call_method" and function == "item":
+            function = np.ndarray.item
+        elif node.op != "call_function" or not (
+            function is require
+            or getattr(function, "__module__", "") in NUMERIC
+            or function in BUILT_IN
+            or (tensor is not None and getattr(function, "__name__", "") == "tensor")
+        ):
+            raise Unlowered(f"a call of {node.target}")
+        operands: list[Definition] = []
+        numbered = partial(collected, operands)
+        given = [numbered(value) for value in args]
+        reading = function is np.ndarray.item or function is require
+        if any(each.type != NUMBER for each in operands) and not reading:
+            raise Unlowered(f"a call of {node.target} on a tensor")
+        if tensor is not None:
+            call = Call(lambda *values: function(*values, **kwargs).array, tuple(given))
+            kind = NAMES.get(tensor.dtype, str(tensor.dtype))
+            return Opaque(shape=tuple(tensor.shape), type=kind, name="tensor", call=call, operands=operands)
+        if not operands and function is not require:
+            return function(*args, **kwargs)
+        call = Call(partial(function, **kwargs) if kwargs else function, tuple(given))
+        return Opaque(shape=(), type=NUMBER, name=str(node.name), call=call, operands=operands)
 
     def lowered(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
         for value in bound:
@@ -174,16 +220,7 @@ class Lowering:
     def opaque(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
         """The op's own kernel, on arrays."""
         operands: list[Definition] = []
-
-        def numbered(value: Any) -> Any:
-            if isinstance(value, Definition):
-                operands.append(value)
-                return Operand(len(operands) - 1)
-            if isinstance(value, (tuple, list)):
-                return type(value)([numbered(item) for item in value])
-            return value
-
-        call = Call(op, tuple([numbered(value) for value in bound]))
+        call = Call(op, tuple([collected(operands, value) for value in bound]))
         several = isinstance(result, (tuple, list))
         made = []
         for number, value in enumerate(result if several else (result,)):
@@ -270,6 +307,16 @@ class Lowering:
         return tuple(views) if first[1] else views[0]
 
 
+def collected(operands: list[Definition], value: Any) -> Any:
+    """An argument of a call, its definitions put among the operands."""
+    if isinstance(value, Definition):
+        operands.append(value)
+        return Operand(len(operands) - 1)
+    if isinstance(value, (tuple, list)):
+        return type(value)([collected(operands, item) for item in value])
+    return value
+
+
 def as_type(value: Any) -> Any:
     """An operand as type rules know it."""
     if isinstance(value, Definition):
@@ -332,6 +379,10 @@ def tried(make: Callable[[Builder, list[Value], Any], Value], operands: Sequence
     except OverflowError as error:
         raise Unlowered(str(error)) from None
     return sum(COSTS.get(each.op, 1) for each in builder.instructions)
+
+
+def is_op(node: Node) -> bool:
+    return isinstance(node.target, Op) or getattr(node.target, "op", None) is not None
 
 
 def op_of(node: Node) -> Op:

@@ -20,7 +20,7 @@ from weft.native.engine import Loaded, host
 from weft.native.fuse import Plan, fused
 from weft.native.kernel_text import module_text
 from weft.native.kernels import Kernel, Scope
-from weft.native.lower import Call, Lowering, Operand
+from weft.native.lower import NUMBER, Call, Lowering, Operand
 from weft.native.outside import table
 from weft.native.pool import FIELDS, pool
 from weft.native.scalar import TYPES
@@ -154,6 +154,9 @@ class Executable:
             if result is None:
                 result = arrays[whole] = call.op(*[argument(value, arrays) for value in bound])
             result = result[each.number] if isinstance(result, (tuple, list)) else result
+            if each.type == NUMBER:
+                arrays[target] = result
+                return
             arrays[target] = np.ascontiguousarray(result).reshape(each.shape)
 
         return run
@@ -177,7 +180,8 @@ class Executable:
             while step in self.python:
                 self.python[step](arrays)
                 target = self.places[id(self.plan.steps[step])]
-                buffers[target] = address(arrays[target])
+                if isinstance(arrays[target], np.ndarray):
+                    buffers[target] = address(arrays[target])
                 step += 1
         return [each[0] if isinstance(each, tuple) else arrays[each] for each in self.outputs]
 
@@ -187,7 +191,7 @@ def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:
     lowering = Lowering(graph_module.graph, arrays)
     program = lowering.run(lambda path: _attribute(graph_module, path))
     wanted = [value for value in program.outputs if isinstance(value, Definition)]
-    return Executable(program.outputs, fused(wanted))
+    return Executable(program.outputs, fused([*wanted, *program.checks]))
 
 
 def _attribute(owner: Any, path: str) -> Any:
