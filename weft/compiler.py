@@ -129,6 +129,8 @@ def native(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Cal
     """Compiles the graph, and that of its gradients, to machine code."""
     made: Callable[..., Any] = _native_backend()(graph_module, example_inputs)
     return made
+
+
 counting.watchers.append(lambda kind, reason: count(f"aot_{kind}", reason))
 
 

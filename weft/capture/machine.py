@@ -396,6 +396,7 @@ class Machine(Operators):
     """Whether op by op was tried, and left something behind that only whole calls can."""
     saved_through = False
     """Whether saved-tensor hooks are active around the call: what a graph saves goes through them."""
+
     def drop(self, generator: CapturedGenerator) -> None:
         """Closes a generator that nothing refers to any more."""
         if self.over:
