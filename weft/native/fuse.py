@@ -13,7 +13,7 @@ from functools import partial
 from math import prod
 
 from weft.native.build import Built, built
-from weft.native.tensors import Definition, Fold, Given, Opaque, Point, Reshape, View, operands_of
+from weft.native.tensors import Definition, Fold, Given, Opaque, Point, operands_of
 from weft.native.units import Group, Keep, Member, Split
 
 DEAR = 6
@@ -242,6 +242,3 @@ def fused(outputs: list[Definition]) -> Plan:
         reasons = fusing.reasons
         return Plan(steps, reasons, {key: value for key, value in kept.items() if key in stored})
     raise NotImplementedError("a program whose kernels cannot be settled")
-
-
-__all__ = ["Fusing", "Plan", "Reshape", "View", "fused"]

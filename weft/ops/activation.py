@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+import weft.ops.bodies as bodies
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dims import outside
 from weft.core.types import TensorType
-from weft.ops import bodies
 from weft.ops.arithmetic import (
     BOOL,
     COMPLEX,

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+import weft.ops.bodies as bodies
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import ALL, HALVES, dtype, scalar_dtype
 from weft.core.types import TensorType
-from weft.ops import bodies
 from weft.ops.families import composite, float_result, pointwise, promote, real_result
 from weft.ops.record import (
     Kind,

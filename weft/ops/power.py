@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+import weft.ops.bodies as bodies
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import dtype
 from weft.core.types import TensorType
-from weft.ops import bodies
 from weft.ops.arithmetic import COMPLEX, INTEGERS, NARROW, Refusing, is_bare, keep, kind_of, mul, sub, zeros
 from weft.ops.families import pointwise, promote
 from weft.ops.options import fits

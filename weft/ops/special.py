@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+import weft.ops.bodies as bodies
 from weft.core import dtypes
 from weft.core.arrays import Array
 from weft.core.lazy import lazy
 from weft.core.types import TensorType
-from weft.ops import bodies
 from weft.ops.arithmetic import (
     COMPLEX,
     NARROW,

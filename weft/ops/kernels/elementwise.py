@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
+import weft.ops.bodies as bodies
 from weft.core.arrays import Array, namespace
 from weft.core.lazy import lazy
-from weft.ops import bodies
 
 special = lazy("scipy.special")
 
