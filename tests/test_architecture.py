@@ -139,6 +139,8 @@ def imports(module: Module, modules: dict[str, Module]) -> Iterator[Import]:
                 for alias in node.names:
                     inner = f"{base}.{alias.name}"
                     yield Import(inner if inner in modules else base, node.lineno, late, typing)
+                    if inner in modules and base in modules:  # the package runs first, with all it imports
+                        yield Import(base, node.lineno, late, typing)
             case ast.ImportFrom():
                 raise AssertionError(f"{module.at(node.lineno)}: relative import; write the whole name")
             case ast.Call(
