@@ -61,6 +61,23 @@ def test_free_strides_stay_inside_an_example() -> None:
         ops.as_strided(Batched(X, 0, 5), (2,), (24,), 0)
 
 
+@pytest.mark.parametrize("dim", [0, 1, 3])
+@pytest.mark.parametrize("told", [(8, 2, 1), (1, 3, 12)], ids=["as they lie", "otherwise"])
+def test_free_strides_of_examples_that_lie_in_memory_as_they_please(dim: int, told: tuple[int, ...]) -> None:
+    held = np.moveaxis(X, 0, dim) if told == (8, 2, 1) else np.moveaxis(X, 0, dim).copy()
+    args = ((2, 3), (1, 7), 2, told)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = ops._as_strided(Batched(held, dim, 5), *args)
+    for i in range(5):
+        memory = np.zeros(24, X.dtype)
+        laid = np.lib.stride_tricks.as_strided(
+            memory, X.shape[1:], [step * X.itemsize for step in told], writeable=True
+        )
+        laid[...] = X[i]
+        np.testing.assert_array_equal(np.moveaxis(out.value, out.dim, 0)[i], ops._as_strided(laid, *args))
+
+
 @pytest.mark.parametrize(
     "steps",
     [

@@ -585,17 +585,27 @@ def _free_vjp(g: Any, _out: Any, _x: TensorType, size: Any, stride: Any, shift: 
     return ops.div(gather_flat(spread, first), shares)
 
 
-_as_strided: Op = view_family(
-    "_as_strided", _free_strides, lambda x, size, *_rest: like(x, size),
-    "input: Tensor, size: Any, stride: Any, shift: int, input_stride: Any", vjp=_free_vjp, method=False,
-    function=False, node="AsStridedBackward0",
-)  # fmt: skip
-
-
 def _read_free(value: Any, size: Any, stride: Any, shift: int, steps: Any) -> Any:
     return gather_flat(value, _elements(type_of(value).shape, steps, size, stride, shift)[0])
 
 
+def _batch_free(op: Op, size: int, args: Any, dims: Any) -> Any:
+    """A view of the whole batch where examples lie in memory as the rule was told, else their elements."""
+    x, shape, stride, shift, steps = args
+    held, dim = element_strides(x), dims[0]
+    if (*held[:dim], *held[dim + 1 :]) == tuple(steps):
+        return op(x, (size, *shape), (held[dim], *stride), shift, held), 0
+    within = type_of(x).shape[:dim] + type_of(x).shape[dim + 1 :]
+    return batch_gather_flat(
+        gather_flat, size, (x, _elements(within, steps, shape, stride, shift)[0]), (dim, None)
+    )
+
+
+_as_strided: Op = view_family(
+    "_as_strided", _free_strides, lambda x, size, *_rest: like(x, size),
+    "input: Tensor, size: Any, stride: Any, shift: int, input_stride: Any", vjp=_free_vjp, method=False,
+    function=False, node="AsStridedBackward0", batch=_batch_free,
+)  # fmt: skip
 READERS[_as_strided] = _read_free
 
 

@@ -396,3 +396,18 @@ def after(result, *args):
 def arguments():
     yield ((weft.tensor([-0.78, -0.67, 0.01], requires_grad=True),), {})
 """)
+
+
+def test_free_strides_where_directions_are_a_batch(agrees):
+    agrees("""\
+import weft
+
+def main(x):
+    return x + x.as_strided((3,), (1,))
+
+def after(result, *args):
+    return weft.func.jacfwd(run)(args[0])
+
+def arguments():
+    yield ((weft.tensor([0.55, 0.75, 0.34, 0.72, 0.59, 0.79])[3:6],), {})
+""")
