@@ -1,0 +1,140 @@
+"""Memory: where the values of a program lie, and the blocks that calls compute in.
+
+Takes how large values are and during which steps they are needed; gives offsets in one block. One idea: what
+is not needed at the same time may lie at the same place, and a block is a call's own for as long as it runs,
+so that calls may nest, and may come from several threads.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+ALIGNMENT: Final = 64
+"""A line of the cache, and the widest vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """A value: the first step that writes it, and the last one that reads it; both need it."""
+
+    key: int
+    size: int
+    """In bytes."""
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where values lie."""
+
+    offsets: dict[int, int]
+    size: int
+    """Of the whole block, in bytes."""
+
+
+def aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def placed(lifetimes: Iterable[Lifetime]) -> Placement:
+    """Puts each value into the smallest gap that holds it, in the order in which they come to life."""
+    gaps: list[tuple[int, int]] = []  # (offset, size), by offset, never beside one another
+    living: list[tuple[int, int, int]] = []  # (last step, offset, size), by last step
+    offsets: dict[int, int] = {}
+    end = 0
+    for value in sorted(lifetimes, key=lambda each: (each.first, -each.size)):
+        while living and living[0][0] < value.first:
+            _, offset, size = living.pop(0)
+            insort(gaps, (offset, size))
+            gaps = _joined(gaps)
+        size = aligned(value.size)
+        if not size:
+            offsets[value.key] = 0
+            continue
+        fitting = [gap for gap in gaps if gap[1] >= size]
+        if fitting:
+            offset, room = min(fitting, key=lambda gap: gap[1])
+            gaps.remove((offset, room))
+            if room > size:
+                insort(gaps, (offset + size, room - size))
+        elif gaps and sum(gaps[-1]) == end:  # the last gap, made larger
+            offset, _ = gaps.pop()
+            end = offset + size
+        else:
+            offset, end = end, end + size
+        offsets[value.key] = offset
+        insort(living, (value.last, offset, size))
+    return Placement(offsets, end)
+
+
+def _joined(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Gaps, neighbours as one."""
+    found: list[tuple[int, int]] = []
+    for offset, size in gaps:
+        if found and sum(found[-1]) == offset:
+            found[-1] = (found[-1][0], found[-1][1] + size)
+        else:
+            found.append((offset, size))
+    return found
+
+
+class Block:
+    """Memory for one call at a time."""
+
+    __slots__ = ("address", "array", "room")
+
+    def __init__(self, room: int) -> None:
+        raw = np.empty(room + ALIGNMENT, np.uint8)
+        start: int = raw.__array_interface__["data"][0]
+        skipped = aligned(start) - start
+        self.array: Any = raw[skipped : skipped + room]
+        self.address = start + skipped
+        self.room = room
+
+
+class Blocks:
+    """Blocks that are free, by how much they hold. Lists are changed by single steps of the interpreter, so
+    no lock is needed: a block is in a list, or somebody has it.
+    """
+
+    KEPT: Final = 1 << 28
+    """How many bytes of each size may wait here."""
+    FEWEST: Final = 1
+    MOST: Final = 8
+
+    def __init__(self) -> None:
+        self.free: dict[int, list[Block]] = {}
+
+    def take(self, size: int) -> Block:
+        """A block of at least this size."""
+        room = room_for(size)
+        waiting = self.free.get(room)
+        if waiting:
+            try:
+                return waiting.pop()
+            except IndexError:  # another thread was faster
+                pass
+        return Block(room)
+
+    def give(self, block: Block) -> None:
+        """Gives a block back, which nobody may use from now on."""
+        waiting = self.free.setdefault(block.room, [])
+        if len(waiting) < min(max(self.KEPT // block.room, self.FEWEST), self.MOST):
+            waiting.append(block)
+
+    def clear(self) -> None:
+        self.free.clear()
+
+
+def room_for(size: int) -> int:
+    """How large a block for so many bytes is: a power of two; pages that nobody touches cost nothing."""
+    return 1 << max(size - 1, 1023).bit_length()
+
+
+blocks: Final = Blocks()
