@@ -28,8 +28,6 @@ from weft.capture.counters import counters as counters
 from weft.capture.forms import OptimizedModule as OptimizedModule
 from weft.capture.forms import compiled_form
 from weft.capture.kinds import Unsupported as Unsupported
-from weft.capture.logs import log, read_environment
-from weft.capture.logs import set_logs as set_logs
 from weft.capture.policy import MARK, Policy
 from weft.capture.runtime import BackendCompilerFailed as BackendCompilerFailed
 from weft.capture.runtime import BackendFunction, Context, count_ops, outside
@@ -37,6 +35,8 @@ from weft.capture.runtime import CaptureFailed as CaptureFailed
 from weft.capture.runtime import CompilerError as CompilerError
 from weft.capture.runtime import RecompileLimitExceeded as RecompileLimitExceeded
 from weft.core.lazy import lazy
+from weft.core.logs import log, read_environment
+from weft.core.logs import set_logs as set_logs
 from weft.core.seams import seams
 from weft.core.settings import settings as settings
 from weft.nn.modules.module import Module

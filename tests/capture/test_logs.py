@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft.capture.logs import TOPICS, log, read_environment, set_logs
 from weft.compiler import graph_break
+from weft.core.logs import TOPICS, log, read_environment, set_logs
 
 
 @pytest.fixture(autouse=True)

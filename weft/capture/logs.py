@@ -1,14 +1,12 @@
-"""Logs: what the compiler did, on standard error, by topic.
+"""Warnings of the compiler: at the user's own line, and none while capturing.
 
-`WEFT_LOGS=graph,guards` (or `weft.compiler.set_logs("graph", "guards")`) turns topics on; each is a logger of
-its own, `weft.compile.graph`, that others may handle as they please. One idea: texts are made only where
-somebody listens, so `log` takes a function.
+Takes texts; gives warnings. What the compiler logs goes through `weft.core.logs`. One idea: code that is
+being captured will run again, and will warn then.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sys
 import threading
@@ -17,49 +15,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Final
 
-TOPICS: Final = {
-    "graph": "each captured graph as it is handed to the backend",
-    "guards": "what must hold for an entry to be used",
-    "breaks": "each graph break with its reason",
-    "recompiles": "the guard that failed when something is compiled again",
-    "source": "the generated function of each entry",
-    "compiled_autograd": "each tape that was captured as a graph, and why others were not",
-    "deoptimised": "each call whose graph failed, so that the original ran",
-}
-ROOT: Final = "weft.compile"
 PACKAGE: Final = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
-
-
-class _ToStderr(logging.Handler):
-    """Writes to whatever `sys.stderr` is when the record comes."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr)
-
-
-_handler = _ToStderr()
-_handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
-
-
-def set_logs(*topics: str) -> None:
-    """Turns on these topics, and only these."""
-    unknown = [topic for topic in topics if topic not in TOPICS]
-    if unknown:
-        raise ValueError(f"unknown log topic {unknown[0]!r}; the topics are {', '.join(TOPICS)}")
-    root = logging.getLogger(ROOT)
-    if topics and _handler not in root.handlers:
-        root.addHandler(_handler)
-    elif not topics:
-        root.removeHandler(_handler)
-    for topic in TOPICS:
-        level = logging.DEBUG if topic in topics else logging.NOTSET
-        logging.getLogger(f"{ROOT}.{topic}").setLevel(level)
-
-
-def log(topic: str, text: Callable[[], str]) -> None:
-    logger = logging.getLogger(f"{ROOT}.{topic}")
-    if logger.isEnabledFor(logging.DEBUG):
-        logger.debug("%s", text())
 
 
 def warn_user(text: str) -> None:
@@ -74,19 +30,6 @@ def warn_user(text: str) -> None:
     registry = space.setdefault("__warningregistry__", {})
     place = frame.f_code.co_filename, frame.f_lineno
     warnings.warn_explicit(text, RuntimeWarning, *place, space.get("__name__"), registry)
-
-
-def read_environment() -> None:
-    """Turns on what `WEFT_LOGS` names."""
-    words = [word.strip() for word in os.environ.get("WEFT_LOGS", "").split(",")]
-    topics = [word for word in words if word in TOPICS]
-    for word in words:
-        if word and word not in TOPICS:
-            warnings.warn(
-                f"WEFT_LOGS: unknown topic {word!r}; the topics are {', '.join(TOPICS)}", stacklevel=2
-            )
-    if topics:
-        set_logs(*topics)
 
 
 class Hush:

@@ -41,7 +41,7 @@ from weft.capture.fronts import original_of as original_of
 from weft.capture.guards import Guard, explain_miss
 from weft.capture.kinds import Unsupported, render_break
 from weft.capture.leaving import AS_WRITTEN, Errors, Setbacks, Tail, failure, line_of
-from weft.capture.logs import hush, log, warn_user
+from weft.capture.logs import hush, warn_user
 from weft.capture.misses import changed_by, is_gone, wild_by
 from weft.capture.performing import enter_original
 from weft.capture.plain import thaw
@@ -49,6 +49,7 @@ from weft.capture.policy import MARK, Policy, policy_of
 from weft.capture.reading import MISS
 from weft.capture.wrapping import library_native, size_source
 from weft.core import device, dtypes
+from weft.core.logs import log
 from weft.core.seams import seams
 from weft.core.settings import settings
 from weft.nn.modules.module import Module
