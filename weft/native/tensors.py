@@ -10,7 +10,7 @@ is written into the kernels that read it.
     View      another definition, looked at through an affine map of indices
     Reshape   another definition with the same elements in row-major order
     Fold      a definition summed (or multiplied, ...) over neighbouring axes, which are gone
-    Opaque    what no kernel computes: an op's own array kernel, a matrix product
+    Opaque    what no kernel computes: an op's own array kernel, a matrix product, a function of its own
 """
 
 from __future__ import annotations
@@ -117,6 +117,21 @@ class Product(Opaque):
     count: int
     left: Matrix
     right: Matrix
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Direct(Opaque):
+    """What a native function that is no kernel of ours computes, with the arguments that kernels have. Its
+    record: the place of the result, those of the operands, then the numbers.
+    """
+
+    function: str
+    """Its name, which tells it from all others."""
+    text: str
+    """The module that has it, and nothing else but declarations."""
+    numbers: tuple[int, ...]
+    rows: int
+    chunks: int
 
 
 def operands_of(value: Definition) -> Sequence[Definition]:
