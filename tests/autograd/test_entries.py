@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 import weft
 from weft.autograd.entries import Differentiation
 from weft.tensor.wrapper import Entry
@@ -21,3 +25,26 @@ def test_entries_and_what_is_left() -> None:
     with weft.no_grad(), Differentiation() as run:
         assert run.enter(leaf).is_leaf and weft.is_grad_enabled()
     assert not run.followed([leaf * 2])
+
+
+@pytest.mark.parametrize("inner", [lambda v: v, lambda v: (v * v).sin()], ids=["a leaf", "computed"])
+def test_results_cannot_be_differentiated_by_arguments_of_a_transform_that_has_ended(inner: Any) -> None:
+    weight = weft.tensor(0.5, requires_grad=True)
+
+    def weighted(v: weft.Tensor) -> weft.Tensor:
+        return inner(v) * v * weight
+
+    def summed(v: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:
+        return weighted(v).sum(), weighted(v)
+
+    value, pull = weft.func.vjp(weighted, weft.ones(3))
+    moved, push = weft.func.linearize(weighted, weft.ones(3))
+    found, (both, aux) = weft.func.grad_and_value(summed, has_aux=True)(weft.ones(3))
+    jacobian = weft.func.jacrev(weighted)(weft.ones(3))
+    first, second = pull(weft.ones(3))[0], pull(weft.ones(3))[0]
+    assert first.tolist() == second.tolist() == found.tolist() == jacobian.diagonal().tolist()
+    assert push(weft.ones(3)).tolist() == first.tolist()
+    for result in (value, moved, found, both, aux, jacobian, first, second):
+        assert result.requires_grad
+        (gradient,) = weft.autograd.grad(result.sum(), weight, create_graph=True)
+        assert gradient.item() == pytest.approx(result.sum().item() * 2) and not gradient.requires_grad

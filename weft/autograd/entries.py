@@ -6,13 +6,17 @@ its results, gives them outside of the graph unless somebody beyond the transfor
 # Note [Levels without wrappers]
 The tape is one for all levels. An argument that is tracked already enters as a node that passes gradients
 on, so that an outer transform, or the user's own backward, sees through; any other enters as a leaf that
-nobody else knows. When a transform has ended, nobody asks for gradients with respect to its leaves any more,
-though what it gave may still have them in its history.
+nobody else knows. When a transform has ended, nobody asks for gradients with respect to its leaves any more.
+What it gave may still have them in its history, so the edges that lead to nothing else are taken out
+(`pruned`): no sweep follows them in vain, and a gradient that depends on nothing but such leaves cannot be
+differentiated. What `vjp` gave asks later, and puts them back while it runs (`whole`). A recorder that sees
+the history of fakes tells the leaves by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from weft.autograd.batched import materialised
@@ -20,10 +24,14 @@ from weft.autograd.dual import OWNER, DualTensor, dual, plain_parts
 from weft.autograd.reverse import cut, is_tracked
 from weft.core import modes
 from weft.core.trees import flatten
+from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.base import Tensor
+from weft.tensor.meta import faking
 from weft.tensor.wrapper import Wrapper, entry
 
 NOT_A_TENSOR = "Thing passed to transform API must be Tensor, got {kind}"
+Cuts = list[tuple[Any, tuple[Any, ...]]]
+"""Nodes, and the edges that they had."""
 
 
 class Differentiation:
@@ -90,6 +98,38 @@ class Differentiation:
                 stack += [target for target in node.next if target is not None]
         return False
 
+    def pruned(self, tensors: Iterable[Any]) -> Cuts:
+        """Takes edges to nothing but leaves of runs that have ended out of the tensors' history."""
+        if not self.connected or faking(modes.current()):
+            return []
+        parts = plain_parts([value for value in tensors if isinstance(value, Tensor)])
+        stack: list[tuple[Any, bool]] = [
+            (part.node, False) for part in parts if part.tracked and part.node is not None
+        ]
+        leading: dict[Any, bool] = {}
+        cuts: Cuts = []
+        while stack:
+            node, opened = stack.pop()
+            if opened:
+                live = [target is None or leading.get(target, True) for target in node.next]
+                leading[node] = not node.next or any(
+                    target is not None and useful for target, useful in zip(node.next, live, strict=True)
+                )
+                if leading[node] and not all(live):
+                    cuts.append((node, node.next))
+                    node.next = tuple(
+                        [target if useful else None for target, useful in zip(node.next, live, strict=True)]
+                    )
+            elif node not in leading:
+                if node._seq == LEAF_SEQUENCE:
+                    owner = node.__dict__.get(OWNER)
+                    leading[node] = owner is None or owner.running
+                    continue
+                leading[node] = True
+                stack.append((node, True))
+                stack += [(target, False) for target in node.next if target is not None]
+        return cuts
+
     def left(self, tree: Any) -> Any:
         """Results as the caller gets them: outside of the graph, unless it reaches beyond this run."""
         leaves, build = flatten(tree)
@@ -97,3 +137,16 @@ class Differentiation:
 
     def _left(self, tensor: Tensor) -> Tensor:
         return tensor if self.followed([tensor]) else cut(tensor)
+
+
+@contextmanager
+def whole(cuts: Cuts) -> Iterator[None]:
+    """The history as it was before edges were taken out of it."""
+    before = [node.next for node, _ in cuts]
+    for node, edges in cuts:
+        node.next = edges
+    try:
+        yield
+    finally:
+        for (node, _), edges in zip(cuts, before, strict=True):
+            node.next = edges

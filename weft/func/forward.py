@@ -128,7 +128,9 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
             modes.leave(token)
         return rebuild([ops.zeros_like(o) if d is None else d for d, o in zip(found, tensors, strict=True)])
 
-    return run.left(output), push
+    left = run.left(output)
+    run.pruned(tensors)
+    return left, push
 
 
 def jacfwd(

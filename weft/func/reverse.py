@@ -11,7 +11,7 @@ from functools import wraps
 from math import prod
 from typing import Any
 
-from weft.autograd.entries import Differentiation
+from weft.autograd.entries import Differentiation, whole
 from weft.autograd.mapping import structure, vmap
 from weft.autograd.reverse import gradients
 from weft.core import modes
@@ -68,6 +68,7 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
                 found = gradients([output], entries, [ops.ones_like(output)], run.followed([output]))
         results = build([*_filled(found, leaves)])
         value = run.left(output)
+        run.pruned([*found, value, *flatten(aux)[0]])
         return (results, (value, run.left(aux))) if has_aux else (results, value)
 
     return differentiated
@@ -123,12 +124,16 @@ def pulled_back(func: Function, args: tuple[Any, ...], argnums: Argnums | None, 
         graph = _needs_graph(run, tensors, seeds)
         token = modes.enter(grad=True, inference=False)
         try:
-            found = gradients(tensors, entries, seeds, graph)
+            with whole(cuts):
+                found = gradients(tensors, entries, seeds, graph)
         finally:
             modes.leave(token)
+        if graph:
+            run.pruned(found)
         return build(_filled(found, leaves))
 
     left = run.left(output)
+    cuts = run.pruned([*tensors, *flatten(aux)[0]])
     return (left, pull, run.left(aux)) if has_aux else (left, pull)
 
 

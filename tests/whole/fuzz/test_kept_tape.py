@@ -411,3 +411,20 @@ def after(result, *args):
 def arguments():
     yield ((weft.tensor([0.55, 0.75, 0.34, 0.72, 0.59, 0.79])[3:6],), {})
 """)
+
+
+def test_gradients_that_depend_on_nothing_but_arguments_of_a_transform(agrees):
+    agrees("""\
+import weft
+W = weft.tensor(0.5, requires_grad=True)
+
+def main():
+    return weft.func.grad_and_value(lambda v: ((v * v).sin() * v * W).sum())(weft.ones(3))
+
+def after(result, *args):
+    gradients = weft.autograd.grad([t.sum() for t in result], W, create_graph=True)
+    return [gradient.requires_grad for gradient in gradients]
+
+def arguments():
+    yield ((), {})
+""")
