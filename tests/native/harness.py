@@ -25,7 +25,7 @@ class Machine:
     def __init__(self, kernels: dict[str, Kernel], vector_bytes: int = VECTOR_BYTES) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        text, self.outside = module_text(kernels, vector_bytes)
+        text = module_text(kernels, vector_bytes)
         module = llvm.parse_assembly(text)
         module.verify()
         target = llvm.Target.from_default_triple().create_target_machine(

@@ -78,8 +78,8 @@ def evaluate(make: Callable[..., Any], *arrays: Any) -> Any:
     made = point(make, *[given(array, number) for number, array in enumerate(arrays)])
     plan: Any = fused([made])
     (step,) = plan.steps
-    text, outside = module_text({"kernel": step.kernel}, host()[2])
-    loaded, functions = Loaded(text), table(outside)
+    text = module_text({"kernel": step.kernel}, host()[2])
+    loaded, functions = Loaded(text), table()
     result = np.zeros(arrays[0].shape, TYPES[made.type])
     record, buffers = [*step.sizes], []
     for place, load in enumerate(step.operands):

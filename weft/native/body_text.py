@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from weft.native.outside import place_of
 from weft.native.scalar import COMPARISONS, FLOATS, SIGNED, Instruction, bits_of
 
 LLVM: Final = {"f32": "float", "f64": "double", "b1": "i1"}
@@ -48,8 +49,6 @@ class Writer:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.declared: dict[str, str] = {}
-        self.outside: dict[str, int] = {}
-        """Functions from outside, each with its place in the table of addresses."""
         self._count = 0
 
     def name(self, hint: str = "v") -> str:
@@ -136,7 +135,7 @@ class BodyText:
     def call(self, each: Instruction, args: list[str]) -> str:
         """Lane by lane, a function whose address stands in the table."""
         element = element_type(each.type)
-        place = self.out.outside.setdefault(f"{each.value}.{each.type}", len(self.out.outside))
+        place = place_of(f"{each.value}.{each.type}")
         slot = self.out.put(f"getelementptr ptr, ptr %outside, i64 {place}")
         function = self.out.put(f"load ptr, ptr {slot}")
         whole, result = self.type(each.type), "poison"

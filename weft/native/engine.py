@@ -1,19 +1,50 @@
 """The engine: LLVM text to functions in this process.
 
-Takes the text of a module; gives addresses. One idea: a module is compiled once and lives as long as somebody
-holds its `Loaded`; nothing of LLVM is loaded before it is needed.
+Takes the texts of functions; gives addresses. One idea: a function is known by its text, so equal kernels (of
+twelve equal layers, of a program that is compiled again) are compiled once in a process, and code that an
+earlier process has compiled is read from disk; nothing of LLVM is loaded before it is needed.
+
+# Note [Code]
+    text of a kernel -> symbol, by the text's hash -> found in a `Loaded` that lives      memory
+                                                   -> else all that miss, as one text:
+                                                        object in the cache               disk
+                                                        object made by LLVM, and kept
+                                                      checked, loaded                     a new `Loaded`
+A `Loaded` lives as long as a program holds it, and the latest ones longer.
 """
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
+import mmap
+import os
+import threading
+from collections import OrderedDict
 from functools import cache
-from typing import Any
+from importlib import import_module
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from weft.core.lazy import lazy
+from weft.core.logs import log
+from weft.native.cache import key_of, store
+from weft.native.kernel_text import kernel_lines
+from weft.native.kernels import Kernel
+from weft.native.objects import Uncompiled, check
 
 llvm: Any = lazy("llvmlite.binding")
 
 
+LIVING: Final = 128
+"""How many modules live on though no program holds them."""
+REMEMBERED: Final = 4096
+"""Of how many kernels the names are known without writing their texts."""
+NAME: Final = "function"
+"""What a function is called in its own text."""
+
+
+# -- this machine --------------------------------------------------------------------------------------------
 @cache
 def host() -> tuple[str, str, int]:
     """This machine: its name, its features, and how many bytes a vector has."""
@@ -24,17 +55,188 @@ def host() -> tuple[str, str, int]:
     return llvm.get_host_cpu_name(), features.flatten(), width
 
 
-class Loaded:
-    """A compiled module."""
+@cache
+def identity() -> tuple[str, ...]:
+    """What machine code depends on besides its text."""
+    versions = (import_module("llvmlite").__version__, ".".join(map(str, llvm.llvm_version_info)))
+    return (*versions, llvm.get_process_triple(), *host()[:2])
 
-    def __init__(self, text: str, level: int = 2) -> None:
-        name, features, _ = host()
+
+def target(level: int) -> Any:
+    """A machine to compile for; an engine owns its own."""
+    name, features, _ = host()
+    found = llvm.Target.from_default_triple()
+    return found.create_target_machine(cpu=name, features=features, opt=level, jit=True)
+
+
+@cache
+def executing() -> str:
+    """Why memory of this process cannot become code; "" where it can. LLVM itself would fault."""
+    page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    try:
+        place = ctypes.c_char.from_buffer(page)
+        change = ctypes.CDLL(None, use_errno=True).mprotect
+        change.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        failed = change(ctypes.addressof(place), mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC)
+        reason = os.strerror(ctypes.get_errno()) if failed else ""
+        del place
+        return reason
+    finally:
+        page.close()
+
+
+# -- objects -------------------------------------------------------------------------------------------------
+def compiled(text: str, level: int) -> bytes:
+    """The object of a text, which asks for nothing from outside."""
+    log("llvm", lambda: text)
+    try:
         module = llvm.parse_assembly(text)
         module.verify()
-        target = llvm.Target.from_default_triple()
-        machine = target.create_target_machine(cpu=name, features=features, opt=level, jit=True)
-        self.engine = llvm.create_mcjit_compiler(module, machine)  # which owns the machine from here on
-        self.engine.finalize_object()
+        machine = target(level)
+        log("asm", lambda: str(machine.emit_assembly(module)))
+        content = bytes(machine.emit_object(module))
+    except RuntimeError as error:
+        raise Uncompiled(f"LLVM refuses a text: {error}") from error
+    check(content)
+    return content
+
+
+def object_of(text: str, level: int) -> bytes:
+    """The object of a text: the one on disk, or a new one, which is kept there."""
+    kept = store()
+    key = key_of(text, str(level), *identity())
+    content = kept.get("object", key)
+    if content is None:
+        content = compiled(text, level)
+        kept.put("object", key, content)
+    else:
+        log("llvm", lambda: text)
+        check(content)
+    return content
+
+
+class Loaded:
+    """The object of a text in memory."""
+
+    def __init__(self, text: str, level: int = 2) -> None:
+        if executing():
+            raise Uncompiled(f"this process may not make code: {executing()}")
+        content = object_of(text, level)
+        try:
+            self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target(level))
+            self.engine.add_object_file(llvm.ObjectFileRef.from_data(content))  # the engine owns it
+            self.engine.finalize_object()
+        except RuntimeError as error:
+            raise Uncompiled(f"LLVM cannot load an object: {error}") from error
 
     def address(self, name: str) -> int:
-        return int(self.engine.get_function_address(name))
+        found = int(self.engine.get_function_address(name))
+        if not found:
+            raise Uncompiled(f"there is no function {name} in its object")
+        return found
+
+
+# -- in memory -----------------------------------------------------------------------------------------------
+_lock = threading.RLock()
+_modules: WeakValueDictionary[tuple[str, int], Loaded] = WeakValueDictionary()
+"""By a function's name and level: the module that has it."""
+_latest: OrderedDict[int, Loaded] = OrderedDict()
+"""By `id`, those used last at the end."""
+_names: OrderedDict[bytes, str] = OrderedDict()
+"""By a kernel's hash, the name of its function."""
+
+
+def _unlock() -> None:
+    """Nobody else is left in a process after a fork."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
+
+
+def forget() -> None:
+    """Lets go of code that no program holds."""
+    with _lock:
+        _latest.clear()
+        _names.clear()
+
+
+def living() -> int:
+    """How many modules live."""
+    return len({id(each) for each in _modules.values()})
+
+
+def _used(module: Loaded) -> None:
+    _latest[id(module)] = module
+    _latest.move_to_end(id(module))
+    while len(_latest) > LIVING:
+        _latest.popitem(last=False)
+
+
+class Functions:
+    """The functions of a program: asked for by text, compiled together, then known by address."""
+
+    def __init__(self, level: int = 2) -> None:
+        self.level = level
+        self.modules: dict[str, Loaded] = {}
+        self.missing: dict[str, list[str]] = {}
+
+    def kernel(self, kernel: Kernel) -> str:
+        """The name of a kernel's function."""
+        key = hashlib.sha256(repr(kernel).encode()).digest()  # -0.0 is equal to 0.0, and still another kernel
+        name = _names.get(key)
+        if name is None or not self.found(name):
+            name = self.text(kernel_lines(kernel, NAME, host()[2]))
+            with _lock:
+                _names[key] = name
+                while len(_names) > REMEMBERED:
+                    _names.popitem(last=False)
+        return name
+
+    def text(self, lines: list[str]) -> str:
+        """The name of a function that is written as `@function`; what it declares stands in front."""
+        name = "f" + hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+        if not self.found(name):
+            self.missing[name] = [line.replace(f"@{NAME}(", f"@{name}(") for line in lines]
+        return name
+
+    def found(self, name: str) -> bool:
+        """Whether this function is compiled, or about to be."""
+        if name in self.modules or name in self.missing:
+            return True
+        with _lock:
+            module = _modules.get((name, self.level))
+            if module is not None:
+                self.modules[name] = module
+                _used(module)
+        return module is not None
+
+    def load(self) -> None:
+        """Compiles what is missing, as one module."""
+        if not self.missing:
+            return
+        with _lock:
+            module = Loaded(joined(list(self.missing.values())), self.level)
+            for name in self.missing:
+                self.modules[name] = module
+                _modules[name, self.level] = module
+            _used(module)
+        self.missing = {}
+
+    def address(self, name: str) -> int:
+        return self.modules[name].address(name)
+
+
+def joined(functions: list[list[str]]) -> str:
+    """One text of several, with what they declare said once."""
+    declared: dict[str, None] = {}
+    rest: list[str] = []
+    for lines in functions:
+        for line in lines:
+            if line.startswith("declare "):
+                declared[line] = None
+            else:
+                rest.append(line)
+    return "\n".join([*declared, *rest]) + "\n"

@@ -434,9 +434,16 @@ class KernelText:
                 self.store(fold.access, totals[number], "0", 1)
 
 
-def module_text(kernels: dict[str, Kernel], vector_bytes: int) -> tuple[str, dict[str, int]]:
-    """A module with these kernels, and the functions from outside that they call, by place in the table."""
+def kernel_lines(kernel: Kernel, name: str, vector_bytes: int) -> list[str]:
+    """The function of a kernel, with what it declares in front."""
+    writer = Writer()
+    KernelText(kernel, writer, vector_bytes).write(name)
+    return [*writer.declared.values(), *writer.lines]
+
+
+def module_text(kernels: dict[str, Kernel], vector_bytes: int) -> str:
+    """A module with these kernels."""
     writer = Writer()
     for name, kernel in kernels.items():
         KernelText(kernel, writer, vector_bytes).write(name)
-    return "\n".join([*writer.declared.values(), *writer.lines]) + "\n", writer.outside
+    return "\n".join([*writer.declared.values(), *writer.lines]) + "\n"

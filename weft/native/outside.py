@@ -1,24 +1,30 @@
-"""Functions from outside: the C library's mathematics, by address.
+"""Functions from outside: the C library's mathematics and BLAS, by address.
 
 Takes names as bodies call them (`lgamma.f64`); gives a table of addresses that kernels reach through their
-arguments, so that compiled code has no symbols of its own to resolve.
+arguments, so that compiled code has no symbols of its own to resolve. One idea: a function's place in the
+table is the same in every program and every process, so machine code can be kept and shared.
 """
 
 from __future__ import annotations
 
 import ctypes
 import ctypes.util
+from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from weft.native.blas import FUNCTIONS, function
 
+NAMES: Final = ("fmod.f32", "fmod.f64", "lgamma.f32", "lgamma.f64", "sgemm.blas", "dgemm.blas")
+"""What machine code may call, each at its place. New ones come last: code that is kept on disk counts."""
 
-@cache
-def _library() -> Any:
-    return ctypes.CDLL(ctypes.util.find_library("m") or None)
+
+def _libraries() -> Iterator[Any]:
+    """Where functions are looked for: this process, then the C library's mathematics."""
+    yield ctypes.CDLL(None)
+    yield ctypes.CDLL(ctypes.util.find_library("m") or None)  # dear: it asks other programs
 
 
 @cache
@@ -28,13 +34,22 @@ def address_of(name: str) -> int:
     if kind == "blas":
         return function({gemm: type_ for type_, gemm in FUNCTIONS.items()}[base])[0]
     name = base + ("f" if kind == "f32" else "")
-    found = getattr(_library() if hasattr(_library(), name) else ctypes.CDLL(None), name)
+    found = next((getattr(each, name) for each in _libraries() if hasattr(each, name)), None)
+    if found is None:
+        raise KeyError(f"{name}: no library of this process has it")
     return ctypes.cast(found, ctypes.c_void_p).value or 0
 
 
-def table(places: dict[str, int]) -> Any:
-    """The addresses of these functions, each at its place."""
-    made = np.zeros(max(len(places), 1), np.uint64)
-    for name, place in places.items():
-        made[place] = address_of(name)
-    return made
+def place_of(name: str) -> int:
+    """The place of a function in the table."""
+    if name not in NAMES:
+        raise KeyError(
+            f"{name}: machine code calls what weft.native.outside.NAMES lists, and this is not there"
+        )
+    return NAMES.index(name)
+
+
+@cache
+def table() -> Any:
+    """The addresses of all functions, each at its place."""
+    return np.array([address_of(name) for name in NAMES], np.uint64)
