@@ -55,8 +55,7 @@ from weft.core.settings import settings
 from weft.nn.modules.module import Module
 
 GENERATOR_LIKE = 0x20 | 0x80 | 0x100 | 0x200  # generator, coroutine, iterable coroutine, async generator
-DEEPEST = 30
-"""So many compiled frames may lie on each other: each is several of Python's, whose number is limited."""
+DEEPEST = 30  # compiled frames may lie on each other: each is several of Python's, whose number is limited
 BackendFunction = Callable[[Any, list[Any]], Callable[..., Any]]
 
 
