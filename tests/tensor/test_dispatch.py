@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 import weft
@@ -25,3 +27,23 @@ def test_complex_leaves_never_get_a_wrong_gradient(times: int) -> None:
     with pytest.raises(NotImplementedError, match="gradients through complex tensors"):
         y.real.sum().backward()
     assert x.grad is None
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: weft.ones(3) - weft.ones(2),
+        lambda: weft.add(weft.ones(3), weft.ones(2), alpha=2),
+        lambda: weft.ones(3, requires_grad=True) * weft.ones(2),
+        lambda: weft.ones(3).mul_(weft.ones(2)),
+        lambda: weft.ones(3).view(2),
+        lambda: weft.zeros(-1),
+        lambda: weft.ones(3) @ weft.ones(2),
+    ],
+)
+def test_errors_of_calls_name_no_other_error(call: Callable[[], object]) -> None:
+    for _ in range(2):  # kernels run first for dtypes that they were seen to agree with the rules for
+        weft.add(weft.ones(3) - weft.ones(3), weft.ones(3) * weft.ones(3), alpha=2)
+    with pytest.raises(RuntimeError) as raised:
+        call()
+    assert raised.value.__context__ is None

@@ -96,9 +96,9 @@ def operator_source(op: Op, name: str) -> str:
     if op.composed:
         lines += source.composite_block(op, bound)
     elif source.has_fast_path(op, plan):
-        lines += source.fast_block(op, plan, tensors, bound, None)
+        lines += source.fast_block(op, plan, tensors, None)
         if len(tensors) == 2 and numeric:
-            lines += source.fast_block(op, plan, tensors, bound, tensors[1])
+            lines += source.fast_block(op, plan, tensors, tensors[1])
     if name in ("__eq__", "__ne__"):  # else NumPy would leave both to the default, identity
         other = tensors[1].name
         lines += [f"    if isinstance({other}, ndarray):", f"        {other} = wrap({other})"]

@@ -12,11 +12,12 @@ For `mul` the text is, shortened:
             x0 = input.array; x1 = other.array; m = _mode()
             if x0.dtype is x1.dtype and x0.dtype in K and (m is True or m is False):
                 try: r = run(kernel, x0, x1, out=...)            # kernel first …
-                except Exception: return dispatch(OP, (input, other))   # … the type rule when it raises
-                t = new(Tensor); t.array = r; …
-                if m is True and (input.tracked or other.tracked): n = new(N); n.saved = …; t.node = n
-                return t
-        return dispatch(OP, (input, other))
+                except Exception: pass
+                else:
+                    t = new(Tensor); t.array = r; …
+                    if m is True and (input.tracked or other.tracked): n = new(N); n.saved = …; t.node = n
+                    return t
+        return dispatch(OP, (input, other))                      # … the type rule when it raises
 
 A dtype enters K once the dispatcher has seen the kernel agree with the rule for it.
 """
@@ -99,14 +100,14 @@ def face_source(op: Op, plan: Plan, name: str) -> str:
     elif op.trusted and op.kind is Kind.VIEW and not op.several:
         lines += _view_block(op, plan, bound)
     elif op.trusted and op.kind is Kind.CREATE and not plan.tensor_slots:
-        lines += _create_block(op, plan, bound)
+        lines += _create_block(op, plan)
     elif has_fast_path(op, plan):
         tensors = [parameters[i] for i in plan.tensor_slots]
-        lines += fast_block(op, plan, tensors, bound, None)
+        lines += fast_block(op, plan, tensors, None)
         if len(tensors) == 2 and tensors[1].annotation == OPERAND:
-            lines += fast_block(op, plan, tensors, bound, tensors[1])
+            lines += fast_block(op, plan, tensors, tensors[1])
         if len(tensors) > 1 and tensors[-1].annotation == OPTIONAL:
-            lines += fast_block(op, plan, tensors, bound, tensors[-1])
+            lines += fast_block(op, plan, tensors, tensors[-1])
     lines.append(f"    return dispatch(OP, {bound})")
     return "\n".join(lines) + "\n"
 
@@ -135,7 +136,7 @@ def _at_home(op: Op) -> list[str]:
     return [*(text for name, text in conditions.items() if name in op.signature.names), *memory]
 
 
-def _create_block(op: Op, plan: Plan, bound: str) -> list[str]:
+def _create_block(op: Op, plan: Plan) -> list[str]:
     """The straight-line path of an op that makes a tensor from no tensor."""
     return [
         "    _m = _mode()",
@@ -143,13 +144,14 @@ def _create_block(op: Op, plan: Plan, bound: str) -> list[str]:
         "        try:",
         f"            _r = {_kernel_call(op, plan)}",
         "        except Exception:",
-        f"            return dispatch(OP, {bound})",
-        "        _t = new(Tensor)",
-        "        _t.array = _r",
-        "        _t.node = _t.cell = _t.origin = _t._grad = _t.hooks = None",
-        "        _t.index = 0",
-        "        _t.tracked = False",
-        "        return _t",
+        "            pass",
+        "        else:",
+        "            _t = new(Tensor)",
+        "            _t.array = _r",
+        "            _t.node = _t.cell = _t.origin = _t._grad = _t.hooks = None",
+        "            _t.index = 0",
+        "            _t.tracked = False",
+        "            return _t",
     ]
 
 
@@ -179,13 +181,12 @@ def _inplace_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Paramet
     operands = ", ".join(f"x{i}" for i in range(len(tensors)))
     if isinstance(op.kernel, np.ufunc):
         write = f"run(KERNEL, {operands}, out=x0)"
-    elif hasattr(op.kernel, "ufunc"):
-        general = f"copyto(x0, {_kernel_call(op, plan)})"
-        if hasattr(op.kernel, "into"):  # a kernel that writes over its first operand itself
-            general = f"run(INTO, {', '.join([operands, *_plain_names(op, plan)])})"
-        write = f"run(UFUNC, {operands}, out=x0) if {_at_defaults(op, plan)} else {general}"
     else:
         write = f"copyto(x0, {_kernel_call(op, plan)})"
+        if hasattr(op.kernel, "into"):  # a kernel that writes over its first operand itself
+            write = f"run(INTO, {', '.join([operands, *_plain_names(op, plan)])})"
+        if hasattr(op.kernel, "ufunc"):
+            write = f"run(UFUNC, {operands}, out=x0) if {_at_defaults(op, plan)} else {write}"
     return [
         f"    if {' and '.join(conditions)}:",
         *_array_lines(tensors, scalar),
@@ -218,16 +219,26 @@ def _view_block(op: Op, plan: Plan, bound: str) -> list[str]:
         f"            x0 = {first.name}.array",
         "            try:",
         f"                r = KERNEL(x0{arguments})",
-        "            except Exception:",
-        f"                return dispatch(OP, {bound})",
+        *AFTERWARDS,
+    ]
+    made = [
         "            if r.dtype is not x0.dtype:",  # bits read anew: the dispatcher knows what that records
         f"                return dispatch(OP, {bound})",
         f"            t = attach_view({first.name}, r, (OP, ({arguments[2:]}{',' if rest else ''}), "
         "None), 0 if m else 2)",
     ]
     if op.vjp is not None:
-        lines += _record_block(op, plan, [first], None)
-    return [*lines, "            return t"]
+        made += _record_block(op, plan, [first], None)
+    return [*lines, *_deeper([*made, "            return t"])]
+
+
+AFTERWARDS = ["            except Exception:", "                pass", "            else:"]
+"""What follows the kernel: where it raises, control falls through to the dispatcher, whose error then does
+not say that it was raised while another one was handled."""
+
+
+def _deeper(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 def composite_block(op: Op, bound: str) -> list[str]:
@@ -253,9 +264,7 @@ def _plain(name: str) -> str:
     return f"(type({name}) is Tensor or type({name}) is Parameter)"
 
 
-def fast_block(
-    op: Op, plan: Plan, tensors: list[Parameter], bound: str, scalar: Parameter | None
-) -> list[str]:
+def fast_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Parameter | None) -> list[str]:
     """The straight-line path for plain tensors (and, with `scalar`, a Python number as second operand)."""
     conditions, known = _operand_conditions(tensors, scalar)
     lines = [f"    if {' and '.join([*conditions, *_at_home(op)])}:", *_array_lines(tensors, scalar)]
@@ -272,21 +281,21 @@ def fast_block(
         f"        if {dtypes} and (m is True or m is False):",
         "            try:",
         f"                r = {_kernel_call(op, plan)}",
-        "            except Exception:",
-        f"                return dispatch(OP, {bound})",
+        *AFTERWARDS,
     ]
+    rest: list[str] = []
     if not isinstance(op.kernel, np.ufunc):
-        lines += ["            if type(r) is not ndarray:", "                r = asarray(r)"]
-    lines += [
+        rest += ["            if type(r) is not ndarray:", "                r = asarray(r)"]
+    rest += [
         "            t = new(Tensor)",
         "            t.array = r",
         "            t.cell = t.origin = t._grad = t.hooks = None",
         "            t.index = 0",
     ]
     if op.vjp is not None:
-        lines += _record_block(op, plan, tensors, scalar)
-    lines += ["            t.node = None", "            t.tracked = False", "            return t"]
-    return lines
+        rest += _record_block(op, plan, tensors, scalar)
+    rest += ["            t.node = None", "            t.tracked = False", "            return t"]
+    return [*lines, *_deeper(rest)]
 
 
 def _operand_conditions(tensors: list[Parameter], scalar: Parameter | None) -> tuple[list[str], str]:

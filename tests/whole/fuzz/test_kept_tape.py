@@ -428,3 +428,23 @@ def after(result, *args):
 def arguments():
     yield ((), {})
 """)
+
+
+def test_errors_in_forward_of_a_function_name_no_other_error(agrees):
+    agrees("""\
+import weft
+
+class Difference(weft.autograd.Function):
+    def forward(ctx, x, y):
+        return x - y.exp()
+
+def main(x, y):
+    return Difference.apply(x, y)
+
+def after(result, *args):
+    pass
+
+def arguments():
+    yield ((weft.ones(3), weft.ones(3)), {})
+    yield ((weft.ones(3), weft.ones(2)), {})
+""")
