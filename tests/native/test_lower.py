@@ -21,7 +21,7 @@ from weft.ops.record import REGISTRY
 def program(graph: Graph, arrays: list[Any]) -> Executable:
     made = Lowering(graph, arrays).run(lambda path: None)
     wanted = [value for value in made.outputs if isinstance(value, Definition)]
-    return Executable(made.outputs, fused([*wanted, *made.checks]))
+    return Executable(made.outputs, fused([*wanted, *made.checks]), arrays)
 
 
 def test_numbers_are_read_and_used_as_the_program_runs() -> None:

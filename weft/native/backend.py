@@ -17,7 +17,7 @@ import weft.native.lower_folds as _folds  # noqa: F401 - registers how folds are
 import weft.native.lower_pointwise as _pointwise  # noqa: F401 - and selections, copies, ranges
 import weft.native.lower_products as _products  # noqa: F401 - and matrix products
 from weft.native.lower import Unlowered
-from weft.native.run import Executable, executable
+from weft.native.run import Changed, Executable, executable
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +38,42 @@ class Compiled:
     def __init__(self, graph_module: Any, layout: Layout) -> None:
         self.graph_module, self.layout = graph_module, layout
         self.programs: dict[Any, Executable | str] = {}
+        self.last: Executable | None = None
+        """The program of the last call, if arrays are all that it depends on: it looks at them itself."""
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
-        arrays = [self.layout.array(value) for value in inputs]
-        key = tuple([key_of(array) for array in arrays])
+        arrays = [*map(self.layout.array, inputs)]
+        last = self.last
+        if last is not None:
+            try:
+                return self.results(last, inputs, last(arrays))
+            except Changed:
+                pass
+        return self.looked_up(inputs, arrays)
+
+    def looked_up(self, inputs: tuple[Any, ...], arrays: list[Any]) -> tuple[Any, ...]:
+        """A call of the program that there is for these inputs, or of a new one."""
+        given = [plain(array) for array in arrays]
+        key = tuple([key_of(array) for array in given])
         program = self.programs.get(key)
         if program is None:
-            program = self.programs[key] = self.program(arrays)
+            program = self.programs[key] = self.program(given)
         if isinstance(program, str):
             results: tuple[Any, ...] = self.graph_module.forward(*inputs)
             return results
-        given = dict(zip(map(id, arrays), inputs))
-        return tuple([self.result(each, given) for each in program(arrays)])
+        self.last = program if all(isinstance(array, np.ndarray) for array in arrays) else None
+        return self.results(program, inputs, program(given))
+
+    def results(self, program: Executable, inputs: tuple[Any, ...], values: list[Any]) -> tuple[Any, ...]:
+        """Tensors for arrays; an input where it is one's own."""
+        wrap = self.layout.wrap
+        found = []
+        for (how, where), value in zip(program.results, values, strict=True):
+            if how == "input":
+                found.append(inputs[where])
+            else:
+                found.append(wrap(value) if isinstance(value, np.ndarray) else value)
+        return tuple(found)
 
     def program(self, arrays: list[Any]) -> Executable | str:
         """The program for these inputs, or why there is none."""
@@ -61,17 +85,21 @@ class Compiled:
             warnings.warn(f"a graph runs op by op, since it has no native program: {reason}", stacklevel=3)
             return reason
 
-    def result(self, value: Any, given: dict[int, Any]) -> Any:
-        """A tensor for an array: an input where it is one's own."""
-        if not isinstance(value, np.ndarray):
-            return value
-        return given[id(value)] if id(value) in given else self.layout.wrap(value)
+
+def plain(value: Any) -> Any:
+    """An input as programs take it: arrays of other classes, and those whose elements do not lie at multiples
+    of their size, are copied.
+    """
+    if isinstance(value, np.ndarray) and (type(value) is not np.ndarray or not value.flags.aligned):
+        return np.array(value, order="C", subok=False)
+    return value
 
 
 def key_of(value: Any) -> Any:
     """What a program depends on."""
     if isinstance(value, np.ndarray):
-        return value.shape, value.strides, value.dtype
+        strides = tuple([0 if size == 1 else step for size, step in zip(value.shape, value.strides)])
+        return value.shape, strides, value.dtype
     return type(value), value
 
 

@@ -22,6 +22,8 @@ import numpy as np
 FUNCTIONS: Final = {"f32": "sgemm", "f64": "dgemm"}
 SPELLINGS: Final = ("scipy_cblas_{}64_", "cblas_{}64_", "cblas_{}")
 FIELDS: Final = 17
+PLACES: Final = {"f32": 4, "f64": 5}
+"""Where their addresses stand in the table of `weft.native.outside`, which knows this module."""
 
 
 @cache
@@ -55,30 +57,39 @@ def _threads() -> tuple[Any, Any]:
     return (get, put) if get is not None and put is not None else (None, None)
 
 
-class OneThread:
-    """While this is entered, BLAS uses the thread that calls it alone."""
-
-    def __enter__(self) -> None:
-        get, put = _threads()
-        self.before = 0
-        if get is not None:
-            self.before = get()
-            if self.before != 1:
-                put(1)
-
-    def __exit__(self, *_error: object) -> None:
-        if self.before > 1:
-            _threads()[1](self.before)
+@cache
+def guard() -> Any:
+    """What it takes to make BLAS use one thread; see Note [One thread of BLAS] in `weft.native.pool`. Five
+    numbers: two addresses, how many programs multiply, how many threads there were, a lock. None where that
+    cannot be said.
+    """
+    if _threads()[0] is None:
+        return None
+    made = np.zeros(8, np.int64)
+    made[:2] = [ctypes.cast(each, ctypes.c_void_p).value or 0 for each in _threads()]
+    return made
 
 
-def text(name: str, type_: str, batched: bool, slot: int) -> str:
-    """The function of a product; see Note [Record of a product]. The address of BLAS's own stands at this
-    place of the table of outside functions.
+def _forget() -> None:
+    """Programs of other threads do not end in a process that was forked."""
+    if guard.cache_info().currsize and guard() is not None:
+        if guard()[2]:
+            _threads()[1](int(guard()[3]))
+        guard()[2:] = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def lines(type_: str, batched: bool) -> list[str]:
+    """The function of a product; see Note [Record of a product]. The address of BLAS's own stands in the
+    table of outside functions.
     """
     _, bits = function(type_)
     element = "float" if type_ == "f32" else "double"
     number = f"i{bits}"
-    lines = [f"define void @{name}(ptr %record, ptr %buffers, ptr %outside, i64 %lo, i64 %hi, i64 %chunk) {{"]
+    lines = ["define void @function(ptr %record, ptr %buffers, ptr %outside, i64 %lo, i64 %hi, i64 %chunk) {"]
     lines.append("entry:")
     for place in range(FIELDS):
         lines.append(f"  %p{place} = getelementptr i64, ptr %record, i64 {place}")
@@ -97,11 +108,10 @@ def text(name: str, type_: str, batched: bool, slot: int) -> str:
         if bits == 32:
             lines.append(f"  %{label}32 = trunc i64 %n{place} to i32")
             narrow[label] = f"%{label}32"
-    lines.append(f"  %gslot = getelementptr ptr, ptr %outside, i64 {slot}")
+    lines.append(f"  %gslot = getelementptr ptr, ptr %outside, i64 {PLACES[type_]}")
     lines.append("  %gemm = load ptr, ptr %gslot")
     lines += (_batch if batched else _tile)(element, number, narrow, bits)
-    lines.append("}")
-    return "\n".join(lines) + "\n"
+    return [*lines, "}"]
 
 
 def _call(element: str, number: str, narrow: dict[str, str], rows: str, a: str, c: str, b: str) -> str:

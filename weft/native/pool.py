@@ -7,11 +7,17 @@ belongs to, so no thread can mistake one job for another.
 
 # Note [A job]
 `state` is a row of numbers: the job's count (which threads wait on), which chunk is next (the job's count in
-its upper half), how many are done, whether a program holds the pool, whether threads are to end, and the
-job's own numbers. Chunks are the same whether one thread runs them or ten: so are the bits.
+its upper half), how many are done, whether a program holds the pool, whether threads are to end, the job's
+own numbers, and how many threads sleep. Chunks are the same whether one thread runs them or ten: so are the
+bits. Threads that sleep are woken for much work only, threads that are awake are given less, too.
 
 # Note [Records of a program]
-    function, record, rows, chunks        one step; a function of 0 means that Python has to do something
+    function, record, rows, chunks, work      one step; work is how long it takes, in ns, roughly
+A function of 0 means that Python has to do something.
+
+# Note [One thread of BLAS]
+While a program that multiplies runs, BLAS uses the thread that calls it alone: the first such program says
+so, and the last one sets it back.
 """
 
 from __future__ import annotations
@@ -24,13 +30,17 @@ from typing import Any, Final
 
 import numpy as np
 
+from weft.native import calls
 from weft.native.engine import Loaded
 from weft.native.outside import address_of
 
-FIELDS: Final = 4
-COUNT, NEXT, DONE, HELD, ENDS, JOB = 0, 8, 16, 24, 32, 40
+FIELDS: Final = 5
+COUNT, NEXT, DONE, HELD, ENDS, JOB, SYSCALL, THREADS, ASLEEP = 0, 8, 16, 24, 32, 40, 48, 49, 56
 """Where in the state things stand, in numbers; those that threads fight over have a cache line each."""
 SPINS: Final = 4_000
+WORTH_WAKING: Final = 100_000
+WORTH_SHARING: Final = 15_000
+"""From how much work on (in ns) a step is shared with threads that sleep, and with threads that do not."""
 WAIT, WAKE, FUTEX = 128, 129, 202
 
 TEXT: Final = """
@@ -125,7 +135,10 @@ spin:
   br label %look
 sleep:
   %low = trunc i64 %now to i32
+  %asleep = getelementptr i64, ptr %state, i64 56
+  %falls = atomicrmw add ptr %asleep, i64 1 seq_cst
   %r = call i64 (i64, ...) %syscall(i64 202, ptr %state, i32 128, i32 %low, ptr null)
+  %wakes = atomicrmw sub ptr %asleep, i64 1 seq_cst
   br label %slept
 slept:
   br label %look
@@ -133,9 +146,25 @@ end:
   ret void
 }
 
-define i64 @run(ptr %code, i64 %first, i64 %count, ptr %buffers, ptr %outside,
-                ptr %state, ptr %syscall, i64 %threads) {
+define i64 @run(ptr %code, i64 %first, i64 %count, ptr %buffers, ptr %outside, ptr %state, ptr %blas) {
+  %multiplies = icmp ne ptr %blas, null
+  br i1 %multiplies, label %guarded, label %plain
+guarded:
+  call void @blas_enter(ptr %blas)
+  %last = call i64 @go(ptr %code, i64 %first, i64 %count, ptr %buffers, ptr %outside, ptr %state)
+  call void @blas_leave(ptr %blas)
+  ret i64 %last
+plain:
+  %step = call i64 @go(ptr %code, i64 %first, i64 %count, ptr %buffers, ptr %outside, ptr %state)
+  ret i64 %step
+}
+
+define i64 @go(ptr %code, i64 %first, i64 %count, ptr %buffers, ptr %outside, ptr %state) {
 entry:
+  %syscallslot = getelementptr i64, ptr %state, i64 48
+  %syscall = load ptr, ptr %syscallslot
+  %threadsslot = getelementptr i64, ptr %state, i64 49
+  %threads = load i64, ptr %threadsslot
   br label %head
 head:
   %step = phi i64 [ %first, %entry ], [ %following, %next ]
@@ -144,7 +173,7 @@ head:
 over:
   ret i64 %count
 body:
-  %place = mul i64 %step, 4
+  %place = mul i64 %step, 5
   %r0 = getelementptr i64, ptr %code, i64 %place
   %function = load ptr, ptr %r0
   %r1 = getelementptr i64, ptr %r0, i64 1
@@ -161,7 +190,17 @@ choose:
   %several = icmp ugt i64 %chunks, 1
   %helped = icmp ugt i64 %threads, 1
   %both = and i1 %several, %helped
-  br i1 %both, label %try, label %alone
+  br i1 %both, label %weigh, label %alone
+weigh:
+  %r4 = getelementptr i64, ptr %r0, i64 4
+  %work = load i64, ptr %r4
+  %asleep = getelementptr i64, ptr %state, i64 56
+  %sleepers = load atomic i64, ptr %asleep seq_cst, align 8
+  %beside = add i64 %sleepers, 1
+  %awake = icmp ult i64 %beside, %threads
+  %least = select i1 %awake, i64 WORTH_SHARING, i64 WORTH_WAKING
+  %worth = icmp uge i64 %work, %least
+  br i1 %worth, label %try, label %alone
 try:
   %held = getelementptr i64, ptr %state, i64 24
   %pair = cmpxchg ptr %held, i64 0, i64 1 seq_cst seq_cst
@@ -199,15 +238,29 @@ post:
   %claims = getelementptr i64, ptr %state, i64 8
   store atomic i64 %upper, ptr %claims seq_cst, align 8
   store atomic i64 %job, ptr %state seq_cst, align 8
+  %stillasleep = load atomic i64, ptr %asleep seq_cst, align 8
+  %any = icmp ne i64 %stillasleep, 0
+  br i1 %any, label %wake, label %posted
+wake:
   %woken = call i64 (i64, ...) %syscall(i64 202, ptr %state, i32 129, i32 1024, ptr null)
+  br label %posted
+posted:
   call void @share(ptr %state, i64 %job)
   br label %wait
 wait:
+  %turns = phi i64 [ 0, %posted ], [ %turn1, %pause ], [ 0, %yield ]
   %finished = load atomic i64, ptr %done seq_cst, align 8
   %all = icmp uge i64 %finished, %chunks
-  br i1 %all, label %release, label %pause
+  br i1 %all, label %release, label %patience
+patience:
+  %turn1 = add i64 %turns, 1
+  %tired = icmp ugt i64 %turn1, 2000
+  br i1 %tired, label %yield, label %pause
 pause:
   call void @llvm.x86.sse2.pause()
+  br label %wait
+yield:
+  %yielded = call i64 (i64, ...) %syscall(i64 24)
   br label %wait
 release:
   store atomic i64 0, ptr %held seq_cst, align 8
@@ -216,39 +269,107 @@ next:
   %following = add i64 %step, 1
   br label %head
 }
+
+define void @lock(ptr %slot) {
+entry:
+  br label %again
+again:
+  %pair = cmpxchg ptr %slot, i64 0, i64 1 seq_cst seq_cst
+  %got = extractvalue { i64, i1 } %pair, 1
+  br i1 %got, label %done, label %pause
+pause:
+  call void @llvm.x86.sse2.pause()
+  br label %again
+done:
+  ret void
+}
+
+define void @blas_enter(ptr %blas) {
+  %lock = getelementptr i64, ptr %blas, i64 4
+  call void @lock(ptr %lock)
+  %countslot = getelementptr i64, ptr %blas, i64 2
+  %count = load i64, ptr %countslot
+  %more = add i64 %count, 1
+  store i64 %more, ptr %countslot
+  %first = icmp eq i64 %count, 0
+  br i1 %first, label %set, label %done
+set:
+  %get = load ptr, ptr %blas
+  %threads = call i32 %get()
+  %wide = zext i32 %threads to i64
+  %before = getelementptr i64, ptr %blas, i64 3
+  store i64 %wide, ptr %before
+  %putslot = getelementptr i64, ptr %blas, i64 1
+  %put = load ptr, ptr %putslot
+  call void %put(i32 1)
+  br label %done
+done:
+  store atomic i64 0, ptr %lock seq_cst, align 8
+  ret void
+}
+
+define void @blas_leave(ptr %blas) {
+  %lock = getelementptr i64, ptr %blas, i64 4
+  call void @lock(ptr %lock)
+  %countslot = getelementptr i64, ptr %blas, i64 2
+  %count = load i64, ptr %countslot
+  %less = sub i64 %count, 1
+  store i64 %less, ptr %countslot
+  %last = icmp eq i64 %less, 0
+  br i1 %last, label %set, label %done
+set:
+  %before = getelementptr i64, ptr %blas, i64 3
+  %wide = load i64, ptr %before
+  %threads = trunc i64 %wide to i32
+  %putslot = getelementptr i64, ptr %blas, i64 1
+  %put = load ptr, ptr %putslot
+  call void %put(i32 %threads)
+  br label %done
+done:
+  store atomic i64 0, ptr %lock seq_cst, align 8
+  ret void
+}
 declare void @llvm.x86.sse2.pause()
-"""
+""".replace("WORTH_SHARING", str(WORTH_SHARING)).replace("WORTH_WAKING", str(WORTH_WAKING))
 
 
 class Pool:
-    """Threads, made when first needed; `run` takes a program from one step to the next that Python does."""
+    """Threads, made when first needed, and the functions that run programs on them."""
 
     def __init__(self, threads: int) -> None:
         self.threads = max(threads, 1)
-        self.loaded = Loaded(TEXT)
-        self.state: Any = np.zeros(64, np.uint64)
-        self.here: int = self.state.__array_interface__["data"][0]
-        pointer, number = ctypes.c_void_p, ctypes.c_int64
-        shape = ctypes.CFUNCTYPE(number, pointer, number, number, *[pointer] * 4, number)
-        self._run = shape(self.loaded.address("run"))
-        self._work = ctypes.CFUNCTYPE(None, pointer, pointer, number)(self.loaded.address("worker"))
+        self.loaded = Loaded(TEXT + calls.TEXT)
         self.syscall = address_of("syscall.f64")
+        self.state: Any = np.zeros(64, np.uint64)
+        self.state[SYSCALL], self.state[THREADS] = self.syscall, 1
+        self.here: int = self.state.__array_interface__["data"][0]
+        pointer, number, function = ctypes.c_void_p, ctypes.c_int64, self.loaded.address
+        self._work = ctypes.CFUNCTYPE(None, pointer, pointer, number)(function("worker"))
+        # These hold on to the interpreter, and let go of it by themselves.
+        self.call = ctypes.PYFUNCTYPE(number, *[pointer] * 4)(function("call"))
+        self.prepare = ctypes.PYFUNCTYPE(number, *[pointer] * 4)(function("prepare"))
+        self.steps = ctypes.PYFUNCTYPE(number, pointer, number, pointer, pointer)(function("steps"))
+        self.run_address = function("run")
         self.started = False
         self.workers: list[threading.Thread] = []
 
     def start(self) -> None:
         """Starts the threads. They run code of this object: it lives until they have ended."""
-        self.started = True
-        _living.append(self)
-        for number in range(self.threads - 1):
-            work = threading.Thread(
-                target=self._work,
-                args=(self.here, self.syscall, SPINS),
-                name=f"weft pool {number}",
-                daemon=True,
-            )
-            work.start()
-            self.workers.append(work)
+        with _starting:
+            if self.started:
+                return
+            self.started = True
+            _living.append(self)
+            for number in range(self.threads - 1):
+                work = threading.Thread(
+                    target=self._work,
+                    args=(self.here, self.syscall, SPINS),
+                    name=f"weft pool {number}",
+                    daemon=True,
+                )
+                work.start()
+                self.workers.append(work)
+            self.state[THREADS] = self.threads
 
     def close(self) -> None:
         """Ends the threads."""
@@ -262,13 +383,8 @@ class Pool:
         if self in _living:
             _living.remove(self)
 
-    def run(self, code: int, first: int, count: int, buffers: int, outside: int) -> int:
-        """Runs steps until one is Python's, or all are done; gives its number."""
-        if not self.started and self.threads > 1:
-            self.start()
-        return int(self._run(code, first, count, buffers, outside, self.here, self.syscall, self.threads))
 
-
+_starting = threading.Lock()
 _pool: list[Pool] = []
 _living: list[Pool] = []
 """Pools whose threads run."""
@@ -290,6 +406,8 @@ def _forget() -> None:
     """Threads do not survive a fork."""
     _pool.clear()
     _living.clear()
+    global _starting
+    _starting = threading.Lock()
 
 
 @atexit.register

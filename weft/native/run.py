@@ -1,112 +1,201 @@
 """Running: a planned program on arrays.
 
 Takes a plan and the arrays of a call; gives the arrays of its outputs. One idea: everything that does not
-depend on addresses (records, sizes, functions) is laid out once, so that a call fills in addresses and goes
-from step to step.
+depend on addresses (records, sizes, functions, where values lie in a call's block of memory) is laid out
+once, so that a call takes a block, makes its outputs, and goes.
+
+# Note [Places]
+Each value that lies in memory has a place: a number, by which records name it. A call fills in addresses:
+    inputs                  where the arrays that are given lie; floats, too, are read where Python has them
+    constants               always the same
+    values on the way       somewhere in the call's block: see `weft.native.memory`
+    outputs                 arrays of their own
+    results of array kernels (`Opaque`)       wherever these have put them
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from weft.native import blas
-from weft.native.blas import FUNCTIONS, OneThread
 from weft.native.build import Built
-from weft.native.engine import NAME, Functions
+from weft.native.calls import (
+    ALIGNED,
+    CHANGED,
+    FIXED,
+    FROM_ARRAY,
+    FROM_BLOCK,
+    TABLE_FIELDS,
+    address,
+    check_row,
+    function_address,
+)
+from weft.native.engine import Functions
 from weft.native.fuse import Plan, fused
-from weft.native.kernels import Kernel, Scope
 from weft.native.lower import NUMBER, Call, Lowering, Operand
-from weft.native.outside import place_of, table
+from weft.native.memory import Lifetime, blocks, placed
+from weft.native.outside import table
 from weft.native.pool import FIELDS, pool
 from weft.native.scalar import TYPES
-from weft.native.tensors import Definition, Given, Opaque, Product
+from weft.native.tensors import Definition, Direct, Given, Opaque, Product
+from weft.native.work import CHUNK, chunks_of, product_chunks, product_work, work_of
 
-Step = Callable[[list[Any]], None]
+Step = Callable[[list[Any], int, int], None]
+MOST_ON_STACK = 4096
+"""How many addresses a call may have on the stack."""
+NATIVE = (Built, Product, Direct)
+LONG = 20_000
+"""From how many ns on a program lets other threads use the interpreter."""
 
 
-def address(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])
+class Changed(Exception):
+    """An input is not as the program was made for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """All that it takes to run a program without Python. Inputs are numbered as the graph's are."""
+
+    places: int
+    givens: list[tuple[int, int]]
+    """(place, input)"""
+    constants: list[tuple[int, Any]]
+    """(place, array)"""
+    arena: list[tuple[int, int]]
+    """(place, offset in the block)"""
+    arena_bytes: int
+    made: list[tuple[int, tuple[int, ...], Any]]
+    """(place, shape, dtype) of outputs that a call makes, row-major."""
+    outputs: list[int | tuple[str, Any]]
+    """A place; or ("input", its number); or ("constant", an object, of which arrays are to be copied)."""
+    written: list[tuple[int, int]]
+    """(place, input) of inputs that the program writes: these must be writeable, and must not overlap any
+    other input."""
+    code: int
+    count: int
+    outside: int
+    multiplies: bool
+    """Whether BLAS is to use one thread meanwhile: `blas.guard` is then an argument of `run`."""
 
 
 def numpy_type(name: str) -> Any:
     return TYPES.get(name) or np.dtype(name)
 
 
-PRODUCT_CHUNK = 1 << 21
-"""About how many multiplications a chunk of a product has."""
-MOST_CHUNKS = 16
-CHUNK = 1 << 15
-"""About how many elements a chunk has: enough to be worth handing to another thread."""
+def reads_of(step: Any) -> Iterator[Definition]:
+    """What a step reads."""
+    if isinstance(step, Built):
+        for load, access in zip(step.operands, step.kernel.accesses, strict=True):
+            if not access.written:
+                yield load.value
+    else:
+        yield from step.operands
 
 
-def chunks_of(sizes: tuple[int, ...], kernel: Kernel) -> int:
-    """How many chunks a call is cut into: by its sizes alone, so that the bits are the same everywhere."""
-    rows = prod(sizes[:-1]) if len(sizes) > 1 else sizes[0]
-    folds = [fold for phase in kernel.phases for fold in phase.folds]
-    if any(fold.scope is not Scope.ROW for fold in folds) or (folds and len(sizes) == 1):
-        return 1
-    return max(1, min(rows, prod(sizes) // CHUNK, 64))
+def writes_of(step: Any) -> Iterator[Definition]:
+    """What a step writes."""
+    if isinstance(step, Built):
+        for load, access in zip(step.operands, step.kernel.accesses, strict=True):
+            if access.written:
+                yield load.value
+    else:
+        yield step
+
+
+def is_ours(value: Definition) -> bool:
+    """Whether a program has memory for a value: array kernels find some for their results themselves."""
+    return not isinstance(value, (Given, Opaque)) or isinstance(value, NATIVE)
+
+
+def is_python(step: Any) -> bool:
+    """Whether Python does a step."""
+    return not isinstance(step, NATIVE)
 
 
 class Executable:
     """A program for inputs of certain shapes, strides and types."""
 
-    def __init__(self, outputs: list[Any], plan: Plan) -> None:
-        self.places: dict[int, int] = {}
-        self.givens: list[tuple[int, Given]] = []
-        self.made: list[tuple[int, Any, Any]] = []
-        self.keep: list[Any] = []
+    def __init__(self, outputs: list[Any], plan: Plan, inputs: Sequence[Any]) -> None:
         self.plan = plan
-        self.outside = table()
-        self.functions = Functions()
-        self.names = [self.function_name(each) for each in plan.steps]
-        self.functions.load()
-        self.multiplies = any(isinstance(each, Product) for each in plan.steps)
-        self.python: dict[int, Step] = {}
-        records = [self.step(number, each) for number, each in enumerate(plan.steps)]
+        self.places: dict[int, int] = {}
+        self.keep: list[Any] = []
+        self.values: dict[int, Definition] = {}
+        self.inputs = len(inputs)
+        self.python: dict[int, tuple[Step, int]] = {}
+        self.work = 0
+        self.splits = False
+        names = self.compile(plan.steps)
+        records = [
+            self.step(number, each, name) for number, (each, name) in enumerate(zip(plan.steps, names))
+        ]
         self.code = np.array(records or [[0] * FIELDS], np.int64)
         self.count = len(records)
-        self.outputs = [self.place(each) if isinstance(each, Definition) else (each,) for each in outputs]
-        self.fixed = (address(self.code), address(self.outside))
+        self.outputs = [self.output(each) for each in outputs]
+        self.lay_out(inputs)
+
+    # -- what does not depend on a call ----------------------------------------------------------------------
+    def compile(self, steps: Sequence[Any]) -> list[str]:
+        """Makes machine code; gives the names of the steps' functions."""
+        self.functions = Functions()
+        names = [self.function_of(step) for step in steps]
+        self.functions.load()
+        self.multiplies = any(isinstance(step, Product) for step in steps)
+        self.outside = table()
+        return names
+
+    def function_of(self, step: Any) -> str:
+        """The name of a step's function; "" where Python does it."""
+        if isinstance(step, Built):
+            return self.functions.kernel(step.kernel)
+        if isinstance(step, Product):
+            return self.functions.text(blas.lines(step.type, step.count > 1))
+        return self.functions.text(step.text.splitlines()) if isinstance(step, Direct) else ""
 
     def place(self, value: Definition) -> int:
-        """The place of a value's array in a call."""
+        """The place of a value in a call; see Note [Places]."""
         found = self.places.get(id(value))
         if found is None:
             found = self.places[id(value)] = len(self.places)
-            self.keep.append(value)
-            if isinstance(value, Given):
-                self.givens.append((found, value))
-            elif not isinstance(value, Opaque) or isinstance(value, Product):
-                self.made.append((found, value.shape, numpy_type(value.type)))
+            self.values[found] = value
         return found
 
-    def function_name(self, each: Any) -> str:
-        """The name of a step's function; "" for those of Python."""
-        if isinstance(each, Product):
-            place = place_of(f"{FUNCTIONS[each.type]}.blas")
-            return self.functions.text(blas.text(NAME, each.type, each.count > 1, place).splitlines())
-        return self.functions.kernel(each.kernel) if isinstance(each, Built) else ""
+    def output(self, each: Any) -> int | tuple[str, Any]:
+        if not isinstance(each, Definition):
+            return "constant", each
+        if isinstance(each, Given):
+            return ("constant", each.constant) if each.input is None else ("input", each.input)
+        return self.place(each)
 
-    def step(self, number: int, each: Any) -> list[int]:
+    def step(self, number: int, each: Any, name: str) -> list[int]:
         """The record of a step: see Note [Records of a program] in `weft.native.pool`."""
         if isinstance(each, Product):
-            return self.product_step(each, self.names[number])
+            return self.product_step(each, name)
+        if isinstance(each, Direct):
+            record = [self.place(each), *[self.place(value) for value in each.operands], *each.numbers]
+            work = each.chunks * CHUNK
+            return self.record(self.functions.address(name), record, each.rows, each.chunks, work)
         if not isinstance(each, Built):
-            self.python[number] = self.call_step(each)
+            self.python[number] = self.call_step(each), self.place(each)
             return [0] * FIELDS
         record = [*each.sizes]
         for load in each.operands:
             record += [self.place(load.value), load.offset, *load.strides]
-        numbers = np.array(record, np.int64)
-        self.keep.append(numbers)
         rows = prod(each.sizes[:-1]) if len(each.sizes) > 1 else each.sizes[0]
-        function = self.functions.address(self.names[number])
-        return [function, address(numbers), rows, chunks_of(each.sizes, each.kernel)]
+        work = work_of(each.sizes, each.kernel)
+        function = self.functions.address(name)
+        return self.record(function, record, rows, chunks_of(each.sizes, each.kernel), work)
+
+    def record(self, function: int, numbers: list[int], rows: int, chunks: int, work: int) -> list[int]:
+        kept = np.array(numbers, np.int64)
+        self.keep.append(kept)
+        self.work += work
+        self.splits |= chunks > 1
+        return [function, address(kept), rows, chunks, work]
 
     def product_step(self, each: Product, name: str) -> list[int]:
         """See Note [Record of a product] in `weft.native.blas`."""
@@ -115,15 +204,14 @@ class Executable:
             record += [self.place(each.operands[part.operand]), part.offset, part.leading]
         record += [self.place(each), 0, each.columns]
         record += [each.left.batch, each.right.batch, each.rows * each.columns]
-        numbers = np.array(record, np.int64)
-        self.keep.append(numbers)
-        work = each.rows * each.columns * each.depth * each.count
         rows = each.count if each.count > 1 else each.rows
-        chunks = max(1, min(rows, work // PRODUCT_CHUNK, MOST_CHUNKS))
-        return [self.functions.address(name), address(numbers), rows, chunks]
+        function = self.functions.address(name)
+        return self.record(function, record, rows, product_chunks(each), product_work(each))
 
     def call_step(self, each: Opaque) -> Step:
-        """A step that calls an op's own kernel."""
+        """A step that calls an op's own kernel. What it gives must not lie in the block: others may look at
+        it when the block is somebody else's.
+        """
         call: Call = each.call
         operands = [self.place(value) for value in each.operands]
         target = self.place(each)
@@ -137,7 +225,7 @@ class Executable:
                 return type(value)([argument(item, arrays) for item in value])
             return value
 
-        def run(arrays: list[Any]) -> None:
+        def run(arrays: list[Any], low: int, high: int) -> None:
             result = arrays[whole]
             if result is None:
                 result = arrays[whole] = call.op(*[argument(value, arrays) for value in bound])
@@ -145,33 +233,143 @@ class Executable:
             if each.type == NUMBER:
                 arrays[target] = result
                 return
-            arrays[target] = np.ascontiguousarray(result).reshape(each.shape)
+            result = np.ascontiguousarray(result).reshape(each.shape)
+            arrays[target] = result.copy() if low <= address(result) < high else result
 
         return run
 
+    def lay_out(self, inputs: Sequence[Any]) -> None:
+        """Settles where everything lies, and how a call finds it."""
+        givens = [(place, v) for place, v in self.values.items() if isinstance(v, Given)]
+        self.givens = [(place, v.input) for place, v in givens if v.input is not None]
+        self.constants = [(place, v.constant) for place, v in givens if v.input is None]
+        wanted = {each for each in self.outputs if isinstance(each, int)}
+        ours = {p: v for p, v in self.values.items() if is_ours(v)}
+        self.made = [(p, v.shape, numpy_type(v.type)) for p, v in ours.items() if p in wanted]
+        inside = {p: v for p, v in ours.items() if p not in wanted}
+        plan = placed(self.lifetimes(inside))
+        self.arena = [(p, plan.offsets[p]) for p in inside]
+        self.arena_bytes = plan.size
+        checks = [check_row(n, inputs[n], ALIGNED, self.keep) for n in sorted({n for _, n in self.givens})]
+        fills = [[place, FROM_ARRAY, number] for place, number in self.givens]
+        fills += [[place, FROM_ARRAY, self.inputs + k] for k, (place, _, _) in enumerate(self.made)]
+        fills += [[place, FROM_BLOCK, offset] for place, offset in self.arena]
+        fills += [[place, FIXED, address(array)] for place, array in self.constants]
+        self.write_table(checks, fills)
+        if self.python:
+            self.looked_at = self.views(inside)
+        self.frame = None if self.python else self.make_frame()
+        self.results = [self.result(each) for each in self.outputs]
+
+    def lifetimes(self, inside: dict[int, Definition]) -> list[Lifetime]:
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for number, step in enumerate(self.plan.steps):
+            for value in (*writes_of(step), *reads_of(step)):
+                place = self.places.get(id(value))
+                if place in inside:
+                    first.setdefault(place, number)
+                    last[place] = number
+        sizes = {place: value.size * numpy_type(value.type).itemsize for place, value in inside.items()}
+        return [Lifetime(place, sizes[place], first[place], last[place]) for place in first]
+
+    def write_table(self, checks: list[list[int]], fills: list[list[int]]) -> None:
+        """See Note [Table of a program] in `weft.native.calls`."""
+        kept = [np.array(rows or [[0]], np.int64) for rows in (checks, fills)]
+        guard = blas.guard() if self.multiplies else None
+        long = self.work > LONG
+        self.table = np.array(
+            [
+                len(self.places), address(self.code), self.count, address(self.outside),
+                0 if guard is None else address(guard), len(checks), address(kept[0]), len(fills),
+                address(kept[1]), int(long), function_address("PyEval_SaveThread"),
+                function_address("PyEval_RestoreThread"),
+            ],
+            np.int64,
+        )  # fmt: skip
+        assert len(self.table) == TABLE_FIELDS
+        self.keep += [*kept, guard]
+        self.here = address(self.table)
+
+    def views(self, inside: dict[int, Definition]) -> list[tuple[int, tuple[int, ...], Any, int]]:
+        """The values of the block that Python reads."""
+        offsets = dict(self.arena)
+        read = {self.places[id(v)] for s in self.plan.steps if is_python(s) for v in reads_of(s)}
+        found = [(place, inside[place]) for place in sorted(read & set(inside))]
+        return [(place, v.shape, numpy_type(v.type), offsets[place]) for place, v in found]
+
+    def make_frame(self) -> Frame:
+        return Frame(
+            places=len(self.places), givens=self.givens, constants=self.constants, arena=self.arena,
+            arena_bytes=self.arena_bytes, made=self.made, outputs=self.outputs, written=[],
+            code=address(self.code), count=self.count, outside=address(self.outside),
+            multiplies=self.multiplies,
+        )  # fmt: skip
+
+    def result(self, output: int | tuple[str, Any]) -> tuple[str, Any]:
+        """Where a result is found after a call: among the items of its list, by place, or at hand."""
+        if not isinstance(output, int):
+            return output
+        number = next((k for k, made in enumerate(self.made) if made[0] == output), None)
+        return ("place", output) if number is None else ("item", self.inputs + number)
+
+    # -- calls -----------------------------------------------------------------------------------------------
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """The results for these inputs, which are numbered as the graph's are. Raises Changed where they are
+        laid out otherwise."""
+        items = list(inputs)
+        for _, shape, kind in self.made:
+            items.append(np.empty(shape, kind))
+        threads = pool()
+        if self.splits and not threads.started:
+            threads.start()
+        block = blocks.take(self.arena_bytes) if self.arena_bytes else None
+        base = 0 if block is None else block.address
+        values: list[Any] = []
+        try:
+            if self.python or self.table[0] > MOST_ON_STACK:
+                values = self.by_parts(threads, items, block, base)
+            elif threads.call(self.here, id(items), base, threads.here) == CHANGED:
+                raise Changed
+        finally:
+            if block is not None:
+                blocks.give(block)
+        return [self.found(how, where, items, values) for how, where in self.results]
+
+    def found(self, how: str, where: Any, items: list[Any], values: list[Any]) -> Any:
+        if how in ("item", "input"):
+            return items[where]
+        if how == "place":
+            return values[where]
+        return where.copy() if isinstance(where, np.ndarray) else where
+
+    def by_parts(self, threads: Any, items: list[Any], block: Any, base: int) -> list[Any]:
+        """Runs a program of which Python does some steps; gives all values that it has seen."""
+        buffers = np.zeros(max(len(self.places), 1), np.int64)
+        here = address(buffers)
+        if threads.prepare(self.here, id(items), base, here) == CHANGED:
+            raise Changed
         arrays: list[Any] = [None] * len(self.places)
-        for place, value in self.givens:
-            arrays[place] = value.constant if value.input is None else inputs[value.input]
-        for place, shape, kind in self.made:
-            arrays[place] = np.empty(shape, kind)
-        buffers = np.array([0 if array is None else address(array) for array in arrays], np.uint64)
-        code, outside = self.fixed
-        threads, here = pool(), address(buffers)
-        step = 0
-        while step < self.count:
-            if self.multiplies:
-                with OneThread():
-                    step = threads.run(code, step, self.count, here, outside)
-            else:
-                step = threads.run(code, step, self.count, here, outside)
+        for place, number in self.givens:
+            arrays[place] = items[number]
+        for place, array in self.constants:
+            arrays[place] = array
+        for number, (place, _, _) in enumerate(self.made, self.inputs):
+            arrays[place] = items[number]
+        if self.python:
+            for place, shape, kind, offset in self.looked_at:
+                arrays[place] = np.ndarray(shape, kind, block.array, offset)
+        step, end = 0, base + (0 if block is None else block.room)
+        while True:
+            step = threads.steps(self.here, step, here, threads.here)
+            if step >= self.count:
+                return arrays
             while step in self.python:
-                self.python[step](arrays)
-                target = self.places[id(self.plan.steps[step])]
+                function, target = self.python[step]
+                function(arrays, base, end)
                 if isinstance(arrays[target], np.ndarray):
                     buffers[target] = address(arrays[target])
                 step += 1
-        return [each[0] if isinstance(each, tuple) else arrays[each] for each in self.outputs]
 
 
 def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:
@@ -179,7 +377,7 @@ def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:
     lowering = Lowering(graph_module.graph, arrays)
     program = lowering.run(lambda path: _attribute(graph_module, path))
     wanted = [value for value in program.outputs if isinstance(value, Definition)]
-    return Executable(program.outputs, fused([*wanted, *program.checks]))
+    return Executable(program.outputs, fused([*wanted, *program.checks]), arrays)
 
 
 def _attribute(owner: Any, path: str) -> Any:

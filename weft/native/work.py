@@ -1,0 +1,58 @@
+"""Work: how long steps take, roughly, and into how many chunks they are cut.
+
+Takes the sizes of a step and its kernel; gives nanoseconds and numbers of chunks. One idea: both follow from
+sizes and text alone, never from how many threads there are, so results have the same bits everywhere.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from weft.native.kernels import Kernel, Scope
+from weft.native.scalar import bits_of
+from weft.native.tensors import Product, Shape
+
+INSTRUCTION: Final = 0.015
+"""How many ns one instruction on one element takes, in vectors."""
+BYTE: Final = 0.02
+ROW: Final = 4
+CALL: Final = 20
+MULTIPLICATION: Final = 0.02
+"""Of a matrix product, in ns."""
+CHUNK: Final = 30_000
+"""About how many ns a chunk takes: enough to be worth handing to another thread."""
+MOST_CHUNKS: Final = 64
+MOST_TILES: Final = 16
+LEAST_ROWS: Final = 16
+"""Fewer rows of a product are not multiplied by themselves: a tile reads the whole other matrix."""
+
+
+def rows_of(sizes: Shape) -> int:
+    """What chunks are cut of: rows, or the elements of the only one."""
+    return prod(sizes[:-1]) if len(sizes) > 1 else sizes[0]
+
+
+def work_of(sizes: Shape, kernel: Kernel) -> int:
+    """How long a kernel takes, in ns."""
+    instructions = sum(len(phase.body) for phase in kernel.phases)
+    size = sum(max(bits_of(access.type) // 8, 1) for access in kernel.accesses if access.step.value)
+    rows = prod(sizes[:-1]) if len(sizes) > 1 else 1
+    return int(CALL + rows * ROW + prod(sizes) * (INSTRUCTION * instructions + BYTE * size))
+
+
+def chunks_of(sizes: Shape, kernel: Kernel) -> int:
+    """How many chunks a kernel is cut into."""
+    folds = [fold for phase in kernel.phases for fold in phase.folds]
+    if any(fold.scope is not Scope.ROW for fold in folds) or (folds and len(sizes) == 1):
+        return 1
+    return max(1, min(rows_of(sizes), work_of(sizes, kernel) // CHUNK, MOST_CHUNKS))
+
+
+def product_work(each: Product) -> int:
+    return int(300 * each.count + MULTIPLICATION * each.rows * each.columns * each.depth * each.count)
+
+
+def product_chunks(each: Product) -> int:
+    rows = each.count if each.count > 1 else -(-each.rows // LEAST_ROWS)
+    return max(1, min(rows, product_work(each) // CHUNK, MOST_TILES))
