@@ -165,7 +165,7 @@ def runs(kind: str) -> dict[str, list[Run]]:
     lowering = Lowering(graph, arrays)
     program = lowering.run(lambda path: None)
     wanted = [value for value in program.outputs if isinstance(value, Definition)]
-    results = Executable(program.outputs, fused(wanted))(arrays)
+    results = Executable(program.outputs, fused(wanted), arrays)(arrays)
     by_op: dict[str, list[Run]] = {}
     for run, node, result in zip(found, nodes, results):
         run.given, run.lowered = result, not isinstance(lowering.values[node], Opaque)
