@@ -17,6 +17,7 @@ import weft.native.lower_folds as _folds  # noqa: F401 - registers how folds are
 import weft.native.lower_pointwise as _pointwise  # noqa: F401 - and selections, copies, ranges
 import weft.native.lower_products as _products  # noqa: F401 - and matrix products
 from weft.native.lower import Unlowered
+from weft.native.objects import Uncompiled
 from weft.native.run import Changed, Executable, executable
 
 
@@ -30,6 +31,10 @@ class Layout:
     """A tensor on an array."""
     refuse: Callable[[str], None] = lambda reason: None
     """Told why a graph has no program; may raise."""
+
+
+_warned: set[str] = set()
+"""Reasons that were said already: a process that cannot run code says so once."""
 
 
 class Compiled:
@@ -79,10 +84,13 @@ class Compiled:
         """The program for these inputs, or why there is none."""
         try:
             return executable(self.graph_module, arrays)
-        except (Unlowered, NotImplementedError) as error:
+        except (Unlowered, Uncompiled, NotImplementedError) as error:
             reason = str(error) or type(error).__name__
             self.layout.refuse(f"no native program: {reason}")
-            warnings.warn(f"a graph runs op by op, since it has no native program: {reason}", stacklevel=3)
+            if reason not in _warned:
+                _warned.add(reason)
+                text = f"a graph runs op by op, since it has no native program: {reason}"
+                warnings.warn(text, stacklevel=3)
             return reason
 
 
