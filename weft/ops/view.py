@@ -462,7 +462,9 @@ def sum_to_size(input: Any, size: Any) -> Any:
         raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(shape)}}}.")
     lead = len(shape) - len(size)
     dims = (*range(lead), *(lead + i for i, n in enumerate(size) if n == 1 and shape[lead + i] != 1))
-    total = ops.sum(input, dims, True) if dims else input
+    if len(dims) == lead:  # a tensor of its own, no view of one
+        return ops.sum(input, dims)
+    total = ops.sum(input, dims, True)
     return view(total, size) if lead else total
 
 

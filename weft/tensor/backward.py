@@ -57,7 +57,8 @@ def finish(gradient: Tensor, shape: tuple[int, ...], kind: Any) -> Tensor:
         )
         if axes:
             gradient = REGISTRY["sum"](gradient, axes)
-        gradient = REGISTRY["reshape"](gradient, shape)
+        if gradient.array.shape != shape:
+            gradient = REGISTRY["reshape"](gradient, shape)
     if gradient.array.dtype is not kind:
         gradient = REGISTRY["_to_copy"](gradient, as_dtype(kind))
     return gradient
