@@ -6,8 +6,9 @@ again.
 
 # Note [Tensors that share an array]
 The tape saves arrays, and gives new tensors on them when gradients are computed; transforms enter a function
-with new tensors on its arguments' arrays. Both hold the elements that the first tensor on that array held, so
-the node of that tensor is theirs; but for `x.detach()`, which the tape gives back without a history.
+with new tensors on its arguments' arrays. The first hold the elements that the first tensor on that array
+held, so the node of that tensor is theirs; but for `x.detach()`, which the tape gives back without a history.
+The others have the nodes of the arguments.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class OpRecorder(Recorder):
         self._plain: dict[Any, Any] = {}
         self.entries: dict[int, Tensor] = {}
         """Tensors with which transforms entered functions, by their `id`: leaves that nobody else has."""
+        self._arguments: dict[int, Tensor] = {}  # what they were made of, by the same
         self._functions: tuple[Any, ...] = ()
 
     def __enter__(self) -> Recorder:
@@ -91,6 +93,7 @@ class OpRecorder(Recorder):
     def entered(self, tensor: Tensor, made: Tensor) -> None:
         self.note_array(tensor)
         self.entries[id(made)] = made
+        self._arguments[id(made)] = tensor
 
     def is_alias(self, tensor: Tensor) -> bool:
         if id(tensor) in self._nodes or id(tensor) in self._pending:
@@ -121,6 +124,9 @@ class OpRecorder(Recorder):
 
     def node(self, value: Any) -> Any:
         if isinstance(value, Tensor) and id(value) not in self._nodes and id(value) not in self._pending:
+            argument = self._arguments.get(id(value), value)
+            if argument is not value and argument.array is value.array:
+                return self.node(argument)
             first = self._tensors.get(id(value.array))
             if first is not None and first is not value:
                 return self.node_of_array(value, first)

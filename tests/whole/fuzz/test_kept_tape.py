@@ -448,3 +448,20 @@ def arguments():
     yield ((weft.ones(3), weft.ones(3)), {})
     yield ((weft.ones(3), weft.ones(2)), {})
 """)
+
+
+def test_transforms_of_what_was_detached_from_a_tensor_with_a_history(agrees):
+    agrees("""\
+import weft
+
+def main(x, y):
+    row = x[0]
+    row[1:].copy_(y[:2])
+    return weft.func.grad_and_value(lambda v: (v * y).sum())(row.detach())[1]
+
+def after(result, *args):
+    result.backward()
+
+def arguments():
+    yield ((weft.tensor([[-0.13, 0.74, -0.5]]), weft.tensor([-0.11, 1.17, -0.61], requires_grad=True)), {})
+""")
