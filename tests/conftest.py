@@ -1,14 +1,24 @@
-"""What every test shares: one BLAS thread per worker, hypothesis without deadlines, torch where it is."""
+"""What every test shares: one BLAS thread per worker, a cache on disk for this run alone, hypothesis without
+deadlines, torch where it is.
+"""
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
+import shutil
+import tempfile
 
 # Workers of `pytest -n auto` already fill the cores; BLAS threads on top make them wait for each other.
 # This must stand before anything imports NumPy.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Workers inherit this one, so they share what they compile, as processes of a user do.
+if "WEFT_CACHE_DIR" not in os.environ:
+    os.environ["WEFT_CACHE_DIR"] = tempfile.mkdtemp(prefix="weft-cache-")
+    atexit.register(shutil.rmtree, os.environ["WEFT_CACHE_DIR"], ignore_errors=True)
 
 import hypothesis
 import pytest

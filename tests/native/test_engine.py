@@ -1,0 +1,256 @@
+"""Equal code is compiled once in a process, and by one process."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.native import engine
+from weft.native.engine import NAME, Functions, Loaded, host, living
+from weft.native.kernels import Access, Kernel, Phase, Step, Store
+from weft.native.objects import Uncompiled
+from weft.native.scalar import Builder
+from weft.testing import assert_close
+
+ROOT = str(Path(weft.__file__).parents[1])
+
+
+@pytest.fixture(autouse=True)
+def cold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    engine.forget()
+    gc.collect()
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What LLVM was asked to compile."""
+    seen: list[str] = []
+    real = engine.compiled
+
+    def compiled(text: str, level: int) -> bytes:
+        seen.append(text)
+        return real(text, level)
+
+    monkeypatch.setattr(engine, "compiled", compiled)
+    return seen
+
+
+def adding(number: float) -> Kernel:
+    builder = Builder()
+    made = builder.add(builder.load(0, "f32"), builder.const(number, "f32"))
+    accesses = (Access("f32", Step.ONE), Access("f32", Step.ONE, True))
+    return Kernel(0, accesses, (Phase(builder.body(), (Store(made.place, 1),)),))
+
+
+def ran(functions: Functions, name: str, values: list[float]) -> Any:
+    given = np.array(values, np.float32)
+    made = np.empty_like(given)
+    record = np.array([len(given), 0, 0, 1, 1, 0, 1], np.int64)
+    buffers = np.array([given.ctypes.data, made.ctypes.data], np.uint64)
+    shape = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
+    shape(functions.address(name))(record.ctypes.data, buffers.ctypes.data, None, 0, len(given), 0)
+    return made
+
+
+def test_equal_kernels_are_compiled_once(texts: list[str]) -> None:
+    first, second = Functions(), Functions()
+    names = [first.kernel(adding(1.0)), first.kernel(adding(2.0)), first.kernel(adding(1.0))]
+    first.load()
+    assert names[0] == names[2] != names[1]
+    again = [second.kernel(adding(2.0)), second.kernel(adding(3.0))]
+    second.load()
+    assert [text.count("define") for text in texts] == [2, 1]
+    assert first.address(names[1]) == second.address(again[0])
+    assert ran(second, again[1], [1, 2, 3]).tolist() == [4, 5, 6]
+
+
+def test_zeros_of_different_sign_are_different_kernels() -> None:
+    assert adding(0.0) == adding(-0.0)
+    functions = Functions()
+    names = [functions.kernel(adding(0.0)), functions.kernel(adding(-0.0))]
+    functions.load()
+    signs = [np.signbit(ran(functions, name, [-0.0])).item() for name in names]
+    assert signs == [False, True]
+
+
+def test_layers_and_recompiles_share_code(texts: list[str]) -> None:
+    def f(x: weft.Tensor, layers: int) -> weft.Tensor:
+        for _ in range(layers):
+            x = weft.softmax((x * 2).sin() + 1, -1)
+            x = x.reshape(x.shape[1], x.shape[0]).t().contiguous()
+        return x
+
+    compiled = weft.compile(f, backend="native", fullgraph=True)
+    x = weft.randn(8, 12)
+    assert_close(compiled(x, 2), f(x, 2))
+    before = sum(text.count("define") for text in texts)
+    assert_close(compiled(x, 12), f(x, 12))
+    assert sum(text.count("define") for text in texts) <= before + 2
+    weft.compiler.reset()
+    seen = len(texts)
+    compiled(x, 2)
+    assert len(texts) == seen
+
+
+def test_code_on_disk_is_not_compiled_again(texts: list[str]) -> None:
+    functions = Functions()
+    name = functions.kernel(adding(5.0))
+    functions.load()
+    assert len(texts) == 1
+    del functions
+    engine.forget()
+    gc.collect()
+    again = Functions()
+    assert again.kernel(adding(5.0)) == name and name in again.missing
+    again.load()
+    assert len(texts) == 1
+    assert ran(again, name, [1.0]).tolist() == [6.0]
+
+
+def test_damaged_code_on_disk_is_made_anew(texts: list[str], cold: Path) -> None:
+    for turn in range(3):
+        functions = Functions()
+        name = functions.kernel(adding(6.0))
+        functions.load()
+        assert ran(functions, name, [1.0]).tolist() == [7.0]
+        assert len(texts) == turn + 1
+        (file,) = cold.iterdir()
+        content = bytearray(file.read_bytes())
+        content[200 + turn] ^= 16
+        file.write_bytes(content)
+        del functions
+        engine.forget()
+        gc.collect()
+
+
+def test_levels_are_apart(texts: list[str]) -> None:
+    slow, fast = Functions(0), Functions(2)
+    for functions in (slow, fast):
+        functions.kernel(adding(1.0))
+        functions.load()
+    assert len(texts) == 2
+
+
+def test_code_lives_as_long_as_it_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "LIVING", 3)
+    held = Functions()
+    name = held.kernel(adding(-1.0))
+    held.load()
+    for number in range(10):
+        functions = Functions()
+        functions.kernel(adding(float(number)))
+        functions.load()
+    del functions
+    gc.collect()
+    assert living() == 4
+    assert ran(held, name, [1.0]).tolist() == [0.0]
+    again = Functions()
+    again.kernel(adding(-1.0))
+    assert not again.missing
+
+
+def test_threads_that_compile_at_once() -> None:
+    results: list[Any] = []
+
+    def work() -> None:
+        functions = Functions()
+        names = [functions.kernel(adding(float(number))) for number in range(8)]
+        functions.load()
+        results.append([ran(functions, name, [1.0]).item() for name in names])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [[float(number + 1) for number in range(8)]] * 4
+
+
+def test_functions_with_texts_of_their_own() -> None:
+    functions = Functions()
+    name = functions.text([f"define i64 @{NAME}(i64 %x) {{", "  ret i64 %x", "}"])
+    functions.load()
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(functions.address(name))(7) == 7
+
+
+# -- processes -----------------------------------------------------------------------------------------------
+PROGRAM = """
+import weft
+from weft.native.cache import counts
+f = lambda x: weft.softmax(x * 2, -1) @ x.t()
+x = weft.ones(3, 4)
+weft.testing.assert_close(weft.compile(f, backend="native")(x), f(x))
+print(sorted(counts.items()))
+"""
+
+
+def process(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(
+        command, env={"PYTHONPATH": ROOT, **environment}, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_a_second_process_compiles_nothing(cold: Path) -> None:
+    first, second = (process(PROGRAM, WEFT_CACHE_DIR=str(cold)) for _ in range(2))
+    assert (first.stderr, second.stderr) == ("", "")
+    assert "written" in first.stdout and "found" not in first.stdout
+    assert "found" in second.stdout and "missed" not in second.stdout and "written" not in second.stdout
+
+
+def test_the_cache_can_be_switched_off(cold: Path) -> None:
+    result = process(PROGRAM, WEFT_CACHE_DIR=str(cold), WEFT_CACHE="0")
+    assert result.returncode == 0 and result.stderr == "" and not cold.exists()
+
+
+def test_a_refused_folder_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    result = process(PROGRAM, WEFT_CACHE_DIR=str(tmp_path / "open"))
+    assert result.returncode == 0
+    assert result.stderr == f"the cache {tmp_path / 'open'} is not used: others may write it\n"
+    assert list((tmp_path / "open").iterdir()) == []
+
+
+REFUSED = """
+import ctypes, warnings
+assert ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) == 0, "old kernel"  # no memory becomes code from now on
+import weft
+f = weft.compile(lambda x: weft.softmax(x * 2, -1) + 1, backend="native")
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    for size in (3, 4, 5):
+        x = weft.ones(3, size, requires_grad=True)
+        f(x).sum().backward()
+print(*[str(each.message) for each in seen], sep="\\n")
+"""
+
+
+def test_a_process_that_may_not_make_code(cold: Path) -> None:
+    result = process(REFUSED, WEFT_CACHE_DIR=str(cold))
+    if "old kernel" in result.stderr:
+        pytest.skip("this kernel cannot refuse code")
+    assert result.returncode == 0, result.stderr
+    assert "may not make code" in result.stdout and result.stdout.count("\n") == 1
+
+
+def test_refused_code_is_an_error_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "executing", lambda: "Permission denied")
+    with pytest.raises(Uncompiled, match="this process may not make code: Permission denied"):
+        Loaded("")
+
+
+def test_this_machine() -> None:
+    assert host()[2] in (16, 32, 64)
+    assert engine.executing() == ""
