@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-import weft.native.lower_folds as _folds  # noqa: F401 - registers how folds are lowered
+import weft.native.lower_conv as _conv  # noqa: F401 - registers how convolutions are lowered
+import weft.native.lower_folds as _folds  # noqa: F401 - and folds
 import weft.native.lower_pointwise as _pointwise  # noqa: F401 - and selections, copies, ranges
 import weft.native.lower_products as _products  # noqa: F401 - and matrix products
 from weft.native.lower import Unlowered
@@ -63,6 +64,8 @@ class Compiled:
         program = self.programs.get(key)
         if program is None:
             program = self.programs[key] = self.program(given)
+        if not isinstance(program, str) and any(given[n] is not arrays[n] for _, n in program.written):
+            program = "an input that is written is not laid out as programs need"
         if isinstance(program, str):
             results: tuple[Any, ...] = self.graph_module.forward(*inputs)
             return results

@@ -1,0 +1,294 @@
+"""Convolutions as steps of our programs: what is packed, and which functions run on it.
+
+Takes definitions of inputs and weights with a geometry; gives the definition of the result. One idea: inputs
+and weights are packed into memory of their own first (padded, in the order in which they are read), so the
+loop that does the work reads one element after the other, and any layout will do for what comes in.
+
+# Note [Steps of a convolution]
+    result                    pack(input), weights(weight), tiles(both, bias)
+    gradient of the input     pack(gradient), weights(weight), tiles(both): a tap's shift is turned round
+    gradient of the weight    pack(input), vectors(gradient), gradient(both); then a sum over chunks of
+    examples
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from weft.native import conv_text
+from weft.native.conv_tables import Geometry, Plane, Tables, Variant, backward, forward
+from weft.native.tensors import Definition, Direct, Fold, Shape, permuted, reshaped
+
+REGISTERS: Final = 32
+PACK_CHUNK: Final = 1 << 16
+"""About how many elements a chunk of packing has."""
+TILE_CHUNK: Final = 1 << 21
+"""About how many multiplications a chunk of tiles has."""
+MOST_CHUNKS: Final = 16
+PART: Final = 4
+"""How many tiles are computed for one block of weights after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """Where the elements of an operand lie: its memory, an offset and strides, in elements."""
+
+    base: Definition
+    offset: int
+    strides: Shape
+
+
+def direct(
+    text: str, name: str, shape: Shape, type_: str, operands: Sequence[Definition], numbers: list[int],
+    rows: int, chunks: int,
+) -> Direct:  # fmt: skip
+    return Direct(
+        shape=shape, type=type_, name=name, call=None, operands=list(operands), function=name, text=text,
+        numbers=tuple(numbers), rows=rows, chunks=max(1, min(chunks, rows, MOST_CHUNKS)),
+    )  # fmt: skip
+
+
+def lanes_of(type_: str, width: int) -> int:
+    return width // (4 if type_ == "f32" else 8)
+
+
+def packed_input(given: Laid, plane: Plane, examples: int, channels: int, type_: str, width: int) -> Direct:
+    """Planes of all channels of all examples."""
+    count = examples * channels
+    numbers = [channels, given.strides[0], given.strides[1], plane.column]
+    numbers += [plane.size, plane.count, 10, given.offset, *plane.rows]
+    size = count * plane.size + max(plane.last - plane.size, 0)
+    text = conv_text.pack(type_, width, plane.column == 1)
+    chunks = count * plane.size // PACK_CHUNK
+    return direct(text, "conv pack", (size,), type_, [given.base], numbers, count, chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A register tile: output channels, and vectors of pixels."""
+
+    block: int
+    across: int
+
+
+def tile_for(outputs: int, vectors: int, width: int) -> Tile:
+    """The tile that needs least: multiplications, and half a cycle for each load."""
+    most = REGISTERS if width == 64 else REGISTERS // 2
+    best: tuple[float, Tile] | None = None
+    for block in range(1, min(outputs, 16) + 1):
+        for across in range(1, min(vectors, 8) + 1):
+            if block * across + across + 1 > most:
+                continue
+            each = max(block * across + 0.35 * (block + across), 8.0)
+            cost = -(-outputs // block) * -(-vectors // across) * each
+            if best is None or cost < best[0]:
+                best = cost, Tile(block, across)
+    return best[1] if best is not None else Tile(1, 1)
+
+
+@dataclass(slots=True)
+class Weights:
+    """How weights are read: strides of a group, of an output channel, of an input channel, of taps."""
+
+    given: Laid
+    group: int
+    output: int
+    input: int
+    taps: list[int]
+
+
+def packed_weights(
+    weights: Weights, variants: list[Variant], inputs: int, outputs: int, groups: int, block: int,
+    type_: str, width: int,
+) -> tuple[Direct, list[int], int]:  # fmt: skip
+    """The weights; where those of each variant begin; the packed size of a group."""
+    blocks = -(-outputs // block)
+    table: list[int] = []
+    offsets: list[int] = []
+    begins: list[int] = []
+    size = 0
+    for variant in variants:
+        count = inputs * len(variant.taps)
+        begins.append(size)
+        table += [len(offsets), count, size]
+        offsets += [c * weights.input + weights.taps[tap] for c in range(inputs) for tap in variant.taps]
+        size += blocks * count * block
+    place = 2 + 9
+    numbers = [blocks, outputs, weights.group, weights.output, weights.given.offset, size, len(variants)]
+    numbers += [place, place + len(table), *table, *offsets]
+    text = conv_text.weights(type_, width, block)
+    shape = (max(size * groups, 1),)
+    chunks = size * groups // PACK_CHUNK
+    made = direct(text, "conv weights", shape, type_, [weights.given.base], numbers, groups * blocks, chunks)
+    return made, begins, size
+
+
+def vector_tables(variants: list[Variant], across: int) -> tuple[list[int], list[int], list[int]]:
+    """Vectors, segments, and how many tiles each variant has; the last tile is filled up with vectors whose
+    results nobody keeps.
+    """
+    vectors: list[int] = []
+    segments: list[int] = []
+    counts = []
+    for variant in variants:
+        for start, parts in variant.vectors:
+            first = len(segments) // 2
+            for place, mask in parts:
+                segments += [place, mask]
+            vectors += [start, first, first + len(parts)]
+        missing = -len(variant.vectors) % across
+        for _ in range(missing):
+            vectors += [variant.vectors[-1][0], 0, 0]
+        counts.append((len(variant.vectors) + missing) // across)
+    return vectors, segments, counts
+
+
+@dataclass(slots=True)
+class Sides:
+    """How many examples, groups, and channels of each group a convolution reads and gives."""
+
+    examples: int
+    groups: int
+    inputs: int
+    outputs: int
+
+
+def convolved(
+    source: Laid, weights: Weights, bias: Laid | None, tables: Tables, sides: Sides, result: Shape, type_:
+    str, width: int,
+) -> Direct:  # fmt: skip
+    """The result, `(N, C, *spatial)` in row-major order; see Note [Steps of a convolution]."""
+    plane, variants = tables.plane, tables.variants
+    pixels = prod(result[2:])
+    total = sum(len(each.vectors) for each in variants)
+    tile = tile_for(sides.outputs, total, width)
+    made = packed_input(source, plane, sides.examples, sides.groups * sides.inputs, type_, width)
+    packed, begins, size = packed_weights(
+        weights, variants, sides.inputs, sides.outputs, sides.groups, tile.block, type_, width
+    )
+    vectors, segments, counts = vector_tables(variants, tile.across)
+    operands = [made, packed, *([bias.base] if bias is not None else [])]
+    place = 1 + len(operands) + 18
+    entries: list[int] = []
+    tiles: list[int] = []
+    for variant, begin, count in zip(variants, begins, counts):
+        length = sides.inputs * len(variant.taps)
+        tiles += [place + len(entries), length, begin] * count
+        entries += [c * plane.size + offset for c in range(sides.inputs) for offset in variant.offsets]
+    places = [place + len(entries)]
+    places += [places[0] + len(vectors), places[0] + len(vectors) + len(segments)]
+    parts = -(-sum(counts) // PART)
+    blocks = -(-sides.outputs // tile.block)
+    x_group = sides.inputs * plane.size
+    y_group = sides.outputs * pixels
+    numbers = [sides.groups, parts, sum(counts), PART, blocks, sides.outputs]
+    numbers += [sides.groups * x_group, x_group, sides.groups * y_group, y_group, pixels]
+    numbers += [tables.column, size, *((bias.offset, bias.strides[0]) if bias is not None else (0, 0))]
+    numbers += [*places, *entries, *vectors, *segments, *tiles]
+    rows = sides.examples * sides.groups * parts
+    work = sides.examples * sides.groups * sides.outputs * lanes_of(type_, width)
+    work *= sum(len(each.vectors) * len(each.taps) for each in variants) * sides.inputs
+    unit = tables.column == 1
+    text = conv_text.tiles(type_, width, tile.block, tile.across, bias is not None, unit)
+    return direct(text, "convolution", result, type_, operands, numbers, rows, work // TILE_CHUNK)
+
+
+def taps_of(shape: Shape, strides: Shape) -> list[int]:
+    """The offset of each tap in weights."""
+    found = [0]
+    for size, stride in zip(shape, strides):
+        found = [place + tap * stride for place in found for tap in range(size)]
+    return found
+
+
+def convolution(
+    x: Laid,
+    w: Laid,
+    bias: Laid | None,
+    geometry: Geometry,
+    sides: Sides,
+    result: Shape,
+    type_: str,
+    width: int,
+) -> Direct:
+    """`x` correlated with `w`, which has output channels first."""
+    moves = _moves(geometry.output)
+    tables = forward(geometry, x.strides[2:], moves, lanes_of(type_, width))
+    taps = taps_of(geometry.taps, w.strides[2:])
+    weights = Weights(w, sides.outputs * w.strides[0], w.strides[0], w.strides[1], taps)
+    return convolved(x, weights, bias, tables, sides, result, type_, width)
+
+
+def input_gradient(
+    g: Laid,
+    w: Laid,
+    bias: Laid | None,
+    geometry: Geometry,
+    sides: Sides,
+    result: Shape,
+    type_: str,
+    width: int,
+) -> Direct:
+    """What a convolution's input gets from its result's gradient `g`; `sides` say what is read and given
+    here: outputs are the convolution's input channels.
+    """
+    moves = _moves(geometry.input)
+    tables = backward(geometry, g.strides[2:], moves, lanes_of(type_, width))
+    taps = taps_of(geometry.taps, w.strides[2:])
+    weights = Weights(w, sides.inputs * w.strides[0], w.strides[1], w.strides[0], taps)
+    return convolved(g, weights, bias, tables, sides, result, type_, width)
+
+
+def _moves(sizes: Shape) -> Shape:
+    return (sizes[1] * sizes[2], sizes[2], 1)
+
+
+GRADIENT_TILES: Final = {1: 8, 2: 8, 4: 5, 8: 3}
+"""Entries at once, by output channels at once: with wide registers."""
+NARROW_TILES: Final = {1: 6, 2: 4, 4: 2}
+
+
+def weight_gradient(
+    g: Laid, x: Laid, geometry: Geometry, sides: Sides, result: Shape, type_: str, width: int
+) -> Definition:
+    """What a convolution's weights get from its result's gradient `g`."""
+    lanes = lanes_of(type_, width)
+    tables = forward(geometry, x.strides[2:], g.strides[2:], lanes)
+    (variant,) = tables.variants
+    plane = tables.plane
+    choices = GRADIENT_TILES if width == 64 else NARROW_TILES
+    fitting = [each for each in choices if each <= lanes]
+    block = min(fitting, key=lambda each: (-(-sides.outputs // each) * (each + 0.5), -each))
+    taps = choices[block]
+    blocks = -(-sides.outputs // block)
+    vectors, segments, _ = vector_tables([variant], 1)
+    count = len(variant.vectors)
+    rows = sides.examples * sides.groups * blocks
+    head = [sides.groups, blocks, sides.outputs, count, g.strides[0], g.strides[1], g.strides[-1], g.offset]
+    numbers = [*head, 12, 12 + len(vectors), *vectors, *segments]
+    text = conv_text.vectors(type_, width, block, g.strides[-1] == 1)
+    size = rows * count * block * lanes
+    left = direct(text, "conv vectors", (size,), type_, [g.base], numbers, rows, size // PACK_CHUNK)
+    right = packed_input(x, plane, sides.examples, sides.groups * sides.inputs, type_, width)
+    entries = [c * plane.size + offset for c in range(sides.inputs) for offset in variant.offsets]
+    masks = [sum(mask for _, mask in parts) for _, parts in variant.vectors]
+    whole = sides.examples > 1
+    work = size * len(entries)
+    chunks = max(1, min(work // TILE_CHUNK, MOST_CHUNKS, sides.examples if whole else sides.groups * blocks))
+    x_group = sides.inputs * plane.size
+    numbers = [int(whole), sides.examples, sides.groups, blocks, sides.outputs, len(entries), count]
+    numbers += [sides.groups * x_group, x_group, 15, 15 + len(vectors), 15 + len(vectors) + len(entries)]
+    numbers += [*vectors, *entries, *masks]
+    text = conv_text.gradient(type_, width, block, taps)
+    parts = chunks if whole else 1
+    rows = sides.examples if whole else sides.groups * blocks
+    shape = (parts, prod(result))
+    made: Definition = direct(text, "convolution_weight", shape, type_, [left, right], numbers, rows, chunks)
+    made = Fold(
+        shape=shape[1:], type=type_, name="convolution_weight", kind="sum", first=1, last=2,
+        operand=permuted(made, (1, 0)),
+    ) if parts > 1 else made  # fmt: skip
+    return reshaped(made, result)

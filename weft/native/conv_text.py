@@ -1,0 +1,363 @@
+"""The functions of convolutions, as LLVM text.
+
+Takes the sizes of register tiles; gives modules. One idea: no function knows what a convolution is. They walk
+along tables that the plan has made (`weft.native.conv_tables`): where vectors of pixels start, how far from
+there the input of each tap lies, and where results belong; so stride, dilation, padding, groups and the
+number of axes are the plan's business alone.
+
+# Note [Tables of a convolution]
+    rows        of a packed plane: where to, where from, zeros before, elements, zeros behind
+    entries     for each (channel, tap): how far its input lies from a pixel
+    vectors     of pixels: where their input lies, which segments they have: from, to
+    segments    where lane 0 of a vector belongs in the result, which lanes do (a row ends within a vector)
+    tiles       of vectors: which entries (first, count), where their weights begin
+Offsets are in elements. A packed plane holds one channel, padded, places that a stride keeps apart laid
+apart, so that neighbouring pixels always read neighbouring elements.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from weft.native.conv_code import Code
+
+
+def _zeros(code: Code, pointer: str, count: str) -> None:
+    with code.loop("0", count, code.lanes) as loop:
+        mask = code.first_lanes(code.sub(count, loop.at))
+        code.masked_store("zeroinitializer", code.past(pointer, loop.at), mask)
+
+
+@cache
+def pack(type_: str, width: int, unit: bool) -> str:
+    """Planes of channels, padded. Rows are planes.
+
+    0 result, input    2 channels, stride of an example, of a channel, of a column    6 plane, rows, their
+    table, where the input starts
+    """
+    code = Code(type_, width)
+    target, source = code.buffer(0), code.buffer(1)
+    channels, example, channel, column, plane, rows, place, start = code.numbers(2, 8)
+    table = code.table(place)
+    source = code.past(source, start)
+    with code.loop("%lo", "%hi") as outer:
+        n, c = code.apart(outer.at, channels)
+        into = code.past(target, code.mul(outer.at, plane))
+        taken = code.past(code.past(source, code.mul(n, example)), code.mul(c, channel))
+        with code.loop("0", rows) as row:
+            line = code.past(table, code.mul(row.at, 5), "i64")
+            to, come, before, count, behind = [code.number(i, line) for i in range(5)]
+            there = code.past(into, to)
+            _zeros(code, there, before)
+            there = code.past(there, before)
+            here = code.past(taken, come)
+            with code.loop("0", count, code.lanes) as at:
+                mask = code.first_lanes(code.sub(count, at.at))
+                if unit:
+                    value = code.masked_load(code.past(here, at.at), mask)
+                else:
+                    first = code.past(here, code.mul(at.at, column))
+                    value = code.gather(code.spread(first, column), mask)
+                code.masked_store(value, code.past(there, at.at), mask)
+            _zeros(code, code.past(there, count), behind)
+    return code.text()
+
+
+@cache
+def weights(type_: str, width: int, block: int) -> str:
+    """Weights in blocks of output channels, each entry's beside each other. Rows are blocks of groups.
+
+    0 result, weights    2 blocks a group, outputs a group, stride of a group, of an output    6 where the
+    weights start, packed size of a group    8 variants, their table (first entry, count, where to), offsets'
+    table
+    """
+    code = Code(type_, width)
+    target, source = code.buffer(0), code.buffer(1)
+    blocks, outputs, group, output, start, packed, variants, place, offsets = code.numbers(2, 9)
+    table, entries = code.table(place), code.table(offsets)
+    source = code.past(source, start)
+    with code.loop("%lo", "%hi") as row:
+        g, b = code.apart(row.at, blocks)
+        into = code.past(target, code.mul(g, packed))
+        taken = code.past(source, code.mul(g, group))
+        first = code.mul(b, block)
+        last = code.sub(outputs, 1)
+        held = []
+        for i in range(block):
+            k = code.add(first, i)
+            inside = code.out.put(f"icmp slt i64 {k}, {outputs}")
+            held.append((code.past(taken, code.mul(code.least(k, last), output)), inside))
+        with code.loop("0", variants) as variant:
+            line = code.past(table, code.mul(variant.at, 3), "i64")
+            begin, count, to = [code.number(i, line) for i in range(3)]
+            there = code.past(code.past(into, to), code.mul(code.mul(b, count), block))
+            with code.loop("0", count) as entry:
+                offset = code.number(code.add(begin, entry.at), entries)
+                slot = code.past(there, code.mul(entry.at, block))
+                for i, (pointer, inside) in enumerate(held):
+                    value = code.load_one(code.past(pointer, offset))
+                    zero = f"{code.element} 0.0"
+                    value = code.out.put(f"select i1 {inside}, {code.element} {value}, {zero}")
+                    code.store_one(value, code.past(slot, i))
+    return code.text()
+
+
+@cache
+def tiles(type_: str, width: int, block: int, across: int, bias: bool, unit: bool) -> str:
+    """Tiles of `block` output channels and `across` vectors of pixels. Rows are parts of groups of examples.
+
+    0 result, packed input, packed weights (bias)    then: groups, parts, tiles, tiles a part, blocks a group,
+    outputs a group (6)    input: of an example, of a group    result: of an example, of a group, of an
+    output, of a column    weights of a group    bias: start, stride    tables: vectors, segments, tiles
+    """
+    code = Code(type_, width)
+    target, source, packed = code.buffer(0), code.buffer(1), code.buffer(2)
+    added = code.buffer(3) if bias else ""
+    numbers = code.numbers(3 + bias, 18)
+    groups, parts, count, length, blocks, outputs, x_example, x_group = numbers[:8]
+    y_example, y_group, y_output, column, w_group, bias_start, bias_step = numbers[8:15]
+    vectors, segments, tile_table = [code.table(place) for place in numbers[15:]]
+    with code.loop("%lo", "%hi") as row:
+        ng, part = code.apart(row.at, parts)
+        n, g = code.apart(ng, groups)
+        x = code.past(code.past(source, code.mul(n, x_example)), code.mul(g, x_group))
+        y = code.past(code.past(target, code.mul(n, y_example)), code.mul(g, y_group))
+        w = code.past(packed, code.mul(g, w_group))
+        first = code.mul(part, length)
+        last = code.least(code.add(first, length), count)
+        with code.loop("0", blocks) as outer:
+            k = code.mul(outer.at, block)
+            rest = code.sub(outputs, k)
+            here = code.past(y, code.mul(k, y_output))
+            with code.loop(first, last) as tile:
+                line = code.past(tile_table, code.mul(tile.at, 3), "i64")
+                begin, entries, to = [code.number(i, line) for i in range(3)]
+                weight = code.past(code.past(w, to), code.mul(code.mul(outer.at, entries), block))
+                vector = code.past(vectors, code.mul(tile.at, 3 * across), "i64")
+                sums = _sums(code, x, weight, vector, begin, entries, block, across)
+                if bias:
+                    at = code.add(code.mul(g, outputs), k)
+                    sums = _with_bias(code, sums, added, at, rest, bias_start, bias_step, block)
+                _results(code, sums, vector, segments, here, rest, y_output, "" if unit else column)
+    return code.text()
+
+
+def _sums(
+    code: Code, x: str, weight: str, vector: str, begin: str, entries: str, block: int, across: int
+) -> list[list[str]]:
+    """The register tile: [output channel][vector]."""
+    starts = [code.past(x, code.number(3 * p, vector)) for p in range(across)]
+    offsets = code.past("%record", begin, "i64")
+    carried = [(code.vector, "zeroinitializer")] * (block * across)
+    with code.loop("0", entries, 1, [*carried, ("ptr", weight)]) as loop:
+        offset = code.number(loop.at, offsets)
+        values = [code.load(code.past(start, offset)) for start in starts]
+        now = loop.values[-1]
+        for i in range(block):
+            factor = code.splat(code.load_one(code.past(now, i)))
+            for p in range(across):
+                place = i * across + p
+                loop.following[place] = code.fma(values[p], factor, loop.values[place])
+        loop.following[-1] = code.past(now, block)
+    return [loop.values[i * across : (i + 1) * across] for i in range(block)]
+
+
+def _with_bias(
+    code: Code,
+    sums: list[list[str]],
+    added: str,
+    at: str,
+    rest: str,
+    start: str,
+    step: str,
+    block: int,
+) -> list[list[str]]:
+    made = []
+    last = code.sub(rest, 1)
+    for i in range(block):
+        place = code.add(code.mul(code.add(at, code.least(str(i), last)), step), start)
+        value = code.splat(code.load_one(code.past(added, place)))
+        made.append([code.plus(each, value) for each in sums[i]])
+    return made
+
+
+def _results(
+    code: Code,
+    sums: list[list[str]],
+    vector: str,
+    segments: str,
+    here: str,
+    rest: str,
+    output: str,
+    column: str,
+) -> None:
+    """Puts the lanes of a tile where they belong."""
+    pointers, inside = [here], []
+    for i in range(len(sums)):
+        if i:
+            pointers.append(code.past(pointers[-1], output))
+        fits = code.out.put(f"icmp sgt i64 {rest}, {i}")
+        inside.append(code.out.put(f"sext i1 {fits} to i64"))
+    for p in range(len(sums[0])):
+        first, last = code.number(3 * p + 1, vector), code.number(3 * p + 2, vector)
+        with code.loop(first, last) as segment:
+            line = code.past(segments, code.mul(segment.at, 2), "i64")
+            to, bits = code.number(0, line), code.number(1, line)
+            for i, each in enumerate(sums):
+                mask = code.lanes_of(code.out.put(f"and i64 {bits}, {inside[i]}"))
+                there = code.past(pointers[i], to)
+                if column:
+                    code.scatter(each[p], code.spread(there, column), mask)
+                else:
+                    code.masked_store(each[p], there, mask)
+
+
+@cache
+def vectors(type_: str, width: int, block: int, unit: bool) -> str:
+    """A gradient as vectors of pixels, those of a block of channels beside each other. Rows are blocks of
+    groups of examples.
+
+    0 result, gradient    2 groups, blocks a group, outputs a group    5 vectors    6 stride of an example,
+    of an output, of a column, start    10 tables: vectors, segments
+    """
+    code = Code(type_, width)
+    target, source = code.buffer(0), code.buffer(1)
+    groups, blocks, outputs, count, example, output, column, start = code.numbers(2, 8)
+    table, segments = code.table(code.number(10)), code.table(code.number(11))
+    source = code.past(source, start)
+    with code.loop("%lo", "%hi") as row:
+        ng, b = code.apart(row.at, blocks)
+        n, g = code.apart(ng, groups)
+        first = code.mul(b, block)
+        rest = code.sub(outputs, first)
+        channel = code.add(code.mul(g, outputs), first)
+        taken = code.past(code.past(source, code.mul(n, example)), code.mul(channel, output))
+        into = code.past(target, code.mul(code.mul(row.at, count), block * code.lanes))
+        held, inside = [taken], []
+        for i in range(block):
+            if i:
+                held.append(code.past(held[-1], output))
+            fits = code.out.put(f"icmp sgt i64 {rest}, {i}")
+            inside.append(code.out.put(f"sext i1 {fits} to i64"))
+        with code.loop("0", count) as vector:
+            line = code.past(table, code.mul(vector.at, 3), "i64")
+            begin, end = code.number(1, line), code.number(2, line)
+            zeros = [(code.vector, "zeroinitializer")] * block
+            with code.loop(begin, end, 1, zeros) as segment:
+                line = code.past(segments, code.mul(segment.at, 2), "i64")
+                to, bits = code.number(0, line), code.number(1, line)
+                for i in range(block):
+                    mask = code.lanes_of(code.out.put(f"and i64 {bits}, {inside[i]}"))
+                    here = code.past(held[i], to)
+                    if unit:
+                        value = code.masked_load(here, mask, segment.values[i])
+                    else:
+                        value = code.gather(code.spread(here, column), mask, segment.values[i])
+                    segment.following[i] = value
+            slot = code.past(into, code.mul(vector.at, block * code.lanes))
+            for i in range(block):
+                code.store(segment.values[i], code.past(slot, i * code.lanes))
+    return code.text()
+
+
+@cache
+def gradient(type_: str, width: int, block: int, taps: int) -> str:
+    """Products of vectors of the gradient with those of the input, summed over pixels, for `block` output
+    channels and `taps` entries at once. Rows are examples, each chunk with sums of its own, or (where
+    `whole` is 0) blocks of groups.
+
+    0 result, gradient as vectors, packed input    3 whole, examples, groups, blocks a group, outputs a group,
+    entries    9 vectors    10 input: of an example, of a group    12 tables: vectors, entries, segments
+    """
+    code = Code(type_, width)
+    target, source, packed = code.buffer(0), code.buffer(1), code.buffer(2)
+    whole, examples, groups, blocks, outputs, entries, count, x_example, x_group = code.numbers(3, 9)
+    table, offsets, masks = [code.table(place) for place in code.numbers(12, 3)]
+    by_example = code.out.put(f"icmp ne i64 {whole}, 0")
+    all_blocks = code.mul(groups, blocks)
+    choices = (("%lo", "0"), ("%hi", examples), ("0", "%lo"), (all_blocks, "%hi"))
+    ranges = [code.out.put(f"select i1 {by_example}, i64 {a}, i64 {b}") for a, b in choices]
+    size = code.mul(code.mul(groups, outputs), entries)
+    part = code.out.put(f"select i1 {by_example}, i64 %chunk, i64 0")
+    result = code.past(target, code.mul(part, size))
+    with code.loop(ranges[0], ranges[1]) as example:
+        fresh = code.out.put(f"icmp eq i64 {example.at}, {ranges[0]}")
+        with code.loop(ranges[2], ranges[3]) as outer:
+            g, b = code.apart(outer.at, blocks)
+            k = code.mul(b, block)
+            row = code.add(code.mul(example.at, all_blocks), outer.at)
+            g_vectors = code.past(source, code.mul(code.mul(row, count), block * code.lanes))
+            x = code.past(code.past(packed, code.mul(example.at, x_example)), code.mul(g, x_group))
+            channel = code.add(code.mul(g, outputs), k)
+            into = code.past(result, code.mul(channel, entries))
+            rest = code.sub(outputs, k)
+            with code.loop("0", entries, taps) as entry:
+                sums = _products(
+                    code, g_vectors, x, table, masks, offsets, entry.at, entries, count, block, taps
+                )
+                for t in range(taps):
+                    e = code.add(entry.at, t)
+                    fits = code.out.put(f"icmp slt i64 {e}, {entries}")
+                    with code.when(fits):
+                        _kept(code, [each[t] for each in sums], code.past(into, e), entries, rest, fresh)
+    return code.text()
+
+
+def _products(
+    code: Code, g: str, x: str, table: str, masks: str, offsets: str, first: str, entries: str, count: str,
+    block: int, taps: int,
+) -> list[list[str]]:  # fmt: skip
+    last = code.sub(entries, 1)
+    starts = []
+    for t in range(taps):
+        offset = code.number(code.least(code.add(first, t), last), offsets)
+        starts.append(code.past(x, offset))
+    carried = [(code.vector, "zeroinitializer")] * (block * taps)
+    with code.loop("0", count, 1, [*carried, ("ptr", g)]) as loop:
+        at = code.number(code.mul(loop.at, 3), table)
+        mask = code.lanes_of(code.number(loop.at, masks))
+        values = [code.masked_load(code.past(start, at), mask) for start in starts]
+        now = loop.values[-1]
+        for i in range(block):
+            factor = code.load(code.past(now, i * code.lanes))
+            for t in range(taps):
+                place = i * taps + t
+                loop.following[place] = code.fma(values[t], factor, loop.values[place])
+        loop.following[-1] = code.past(now, block * code.lanes)
+    return [loop.values[i * taps : (i + 1) * taps] for i in range(block)]
+
+
+def _kept(code: Code, sums: list[str], into: str, step: str, rest: str, fresh: str) -> None:
+    """Adds up the lanes of each vector; puts the results one step apart, or adds them to what is there."""
+    out, lanes = code.out, code.lanes
+    values = list(sums)
+    while lanes > 1:
+        whole = f"<{lanes} x {code.element}>"
+        if len(values) > 1:
+            evens = ", ".join(f"i32 {2 * i}" for i in range(lanes))
+            odds = ", ".join(f"i32 {2 * i + 1}" for i in range(lanes))
+            made = []
+            for a, b in zip(values[::2], values[1::2]):
+                left = out.put(f"shufflevector {whole} {a}, {whole} {b}, <{lanes} x i32> <{evens}>")
+                right = out.put(f"shufflevector {whole} {a}, {whole} {b}, <{lanes} x i32> <{odds}>")
+                made.append(out.put(f"fadd {whole} {left}, {right}"))
+            values = made
+            continue
+        half = lanes // 2
+        if half < len(sums):
+            break
+        evens = ", ".join(f"i32 {2 * i}" for i in range(half))
+        odds = ", ".join(f"i32 {2 * i + 1}" for i in range(half))
+        left = out.put(f"shufflevector {whole} {values[0]}, {whole} poison, <{half} x i32> <{evens}>")
+        right = out.put(f"shufflevector {whole} {values[0]}, {whole} poison, <{half} x i32> <{odds}>")
+        values = [out.put(f"fadd <{half} x {code.element}> {left}, {right}")]
+        lanes = half
+    whole = f"<{lanes} x {code.element}>"
+    for i in range(len(sums)):
+        fits = out.put(f"icmp sgt i64 {rest}, {i}")
+        with code.when(fits):
+            value = out.put(f"extractelement {whole} {values[0]}, i64 {i}")
+            there = code.past(into, code.mul(step, i))
+            before = code.load_one(there)
+            before = out.put(f"select i1 {fresh}, {code.element} 0.0, {code.element} {before}")
+            code.store_one(out.put(f"fadd {code.element} {before}, {value}"), there)
