@@ -15,7 +15,7 @@ Each value that lies in memory has a place: a number, by which records name it. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -31,6 +31,7 @@ from weft.native.calls import (
     FROM_ARRAY,
     FROM_BLOCK,
     TABLE_FIELDS,
+    WRITEABLE,
     address,
     check_row,
     function_address,
@@ -44,11 +45,13 @@ from weft.native.pool import FIELDS, pool
 from weft.native.scalar import TYPES
 from weft.native.tensors import Definition, Direct, Given, Opaque, Product
 from weft.native.work import CHUNK, chunks_of, product_chunks, product_work, work_of
+from weft.native.writes import NATIVE, is_python, ordered, reads_of, wished, writes_of
 
 Step = Callable[[list[Any], int, int], None]
 MOST_ON_STACK = 4096
 """How many addresses a call may have on the stack."""
-NATIVE = (Built, Product, Direct)
+WRITTEN = "written"
+"""Where a graph says which of its inputs the program may write: numbers of inputs and of outputs."""
 LONG = 20_000
 """From how many ns on a program lets other threads use the interpreter."""
 
@@ -87,41 +90,19 @@ def numpy_type(name: str) -> Any:
     return TYPES.get(name) or np.dtype(name)
 
 
-def reads_of(step: Any) -> Iterator[Definition]:
-    """What a step reads."""
-    if isinstance(step, Built):
-        for load, access in zip(step.operands, step.kernel.accesses, strict=True):
-            if not access.written:
-                yield load.value
-    else:
-        yield from step.operands
-
-
-def writes_of(step: Any) -> Iterator[Definition]:
-    """What a step writes."""
-    if isinstance(step, Built):
-        for load, access in zip(step.operands, step.kernel.accesses, strict=True):
-            if access.written:
-                yield load.value
-    else:
-        yield step
-
-
 def is_ours(value: Definition) -> bool:
     """Whether a program has memory for a value: array kernels find some for their results themselves."""
     return not isinstance(value, (Given, Opaque)) or isinstance(value, NATIVE)
 
 
-def is_python(step: Any) -> bool:
-    """Whether Python does a step."""
-    return not isinstance(step, NATIVE)
-
-
 class Executable:
     """A program for inputs of certain shapes, strides and types."""
 
-    def __init__(self, outputs: list[Any], plan: Plan, inputs: Sequence[Any]) -> None:
+    def __init__(
+        self, outputs: list[Any], plan: Plan, inputs: Sequence[Any], homes: dict[int, Given] | None = None
+    ) -> None:
         self.plan = plan
+        self.homes = homes or {}
         self.places: dict[int, int] = {}
         self.keep: list[Any] = []
         self.values: dict[int, Definition] = {}
@@ -158,6 +139,9 @@ class Executable:
 
     def place(self, value: Definition) -> int:
         """The place of a value in a call; see Note [Places]."""
+        home = self.homes.get(id(value))
+        if home is not None:
+            self.places[id(value)] = self.place(home)
         found = self.places.get(id(value))
         if found is None:
             found = self.places[id(value)] = len(self.places)
@@ -167,6 +151,7 @@ class Executable:
     def output(self, each: Any) -> int | tuple[str, Any]:
         if not isinstance(each, Definition):
             return "constant", each
+        each = self.homes.get(id(each), each)
         if isinstance(each, Given):
             return ("constant", each.constant) if each.input is None else ("input", each.input)
         return self.place(each)
@@ -250,7 +235,10 @@ class Executable:
         plan = placed(self.lifetimes(inside))
         self.arena = [(p, plan.offsets[p]) for p in inside]
         self.arena_bytes = plan.size
-        checks = [check_row(n, inputs[n], ALIGNED, self.keep) for n in sorted({n for _, n in self.givens})]
+        over = {self.place(home) for home in self.homes.values()}
+        self.written = [(place, n) for place, n in self.givens if place in over]
+        flags = {n: ALIGNED | WRITEABLE if place in over else ALIGNED for place, n in self.givens}
+        checks = [check_row(n, inputs[n], needed, self.keep) for n, needed in flags.items()]
         fills = [[place, FROM_ARRAY, number] for place, number in self.givens]
         fills += [[place, FROM_ARRAY, self.inputs + k] for k, (place, _, _) in enumerate(self.made)]
         fills += [[place, FROM_BLOCK, offset] for place, offset in self.arena]
@@ -301,7 +289,7 @@ class Executable:
     def make_frame(self) -> Frame:
         return Frame(
             places=len(self.places), givens=self.givens, constants=self.constants, arena=self.arena,
-            arena_bytes=self.arena_bytes, made=self.made, outputs=self.outputs, written=[],
+            arena_bytes=self.arena_bytes, made=self.made, outputs=self.outputs, written=self.written,
             code=address(self.code), count=self.count, outside=address(self.outside),
             multiplies=self.multiplies,
         )  # fmt: skip
@@ -376,8 +364,17 @@ def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:
     """The program of a graph for these inputs."""
     lowering = Lowering(graph_module.graph, arrays)
     program = lowering.run(lambda path: _attribute(graph_module, path))
-    wanted = [value for value in program.outputs if isinstance(value, Definition)]
-    return Executable(program.outputs, fused([*wanted, *program.checks]), arrays)
+    given = [lowering.values[node] for node in program.inputs]
+    pairs = graph_module.graph.meta.get(WRITTEN, ())
+    outputs, written = wished(program.outputs, given, pairs)
+    wanted = [value for value in outputs if isinstance(value, Definition)]
+    plan = fused([*wanted, *program.checks])
+    found = ordered(plan.steps, list(written.values()))
+    plan.steps = found.steps
+    plan.reasons += found.reasons
+    for number, (_, target) in written.items():
+        outputs[number] = target
+    return Executable(outputs, plan, arrays, found.homes)
 
 
 def _attribute(owner: Any, path: str) -> Any:

@@ -35,6 +35,8 @@ class Definition:
     """The op it comes from, for people."""
     kept: bool = False
     """Whether it has memory of its own."""
+    strides: Shape | None = None
+    """How it lies there, in elements, where that is not row-major; for inputs, and for what nobody reads."""
 
     @property
     def size(self) -> int:
@@ -47,8 +49,6 @@ class Given(Definition):
 
     input: int | None = None
     constant: Any = None
-    strides: Shape | None = None
-    """In elements, where they are not row-major."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

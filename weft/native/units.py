@@ -194,8 +194,7 @@ class Inlining:
 
 def access_of(loads: list[Load], given: Definition, places: tuple[Affine, ...], loops: int) -> int:
     """The number of the access that reads a definition at these indices."""
-    own = given.strides if isinstance(given, Given) else None
-    strides = row_major(given.shape) if own is None else own
+    strides = row_major(given.shape) if given.strides is None else given.strides
     offset = sum(stride * place[0] for stride, place in zip(strides, places))
     moves = tuple(
         [sum(stride * place[loop + 1] for stride, place in zip(strides, places)) for loop in range(loops)]
@@ -212,7 +211,7 @@ def access_at(loads: list[Load], given: Definition, offset: int, moves: Shape) -
 
 
 def is_row_major(given: Definition) -> bool:
-    return not isinstance(given, Given) or given.strides is None or given.strides == row_major(given.shape)
+    return given.strides is None or given.strides == row_major(given.shape)
 
 
 @dataclass(slots=True, eq=False)

@@ -1,0 +1,172 @@
+"""Programs that write their inputs: values, versions and order, against eager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.native import run
+from weft.native.run import Executable
+from weft.native.tensors import Given, Point
+from weft.native.writes import is_dense, is_python, wished, writes_of
+from weft.testing import assert_close
+
+
+def momentum(p: Any, g: Any, m: Any) -> Any:
+    m.mul_(0.9).add_(g)
+    p.sub_(m * 0.1)
+    return (p * p).sum()
+
+
+def handed_on(p: Any, q: Any, m: Any) -> None:
+    p.copy_(q)
+    q.add_(1)
+    m.add_(p.sum())
+
+
+def swapped(p: Any, q: Any, m: Any) -> Any:
+    t = p.clone()
+    p.copy_(q)
+    q.copy_(t)
+    m.copy_(m.flip(0))
+    return t.sort()[0]
+
+
+def by_parts(p: Any, q: Any, m: Any) -> Any:
+    p[1:].add_(q[:-1])
+    q.add_(q.sum())
+    m[:, 1].mul_(2)
+    return q
+
+
+def with_array_kernels(p: Any, q: Any, m: Any) -> None:
+    p.add_(q)
+    values, _ = p.sort()
+    q.add_(values)
+    m.mul_(q)
+
+
+def by_rows(p: Any, q: Any, m: Any) -> Any:
+    p.sub_(p.mean(1, keepdim=True)).div_(p.std(1, keepdim=True))
+    q.copy_(weft.softmax(q, 1))
+    m.add_(m.amax(0))
+    return p + q
+
+
+def read_by_others(p: Any, q: Any, m: Any) -> Any:
+    old = p * 2
+    p.add_(q)
+    q.mul_(old)
+    m.copy_(m @ (p.t() @ q))
+    return old, p.sum()
+
+
+PROGRAMS = [momentum, handed_on, swapped, by_parts, with_array_kernels, by_rows, read_by_others]
+
+
+def tensors(layout: int) -> list[weft.Tensor]:
+    weft.manual_seed(1)
+    if layout == 0:
+        return [weft.randn(7, 5) for _ in range(3)]
+    if layout == 1:
+        return [weft.randn(5, 7).t() for _ in range(3)]
+    return [weft.randn(14, 5)[::2] for _ in range(3)]
+
+
+@pytest.mark.parametrize("layout", [0, 1, 2])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_values_and_versions_are_eagers(program: Callable[..., Any], layout: int) -> None:
+    results = []
+    for function in (program, weft.compile(program, backend="native", fullgraph=True)):
+        inputs = tensors(layout)
+        outputs = [function(*inputs) for _ in range(3)]
+        outputs = [each if each is not None else 0 for each in outputs]
+        results.append((outputs, inputs, [each._version for each in inputs]))
+    assert_close(results[0][:2], results[1][:2])
+    assert results[0][2] == results[1][2]
+
+
+def made(monkeypatch: pytest.MonkeyPatch, program: Callable[..., Any]) -> Executable:
+    """The program that a function's graph becomes."""
+    found: list[Executable] = []
+    before = run.Executable.__init__
+
+    def noted(self: Any, *args: Any, **options: Any) -> None:
+        before(self, *args, **options)
+        found.append(self)
+
+    monkeypatch.setattr(run.Executable, "__init__", noted)
+    weft.compiler.reset()
+    weft.compile(program, backend="native", fullgraph=True)(*tensors(0))
+    return found[-1]
+
+
+def test_elements_are_written_where_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = made(monkeypatch, momentum)
+    assert [number for _, number in program.written] == [0, 2]
+    assert not any("copied" in reason for reason in program.plan.reasons)
+    assert program.frame is not None and program.frame.written == program.written
+    assert len(program.made) == 1  # the sum: new values of inputs need no arrays
+
+
+def test_nothing_that_can_fail_comes_after_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    for function in (with_array_kernels, swapped):
+        program = made(monkeypatch, function)
+        assert len(program.written) == 3
+        steps = program.plan.steps
+        last = max(number for number, step in enumerate(steps) if is_python(step))
+        for number, step in enumerate(steps):
+            writes = any(id(value) in program.homes for value in writes_of(step))
+            assert number > last or not writes
+
+
+def test_what_fails_has_written_as_eager_does() -> None:
+    def f(p: Any, q: Any, index: Any) -> None:
+        p.add_(1)
+        q.add_(p[index])
+
+    p, q = weft.zeros(4), weft.zeros(2)
+    compiled = weft.compile(f, backend="native", fullgraph=True)
+    compiled(p, q, weft.tensor([0, 1]))
+    assert_close((p, q), (weft.ones(4), weft.ones(2)))
+    with pytest.raises(IndexError):
+        compiled(p, q, weft.tensor([0, 9]))
+    with pytest.raises(IndexError):
+        f(weft.zeros(4), weft.zeros(2), weft.tensor([0, 9]))
+    assert p._version == 2  # eager's own: the first op of the second call has written
+
+
+def test_inputs_that_programs_may_not_write() -> None:
+    def f(p: Any, q: Any) -> None:
+        p.add_(q)
+
+    compiled = weft.compile(f, backend="native", fullgraph=True)
+    compiled(weft.zeros(4), weft.ones(4))
+    base = weft.zeros(8)
+    compiled(base[:4], base[2:6] + 1)
+    assert base.tolist() == [1] * 4 + [0] * 4
+    raw = np.zeros(17, np.uint8)[1:].view(np.float32)
+    tensor = weft.from_numpy(raw)
+    compiled(tensor, weft.ones(4))
+    assert raw.tolist() == [1] * 4
+
+
+def test_inputs_whose_elements_coincide_are_not_written_by_programs() -> None:
+    assert is_dense(Given(shape=(2, 3), type="f32", strides=(3, 1)))
+    assert is_dense(Given(shape=(2, 3), type="f32", strides=(-1, 2)))
+    assert not is_dense(Given(shape=(2, 3), type="f32", strides=(0, 1)))
+    assert not is_dense(Given(shape=(2, 3), type="f32", strides=(2, 1)))
+    assert is_dense(Given(shape=(1, 3), type="f32", strides=(0, 1)))
+
+
+def test_old_values_that_are_given_out_are_copied_before() -> None:
+    old, new = Given(shape=(3,), type="f32", input=0), Given(shape=(3,), type="f32", input=1)
+    made = Point(shape=(3,), type="f32", operands=[old], make=lambda b, values, place: values[0])
+    outputs, written = wished([made, old, made], [old, new], [(0, 0), (1, 2)])
+    assert outputs[0] is made and written[0] == (made, old)
+    assert outputs[1] is not old and isinstance(outputs[1], Point)
+    assert outputs[2] is not made and written[2][1] is new

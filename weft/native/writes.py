@@ -1,0 +1,229 @@
+"""Writing inputs: programs that put new elements of inputs where these lie, last of all.
+
+Takes the steps of a program and the inputs that are to hold certain of its values afterwards; gives the steps
+in an order in which that is sound, and where each such value lies. One idea: a step may write to an input
+itself if everything else that reads the old elements comes before it, and if nothing that can fail comes
+after it; where that does not go, the value is computed elsewhere and copied at the end.
+
+# Note [Commit last]
+    steps that can fail, and all that they need
+    steps that write inputs, and all that reads what they write       none of these can fail
+    copies to inputs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.native.build import Built, built
+from weft.native.tensors import Definition, Direct, Given, Point, Product
+from weft.native.units import Group, Member
+
+NATIVE = (Built, Product, Direct)
+
+
+@dataclass(slots=True)
+class Ordered:
+    """Steps in order, and the inputs in whose memory values lie."""
+
+    steps: list[Any]
+    homes: dict[int, Given] = field(default_factory=dict)
+    """By the `id` of the value."""
+    reasons: list[str] = field(default_factory=list)
+    """Why values are copied, for people."""
+
+
+def is_python(step: Any) -> bool:
+    """Whether Python does a step, which may fail."""
+    return not isinstance(step, NATIVE)
+
+
+def reads_of(step: Any) -> Iterator[Definition]:
+    """What a step reads."""
+    if isinstance(step, Built):
+        for load, access in zip(step.operands, step.kernel.accesses, strict=True):
+            if not access.written:
+                yield load.value
+    else:
+        yield from step.operands
+
+
+def writes_of(step: Any) -> Iterator[Definition]:
+    """What a step writes."""
+    if isinstance(step, Built):
+        for load, access in zip(step.operands, step.kernel.accesses, strict=True):
+            if access.written:
+                yield load.value
+    else:
+        yield step
+
+
+def copy_of(value: Definition, strides: tuple[int, ...] | None = None) -> Point:
+    """A copy, with memory of its own."""
+    return Point(
+        shape=value.shape, type=value.type, name="copy", strides=strides, operands=[value],
+        make=lambda _builder, values, _place: values[0],
+    )  # fmt: skip
+
+
+def copying(copy: Point) -> Built:
+    """The kernel of a copy of something that lies in memory."""
+    group = Group(1, copy.size)
+    group.members[id(copy)] = Member(copy, 0, False)
+    return built(group, lambda _value: True)
+
+
+def is_dense(target: Given) -> bool:
+    """Whether no two elements of an input lie at the same place."""
+    if target.strides is None:
+        return True
+    reach = 1
+    for stride, size in sorted((abs(s), n) for s, n in zip(target.strides, target.shape) if n != 1):
+        if stride < reach:
+            return False
+        reach = stride * size
+    return True
+
+
+def may_write(step: Any, value: Definition, target: Given) -> str:
+    """Why a step cannot compute a value where an input lies; "" if it can."""
+    if is_python(step):
+        return "Python computes it"
+    if target.strides is not None:
+        return "the input is not row-major"
+    if not isinstance(step, Built):
+        return "it is made of the input" if any(each is target for each in step.operands) else ""
+    kernel = step.kernel
+    here = next(
+        i for i, load in enumerate(step.operands) if load.value is value and kernel.accesses[i].written
+    )
+    same = {i for i, load in enumerate(step.operands) if load.value is target}
+    if not same:
+        return ""
+    phases = [n for n, p in enumerate(kernel.phases) if any(store.access == here for store in p.stores)]
+    if len(phases) != 1:
+        return "it is no element's value"
+    own = step.operands[here]
+    for number in same:
+        load = step.operands[number]
+        if (load.offset, load.strides) != (own.offset, own.strides):
+            return "the input is read at other places"
+    later = kernel.phases[phases[0] + 1 :]
+    bodies = [
+        kernel.phases[phases[0]].after,
+        *[body for phase in later for body in (phase.body, phase.after)],
+    ]
+    if any(each.op == "load" and each.value in same for body in bodies for each in body):
+        return "the input is read afterwards"
+    return ""
+
+
+class _Ordering:
+    """One try, with these values computed where their inputs lie."""
+
+    def __init__(self, steps: Sequence[Any], direct: dict[int, tuple[Definition, Given]]) -> None:
+        self.steps, self.direct = steps, direct
+        self.writer = {id(value): n for n, step in enumerate(steps) for value in writes_of(step)}
+        self.after: list[set[int]] = [set() for _ in steps]  # which steps read what a step writes
+        self.before: list[set[int]] = [set() for _ in steps]  # which steps must come before
+        self.readers: dict[int, list[int]] = {}
+        for number, step in enumerate(steps):
+            for value in reads_of(step):
+                self.readers.setdefault(id(value), []).append(number)
+                made = self.writer.get(id(value))
+                if made is not None and made != number:
+                    self.after[made].add(number)
+                    self.before[number].add(made)
+        for value, target in direct.values():
+            number = self.writer[id(value)]
+            self.before[number] |= {r for r in self.readers.get(id(target), ()) if r != number}
+
+    def reached(self, start: int) -> set[int]:
+        """A step, and all that needs it."""
+        found, waiting = {start}, [start]
+        while waiting:
+            for each in self.after[waiting.pop()] - found:
+                found.add(each)
+                waiting.append(each)
+        return found
+
+    def order(self) -> list[int] | int:
+        """The steps in order; or the `id` of a value that has to be copied."""
+        late: set[int] = set()
+        for key in self.direct:
+            reached = self.reached(self.writer[key])
+            if any(is_python(self.steps[each]) for each in reached):
+                return key
+            late |= reached
+        done: list[int] = []
+        there: set[int] = set()
+        waiting = sorted(range(len(self.steps)), key=lambda n: (n in late, n))
+        while waiting:
+            left = []
+            for number in waiting:
+                if self.before[number] <= there:
+                    done.append(number)
+                    there.add(number)
+                else:
+                    left.append(number)
+            if len(left) == len(waiting):  # they wait for each other
+                return next(key for key in self.direct if self.writer[key] in left)
+            waiting = left
+        return done
+
+
+def ordered(steps: Sequence[Any], written: Sequence[tuple[Definition, Given]]) -> Ordered:
+    """The steps, in an order in which inputs may be written; each of `written` is a value of its own."""
+    if not written:
+        return Ordered(list(steps))
+    made = {id(value): step for step in steps for value in writes_of(step)}
+    found = Ordered([])
+    direct: dict[int, tuple[Definition, Given]] = {}
+    copied: dict[int, tuple[Definition, Given]] = {}
+    for value, target in written:
+        reason = may_write(made[id(value)], value, target)
+        (copied if reason else direct)[id(value)] = value, target
+        if reason:
+            found.reasons.append(f"{value.name}: copied to {target.name}, since {reason}")
+    while True:
+        order = _Ordering(steps, direct).order()
+        if isinstance(order, list):
+            break
+        value, target = copied[order] = direct.pop(order)
+        found.reasons.append(f"{value.name}: copied to {target.name}, since something must come after it")
+    found.steps = [steps[number] for number in order]
+    for value, target in copied.values():
+        copy = copy_of(value, target.strides)
+        found.steps.append(copying(copy))
+        found.homes[id(copy)] = target
+    found.homes.update({key: target for key, (_, target) in direct.items()})
+    return found
+
+
+def wished(
+    outputs: Sequence[Any], inputs: Sequence[Any], pairs: Sequence[tuple[int, int]]
+) -> tuple[list[Any], dict[int, tuple[Definition, Given]]]:
+    """The outputs of a program that writes inputs, and by their numbers the values among them that belong to
+    inputs. `pairs` are inputs and outputs, by number.
+    """
+    made = list(outputs)
+    targets: dict[int, Given] = {}
+    for position, number in pairs:
+        value, target = made[number], inputs[position]
+        if isinstance(value, Definition) and isinstance(target, Given) and value is not target:
+            alike = (value.shape, value.type) == (target.shape, target.type)
+            if alike and target.size and is_dense(target):
+                targets[number] = target
+    over = {id(target) for target in targets.values()}
+    written: dict[int, tuple[Definition, Given]] = {}
+    seen: set[int] = set()
+    for number, value in enumerate(made):
+        again = number in targets and id(value) in seen
+        if again or (isinstance(value, Given) and (number in targets or id(value) in over)):
+            made[number] = value = copy_of(value)  # as it is before anything changes
+        if number in targets:
+            seen.add(id(value))
+            written[number] = value, targets[number]
+    return made, written
