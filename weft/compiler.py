@@ -19,6 +19,7 @@ from weft.aot import backends as aot_backends
 from weft.aot import compiled_autograd as compiled_autograd
 from weft.aot.runtime import NotCompiled as NotCompiled
 from weft.aot.runtime import counting
+from weft.aot.runtime.direct import direct
 from weft.autograd.function import Function
 from weft.capture import runtime
 from weft.capture.calls import BY_CODE, handles
@@ -29,6 +30,7 @@ from weft.capture.forms import OptimizedModule as OptimizedModule
 from weft.capture.forms import compiled_form
 from weft.capture.kinds import Unsupported as Unsupported
 from weft.capture.policy import MARK, Policy
+from weft.capture.reading import MISS
 from weft.capture.runtime import BackendCompilerFailed as BackendCompilerFailed
 from weft.capture.runtime import BackendFunction, Context, count_ops, outside
 from weft.capture.runtime import CaptureFailed as CaptureFailed
@@ -41,6 +43,7 @@ from weft.core.seams import seams
 from weft.core.settings import settings as settings
 from weft.nn.modules.module import Module
 from weft.tensor.base import Tensor, wrap
+from weft.tensor.tape import INFERENCE
 from weft.trace.breaks import Break
 
 __all__ = [
@@ -131,6 +134,17 @@ def native(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Cal
     return made
 
 
+_native_entries: Any = lazy("weft.native.directly")
+_layout_of_entries: Any = lazy("weft.native.entry")
+
+
+@functools.cache
+def _native_machine() -> Any:
+    """What functions that are compiled natively make their entries with."""
+    layout = _layout_of_entries.Layout(Tensor, INFERENCE)
+    return _native_entries.machine(layout, MISS, direct)
+
+
 counting.watchers.append(lambda kind, reason: count(f"aot_{kind}", reason))
 
 
@@ -174,6 +188,7 @@ def _context(
         dynamic=dynamic,
         recompile_limit=recompile_limit,
         options=given,
+        machine=_native_machine if function is native else lambda: None,
     )
 
 

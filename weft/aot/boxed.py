@@ -40,4 +40,9 @@ def of_list(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
     """Any function as a function of a list."""
     if getattr(function, BOXED, False):
         return function
-    return lambda values: function(*values)
+
+    def call(values: list[Any]) -> Any:
+        return function(*values)
+
+    call.function = function  # type: ignore[attr-defined]
+    return call

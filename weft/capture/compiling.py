@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from weft.capture.outcome import EscapingException, Outcome, Unprepared
 from weft.capture.reading import FUNCTION, Reader, local_name
 from weft.capture.runtime import Entry, Request, count_ops
 from weft.capture.session import Broken, Failed, capture, mutation_guards, release
+from weft.capture.shortcut import shortcut
 from weft.capture.sources import fetch
 from weft.capture.transforms import is_transforming
 from weft.core import modes
@@ -141,6 +143,7 @@ def _entry(
     inputs = [_example(item, function, arguments) for item in outcome.inputs]
     compiled = request.backend(module, inputs) if with_calls else None
     emitted = emit(outcome, graph_callable=compiled, runtime=request.context)
+    hasten = partial(_hasten, emitted) if emitted.recipe is not None else None
     return Entry(
         call=emitted.make(),
         guards=outcome.world.guards,
@@ -151,7 +154,18 @@ def _entry(
         positions=outcome.frame.instruction.positions,
         setbacks=emitted.setbacks,
         check=partial(_check_of, function.__code__, outcome.world.guards),
+        hasten=hasten,
     )
+
+
+def _hasten(emitted: Emitted, machine: Any, slow: Any, function: Any, values: Any) -> Any:
+    """A shortcut to an entry that has just served this call; None where there is none."""
+    assert emitted.recipe is not None
+    found = shortcut(emitted.recipe, machine, _check_of, slow, function, values)
+    if found is None:
+        return None
+    text, names = found
+    return replace(emitted, text=text, namespace=emitted.namespace | names).make()
 
 
 def _check_of(code: types.CodeType, guards: GuardSet) -> Callable[..., Any]:

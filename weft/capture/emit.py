@@ -64,6 +64,7 @@ from weft.capture.reading import FUNCTION, MISS, Reader, local_name
 from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import make_builder, spent_lines
 from weft.capture.resuming import Slot, resume_texts, slot_of
+from weft.capture.shortcut import Recipe, variables_read
 from weft.capture.tape_calls import copies_in_order
 from weft.core import modes
 from weft.core.generator import Generator, default_generator
@@ -97,6 +98,8 @@ class Emitted:
     """Where in the user's code the segment breaks."""
     setbacks: Setbacks | None = None
     """Where the segment tells that its graph failed."""
+    recipe: Recipe | None = None
+    """What a shortcut needs to know; None where there is none."""
 
     def make(self) -> types.FunctionType:
         """The function."""
@@ -143,7 +146,31 @@ def emit(outcome: Outcome, *, graph_callable: Callable[..., Any] | None, runtime
     if outcome.kind == "break":  # which warnings the user's module has given
         namespace[WARNED] = outcome.frame.globals.setdefault(WARNED, {})
     outputs = list(segment.builder.outputs)
-    return Emitted(text, namespace, parameters, outputs, code, positions, segment.setbacks)
+    recipe = _recipe(outcome, segment, guards, lines, graph_callable)
+    return Emitted(text, namespace, parameters, outputs, code, positions, segment.setbacks, recipe)
+
+
+def _recipe(
+    outcome: Outcome, segment: _Segment, guards: list[str], lines: list[str], graph: Any
+) -> Recipe | None:
+    """What a shortcut for the segment needs."""
+    if outcome.kind != "return" or graph is None:
+        return None
+    ending = segment.behind_graph()
+    read = variables_read(segment.reader, _used(guards, lines))
+    behind = variables_read(segment.reader, _used(guards, ending or []))
+    if read is None or behind is None:
+        return None
+    inputs = [each.known.source for each in outcome.inputs]
+    outputs = list(segment.builder.outputs.values())
+    code = outcome.frame.code
+    return Recipe(code, outcome.world.guards, lines, read, inputs, outputs, ending, behind, graph)
+
+
+def _used(guards: list[str], lines: list[str]) -> list[str]:
+    """The variables that guards assign and these lines read."""
+    assigned = {found.group(1) for line in guards if (found := ASSIGNMENT.match(line))}
+    return sorted(assigned.intersection(NAME.findall("\n".join(lines))))
 
 
 def _functions(guards: list[str], lines: list[str], reader: Reader, parameters: list[str]) -> list[str]:
@@ -160,8 +187,7 @@ def _functions(guards: list[str], lines: list[str], reader: Reader, parameters: 
     body = ["# guards", "try:", *_indent(guards), f"except {error}:", f"{INDENT}return {miss}"]
     if len(guards) < SEPARATE_GUARDS:
         return [head, *_indent(body + lines)]
-    assigned = {found.group(1) for line in guards if (found := ASSIGNMENT.match(line))}
-    used = sorted(assigned.intersection(NAME.findall("\n".join(lines))))
+    used = _used(guards, lines)
     values = "".join(f"{name}, " for name in used)
     check = [f"def check({given}):", *_indent([*body, f"return ({values})"])]
     read = [f"{READ} = check({given})", f"if {READ} is {miss}: return {miss}"]
@@ -225,6 +251,17 @@ class _Segment:
         if not calls and not builder.outputs:
             return _shorten([*_titled("objects", builder.lines), *ending])
         return self._with_graph(ending)
+
+    def behind_graph(self) -> list[str] | None:
+        """What follows on a graph that can neither fail nor change modes; None where it may do either."""
+        before = self.outcome.modes_before
+        late = late_inputs(self.nodes, before if isinstance(before, bool) else before.grad)
+        if self._modes_after_graph() != before or any(found.history for found in late.values()):
+            return None
+        if draws(self.nodes) or not self.builder.outputs and not late:
+            return None
+        ending = [*_titled("stores", self.parts.stores), *self.builder.late, *self.parts.end]
+        return _shorten([*_titled("objects", self.builder.lines), *ending])
 
     def _with_graph(self, ending: list[str]) -> list[str]:
         builder, reader = self.builder, self.reader

@@ -44,10 +44,11 @@ from weft.capture.leaving import AS_WRITTEN, Errors, Setbacks, Tail, failure, li
 from weft.capture.logs import hush, warn_user
 from weft.capture.misses import changed_by, is_gone, wild_by
 from weft.capture.performing import enter_original
-from weft.capture.plain import thaw
 from weft.capture.policy import MARK, Policy, policy_of
 from weft.capture.reading import MISS
-from weft.capture.wrapping import library_native, size_source
+from weft.capture.shortcut import when_served
+from weft.capture.verifying import differing, uncompiled
+from weft.capture.wrapping import library_native
 from weft.core import device, dtypes
 from weft.core.logs import log
 from weft.core.seams import seams
@@ -111,6 +112,8 @@ class Entry:
     """How often its graph has failed."""
     check: Callable[[], Callable[..., Any]] | None = None
     """Makes a function that only says whether the guards hold."""
+    hasten: Callable[..., Any] | None = None
+    """Makes a shortcut: `hasten(machine, entry, function, values)` of a call that was just served."""
 
 
 Compile = Callable[[FunctionType, dict[str, Any], Request], Entry]
@@ -473,7 +476,7 @@ class CodeCache:
         if entry.reason is not None or explain_miss(entry.guards, function, arguments) is not None:
             return
         old = installed.request
-        request = Request(_quiet, old.fullgraph, old.dynamic, old.context, old.volatile)
+        request = Request(uncompiled, old.fullgraph, old.dynamic, old.context, old.volatile)
         flag, region = capturing.set(True), active.set(None)
         try:
             with hush(capturing.get):
@@ -481,44 +484,11 @@ class CodeCache:
         finally:
             active.reset(region)
             capturing.reset(flag)
-        for name, before, now in (
-            ("generated function", entry.text, again.text),
-            ("graph", _graph_text(entry), _graph_text(again)),
-            ("guards", "\n".join(map(str, entry.guards)), "\n".join(map(str, again.guards))),
-        ):
-            if before != now and not _specialised(again, request) and not _merged(entry, again):
-                raise CaptureFailed(
-                    f"{self.code.co_qualname}: an entry served a call that captures differently now: "
-                    f"the {name} was\n{before}\nand would be\n{now}"
-                )
-
-
-def _quiet(graph_module: Any, _inputs: list[Any]) -> Callable[..., Any]:
-    forward: Callable[..., Any] = graph_module.forward
-    return forward
-
-
-def _specialised(entry: Entry, request: Request) -> bool:
-    """Whether a number that may vary is 0 or 1 in this call: these are never symbols, where others are."""
-    for guard in entry.guards:
-        if guard.kind == "EQ" and guard.source is not None and thaw(guard.payload) in (0, 1):
-            if request.dynamic or str(guard.source) in request.volatile:
-                return True
-        elif guard.kind == "TENSOR" and guard.source is not None:
-            sizes = enumerate(guard.payload.shape)
-            names = {str(size_source(guard.source, dim)) for dim, size in sizes if size in (0, 1)}
-            if names and (request.dynamic or names & request.volatile):
-                return True
-    return False
-
-
-def _merged(entry: Entry, again: Entry) -> bool:
-    """Whether objects that were two at first are one now, which nothing in the entry depends on."""
-    return any(guard.kind == "SAME" and guard not in entry.guards for guard in again.guards)
-
-
-def _graph_text(entry: Entry) -> str:
-    return "" if entry.graph_module is None else str(entry.graph_module.code)
+        difference = differing(entry, again, request)
+        if difference is not None:
+            raise CaptureFailed(
+                f"{self.code.co_qualname}: an entry served a call that captures differently now: {difference}"
+            )
 
 
 # -- contexts ------------------------------------------------------------------------------------------------
@@ -540,8 +510,11 @@ class Context:
         dynamic: bool | None = None,
         recompile_limit: int | None = None,
         options: dict[str, Any] | None = None,
+        machine: Callable[[], Any] = lambda: None,
     ) -> None:
         self.backend, self.compile_frame = backend, compile_frame
+        self.machine = machine
+        """Gives what native entries are made with; None where there are none."""
         self.options = options or {}
         """What `weft.compile` was called with, for making the context again."""
         self.backend_name = backend_name or getattr(backend, "__name__", str(backend))
@@ -575,6 +548,7 @@ class Context:
             dynamic=self.dynamic,
             recompile_limit=self.recompile_limit,
             options=self.options,
+            machine=self.machine,
         )
 
     def reset(self) -> None:
@@ -678,9 +652,23 @@ class Context:
             step = _checked(entry.call, original_call(cache.code), entry.raises)
         installed = Installed(entry, request, step, entry.stop is not None or entry.reason is not None)
         installed.run = functools.partial(self.within, step) if installed.opens else step
+        if entry.hasten is not None and not installed.opens:
+            installed.run = when_served(step, functools.partial(self._hasten, cache, installed, step))
         for listener in self.on_entry:
             listener(cache, entry)
         return installed
+
+    def _hasten(
+        self, cache: CodeCache, installed: Installed, step: Any, function: FunctionType, values: Any
+    ) -> None:
+        """Puts a shortcut in front of an entry that has just served this call, if it has one."""
+        machine, hasten = self.machine(), installed.entry.hasten
+        quick = (
+            hasten(machine, step, function, values) if machine is not None and hasten is not None else None
+        )
+        with cache.lock:
+            installed.run = quick or step
+            cache.refresh()
 
     # -- fronts ----------------------------------------------------------------------------------------------
     def front(self, function: Any) -> FunctionType:

@@ -1,0 +1,85 @@
+"""Direct runs: what a call of a compiled graph comes to where nothing is recorded, as data.
+
+Takes a compiled function and the inputs of a call; gives a `Direct`, from which the call can be done without
+this package. One idea: a call without histories, views and casts is its forward graph, a version here and
+there, and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from weft.aot.facts import DETACH, Constant, Input, Output, Value, ViewOf
+from weft.aot.runtime.around import PLAIN_MODES
+from weft.aot.runtime.compiled import CompiledFunction, Plan
+from weft.core import modes
+from weft.tensor.base import PLAIN
+from weft.tensor.inplace import check_writable
+from weft.tensor.tape import INFERENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """A call that is its forward graph."""
+
+    forward: Any
+    """What the compiler of the forward graph gave."""
+    inputs: list[Any]
+    outputs: list[tuple[str, Any, int]]
+    """("value", its number, its version), ("input", its number, 0) or ("constant", the object, 0)."""
+    written: list[tuple[int, int, int]]
+    """Inputs that are written: number, the value that each holds at the end, how often its version grows."""
+    strides: list[tuple[int, ...] | None]
+    """How each value is to lie in memory; None where that does not matter."""
+
+
+def direct(function: Any, args: tuple[Any, ...]) -> Direct | None:
+    """The call as data; None where it is more than that."""
+    mode = modes.state.get()
+    if type(function) is not CompiledFunction or type(mode) is not bool:
+        return None
+    plan = function.plan_for(args, PLAIN_MODES[mode])
+    if type(plan) is not Plan or plan.program.joint.stages or plan.casts or plan.unwritable(args) is not None:
+        return None
+    facts = plan.facts
+    if not all(_is_plain(value) for value in args) or any(written.history for written in facts.written):
+        return None
+    if any(made.inference for made in facts.values):
+        return None
+    outputs: list[tuple[str, Any, int]] = []
+    given = [plain_value(output) for output in facts.outputs]
+    values = [output.index for output in given if isinstance(output, Value)]
+    if len(set(values)) != len(values):
+        return None
+    for output in given:
+        if isinstance(output, Value):
+            outputs.append(("value", output.index, facts.values[output.index].version))
+        elif isinstance(output, Input):
+            outputs.append(("input", output.index, 0))
+        elif isinstance(output, Constant):
+            outputs.append(("constant", output.value, 0))
+        else:
+            return None
+    marks = [object() for _ in outputs]
+    if [*plan.program.joint.build(marks)] != marks:  # a structure of its own
+        return None
+    for written in facts.written:
+        check_writable(args[written.input], False, False)
+    forward = getattr(plan.program.forward, "function", None)
+    writes = [(written.input, written.value, written.times) for written in facts.written]
+    return Direct(forward, list(args), outputs, writes, [made.strides for made in facts.values])
+
+
+def plain_value(output: Output) -> Output:
+    """An output; of a value that was only detached, the value: nobody else has it."""
+    if isinstance(output, ViewOf) and isinstance(output.base, Value) and output.version is None:
+        if not output.stale and not output.old and all(step.op == DETACH for step in output.steps):
+            return output.base
+    return output
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in PLAIN:
+        return value.origin is None and value.cell is not INFERENCE
+    return type(value) in (int, float, bool, type(None))

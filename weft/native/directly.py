@@ -1,0 +1,179 @@
+"""Direct entries: a program behind the checks of a compiled function, as one native function.
+
+Takes a call as data (`weft.aot.runtime.direct.Direct`, known by its fields alone) and the registers in which
+checks have its inputs; adds checks on how these lie in memory, and gives the tables of the run. One idea: it
+is made from the program that has just served that very call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from weft.native.backend import Compiled, key_of, plain
+from weft.native.blas import guard
+from weft.native.calls import ALIGNED, WRITEABLE, address
+from weft.native.entry import (
+    Borrowed,
+    Layout,
+    Run,
+    class_version,
+    entrance,
+    member_offset,
+    slot_offset,
+    supported,
+)
+from weft.native.pool import pool
+from weft.native.run import LONG, Executable
+
+Operands = Sequence[tuple[int, int | None]]
+SINGLETONS: Final = (bool, type(None))
+
+
+class Machine:
+    """What compiled functions make their native entries with."""
+
+    def __init__(self, layout: Layout, miss: Any, describe: Any) -> None:
+        self.layout, self.miss, self.describe = layout, miss, describe
+
+    slot_offset = staticmethod(slot_offset)
+    member_offset = staticmethod(member_offset)
+    class_version = staticmethod(class_version)
+
+    def borrowed(self, value: Any) -> Borrowed:
+        return Borrowed(id(value))
+
+    def direct(self, graph: Any, inputs: Sequence[Any]) -> Any:
+        """The call as data, and its program; None where it needs Python."""
+        found = self.describe(getattr(graph, "__wrapped__", graph), tuple(inputs))
+        if found is None or type(found.forward) is not Compiled:
+            return None
+        program = _program(found.forward, inputs)
+        if program is None or program.frame is None or not _is_simple(found, program):
+            return None
+        return found, program
+
+    def make(
+        self, checks: list[Any], registers: int, returned: list[int], direct: Any, operands: Operands
+    ) -> Any:
+        run = None
+        if direct is not None:
+            found, program = direct
+            checks = [*checks, *self.layouts(found, operands)]
+            run = _run(found, program, operands)
+        return entrance(self.layout).make(checks, registers, returned, self.miss, run)
+
+    def layouts(self, found: Any, operands: Operands) -> list[Any]:
+        """Checks that inputs lie in memory, and stand on the tape, as they did."""
+        checks: list[Any] = []
+        written = {number for number, _value, _times in found.written}
+        tensor = self.layout.tensor
+        for number, ((register, array), value) in enumerate(zip(operands, found.inputs, strict=True)):
+            if array is None:
+                checks += _number(register, value)
+                continue
+            steps = value.array.strides
+            if steps:
+                checks.append(("strides", 0, array, len(steps), list(steps)))
+            flags = ALIGNED | (WRITEABLE if number in written else 0)
+            checks.append(("flags", 0, array, flags, flags))
+            checks.append(("slot_is", 0, register, slot_offset(tensor, "origin"), None))
+            checks.append(("slot_isnt", 0, register, slot_offset(tensor, "cell"), self.layout.inference))
+            leaf = "slot_is" if value.node is None else "slot_isnt"
+            checks.append((leaf, 0, register, slot_offset(tensor, "node"), None))
+        return checks
+
+
+def machine(layout: Layout, miss: Any, describe: Any) -> Machine | None:
+    """What native entries are made with; None where this interpreter is laid out otherwise."""
+    return Machine(layout, miss, describe) if supported() else None
+
+
+def _program(compiled: Compiled, inputs: Sequence[Any]) -> Executable | None:
+    """The program that has served a call with these inputs."""
+    arrays = [plain(compiled.layout.array(value)) for value in inputs]
+    found = compiled.programs.get(tuple(map(key_of, arrays)))
+    return found if isinstance(found, Executable) else None
+
+
+def _number(register: int, value: Any) -> list[Any]:
+    """Checks of an input that is no tensor: floats may be others."""
+    if type(value) in SINGLETONS:
+        return [("is_object", 0, register, value)]
+    checks: list[Any] = [("type_is", 0, register, type(value))]
+    return checks if type(value) is float else [*checks, ("equal", 0, register, value)]
+
+
+def _is_simple(found: Any, program: Executable) -> bool:
+    """Whether each value of a program is a new array, or in the memory of the input that it is written to."""
+    frame = program.frame
+    assert frame is not None
+    made = {place: (shape, kind) for place, shape, kind in frame.made}
+    inside = {number for _place, number in frame.written}
+    written = {value: number for number, value, _times in found.written}
+    for value, (place, strides) in enumerate(zip(frame.outputs, found.strides, strict=False)):
+        if value in written:
+            if written[value] not in inside:
+                return False
+        elif (
+            not isinstance(place, int)
+            or place not in made
+            or strides is not None
+            and strides != _row_major(*made[place])
+        ):
+            return False
+    return len(frame.outputs) == len(found.strides)
+
+
+def _row_major(shape: tuple[int, ...], kind: Any) -> tuple[int, ...]:
+    strides, step = [], np.dtype(kind).itemsize
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def _span(value: Any) -> tuple[int, int]:
+    """The first byte that an array reaches, and the one behind the last, from its address."""
+    if not isinstance(value, np.ndarray) or not value.size:
+        return 0, 0
+    moves = [(size - 1) * step for size, step in zip(value.shape, value.strides)]
+    return sum(m for m in moves if m < 0), sum(m for m in moves if m > 0) + value.itemsize
+
+
+def _run(found: Any, program: Executable, operands: Operands) -> Run:
+    """The tables of a program behind its checks."""
+    frame = program.frame
+    assert frame is not None
+    order = {place: number for number, (place, _shape, _kind) in enumerate(frame.made)}
+    givens: list[tuple[int, int, bool, int, int]] = []
+    numbers: dict[int, int] = {}
+    places = dict(frame.givens)
+    places.update(frame.written)
+    for place, number in places.items():
+        register, array = operands[number]
+        value = found.inputs[number]
+        low, high = _span(getattr(value, "array", value))
+        numbers[number] = len(givens)
+        givens.append((place, register if array is None else array, array is None, low, high))
+    outputs: list[tuple[Any, ...]] = []
+    for how, what, version in found.outputs:
+        if how == "value":
+            outputs.append((0, order[frame.outputs[what]], version))
+        else:
+            outputs.append((1, operands[what][0]) if how == "input" else (2, what))
+    written = [(operands[number][0], numbers[number], times) for number, _value, times in found.written]
+    threads = pool()
+    if program.splits and not threads.started:
+        threads.start()
+    block = guard() if frame.multiplies else None
+    addresses = [threads.run_address, threads.here, 0 if block is None else address(block)]
+    return Run(
+        givens=givens, made=[(place, np.dtype(kind), shape, None) for place, shape, kind in frame.made],
+        outputs=outputs, written=written, constants=frame.constants, arena=frame.arena,
+        arena_bytes=frame.arena_bytes, places=frame.places, code=frame.code, steps=frame.count,
+        outside=frame.outside, pool=np.array(addresses, np.int64), release=program.work > LONG,
+        keep=(program, threads, block, found.forward),
+    )  # fmt: skip

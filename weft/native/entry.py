@@ -1,0 +1,369 @@
+"""Entries: native functions that check a call's guards, run its program and make its results.
+
+Takes checks and a run as data; gives a builtin function, which returns MISS wherever anything is not as it
+was when it was made. One idea: whoever calls it has a slow way that does the same, so an entry may be as
+narrow as it likes, and is never responsible for what it cannot do.
+
+# Note [Objects that checks know]
+Tables hold addresses. What stands at them is kept alive by the entry; objects that must not be (classes and
+functions of a user's) are given as weak references, and when one of them dies the entry is dead, too: its
+address may come to be another object's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import types
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from weft.native.engine import Loaded
+from weft.native.entry_checks import write_checks
+from weft.native.entry_run import write_run
+from weft.native.entry_text import API, CHECKS, HEADER, KIND, PROLOGUE, RANK, ROW, VERSION, EntryText
+from weft.native.outside import address_of
+
+Check = tuple[Any, ...]
+"""Its name, the register for its result (0 where there is none), and its operands."""
+
+OPERANDS: Final[dict[str, str]] = {
+    "argument": "n", "constant": "o", "slot": "nn", "slot_is": "nno", "slot_isnt": "nno", "type_is": "no",
+    "is": "nn", "isnt": "nn", "is_object": "no", "instance_dict": "no", "dict_item": "no", "dict_lacks": "no",
+    "dict_length": "nn", "length": "nn", "list_item": "nn", "tuple_item": "nn", "dict_keys": "nnO",
+    "dict_walk": "nn", "bits": "nn", "equal": "no", "tensor": "nN", "strides": "nnN", "flags": "nnn",
+    "mode": "oo", "call_is": "oo", "version": "on", "distinct": "nNN", "call_missing": "o", "type": "n",
+}  # fmt: skip
+"""What stands in a check's row: numbers, objects, and lists of either (in capitals)."""
+MOST_REGISTERS: Final = 1 << 14
+"""Registers lie on the stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What an entry has to know of tensors."""
+
+    tensor: type
+    inference: Any
+    """What stands in the slot `cell` of tensors that count no versions."""
+
+
+@dataclass(slots=True)
+class Run:
+    """A program between checks and results: see Note [Tables of a run] in `weft.native.entry_run`."""
+
+    givens: list[tuple[int, int, bool, int, int]]
+    made: list[tuple[int, Any, tuple[int, ...], tuple[int, ...] | None]]
+    """Places, dtypes, shapes, and strides in bytes where they are not row-major."""
+    outputs: list[tuple[Any, ...]]
+    written: list[tuple[int, int, int]]
+    constants: list[tuple[int, Any]]
+    """Places, and the arrays that lie there in every call."""
+    arena: list[tuple[int, int]]
+    arena_bytes: int
+    places: int
+    code: int
+    steps: int
+    outside: int
+    pool: Any
+    """An array of addresses: the loop of programs, the state of its threads, what keeps BLAS to one."""
+    release: bool
+    keep: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """An object that something else keeps alive for as long as the checks before hold."""
+
+    address: int
+
+
+class Table(np.ndarray[Any, Any]):
+    """Numbers of an entry, and the objects whose addresses are among them."""
+
+    keep: list[Any]
+
+
+@dataclass(slots=True)
+class Holding:
+    """The objects that an entry knows by their addresses."""
+
+    header: Any
+    keep: list[Any] = field(default_factory=list)
+
+    def address(self, value: Any) -> int:
+        """An object's address; that of a weak reference's object ends the entry with it."""
+        if type(value) is Borrowed:
+            return value.address
+        if type(value) is weakref.ref:
+            found, header = value(), self.header
+            if found is None:
+                raise ReferenceError("an object that is gone")
+
+            def end(_reference: Any) -> None:
+                header[0] = 0
+
+            self.keep.append(weakref.ref(found, end))
+            return id(found)
+        self.keep.append(value)
+        return id(value)
+
+    def numbers(self, values: Iterable[int]) -> int:
+        """The address of a row of numbers."""
+        made = np.array([*values, 0], np.int64)
+        self.keep.append(made)
+        return _data(made)
+
+    def table(self, rows: Sequence[Sequence[int]]) -> int:
+        made = np.zeros((len(rows) + 1, ROW), np.int64)
+        for place, row in enumerate(rows):
+            made[place, : len(row)] = row
+        self.keep.append(made)
+        return _data(made)
+
+    def row(self, check: Check) -> list[int]:
+        name, result, *operands = check
+        found = [CHECKS.index(name), result]
+        for kind, value in zip(OPERANDS[name], operands, strict=True):
+            if kind == "n":
+                found.append(int(value))
+            elif kind == "o":
+                found.append(self.address(value))
+            elif kind == "N":
+                found.append(
+                    self.numbers([each if type(each) is int else self.address(each) for each in value])
+                )
+            else:
+                found.append(self.numbers([self.address(each) for each in value]))
+        return found
+
+
+def _data(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+# -- this interpreter ----------------------------------------------------------------------------------------
+def _read(place: int, kind: Any = ctypes.c_void_p) -> int:
+    return int(kind.from_address(place).value or 0)
+
+
+def slot_offset(owner: type, name: str) -> int:
+    """Where in an object a slot of its class lies."""
+    descriptor = owner.__dict__[name]
+    if type(descriptor) is not types.MemberDescriptorType:
+        raise TypeError(f"{owner.__name__}.{name} is no slot")
+    member = _read(id(descriptor) + 40)
+    return _read(member + 16, ctypes.c_int64)
+
+
+@cache
+def member_offset(kind: type, name: str) -> int | None:
+    """Where objects of one of Python's own types keep a member; None where that is not known."""
+    sample = SAMPLES.get(kind)
+    if sample is None:
+        return None
+    value = getattr(sample(), name, None)
+    if value is None:
+        return None
+    owner = sample()
+    wanted = id(getattr(owner, name))
+    places = [at for at in range(16, kind.__basicsize__, 8) if _read(id(owner) + at) == wanted]
+    return places[0] if len(places) == 1 else None
+
+
+def _sample_function() -> Any:
+    return _SAMPLE
+
+
+def _make_sample() -> Any:
+    there = object()
+
+    def sample(first: Any = there, *, second: Any = there) -> Any:
+        return there, first, second
+
+    return sample
+
+
+_SAMPLE: Final = _make_sample()
+_METHOD: Final = types.MethodType(_SAMPLE, object())
+_CELL: Final = _SAMPLE.__closure__[0]
+SAMPLES: Final[dict[type, Any]] = {
+    types.FunctionType: _sample_function,
+    types.MethodType: lambda: _METHOD,
+    types.CellType: lambda: _CELL,
+}
+
+
+def class_version(kind: type) -> int:
+    """A number that is another one as soon as the class changes, or one behind it; 0 if it has none now."""
+    getattr(kind, "__weft_no_such_name__", None)  # being asked for something, a class gets one
+    return _read(id(kind) + VERSION, ctypes.c_uint32)
+
+
+@cache
+def supported() -> bool:
+    """Whether objects of this interpreter lie in memory as entries read them."""
+    if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return False
+    array = np.zeros((2, 3), np.float32)
+    at = id(array)
+    if _read(at + 16) != _data(array) or _read(at + RANK, ctypes.c_int32) != 2:
+        return False
+    if _read(at + KIND) != id(array.dtype) or _read(_array_api() + 2 * 8) != id(np.ndarray):
+        return False
+    kind = type("sample", (), {})
+    before = class_version(kind)
+    kind.something = 1  # type: ignore[attr-defined]
+    return (
+        before != 0
+        and class_version(kind) != before
+        and member_offset(types.FunctionType, "__code__") is not None
+    )
+
+
+@cache
+def _array_api() -> int:
+    """The table of NumPy's functions."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return int(get(np._core._multiarray_umath._ARRAY_API, None))  # type: ignore[attr-defined]
+
+
+NEW_FROM_DESCR: Final = 94
+"""Its place in NumPy's table, which never changes."""
+
+
+def _address(name: str, layout: Layout) -> int:
+    objects = {
+        "None": None, "True": True, "False": False, "zero": 0, "Tensor": layout.tensor, "ndarray": np.ndarray,
+        "list": list, "INFERENCE": layout.inference,
+    }  # fmt: skip
+    if name in objects:
+        return id(objects[name])
+    if name == "PyArray_NewFromDescr":
+        return _read(_array_api() + 8 * NEW_FROM_DESCR)
+    if name.startswith("Py"):
+        return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+    return address_of(f"{name}.f64")
+
+
+SLOTS: Final = ("array", "tracked", "node", "index", "cell", "origin", "_grad", "hooks")
+
+
+class _Method(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+FASTCALL: Final = 0x80
+
+
+class Entrance:
+    """What all entries for one class of tensors share: the machine code, and addresses."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.loaded = Loaded(entry_text({name: slot_offset(layout.tensor, name) for name in SLOTS}))
+        self.method = _Method(b"enter", self.loaded.address("enter"), FASTCALL, None)
+        self.api = np.array([_address(name, layout) for name in API], np.int64)
+        self.new = ctypes.pythonapi["PyCFunction_NewEx"]
+        self.new.restype = ctypes.py_object
+        self.new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+
+    def make(
+        self, checks: Sequence[Check], registers: int, returned: Sequence[int], miss: Any, run: Run | None
+    ) -> Any:
+        """The builtin function of these checks: `miss`, or a tuple of outputs and registers."""
+        if registers > MOST_REGISTERS:
+            raise ValueError(f"{registers} values to check do not fit the stack")
+        raw = np.zeros(len(HEADER), np.int64)
+        holding = Holding(raw)
+        holding.keep.append(self)
+        values: dict[str, int] = {"alive": 1, "registers": max(registers, 1), "miss": holding.address(miss)}
+        values |= {"api": _data(self.api), "checks": len(checks), "returned": len(returned)}
+        values["checks_at"] = holding.table([holding.row(check) for check in checks])
+        values["returned_at"] = holding.numbers(returned)
+        if run is not None:
+            values |= _run_values(run, holding)
+        for name, value in values.items():
+            raw[HEADER.index(name)] = value
+        table = raw.view(Table)
+        table.keep = holding.keep
+        return self.new(ctypes.addressof(self.method), table, None)
+
+
+def _run_values(run: Run, holding: Holding) -> dict[str, int]:
+    """The part of an entry's numbers that is about its program."""
+    template = np.zeros(run.places + 1, np.int64)
+    for place, array in run.constants:
+        template[place] = _data(array)
+    made = [
+        (
+            place,
+            holding.address(kind),
+            len(shape),
+            holding.numbers(shape),
+            0 if strides is None else holding.numbers(strides),
+        )
+        for place, kind, shape, strides in run.made
+    ]
+    outputs = [
+        (2, holding.address(value[1])) if value[0] == 2 else tuple(map(int, value)) for value in run.outputs
+    ]
+    block = np.zeros(run.arena_bytes + 64, np.uint8)
+    home = -(-_data(block) // 64) * 64 if run.arena_bytes else 0
+    holding.keep += [template, block, run]
+    return {
+        "runs": 1, "givens": len(run.givens),
+        "givens_at": holding.table([tuple(map(int, given)) for given in run.givens]),
+        "places": run.places + 1, "template_at": _data(template),
+        "arena": len(run.arena), "arena_at": holding.table(run.arena),
+        "arena_bytes": -(-run.arena_bytes // 64) * 64,
+        "block": home, "home": home, "last_at": holding.numbers([0] * len(run.givens)),
+        "made": len(made), "made_at": holding.table(made), "code": run.code, "steps": run.steps,
+        "outside": run.outside, "release": int(run.release), "outputs": len(outputs),
+        "outputs_at": holding.table(outputs), "written": len(run.written),
+        "written_at": holding.table(run.written), "pool": _data(run.pool),
+    }  # fmt: skip
+
+
+def entry_text(slots: dict[str, int]) -> str:
+    """The text of `enter`."""
+    w = EntryText(slots)
+    w.begin("look")
+    w.need(w.other("i64", w.header("alive", "i64"), "0"))
+    table = w.header("checks_at")
+    number, head, done = w.loop(w.header("checks", "i64"))
+    row = w.row(table, number)
+    cases = [f"i64 {place}, label %do_{name}" for place, name in enumerate(CHECKS)]
+    w.put(f"switch i64 {w.field(row, 0)}, label %missed [{' '.join(cases)}]")
+    write_checks(w, row)
+    w.begin("passed")
+    w.turn(number, head, done)
+    w.choose(w.other("i64", w.header("runs", "i64"), "0"), "run", "give")
+    w.begin("run")
+    write_run(w)
+    w.begin("erred")
+    w.call("void", "PyErr_Clear")
+    w.go("missed")
+    w.begin("missed")
+    miss = w.header("miss")
+    w.call("void", "Py_IncRef", f"ptr {miss}")
+    w.put(f"ret ptr {miss}")
+    slot_lines = [f"  {slot} = alloca i64" for slot in w.slots]
+    return "\n".join([PROLOGUE, *slot_lines, "  br label %look", *w.lines, "}"]) + "\n"
+
+
+@cache
+def entrance(layout: Layout) -> Entrance:
+    """The one entrance for a class of tensors."""
+    return Entrance(layout)

@@ -1,0 +1,276 @@
+"""The checks of an entry: each kind as LLVM text.
+
+Takes the writer of an entry and the register of the row at hand; writes one block per kind, which goes to
+`passed`, or to `missed` where things are not as they were. One idea: a check reads memory as CPython lays it
+out, and only behind a check of the exact type that says how that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from weft.native.entry_text import CHECKS, FLAGS, ITEMS, KIND, LENGTH, RANK, SIZES, STRIDES, VERSION
+
+Check = Callable[[Any, str], None]
+
+
+def write_checks(w: Any, row: str) -> None:
+    for name in CHECKS:
+        w.begin(f"do_{name}")
+        WRITERS[name](w, row)
+        w.go("passed")
+
+
+def _there(w: Any, value: str) -> None:
+    w.need(w.other("ptr", value, "null"))
+
+
+# -- reading -------------------------------------------------------------------------------------------------
+def _argument(w: Any, row: str) -> None:
+    w.need(w.let(f"icmp ult i64 {w.field(row, 2)}, %count"))
+    w.give(row, w.load("%args", w.scaled(w.field(row, 2), 8)))
+
+
+def _constant(w: Any, row: str) -> None:
+    w.give(row, w.pointer(row, 2))
+
+
+def _slot(w: Any, row: str) -> None:
+    value = w.load(w.operand(row, 2), w.field(row, 3))
+    _there(w, value)
+    w.give(row, value)
+
+
+def _type(w: Any, row: str) -> None:
+    w.give(row, w.load(w.operand(row, 2), 8))
+
+
+def _instance_dict(w: Any, row: str) -> None:
+    found = w.call("ptr", "PyObject_GenericGetDict", f"ptr {w.operand(row, 2)}", "ptr null")
+    w.need(w.other("ptr", found, "null"), "erred")
+    w.call("void", "Py_DecRef", f"ptr {found}")  # the object holds it
+    w.kind_is(found, w.pointer(row, 3))
+    w.give(row, found)
+
+
+def _dict_item(w: Any, row: str) -> None:
+    found = w.call(
+        "ptr", "PyDict_GetItemWithError", f"ptr {w.operand(row, 2)}", f"ptr {w.pointer(row, 3)}"
+    )  # fmt: skip
+    w.need(w.other("ptr", found, "null"), "erred")
+    w.give(row, found)
+
+
+def _list_item(w: Any, row: str) -> None:
+    owner, place = w.operand(row, 2), w.field(row, 3)
+    w.need(w.let(f"icmp ult i64 {place}, {w.load(owner, LENGTH, 'i64')}"))
+    w.give(row, w.load(w.load(owner, ITEMS), w.scaled(place, 8)))
+
+
+def _tuple_item(w: Any, row: str) -> None:
+    owner, place = w.operand(row, 2), w.field(row, 3)
+    w.need(w.let(f"icmp ult i64 {place}, {w.load(owner, LENGTH, 'i64')}"))
+    w.give(row, w.load(w.at(owner, ITEMS), w.scaled(place, 8)))
+
+
+def _dict_walk(w: Any, row: str) -> None:
+    """Keys and values to neighbouring registers, of a dict of so many entries."""
+    owner, count = w.operand(row, 2), w.field(row, 3)
+    w.need(w.same("i64", w.call("i64", "PyDict_Size", f"ptr {owner}"), count))
+    w.store("i64", "0", "%position")
+    base = w.register(w.field(row, 1))
+    number, head, done = w.loop(count)
+    _next(w, owner)
+    pair = w.at(base, w.scaled(number, 16))
+    w.put(f"store ptr {w.load('%key')}, ptr {pair}")
+    w.store("ptr", w.load("%value"), pair, 8)
+    w.turn(number, head, done)
+
+
+def _next(w: Any, owner: str) -> None:
+    given = [f"ptr {each}" for each in (owner, "%position", "%key", "%value")]
+    w.need(w.other("i32", w.call("i32", "PyDict_Next", *given), "0"))
+
+
+# -- asking --------------------------------------------------------------------------------------------------
+def _slot_is(w: Any, row: str) -> None:
+    w.need(w.same("ptr", w.load(w.operand(row, 2), w.field(row, 3)), w.pointer(row, 4)))
+
+
+def _slot_isnt(w: Any, row: str) -> None:
+    value = w.load(w.operand(row, 2), w.field(row, 3))
+    _there(w, value)
+    w.need(w.other("ptr", value, w.pointer(row, 4)))
+
+
+def _type_is(w: Any, row: str) -> None:
+    w.kind_is(w.operand(row, 2), w.pointer(row, 3))
+
+
+def _is(w: Any, row: str) -> None:
+    w.need(w.same("ptr", w.operand(row, 2), w.operand(row, 3)))
+
+
+def _isnt(w: Any, row: str) -> None:
+    w.need(w.other("ptr", w.operand(row, 2), w.operand(row, 3)))
+
+
+def _is_object(w: Any, row: str) -> None:
+    w.need(w.same("ptr", w.operand(row, 2), w.pointer(row, 3)))
+
+
+def _dict_lacks(w: Any, row: str) -> None:
+    found = w.call("i32", "PyDict_Contains", f"ptr {w.operand(row, 2)}", f"ptr {w.pointer(row, 3)}")
+    w.need(w.same("i32", found, "0"), "erred")
+
+
+def _dict_length(w: Any, row: str) -> None:
+    w.need(w.same("i64", w.call("i64", "PyDict_Size", f"ptr {w.operand(row, 2)}"), w.field(row, 3)))
+
+
+def _length(w: Any, row: str) -> None:
+    w.need(w.same("i64", w.load(w.operand(row, 2), LENGTH, "i64"), w.field(row, 3)))
+
+
+def _dict_keys(w: Any, row: str) -> None:
+    """These very keys in this order."""
+    owner, count, keys = w.operand(row, 2), w.field(row, 3), w.pointer(row, 4)
+    w.need(w.same("i64", w.call("i64", "PyDict_Size", f"ptr {owner}"), count))
+    w.store("i64", "0", "%position")
+    number, head, done = w.loop(count)
+    _next(w, owner)
+    w.need(w.same("ptr", w.load("%key"), w.load(keys, w.scaled(number, 8))))
+    w.turn(number, head, done)
+
+
+def _bits(w: Any, row: str) -> None:
+    """A float's bits, or another number behind an object's head."""
+    w.need(w.same("i64", w.load(w.operand(row, 2), LENGTH, "i64"), w.field(row, 3)))
+
+
+def _equal(w: Any, row: str) -> None:
+    """Of two objects of one exact type of Python's own."""
+    left, right, done = w.operand(row, 2), w.pointer(row, 3), w.label()
+    ask = w.label()
+    w.choose(w.same("ptr", left, right), "passed", ask)
+    w.begin(ask)
+    found = w.call("i32", "PyObject_RichCompareBool", f"ptr {left}", f"ptr {right}", "i32 2")
+    w.need(w.same("i32", found, "1"), "erred")
+    w.go(done)
+    w.begin(done)
+
+
+def _numbers(w: Any, found: str, expected: str, count: str, free: bool) -> None:
+    """That neighbouring numbers are as expected; -1 stands for any."""
+    number, head, done = w.loop(count)
+    wanted = w.load(expected, w.scaled(number, 8), "i64")
+    same = w.same("i64", w.load(found, w.scaled(number, 8), "i64"), wanted)
+    if free:
+        same = w.let(f"or i1 {same}, {w.same('i64', wanted, '-1')}")
+    w.need(same)
+    w.turn(number, head, done)
+
+
+def _tensor(w: Any, row: str) -> None:
+    """Class, whether gradients flow, dtype, rank and sizes; gives the array."""
+    value, facts = w.operand(row, 2), w.pointer(row, 3)
+    w.kind_is(value, w.load(facts, 0))
+    tracked = w.load(value, w.tensor["tracked"])
+    w.need(w.same("ptr", tracked, w.load(facts, 8)))
+    follows, on = w.label(), w.label()
+    w.choose(w.same("ptr", tracked, w.api("True")), on, follows)
+    w.begin(follows)  # a view may come to require grad with its base
+    w.need(w.same("ptr", w.load(value, w.tensor["origin"]), w.api("None")))
+    w.go(on)
+    w.begin(on)
+    array = w.load(value, w.tensor["array"])
+    _there(w, array)
+    w.kind_is(array, w.api("ndarray"))
+    w.need(w.same("ptr", w.load(array, KIND), w.load(facts, 16)))
+    rank = w.load(facts, 24, "i64")
+    w.need(w.same("i64", w.let(f"sext i32 {w.load(array, RANK, 'i32')} to i64"), rank))
+    _numbers(w, w.load(array, SIZES), w.at(facts, 32), rank, True)
+    w.give(row, array)
+
+
+def _strides(w: Any, row: str) -> None:
+    """Of an array whose rank was checked: so many numbers, in bytes."""
+    array = w.operand(row, 2)
+    _numbers(w, w.load(array, STRIDES), w.pointer(row, 4), w.field(row, 3), False)
+
+
+def _flags(w: Any, row: str) -> None:
+    """Of an array: those of a mask that are set."""
+    flags = w.let(f"zext i32 {w.load(w.operand(row, 2), FLAGS, 'i32')} to i64")
+    w.need(w.same("i64", w.let(f"and i64 {flags}, {w.field(row, 3)}"), w.field(row, 4)))
+
+
+def _mode(w: Any, row: str) -> None:
+    """What a context variable holds is this object."""
+    given = [f"ptr {w.pointer(row, 2)}", "ptr null", "ptr %value"]
+    w.need(w.same("i32", w.call("i32", "PyContextVar_Get", *given), "0"), "erred")
+    value = w.load("%value")
+    _there(w, value)
+    w.call("void", "Py_DecRef", f"ptr {value}")
+    w.need(w.same("ptr", value, w.pointer(row, 3)))
+
+
+def _call_is(w: Any, row: str) -> None:
+    """A function of the library's own gives this object."""
+    found = w.call("ptr", "PyObject_CallNoArgs", f"ptr {w.pointer(row, 2)}")
+    w.need(w.other("ptr", found, "null"), "erred")
+    w.call("void", "Py_DecRef", f"ptr {found}")
+    w.need(w.same("ptr", found, w.pointer(row, 3)))
+
+
+def _call_missing(w: Any, row: str) -> None:
+    """A function that checks what only Python can; it gives None where all is well."""
+    given = [f"ptr {w.pointer(row, 2)}", "ptr %args", "i64 %count", "ptr null"]
+    found = w.call("ptr", "PyObject_Vectorcall", *given)
+    w.need(w.other("ptr", found, "null"), "erred")
+    w.call("void", "Py_DecRef", f"ptr {found}")
+    w.need(w.same("ptr", found, w.api("None")))
+
+
+def _version(w: Any, row: str) -> None:
+    """A class has not changed."""
+    w.need(
+        w.same("i64", w.let(f"zext i32 {w.load(w.pointer(row, 2), VERSION, 'i32')} to i64"), w.field(row, 3))
+    )
+
+
+def _distinct(w: Any, row: str) -> None:
+    """Objects in neighbouring numbers of registers are pairwise different; asked anew only if one is new."""
+    count, numbers, last = w.field(row, 2), w.pointer(row, 3), w.pointer(row, 4)
+    differ, known = w.label(), w.label()
+    number, head, done = w.loop(count)
+    place = w.scaled(number, 8)
+    value = w.load(w.register(w.load(numbers, place, "i64")))
+    w.need(w.same("ptr", value, w.load(last, place)), differ)
+    w.turn(number, head, done)
+    w.go("passed")
+    w.begin(differ)
+    left, left_head, left_done = w.loop(count)
+    value = w.load(w.register(w.load(numbers, w.scaled(left, 8), "i64")))
+    right, right_head, right_done = w.loop(left)
+    w.need(w.other("ptr", value, w.load(last, w.scaled(right, 8))), known)
+    w.turn(right, right_head, right_done)
+    w.put(f"store ptr {value}, ptr {w.at(last, w.scaled(left, 8))}")
+    w.turn(left, left_head, left_done)
+    w.go("passed")
+    w.begin(known)  # what was noted is not distinct: nothing may be taken from it
+    w.store("ptr", "null", last)
+    w.go("missed")
+    w.begin(w.label())
+
+
+WRITERS: Final[dict[str, Check]] = {
+    "argument": _argument, "constant": _constant, "slot": _slot, "slot_is": _slot_is, "slot_isnt": _slot_isnt,
+    "type_is": _type_is, "is": _is, "isnt": _isnt, "is_object": _is_object, "instance_dict": _instance_dict,
+    "dict_item": _dict_item, "dict_lacks": _dict_lacks, "dict_length": _dict_length, "length": _length,
+    "list_item": _list_item, "tuple_item": _tuple_item, "dict_keys": _dict_keys, "dict_walk": _dict_walk,
+    "bits": _bits, "equal": _equal, "tensor": _tensor, "strides": _strides, "flags": _flags, "mode": _mode,
+    "call_is": _call_is, "version": _version, "distinct": _distinct, "call_missing": _call_missing,
+    "type": _type,
+}  # fmt: skip
