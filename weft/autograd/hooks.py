@@ -72,12 +72,16 @@ class Hooks:
         self.accumulated: HookTable | None = None
         self.accumulator: Any = None  # weak reference to a leaf's AccumulateGrad
 
-    def on_tensors(self, node: Any, gradient: Any, graph: bool) -> Any:
+    def on_tensors(
+        self, node: Any, gradient: Any, graph: bool, comes_by: Callable[[Any, int | None], bool]
+    ) -> Any:
         """Runs the hooks of the tensors behind this node's outputs, then keeps retained gradients."""
         several = node.outputs is not None
         values = list(gradient) if several else [gradient]
+        together = getattr(node, "hooks_without_gradient", True)  # or it is a leaf
+        some = together and any(value is not None for value in values)
         for slot, table in list(self.tensors.items()):
-            if values[slot] is None and not getattr(node, "hooks_without_gradient", True):  # or it is a leaf
+            if values[slot] is None and not some and not comes_by(node, None if together else slot):
                 continue
             for hook in list(table.values()):
                 values[slot] = replaced(hook, values[slot], graph)

@@ -8,6 +8,13 @@ same rules. `weft.autograd.engine` has `backward` and `grad`, which users call.
 Rules may return an array they were given (the gradient of both inputs of `a + b` is one array), or one that
 somebody else holds. A leaf may keep an array as its `.grad` only if nobody else can reach it, which its
 reference count tells.
+
+# Note [Nodes that stand for many]
+The sweep comes by every node behind its roots, and hooks of a tensor are given None where nothing but nodes
+without gradients lead to it. One node of a compiled call has edges to all inputs of that call, though the
+output that a gradient came to may depend on few of them: what it has no gradient for, eager code would not
+have come by. So hooks are not called, and custom Functions not run, there. The same for outputs of such a
+node: each would have a node of its own.
 """
 
 from __future__ import annotations
@@ -58,6 +65,8 @@ class Task:
         "anomaly",
         "roots",
         "reached",
+        "without",
+        "sources",
         "depth",
         "callbacks",
         "__weakref__",
@@ -76,6 +85,8 @@ class Task:
         self.anomaly: bool | None = None
         self.roots: list[Any] = []
         self.reached: dict[Any, None] | None = None
+        self.without: set[Any] = set()  # nodes that were run, though no gradient had come
+        self.sources: dict[Any, list[tuple[Any, int]]] | None = None
         self.depth = 0
         self.callbacks: list[Callable[[], Any]] | None = None
 
@@ -105,7 +116,7 @@ class Task:
             gradient = [None] * len(node.outputs)
         given = gradient
         if hooks is not None:
-            given = hooks.on_tensors(node, gradient, self.tensors)
+            given = hooks.on_tensors(node, gradient, self.tensors, self.comes_by)
         if self.captures is not None and node in self.captures:
             seen = gradient if needed else given
             for slot, position in self.captures[node]:
@@ -158,10 +169,33 @@ class Task:
 
     def undefined(self, node: Any) -> Any:
         """No gradient reached the node: none leaves it, unless it wants to be asked."""
-        if node.runs_without_gradient:
+        self.without.add(node)
+        if node.runs_without_gradient and self.comes_by(node, None):
             given = None if node.outputs is None else [None] * len(node.outputs)
             return node.graph_backward(given) if self.tensors else node.raw_backward(given)
         return (None,) * len(node.next)
+
+    def comes_by(self, node: Any, slot: int | None) -> bool:
+        """Whether this run comes by an output of a node (any, for None) without a gradient for it. See Note
+        [Nodes that stand for many].
+        """
+        if self.sources is None:
+            self.sources = sources_of(self.roots)
+        if not self.sources:
+            return True
+        stack = [(node, slot)]
+        seen: set[Any] = set()
+        while stack:
+            target, wanted = stack.pop()
+            for source, place in self.sources.get(target, ()):
+                handed = source.hooks_without_gradient and (wanted is None or place == wanted)
+                if not handed or source in seen or not (self.needed is None or source in self.needed):
+                    continue
+                if source not in self.without:
+                    return True
+                seen.add(source)
+                stack.append((source, None))
+        return False
 
     def will_run(self, node: Any) -> bool:
         """Whether this run comes by the node: runs it, or captures there."""
@@ -317,6 +351,21 @@ def reachable(roots: list[Any]) -> dict[Any, None]:
                     seen[target] = None
                     stack.append(target)
     return seen
+
+
+def sources_of(roots: list[Any]) -> dict[Any, list[tuple[Any, int]]]:
+    """For each node and leaf behind the roots, the nodes with edges to it, and to which output; nothing where
+    no node stands for many."""
+    found: dict[Any, list[tuple[Any, int]]] = {}
+    nodes = [node for node in reachable(roots) if node._seq != LEAF_SEQUENCE]
+    if all(node.hooks_without_gradient for node in nodes):
+        return found
+    for node in nodes:
+        for position, target in enumerate(node.next):
+            if target is not None:
+                place = 0 if node.slots is None else node.slots[position]
+                found.setdefault(target, []).append((node, place))
+    return found
 
 
 def leading_to(roots: list[Any], targets: Container[Any]) -> set[Any]:

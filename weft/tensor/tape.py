@@ -76,7 +76,8 @@ class Node:
 
     runs_without_gradient: ClassVar[bool] = False
     hooks_without_gradient: ClassVar[bool] = True
-    """Whether hooks of an output are called when a gradient came to others only; they are given None."""
+    """Whether hooks of an output are called when a gradient came to others only; they are given None. Not for
+    nodes that stand for many: see the Note of that name in `weft.autograd.tasks`."""
 
     def release(self) -> None:
         """Drops what was saved; a second backward that needs it raises."""

@@ -465,3 +465,101 @@ def after(result, *args):
 def arguments():
     yield ((weft.tensor([[-0.13, 0.74, -0.5]]), weft.tensor([-0.11, 1.17, -0.61], requires_grad=True)), {})
 """)
+
+
+@pytest.mark.parametrize("write", ["sin_()", "clamp_(min=0.0)", "mul_(W)"])
+def test_what_a_write_overwrote_is_a_copy_that_later_writes_do_not_concern(agrees, write):
+    agrees(f"""\
+import weft
+W = weft.tensor([0.5, 1.25], requires_grad=True)
+
+def main(x):
+    x.{write}
+    return (x,)
+
+def after(result, *args):
+    with weft.no_grad():
+        result[0].add_(1)
+    result[0].sum().backward()
+
+def arguments():
+    yield ((weft.tensor([0.5, -0.7], requires_grad=True) * 2,), {{}})
+""")
+
+
+@pytest.mark.parametrize("value", ["x + x", "x.tanh()", "x", "(x + x) * W.exp()", "W + x", "x * W.sin()"])
+@pytest.mark.parametrize("target", ["W", "x", "result[0]"])
+def test_gradients_of_gradients_after_writes_to_what_nobody_saved(agrees, value, target):
+    agrees(f"""\
+import weft
+W = weft.tensor([0.5, 1.25], requires_grad=True)
+
+def main(x):
+    return (({value}) * (W + 1),)
+
+def after(result, *args):
+    with weft.no_grad():
+        {target.replace("x", "args[0]")}.mul_(2)
+    grads = weft.autograd.grad(result[0].sum(), [W], create_graph=True)
+    return grads, grads[0].requires_grad and weft.autograd.grad(grads[0].sum(), [W], allow_unused=True)
+
+def arguments():
+    yield ((weft.tensor([0.5, -0.7]),), {{}})
+    yield ((weft.tensor([0.9, -0.1]),), {{}})
+""")
+
+
+def test_hooks_of_inputs_that_the_differentiated_output_does_not_depend_on(agrees):
+    agrees("""\
+import weft
+LOG = []
+W = weft.tensor(0.5, requires_grad=True)
+W.register_hook(lambda grad: LOG.append(grad))
+
+class Nothing(weft.autograd.Function):
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x * 2
+
+    def backward(ctx, grad):
+        LOG.append('backward')
+        return grad
+
+def main(x, y):
+    return (x * 2, x * W, x * y)
+
+def after(result, *args):
+    result[0].sum().backward(retain_graph=True)
+    result[2].sum().backward(retain_graph=True)
+
+def arguments():
+    x = weft.ones(2, requires_grad=True)
+    y = Nothing.apply(x)
+    y.register_hook(lambda grad: LOG.append(grad))
+    yield ((x, y), {})
+""")
+
+
+def test_hooks_of_compiled_outputs_that_a_node_outside_hands_nothing_to(agrees):
+    agrees("""\
+import weft
+LOG = []
+
+class Blocked(weft.autograd.Function):
+    def forward(ctx, x, y):
+        return x + y
+
+    def backward(ctx, grad):
+        return grad, None
+
+def main(x):
+    y = x * 3
+    y.register_hook(lambda grad: LOG.append(grad))
+    return (x * 2, y)
+
+def after(result, *args):
+    Blocked.apply(*result).sum().backward()
+
+def arguments():
+    yield ((weft.ones(2, requires_grad=True),), {})
+""")
