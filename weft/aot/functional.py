@@ -41,14 +41,13 @@ from weft.trace.recorder_rules import Form
 class Root:
     """Memory of its own: the elements of a tensor that is no view."""
 
-    __slots__ = ("tensor", "node", "pending", "writes", "input", "places", "source", "former")
+    __slots__ = ("tensor", "node", "pending", "writes", "input", "places", "source")
 
     def __init__(self, tensor: Any, node: Node | None, input: int | None = None) -> None:
         self.tensor, self.node, self.input = tensor, node, input
         self.pending: tuple[Node, tuple[int, ...]] | None = None
         self.writes = 0
         self.places: list[Place] = []
-        self.former: list[Node] = []  # what it held before it was written
         self.source: Root | None = None
         """What this may share memory with, which only running can tell."""
 
@@ -439,7 +438,6 @@ class FunctionalRecorder(OpRecorder):
         silent = not modes.grad_enabled() or any(not s.moves for s in place.steps)
         if silent and any(p.tensor.tracked for p in root.places):
             self.plain_histories = False
-        root.former.append(self.root_node(root))
         if steps:
             before = self.root_node(root)
             value_of_root = self.graph.call_function(view_scatter, (before, value, self.argument(steps)))

@@ -31,6 +31,7 @@ import numpy as np
 
 from weft.aot.facts import DATA, Casts, Constant, Facts, Input, Made, Number, Output, Value, ViewOf, Written
 from weft.aot.functional import FunctionalRecorder, Root
+from weft.aot.saved import INPUT, OUTPUT, VALUE, Saved, tensors_saved
 from weft.aot.split import switches
 from weft.core import modes
 from weft.core.symbolic import Symbolic
@@ -66,6 +67,8 @@ class Stage:
     own: list[int] = field(default_factory=list)
     """Values of this stage that its gradients are computed from (as that of exp from its result), once its
     derivative is made: gradients of gradients go to them, too."""
+    saved: list[Saved] = field(default_factory=list)
+    """The tensors outside that eager would have saved for these gradients."""
 
     @property
     def mask(self) -> tuple[bool, ...]:
@@ -92,8 +95,6 @@ class Joint:
     """Whether the values of floats among the inputs were relied upon."""
     casts: Casts = ()
     """The casts of inputs that the autocast around the call keeps."""
-    former: list[list[Node]] = field(default_factory=list)
-    """What each value was before it was written."""
 
 
 class Refused(Exception):
@@ -127,6 +128,7 @@ class _Tracing:
         self.numbers: dict[int, int] = {}
         self.values: list[Any] = []
         self.views: list[Any] = []  # outputs that are views, with their captured nodes
+        self.cells: dict[int, tuple[str, int]] = {}  # version cells of tensors that others have, by id
         self.visible: set[int] = set()  # roots whose history can be reached from outside
         self.leaves: dict[int, Any] = {}  # where the tape is cut, by the number of the value
         self.facts = Facts()
@@ -223,6 +225,15 @@ class _Tracing:
         """The captured node behind the first of these values."""
         return next((self.makers.get(id(self.values[number].tensor)) for number in numbers), None)
 
+    def note_cells(self, outputs: list[Any]) -> None:
+        """Notes whose version cells are whose."""
+        named = [(INPUT, index, root.tensor) for index, root in self.roots.items()]
+        named += [(VALUE, n, root.tensor) for n, root in enumerate(self.values) if isinstance(root, Root)]
+        named += [(OUTPUT, n, leaf) for n, leaf in enumerate(outputs) if is_tensor(leaf)]
+        for kind, number, tensor in named:
+            if type(tensor.cell) is list:
+                self.cells.setdefault(id(tensor.cell), (kind, number))
+
     def finish(self, result: Any) -> Any:
         """Notes what was written and what is given out."""
         leaves, build = flatten(result)
@@ -241,6 +252,7 @@ class _Tracing:
             if isinstance(self.facts.outputs[-1], ViewOf):
                 self.views.append((leaf, self.current))
         self.current = None
+        self.note_cells(leaves)
         for number, value in enumerate(self.values):
             made = self.facts.values[number]
             made.requires_grad = made.requires_grad and id(value) in self.visible
@@ -268,7 +280,6 @@ def trace(
             kept = _Kept(tracing, casts, cache)
             joint = _joint(tracing, module, tracing.given[: len(inputs) - len(casts)], absent)
             joint.casts = kept.casts()
-            joint.former = [getattr(value, "former", []) for value in tracing.values]
     except Break as found:
         raise Refused(str(found), tracing.current, tracing.ends) from None
     except Exception as error:  # the captured graph will raise it at its own place
@@ -302,6 +313,7 @@ def _joint(tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[i
         raise Break("unsupported", "outputs computed from others that were written without the tape")
     last = tracing.nodes[-1] if tracing.nodes else None
     for stage in stages:
+        stage.saved = _saved(tracing, stage, wanted)
         fakes = _tangents(tracing, stage, last)
         last = stage.tangents[-1] if stage.tangents else last
         found = _gradients(tracing, stage, wanted, fakes)
@@ -468,11 +480,24 @@ def _tangents(tracing: _Tracing, stage: Stage, last: Node | None) -> list[Any]:
     return fakes
 
 
+def _sources(tracing: _Tracing, stage: Stage, wanted: list[int]) -> list[Any]:
+    """The nodes and leaves that gradients go to: those of the inputs as they came, and earlier values."""
+    sources = [tracing.histories[index] or tracing.roots[index].tensor for index in wanted]
+    return sources + [tracing.leaves[number] for number in stage.lower]
+
+
+def _saved(tracing: _Tracing, stage: Stage, wanted: list[int]) -> list[Saved]:
+    ends: dict[Any, int] = {}
+    for position, source in enumerate(_sources(tracing, stage, wanted)):
+        ends[source] = ends.get(source, 0) | 1 << position
+    starts = [tracing.values[number].tensor.node for number in stage.differentiated]
+    return tensors_saved(starts, ends, tracing.cells)
+
+
 def _gradients(tracing: _Tracing, stage: Stage, wanted: list[int], tangents: list[Any]) -> tuple[Any, ...]:
     """The gradients of a stage's values with respect to the inputs as they came, and to earlier values."""
     outputs = [tracing.values[number].tensor for number in stage.differentiated]
-    sources = [tracing.histories[index] or tracing.roots[index].tensor for index in wanted]
-    sources += [tracing.leaves[number] for number in stage.lower]
+    sources = _sources(tracing, stage, wanted)
     # A backward runs rules on arrays, which no autocast sees, wherever it is called.
     extra = tuple([pair for pair in modes.modes().extra if pair[0] != "autocast"])
     token = modes.enter(extra=extra)

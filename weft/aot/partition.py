@@ -45,10 +45,8 @@ class Cut:
     """Those of each stage."""
     places: list[list[int]] = field(default_factory=list)
     """Where they stand among all residuals."""
-    inputs: list[list[int]] = field(default_factory=list)
-    """The inputs that eager code keeps for each stage, by number: writing to them later is an error."""
-    values: list[list[int]] = field(default_factory=list)
-    """The same of values."""
+    private: frozenset[int] = frozenset()
+    """Those among all that nobody outside can reach, as they are no input, no value and no view of one."""
 
 
 def save_everything(joint: Joint, stage: Stage) -> list[Node]:
@@ -109,12 +107,14 @@ def is_view(node: Node) -> bool:
 
 def bases_kept(joint: Joint, stage: Stage) -> set[Node]:
     """What eager keeps, and what the views among it lie in."""
-    found: set[Node] = set()
-    for node in save_everything(joint, stage):
-        while is_view(node):
-            node = node.args[0]
-        found.add(node)
-    return found
+    return {base_of(node) for node in save_everything(joint, stage)}
+
+
+def base_of(node: Node) -> Node:
+    """What a view lies in."""
+    while is_view(node):
+        node = node.args[0]
+    return node
 
 
 def _is_tensor(node: Node) -> bool:
@@ -237,12 +237,9 @@ def cut(joint: Joint, choose: Chooser = save_everything) -> Cut:
     number = {node: place for place, node in enumerate(every)}
     backwards = [_backward(joint, stage, kept) for stage, kept in zip(joint.stages, residuals, strict=True)]
     places = [[number[node] for node in kept] for kept in residuals]
-    eager = [bases_kept(joint, stage) for stage in joint.stages]
-    written = {fact.input for fact in joint.facts.written}
-    inputs = [[i for i, n in enumerate(joint.inputs) if n in kept and i not in written] for kept in eager]
-    known = [[node, *former] for node, former in zip(joint.values, joint.former, strict=True)]
-    values = [[i for i, nodes in enumerate(known) if any(n in kept for n in nodes)] for kept in eager]
-    return Cut(_forward(joint, every), backwards, residuals, places, inputs, values)
+    known = {node for node in (*joint.inputs, *joint.values) if isinstance(node, Node)}
+    private = frozenset([place for node, place in number.items() if base_of(node) not in known])
+    return Cut(_forward(joint, every), backwards, residuals, places, private)
 
 
 def _forward(joint: Joint, residuals: list[Node]) -> GraphModule:

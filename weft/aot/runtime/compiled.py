@@ -45,7 +45,7 @@ from weft.aot.runtime.effects import (
     separate,
     write_back,
 )  # fmt: skip
-from weft.aot.runtime.nodes import Call, inputs_checked, inputs_read, new_node, watch
+from weft.aot.runtime.nodes import Call, inputs_checked, inputs_copied, inputs_read, new_node, watch
 from weft.aot.runtime.rerun import Rerun, cast_inputs, unchecked
 from weft.aot.split import Part, natives_of, saves_copies, split
 from weft.core import modes
@@ -88,6 +88,8 @@ class Program:
     backwards: list[Callable[..., Any]]
     read: set[int]
     """The inputs on whose elements gradients depend."""
+    copied: set[int]
+    """Those of them that eager code would not have saved, and that are kept as they were."""
     checked: set[int]
     """The inputs on whose elements it depends whether the graph fails."""
     absent: frozenset[int]
@@ -135,15 +137,15 @@ class Plan:
         separate(values, facts, args)
         call = Call(self.compiled, self, program, rerun)
         if stages:
-            keep_apart(residuals, facts, args)
+            keep_apart(residuals, facts, args, values, program.cut.private)
             for stage in range(len(stages)):
                 new_node(call, stage, args, values)
         write_back(facts, values, args, call.edges)
         own(facts, values, call.edges)
-        if stages:
-            watch(call, residuals, args, values)
         views: dict[int, Any] = {}
         outputs = [rebuilt(output, args, values, views) for output in facts.outputs]
+        if stages:
+            watch(call, residuals, args, values, outputs)
         return program.joint.build(outputs)
 
     def unwritable(self, args: tuple[Any, ...]) -> str | None:
@@ -349,6 +351,7 @@ class CompiledFunction:
                 return None
             plan.programs[absent] = made = self.program(joint, tuple(args))
             made.read |= plan.read  # gradients may come to other values after all
+            made.copied |= plan.whole.copied
         return plan.programs[absent]
 
     def program(self, joint: Joint, args: tuple[Any, ...]) -> Program:
@@ -360,7 +363,8 @@ class CompiledFunction:
             backwards.append(of_list(self.compile_backward(module, examples)))
         absent = [n for stage in joint.stages for n in stage.values if n not in stage.differentiated]
         read, checked = inputs_read(joint), inputs_checked(joint)
-        return Program(joint, made, forward, backwards, read, checked, frozenset(absent))
+        copied = inputs_copied(joint, made.residuals)
+        return Program(joint, made, forward, backwards, read, copied, checked, frozenset(absent))
 
     def derivative(self, program: Program, stage: int) -> CompiledFunction:
         if stage not in program.derivatives:

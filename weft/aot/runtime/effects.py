@@ -159,9 +159,17 @@ def stepped(tensor: Tensor, step: Step) -> Any:
         modes.leave(token)
 
 
-def keep_apart(residuals: list[Any], facts: Facts, args: tuple[Any, ...]) -> None:
-    """Residuals that lie in memory about to be written are copied."""
+def keep_apart(
+    residuals: list[Any], facts: Facts, args: tuple[Any, ...], values: list[Any], private: frozenset[int]
+) -> None:
+    """Copies residuals that lie in memory about to be written, and those in the user's memory that eager code
+    has in its own (compilers may leave out a clone)."""
     written = {id(storage_root(args[w.input].array)) for w in facts.written}
+    if not written and not private:
+        return
+    shared = {id(storage_root(value.array)) for value in (*args, *values) if type(value) in PLAIN}
     for position, value in enumerate(residuals):
-        if written and isinstance(value, Tensor) and id(storage_root(value.array)) in written:
-            residuals[position] = wrap(value.array.copy())
+        if isinstance(value, Tensor):
+            memory = id(storage_root(value.array))
+            if memory in written or (memory in shared and position in private):
+                residuals[position] = wrap(value.array.copy())

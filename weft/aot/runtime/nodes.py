@@ -12,13 +12,14 @@ from weft.aot.joint import Joint
 from weft.aot.runtime.around import plainly
 from weft.aot.runtime.effects import Edges
 from weft.aot.runtime.rerun import Rerun, behind, words_of
+from weft.aot.saved import INPUT, OUTPUT
 from weft.autograd.tasks import local
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
 from weft.core.types import TensorType
 from weft.graph.effects import effect
 from weft.graph.failing import can_fail
-from weft.tensor.base import PLAIN, Tensor, storage_root, wrap
+from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.tape import Node, freed, gradient_edge, next_sequence, stale_words
 
 
@@ -45,7 +46,7 @@ class CompiledFunctionBackward(Node):
     lower: list[tuple[Any, int]]
     """Where the gradients of values of earlier stages go."""
     watched: list[tuple[Any, int, tuple[Any, Any], int | None]]
-    """Version cells of tensors outside that share memory with what was saved, and what they were."""
+    """Version cells of tensors outside that eager code would have saved, and what they were."""
 
     def raw_backward(self, grad: Any) -> Any:
         rerun = self.check()
@@ -119,6 +120,33 @@ def inputs_read(joint: Joint) -> set[int]:
     return _inputs_behind(joint, [n for stage in joint.stages for n in stage.gradients if n is not None])
 
 
+COPIES = 64 * 1024
+"""Bytes of inputs that a call may copy, or an eighth of what it keeps, if that is more."""
+
+
+def inputs_copied(joint: Joint, residuals: list[list[Any]]) -> set[int]:
+    """The inputs on whose elements gradients depend though eager code would not have saved them, so that
+    users may write to them: who computes gradients again needs them as they were. Large ones are not copied;
+    whoever writes to these and then wants gradients of gradients is told so.
+    """
+    found: set[int] = set()
+    for stage in joint.stages:
+        saved = {place.number for place in stage.saved if place.kind == INPUT}
+        found |= _inputs_behind(joint, [n for n in stage.gradients if n is not None]) - saved
+    kept = {node: node.meta["val"] for nodes in residuals for node in nodes}
+    room = max(COPIES, sum(size_of(value) for value in kept.values()) // 8)
+    copied = set()
+    for index in sorted(found, key=lambda i: size_of(joint.inputs[i].meta["val"])):
+        room -= size_of(joint.inputs[index].meta["val"])
+        if room >= 0:
+            copied.add(index)
+    return copied
+
+
+def size_of(value: Any) -> int:
+    return int(value.array.nbytes) if isinstance(value, Tensor) else 0
+
+
 def inputs_checked(joint: Joint) -> set[int]:
     """The inputs on whose elements it depends whether the graph fails; checks are not run again."""
     return _inputs_behind(joint, [n for n in joint.forward if can_fail(n) and not effect(n).checks])
@@ -160,28 +188,23 @@ def new_node(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) 
     call.nodes.append(node)
 
 
-def watch(call: Call, residuals: list[Any], args: tuple[Any, ...], values: list[Any]) -> None:
-    """Gives the nodes what they keep, and notes the versions of tensors outside in whose memory it lies, or
-    that eager code would have kept."""
+def watch(
+    call: Call, residuals: list[Any], args: tuple[Any, ...], values: list[Any], outputs: list[Any]
+) -> None:
+    """Gives the nodes what they keep, and notes the versions of the tensors outside that eager code would
+    have saved."""
     made = call.program.cut
-    owners: dict[int, Any] = {}
-    for value in (*args, *values):
-        if type(value) in PLAIN:
-            owners[id(storage_root(value.array))] = value
     held = list(values)
     for written in call.plan.facts.written:
         held[written.value] = args[written.input]  # which has the new elements
-    for node, places, inputs, outputs in zip(call.nodes, made.places, made.inputs, made.values, strict=True):
+    known = {INPUT: args, OUTPUT: outputs}
+    for node, places in zip(call.nodes, made.places, strict=True):
         node.saved = tuple([residuals[place] for place in places])
         node.watched = []
-        kept = [*[args[index] for index in inputs], *[held[index] for index in outputs]]
-        pairs = [(value, value) for value in kept if type(value) in PLAIN]
-        for value in node.saved:
-            if isinstance(value, Tensor):
-                pairs.append((value, owners.get(id(storage_root(value.array)))))
-        for value, owner in pairs:
-            cell = None if owner is None else owner.shared_cell()
+        for kind, number, _ in call.program.joint.stages[node.stage].saved:
+            owner = known.get(kind, held)[number]
+            cell = owner.shared_cell() if type(owner) in PLAIN else None
             if type(cell) is list:
                 index = owner.index if isinstance(owner.node, CompiledFunctionBackward) else None
-                node.watched.append((cell, cell[0], (value.array.dtype, value.array.shape), index))
+                node.watched.append((cell, cell[0], (owner.array.dtype, owner.array.shape), index))
     call.nodes, call.edges = [], {}  # nodes hold the call

@@ -88,11 +88,12 @@ class Rerun:
             self.types[index] = array.shape, array.dtype, array.strides
             self.edges[index] = gradient_edge(value)
             if index in read:
-                self.arrays[index] = array.copy() if index in written else array
-                if index not in written:
+                apart = index in written or index in program.copied
+                self.arrays[index] = array.copy("K") if apart else array
+                if not apart:
                     self.cells[index] = (value.shared_cell(), value.shared_cell()[0])
             elif index in program.checked:
-                self.arrays[index] = array.copy() if index in written else array
+                self.arrays[index] = array.copy("K") if index in written else array
         drawn = [value for value in args if isinstance(value, Generator)] if facts.draws else []
         self.offsets = [(g, g.get_offset()) for g in (default_generator, *drawn)] if facts.draws else []
 
