@@ -10,7 +10,8 @@ tell. One idea: a write may come as soon as nothing behind it can fail, and noth
         sub = p - mul                          sub_ = p.sub_(mul)
         return (sub,)                          return (sub_,)
 The caller knows by the array that it gets that there is nothing left to copy. Values that are made on the
-way, and that only the next op reads, are written over too.
+way, and that only the next op reads, are written over too, piece by piece where the op has no form that
+writes: neither its result nor what it needs on the way takes memory of a tensor's size.
 """
 
 from __future__ import annotations
@@ -33,10 +34,15 @@ FRESH = frozenset(
     {
         "add", "sub", "mul", "div", "rsub", "neg", "square", "sqrt", "rsqrt", "reciprocal", "exp", "log",
         "sin", "cos", "tanh", "sigmoid", "pow", "addcmul", "addcdiv", "lerp", "maximum", "minimum", "matmul",
-        "mm", "bmm", "addmm", "clone", "gelu_backward", "zeros", "ones", "full", "zeros_like", "ones_like",
+        "mm", "bmm", "addmm", "clone", "gelu_backward", "tanh_backward", "sigmoid_backward", "zeros", "ones",
+        "full", "zeros_like", "ones_like",
     }
 )  # fmt: skip
 """Ops whose results have memory of their own, always."""
+OVER = frozenset({"gelu_backward", "tanh_backward", "sigmoid_backward"})
+"""Ops without a form that writes, by element and to the bit, on operands of one shape and dtype."""
+PIECE = 16_384
+"""Elements: operands and results of this length stay in a core's own cache."""
 
 
 def op_of(node: Node) -> Op | None:
@@ -67,6 +73,26 @@ def scatter_into(base: Any, source: Any, steps: Any) -> Any:
     return base
 
 
+class Over:
+    """An op that leaves its result where its first operand was."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.__name__ = self.__qualname__ = f"{op.name}_over"
+        self.__module__ = "weft.aot.inplace"
+
+    def __call__(self, first: Any, *others: Any) -> Any:
+        arrays = [first.array, *[other.array for other in others]]
+        if not all(array.flags.c_contiguous for array in arrays):
+            arrays[0][...] = self.op.on_arrays(tuple(arrays))
+            return first
+        rows = [array.reshape(-1) for array in arrays]
+        for start in range(0, rows[0].size, PIECE):
+            pieces = [row[start : start + PIECE] for row in rows]
+            pieces[0][...] = self.op.on_arrays(tuple(pieces))
+        return first
+
+
 def alike(node: Node, other: Node) -> bool:
     """Whether two nodes' values have one shape and dtype."""
     a: Any = node.meta.get("val")
@@ -82,6 +108,8 @@ def writes_well(node: Node) -> bool:
         return False
     if op is view_scatter:
         return not any(step[0] in READERS for step in node.args[2])
+    if op.name in OVER:
+        return not node.kwargs and all(isinstance(n, Node) and alike(node, n) for n in node.args)
     return op.name in COPIES or (op.kind is Kind.POINTWISE and bool(op.inplace))
 
 
@@ -175,6 +203,8 @@ def _rewritten(module: GraphModule, nodes: list[Node], chosen: dict[Node, Node])
         args = [copies[item] if isinstance(item, Node) else item for item in node.args]
         if op is view_scatter:
             copies[node] = graph.call_function(scatter_into, tuple(args))
+        elif op.name in OVER:
+            copies[node] = graph.call_function(Over(op), tuple(args))
         else:
             kwargs = {k: copies[v] if isinstance(v, Node) else v for k, v in node.kwargs.items()}
             copies[node] = graph.call_method(f"{op.name}_", tuple(args), kwargs)

@@ -332,15 +332,35 @@ reciprocal = pointwise(
 
 
 def _addcmul(x: Array, left: Array, right: Array, value: Any) -> Array:
+    return np.add(x, _product(left, right, value), out=...)
+
+
+def _product(left: Array, right: Array, value: Any) -> Array:
     product = np.multiply(left, right, out=...)
-    if not (type(value) is int and value == 1):
-        product = np.multiply(product, product.dtype.type(value), out=...)
-    return np.add(x, product, out=...)
+    if type(value) is int and value == 1:
+        return product
+    return np.multiply(product, product.dtype.type(value), out=product)
 
 
 def _addcdiv(x: Array, left: Array, right: Array, value: Any) -> Array:
+    return np.add(x, _quotient(left, right, value), out=...)
+
+
+def _quotient(left: Array, right: Array, value: Any) -> Array:
     quotient = np.true_divide(left, right, out=...)
-    return np.add(x, quotient if value == 1 else np.multiply(quotient, quotient.dtype.type(value)), out=...)
+    return quotient if value == 1 else np.multiply(quotient, quotient.dtype.type(value), out=quotient)
+
+
+def _addcmul_into(x: Array, left: Array, right: Array, value: Any) -> None:
+    np.add(x, _product(left, right, value), out=x)
+
+
+def _addcdiv_into(x: Array, left: Array, right: Array, value: Any) -> None:
+    np.add(x, _quotient(left, right, value), out=x)
+
+
+_addcmul.into = _addcmul_into  # type: ignore[attr-defined]
+_addcdiv.into = _addcdiv_into  # type: ignore[attr-defined]
 
 
 def _emit_addcmul(b: Any, x: Any, left: Any, right: Any, value: Any) -> Any:
@@ -408,12 +428,28 @@ def _lerp(x: Array, end: Array, weight: Any) -> Array:
     """From the nearer end, so that weights 0 and 1 give the ends exactly."""
     span = np.subtract(end, x, out=...)
     if np.ndim(weight) == 0 and np.asarray(weight).dtype.kind != "c":
+        room = span if getattr(weight, "dtype", None) == x.dtype else ...
         if abs(weight) < 0.5:
-            return np.add(x, np.multiply(span, weight, out=...), out=...)
-        return np.subtract(end, np.multiply(span, 1 - weight, out=...), out=...)
+            return np.add(x, np.multiply(span, weight, out=room), out=room)
+        return np.subtract(end, np.multiply(span, 1 - weight, out=room), out=room)
     low = np.add(x, np.multiply(weight, span, out=...), out=...)
     high = np.subtract(end, np.multiply(span, np.subtract(1, weight), out=...), out=...)
     return namespace(x).where(np.absolute(weight) < 0.5, low, high)
+
+
+def _lerp_into(x: Array, end: Array, weight: Any) -> None:
+    if np.ndim(weight) or x.dtype.kind == "c":
+        np.copyto(x, _lerp(x, end, weight))
+        return
+    weight = x.dtype.type(weight)
+    span = np.subtract(end, x, out=...)
+    if abs(weight) < 0.5:
+        np.add(x, np.multiply(span, weight, out=span), out=x)
+    else:
+        np.subtract(end, np.multiply(span, 1 - weight, out=span), out=x)
+
+
+_lerp.into = _lerp_into  # type: ignore[attr-defined]
 
 
 def _emit_lerp(b: Any, x: Any, end: Any, weight: Any) -> Any:

@@ -336,8 +336,9 @@ class Promotion:
             return  # complex operands go the long way, which refuses to record them
         if same:
             op.known.add(native)
-        elif len(operands) == 2 and type(operands[1]) in op.known_scalar and native.kind in "fiu":
-            op.known_scalar[type(operands[1])].add(native)
+        elif type(operands[-1]) in op.known_scalar and native.kind in "fiu":
+            if all(type(v) is ndarray and v.dtype is native for v in operands[:-1]):
+                op.known_scalar[type(operands[-1])].add(native)
 
 
 def exact_half(kernel: np.ufunc, native: np.dtype[Any]) -> bool:

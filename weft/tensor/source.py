@@ -163,8 +163,9 @@ def inplace_source(op: Op, plan: Plan, name: str) -> str:
     tensors = [parameters[i] for i in plan.tensor_slots]
     if op.kind is Kind.POINTWISE and has_fast_path(op, plan) and plan.tensor_slots[0] == 0:
         lines += _inplace_block(op, plan, tensors, None)
-        if len(tensors) == 2 and tensors[1].annotation == OPERAND:
-            lines += _inplace_block(op, plan, tensors, tensors[1])
+        writes = hasattr(op.kernel, "into")  # then it knows what numbers are to be taken for
+        if (len(tensors) == 2 or (writes and len(tensors) == 3)) and tensors[-1].annotation == OPERAND:
+            lines += _inplace_block(op, plan, tensors, tensors[-1])
     lines.append(f"    return dispatch_inplace(OP, {bound}, FACE)")
     return "\n".join(lines) + "\n"
 

@@ -36,9 +36,9 @@ from weft.aot.partition import Cut, cut, derivative
 from weft.aot.runtime.around import PLAIN_MODES, Around, around, entered, plainly
 from weft.aot.runtime.counting import counters, note, refuse, strict
 from weft.aot.runtime.effects import (
+    Lent,
     all_writable,
     keep_apart,
-    lent,
     overlapping,
     own,
     rebuilt,
@@ -129,8 +129,12 @@ class Plan:
             args = (*args, *cast_inputs(args, self.casts))
         stages = program.joint.stages
         rerun = Rerun(self.unchecked, facts, program, args, self.around, self.casts) if stages else None
-        with plainly():
-            results = program.forward(lent(facts, args))
+        lent = Lent(facts, args)
+        try:
+            with plainly():
+                results = program.forward(lent.values)
+        finally:
+            lent.settle()
         count = len(facts.values)
         values, residuals = list(results[:count]), list(results[count:])
         del results
@@ -231,6 +235,7 @@ class CompiledFunction:
         self.module = module
         self.compile_forward, self.compile_backward, self.choose = forward, backward, choose
         self.plans: dict[Any, Plan | Pieces | AsCaptured] = {}
+        self.last: tuple[Any, Plan | Pieces | AsCaptured] | None = None  # a key and its plan
         self.splits: dict[Any, Pieces] = {}
         self.natives = natives_of(module.graph)
         self.saves_copies = any(saves_copies(node) for node in module.graph.nodes)
@@ -250,33 +255,43 @@ class CompiledFunction:
         return self.plan_for(args, modes_of).run(args)  # type: ignore[arg-type]
 
     # -- plans -----------------------------------------------------------------------------------------------
+    def fact(self, value: Any) -> Any:
+        """What a plan depends on in one argument; None where none can serve it."""
+        kind = type(value)
+        if kind in PLAIN:
+            array, cell = value.array, value.cell
+            if type(array) is not ndarray:
+                return None
+            if value.origin is not None and cell is not INFERENCE:
+                refresh(value)
+            facts = array.shape, array.strides, array.dtype, value.tracked, value.node is None
+            return (*facts, cell is INFERENCE)
+        if isinstance(value, Tensor) or not is_plain(value):
+            return None
+        if kind is float and not self.fixed_floats:
+            return float
+        return Generator if isinstance(value, Generator) else (kind, value)
+
     def key(self, args: tuple[Any, ...], modes_of: Around) -> Any:
         """What a plan depends on; None for arguments that none can serve."""
-        parts: list[Any] = [modes_of]
-        for value in args:
-            kind = type(value)
-            if kind in PLAIN:
-                array, cell = value.array, value.cell
-                if type(array) is not ndarray:
-                    return None
-                if value.origin is not None and cell is not INFERENCE:
-                    refresh(value)
-                facts = array.shape, array.strides, array.dtype, value.tracked, value.node is None
-                parts.append((*facts, cell is INFERENCE))
-            elif isinstance(value, Tensor) or not is_plain(value):
-                return None
-            elif kind is float and not self.fixed_floats:
-                parts.append(float)
-            elif isinstance(value, Generator):
-                parts.append(Generator)
-            else:
-                parts.append((kind, value))
-        return tuple(parts)
+        facts = tuple(map(self.fact, args))
+        return None if any(fact is None for fact in facts) else (modes_of, facts)
+
+    def holds(self, key: Any, args: tuple[Any, ...], modes_of: Around) -> bool:
+        """Whether this is the arguments' key. One fact after another: all of them together would take more
+        memory than the histories of eager tensors do."""
+        known, facts = key
+        if known != modes_of or len(facts) != len(args):
+            return False
+        return all(self.fact(value) == fact for value, fact in zip(args, facts))
 
     def plan_for(self, args: tuple[Any, ...], modes_of: Around) -> Plan | Pieces | AsCaptured:
         if self.natives:
             return self.pieces(self.natives, NO_NODES)
         try:
+            last = self.last
+            if last is not None and self.holds(last[0], args, modes_of):
+                return last[1]
             key = self.key(args, modes_of)
             known = self.plans.get(key) if key is not None else self.refused(NO_PLAN)
         except TypeError:
@@ -287,7 +302,10 @@ class CompiledFunction:
             known = self.make_plan(args, modes_of)
             if len(self.plans) >= PLANS_LIMIT:
                 self.plans.clear()
-            self.plans[self.key(args, modes_of)] = known
+            key = self.key(args, modes_of)
+            self.plans[key] = known
+        if key is not None:
+            self.last = key, known
         return known
 
     def refused(self, reason: str, doubt: str | None = None) -> AsCaptured:

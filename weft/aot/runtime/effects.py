@@ -58,12 +58,24 @@ def all_writable(facts: Facts, args: tuple[Any, ...]) -> bool:
     return True
 
 
-def lent(facts: Facts, args: tuple[Any, ...]) -> list[Any]:
-    """The inputs of a graph that may write some of them in place: their versions are counted here."""
-    given = list(args)
-    for written in facts.written:
-        given[written.input] = wrap(args[written.input].array)
-    return given
+class Lent:
+    """The inputs of a graph that may write some of them in place: their versions are counted here, when it
+    has run. Tensors of their own for all that is written would take more memory than eager's histories.
+    """
+
+    def __init__(self, facts: Facts, args: tuple[Any, ...]) -> None:
+        self.cells = [args[written.input].shared_cell() for written in facts.written]
+        self.versions = [None if cell is INFERENCE else cell[0] for cell in self.cells]
+        self.values = list(args)  # the graph empties it
+        for written, cell in zip(facts.written, self.cells, strict=True):
+            if cell is INFERENCE:  # which may be written only in its mode, and graphs run in none
+                self.values[written.input] = wrap(args[written.input].array)
+
+    def settle(self) -> None:
+        """Puts the versions back."""
+        for cell, version in zip(self.cells, self.versions, strict=True):
+            if version is not None:
+                cell[0] = version
 
 
 def separate(values: list[Any], facts: Facts, args: tuple[Any, ...]) -> None:
@@ -72,9 +84,12 @@ def separate(values: list[Any], facts: Facts, args: tuple[Any, ...]) -> None:
     owners = {id(storage_root(value.array)) for value in args if type(value) in PLAIN}
     for number, made in enumerate(facts.values):
         value = values[number]
-        if not isinstance(value, Tensor) or number in done:
+        if not isinstance(value, Tensor):
             continue
         array = value.array
+        if number in done:
+            values[number] = wrap(array)
+            continue
         owner = id(storage_root(array))
         if owner in owners or not array.flags.writeable:
             array = array.copy()
