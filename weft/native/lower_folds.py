@@ -52,15 +52,31 @@ def folded(kind: str, value: Definition, axes: Sequence[int], keepdim: bool, nam
         return value
     if any(value.shape[axis] == 0 for axis in range(rank)):
         raise Unlowered("a fold of nothing")
+    inner = rank
+    while inner - 1 in axes:
+        inner -= 1
+    if rank - inner not in (0, len(axes)):  # neighbours first: memory is read as it lies
+        made = folded(kind, value, range(inner, rank), True, name)
+        return folded_further(kind, made, [axis for axis in axes if axis < inner], tuple(axes), keepdim, name)
     rest = [axis for axis in range(rank) if axis not in axes]
     turned = permuted(value, [*rest, *axes])
     shape = tuple([value.shape[axis] for axis in rest])
-    made: Definition = Fold(
+    made = Fold(
         shape=shape, type=value.type, name=name, kind=kind, operand=turned, first=len(rest), last=rank
     )
     if keepdim:
         made = reshaped(made, tuple([1 if axis in axes else value.shape[axis] for axis in range(rank)]))
     return made
+
+
+def folded_further(
+    kind: str, value: Definition, axes: Sequence[int], gone: Sequence[int], keepdim: bool, name: str
+) -> Definition:
+    """A fold that is folded over more axes; of those that are gone by then, none is left."""
+    made = folded(kind, value, axes, True, name)
+    if keepdim:
+        return made
+    return reshaped(made, tuple([n for axis, n in enumerate(made.shape) if axis not in gone]))
 
 
 def floating(value: Definition) -> None:

@@ -1,0 +1,299 @@
+"""Lowering of pools: maxima by functions of their own, averages as convolutions by ones.
+
+Gives rules for `weft.native.lower`. One idea: an average over windows is a convolution of each plane, divided
+by how many elements each window has; one over the whole plane is a fold, and is fused as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.native import conv, window_text
+from weft.native.conv import PACK_CHUNK, Laid, Sides, direct, lanes_of
+from weft.native.conv_tables import Geometry
+from weft.native.engine import host
+from weft.native.lower import Lowering, Unlowered, point, rule
+from weft.native.lower_conv import filled, laid
+from weft.native.lower_folds import each, mean
+from weft.native.lower_products import memory_of
+from weft.native.scalar import FLOATS, TYPES
+from weft.native.tensors import Definition, Given, Shape, broadcast, reshaped
+from weft.native.units import row_major
+from weft.ops.kernels import pooling as kernels
+from weft.ops.pooling import adaptive_size, window
+
+
+def as_planes(value: Definition, axes: int) -> Definition:
+    """`(N, C, *spatial)`, with one example where there is no N."""
+    return value if len(value.shape) == axes + 2 else reshaped(value, (1, *value.shape))
+
+
+def in_order(value: Definition) -> tuple[Definition, int]:
+    """Memory in row-major order, and where it starts: a copy, if need be."""
+    base, offset, strides = memory_of(value)
+    own = [(n, s) for n, s in zip(value.shape, strides) if n != 1]
+    plain = [(n, s) for n, s in zip(value.shape, row_major(value.shape)) if n != 1]
+    if own == plain:
+        return base, offset
+    return point(lambda _b, v, _p: v[0], value.shape, value.type, (value,), "copy"), 0
+
+
+def floating(value: Definition) -> None:
+    if value.type not in FLOATS or 0 in value.shape:
+        raise Unlowered(f"pools of {value.type} {value.shape}")
+
+
+# -- maxima --------------------------------------------------------------------------------------------------
+def taps_along(
+    size: int, taps: int, stride: int, padding: int, dilation: int, count: int
+) -> list[list[tuple[int, int]]]:
+    """For each window along an axis, its taps: (tap, place)."""
+    found = []
+    for number in range(count):
+        places = [(tap, number * stride - padding + tap * dilation) for tap in range(taps)]
+        found.append([(tap, place) for tap, place in places if 0 <= place < size])
+    return found
+
+
+def window_tables(
+    x: Laid, sizes: Shape, counts: Shape, along: list[list[list[tuple[int, int]]]], taps: int, stride: int,
+    lanes: int,
+) -> tuple[list[int], list[int]]:  # fmt: skip
+    """See Note [Tables of windows] in `weft.native.window_text`; the last axis is given by its taps."""
+    steps = x.strides[2:]
+    vectors: list[int] = []
+    entries: list[int] = []
+    for d, h in product(range(counts[0]), range(counts[1])):
+        for begin in range(0, counts[2], lanes):
+            length = min(lanes, counts[2] - begin)
+            rows = along[2][begin : begin + length]
+            first = len(entries) // 4
+            for (_, i), (_, j), tap in product(along[0][d], along[1][h], range(taps)):
+                inside = [any(own == tap for own, _ in row) for row in rows]
+                if not any(inside):
+                    continue
+                known = inside.index(True)
+                place = next(at for own, at in rows[known] if own == tap) - known * stride
+                mask = sum(1 << lane for lane, yes in enumerate(inside) if yes)
+                elements = sum(1 << (2 * lane) for lane, yes in enumerate(inside) if yes)
+                entries += [i * steps[0] + j * steps[1] + place * steps[2], mask, elements]
+                entries += [(i * sizes[1] + j) * sizes[2] + place]
+            to = (d * counts[1] + h) * counts[2] + begin
+            vectors += [first, len(entries) // 4, to, (1 << length) - 1]
+    return vectors, entries
+
+
+def maxima(x: Definition, geometry: Any, counts: Shape, axes: int, shape: Shape) -> tuple[Any, Any]:
+    floating(x)
+    planes = as_planes(x, axes)
+    given = laid(planes)
+    sizes, full = filled(planes.shape[2:], 1), filled(counts, 1)
+    taps, stride, padding, dilation = [filled(part, fill) for part, fill in zip(geometry, (1, 1, 0, 1))]
+    along = [taps_along(*axis) for axis in zip(sizes, taps, stride, padding, dilation, full)]
+    if any(not own for axis in along for own in axis) or prod(sizes) >= 1 << 31:
+        raise Unlowered("a window of padding alone")
+    width = host()[2]
+    vectors, entries = window_tables(given, sizes, full, along, taps[2], stride[2], lanes_of(x.type, width))
+    column = stride[2] * given.strides[-1]
+    head = [
+        planes.shape[1],
+        given.strides[0],
+        given.strides[1],
+        column,
+        given.offset,
+        prod(counts),
+        stride[2],
+    ]
+    numbers = [*head, len(vectors) // 4, 12, 12 + len(vectors), *vectors, *entries]
+    rows = planes.shape[0] * planes.shape[1]
+    made = []
+    for places in (False, True):
+        text = window_text.maxima(x.type, width, column if column in (1, 2) else 0, places)
+        kind = "i64" if places else x.type
+        chunks = rows * prod(sizes) // PACK_CHUNK
+        made.append(direct(text, "max_pool", shape, kind, [given.base], numbers, rows, chunks))
+    return made[0], made[1]
+
+
+def maximum_rule(axes: int) -> Callable[..., Any]:
+    def lowered(
+        lowering: Lowering, x: Definition, kernel: Any, stride: Any, padding: Any, dilation: Any, _ceil: bool
+    ) -> tuple[Any, Any]:
+        assert lowering.node is not None
+        shape = tuple(lowering.node.meta["val"][0].array.shape)
+        geometry = window("max_pool", axes, kernel, stride, padding, dilation)
+        return maxima(x, geometry, shape[len(shape) - axes :], axes, shape)
+
+    return lowered
+
+
+for _axes in (1, 2, 3):
+    rule(f"max_pool{_axes}d_with_indices")(maximum_rule(_axes))
+
+
+@rule("pool_scatter")
+def _scatter(
+    _lowering: Lowering, g: Definition, places: Definition, spatial: Any, unique: bool
+) -> Definition:
+    floating(g)
+    if places.type != "i64" or places.shape != g.shape:
+        raise Unlowered("places of another type")
+    spatial = tuple(spatial)
+    lead = g.shape[: len(g.shape) - len(spatial)]
+    (left, start), (right, place_start) = in_order(g), in_order(places)
+    numbers = [prod(g.shape[len(lead) :]), prod(spatial), start, place_start]
+    text = window_text.scatter(g.type, host()[2], unique)
+    rows, size = prod(lead), prod(lead) * prod(spatial)
+    if not size:
+        raise Unlowered("nothing to scatter to")
+    return direct(
+        text, "pool_scatter", (*lead, *spatial), g.type, [left, right], numbers, rows, size // PACK_CHUNK
+    )
+
+
+@rule("pool_gather")
+def _gather(_lowering: Lowering, x: Definition, places: Definition, axes: int) -> Definition:
+    floating(x)
+    lead = x.shape[: len(x.shape) - axes]
+    if places.type != "i64" or 0 in places.shape or places.shape[: len(lead)] != lead:
+        raise Unlowered("places of another type")
+    (left, start), (right, place_start) = in_order(x), in_order(places)
+    numbers = [prod(places.shape[len(lead) :]), prod(x.shape[len(lead) :]), start, place_start]
+    text = window_text.gather(x.type, host()[2])
+    rows = prod(lead)
+    chunks = places.size // PACK_CHUNK
+    return direct(text, "pool_gather", places.shape, x.type, [left, right], numbers, rows, chunks)
+
+
+# -- averages ------------------------------------------------------------------------------------------------
+def constant(array: Any, type_: str, name: str) -> Definition:
+    made = np.ascontiguousarray(array, TYPES[type_])
+    return Given(shape=made.shape, type=type_, name=name, constant=made)
+
+
+class Windows:
+    """Averages over windows of planes, as convolutions by ones."""
+
+    def __init__(self, shape: Shape, counts: Shape, geometry: Any, type_: str) -> None:
+        axes = len(counts)
+        taps, stride, padding = geometry[:3]
+        self.type, self.width = type_, host()[2]
+        self.planes, self.spatial, self.counts = prod(shape[: len(shape) - axes]), shape[-axes:], counts
+        self.sides = Sides(self.planes, 1, 1, 1)
+        self.geometry = Geometry(
+            filled(self.spatial, 1), filled(counts, 1), filled(taps, 1), filled(stride, 1), filled(padding,
+            0), (1, 1, 1),
+        )  # fmt: skip
+        ones = constant(np.ones(prod(taps)), type_, "ones")
+        steps = row_major(filled(taps, 1))
+        self.ones = Laid(ones, 0, (0, 0, *steps))
+
+    def sums(self, x: Definition) -> Definition:
+        """Of each window."""
+        given = laid(reshaped(x, (self.planes, 1, *self.spatial)))
+        shape = (self.planes, 1, *self.counts)
+        return conv.convolution(
+            given, self.ones, None, self.geometry, self.sides, shape, self.type, self.width
+        )
+
+    def shares(self, g: Definition) -> Definition:
+        """For each element, the sum over windows that it is in."""
+        given = laid(reshaped(g, (self.planes, 1, *self.counts)))
+        shape = (self.planes, 1, *self.spatial)
+        return conv.input_gradient(
+            given, self.ones, None, self.geometry, self.sides, shape, self.type, self.width
+        )
+
+
+def divided(value: Definition, divisor: Any) -> Definition:
+    by = constant(divisor, value.type, "divisor")
+    return each(lambda b, v, d: b.div(v, d), value, by, name="average")
+
+
+def divisor_of(shape: Shape, counts: Shape, geometry: Any, include: bool, override: Any, type_: str) -> Any:
+    taps, stride, padding = geometry[:3]
+    axes = len(taps)
+    return kernels._divisor(
+        np, shape[len(shape) - axes :], taps, stride, padding, counts, include, override, TYPES[type_]
+    )
+
+
+def averaged(
+    x: Definition, shape: Shape, geometry: Any, include: bool, override: Any, axes: int
+) -> Definition:
+    """`shape` is the result's."""
+    floating(x)
+    counts = shape[len(shape) - axes :]
+    taps, _, padding = geometry[:3]
+    if counts == (1,) * axes and taps == x.shape[-axes:] and not any(padding) and override is None:
+        return mean(x, tuple(range(len(shape) - axes, len(shape))), True)
+    sums = reshaped(Windows(x.shape, counts, geometry, x.type).sums(x), shape)
+    return divided(sums, divisor_of(x.shape, counts, geometry, include, override, x.type))
+
+
+def average_rule(axes: int) -> Callable[..., Any]:
+    def lowered(
+        lowering: Lowering, x: Definition, kernel: Any, stride: Any, padding: Any, _ceil: bool, include: bool,
+        override: Any = None,
+    ) -> Definition:  # fmt: skip
+        assert lowering.node is not None
+        shape = tuple(lowering.node.meta["val"].array.shape)
+        geometry = window("avg_pool", axes, kernel, stride, padding)
+        return averaged(x, shape, geometry, include, override, axes)
+
+    return lowered
+
+
+@rule("avg_pool_backward")
+def _average_backward(
+    _lowering: Lowering, g: Definition, shape: Any, kernel: Any, stride: Any, padding: Any, _ceil: bool,
+    include: bool, override: Any,
+) -> Definition:  # fmt: skip
+    floating(g)
+    shape, geometry = tuple(shape), (tuple(kernel), tuple(stride), tuple(padding))
+    axes = len(geometry[0])
+    counts = g.shape[len(g.shape) - axes :]
+    share = divided(g, divisor_of(shape, counts, geometry, include, override, g.type))
+    if counts == (1,) * axes and geometry[0] == shape[-axes:] and not any(geometry[2]):
+        return broadcast(share, shape)
+    return reshaped(Windows(shape, counts, geometry, g.type).shares(share), shape)
+
+
+def regular(sizes: Shape, counts: Shape) -> Any:
+    """The windows of an adaptive average, where all are alike."""
+    if 0 in counts or any(size % count for size, count in zip(sizes, counts)):
+        raise Unlowered("adaptive windows of several sizes")
+    taps = tuple([size // count for size, count in zip(sizes, counts)])
+    return taps, taps, (0,) * len(taps)
+
+
+def adaptive_rule(axes: int) -> Callable[..., Any]:
+    def lowered(_lowering: Lowering, x: Definition, size: Any) -> Definition:
+        counts = tuple(adaptive_size("adaptive_avg_pool", axes, size, x.shape))
+        shape = (*x.shape[: len(x.shape) - axes], *counts)
+        return averaged(x, shape, regular(x.shape[len(x.shape) - axes :], counts), True, None, axes)
+
+    return lowered
+
+
+@rule("adaptive_avg_pool_backward")
+def _adaptive_backward(_lowering: Lowering, g: Definition, shape: Any, axes: int) -> Definition:
+    floating(g)
+    shape = tuple(shape)
+    counts = g.shape[len(g.shape) - axes :]
+    geometry = regular(shape[len(shape) - axes :], counts)
+    share = divided(g, divisor_of(shape, counts, geometry, True, None, g.type))
+    if counts == (1,) * axes:
+        return broadcast(share, shape)
+    return reshaped(Windows(shape, counts, geometry, g.type).shares(share), shape)
+
+
+for _axes in (1, 2, 3):
+    _space = "" if _axes == 1 else "nn.functional."
+    rule(f"{_space}avg_pool{_axes}d")(average_rule(_axes))
+    rule(f"{_space}adaptive_avg_pool{_axes}d")(adaptive_rule(_axes))

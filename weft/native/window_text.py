@@ -1,0 +1,160 @@
+"""The functions of pools, as LLVM text: maxima of windows, and gathers and scatters by places.
+
+Gives modules for `weft.native.lower_pools`. One idea: as for convolutions, tables say where windows lie; a
+vector is a row of neighbouring windows, and each tap of theirs is one load with a mask.
+
+# Note [Tables of windows]
+    vectors    of windows: taps (first, behind the last), where results go, which lanes are windows
+    taps       where lane 0 reads, which lanes read, which elements those are (where every second is read),
+    and
+               lane 0's place in its plane
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from weft.native.body_text import literal
+from weft.native.conv_code import Code
+
+
+def _integers(code: Code) -> str:
+    return f"<{code.lanes} x i32>"
+
+
+def strided(code: Code, pointer: str, column: int, mask: str, elements: str, step: str) -> str:
+    """The lanes of a vector whose neighbours lie one, two or `step` elements apart."""
+    if column == 1:
+        return code.masked_load(pointer, mask)
+    if column != 2:
+        return code.gather(code.spread(pointer, step), mask)
+    low = code.masked_load(pointer, code.lanes_of(elements))
+    upper = code.out.put(f"lshr i64 {elements}, {code.lanes}")
+    high = code.masked_load(code.past(pointer, code.lanes), code.lanes_of(upper))
+    evens = ", ".join(f"i32 {2 * i}" for i in range(code.lanes))
+    return code.out.put(
+        f"shufflevector {code.vector} {low}, {code.vector} {high}, <{code.lanes} x i32> <{evens}>"
+    )
+
+
+@cache
+def maxima(type_: str, width: int, column: int, places: bool) -> str:
+    """Maxima of windows, or their places: the first of equals, the last NaN. Rows are planes.
+
+    0 result, input    2 channels, stride of an example, of a channel, of neighbouring windows    6 where the
+    input starts, results a plane, step from one window's place to the next    9 vectors, tables: vectors,
+    taps
+    """
+    code = Code(type_, width)
+    out, whole = code.out, _integers(code)
+    target, source = code.buffer(0), code.buffer(1)
+    channels, example, channel, step, start, size, move, count = code.numbers(2, 8)
+    table, taps = code.table(code.number(10)), code.table(code.number(11))
+    source = code.past(source, start)
+    lowest = f"splat ({code.element} {literal(float('-inf'), type_)})"
+    with code.loop("%lo", "%hi") as plane:
+        n, c = code.apart(plane.at, channels)
+        x = code.past(code.past(source, code.mul(n, example)), code.mul(c, channel))
+        y = code.past(target, code.mul(plane.at, size), "i64" if places else None)
+        with code.loop("0", count) as vector:
+            line = code.past(table, code.mul(vector.at, 4), "i64")
+            first, last, to, bits = [code.number(i, line) for i in range(4)]
+            carried = [(code.vector, lowest), (whole, "zeroinitializer"), (code.mask, "zeroinitializer")]
+            with code.loop(first, last, 1, carried) as tap:
+                entry = code.past(taps, code.mul(tap.at, 4), "i64")
+                offset, lanes, elements, place = [code.number(i, entry) for i in range(4)]
+                mask = code.lanes_of(lanes)
+                value = strided(code, code.past(x, offset), column, mask, elements, step)
+                best, where, seen = tap.values
+                more = out.put(f"fcmp ogt {code.vector} {value}, {best}")
+                odd = out.put(f"fcmp uno {code.vector} {value}, {value}")
+                fresh = out.put(f"xor {code.mask} {seen}, splat (i1 true)")
+                better = out.put(f"or {code.mask} {more}, {odd}")
+                better = out.put(f"or {code.mask} {better}, {fresh}")
+                better = out.put(f"and {code.mask} {better}, {mask}")
+                pick = f"select {code.mask} {better},"
+                best = out.put(f"{pick} {code.vector} {value}, {code.vector} {best}")
+                if places:
+                    short = out.put(f"trunc i64 {place} to i32")
+                    one = out.put(f"insertelement {whole} poison, i32 {short}, i64 0")
+                    zeros = f"<{code.lanes} x i32> zeroinitializer"
+                    wide = out.put(f"shufflevector {whole} {one}, {whole} poison, {zeros}")
+                    where = out.put(f"{pick} {whole} {wide}, {whole} {where}")
+                seen = out.put(f"or {code.mask} {seen}, {mask}")
+                tap.following = [best, where, seen]
+            if places:
+                _store_places(code, tap.values[1], y, to, bits, move)
+            else:
+                code.masked_store(tap.values[0], code.past(y, to), code.lanes_of(bits))
+    return code.text()
+
+
+def _store_places(code: Code, where: str, y: str, to: str, bits: str, move: str) -> None:
+    """Places of lanes: that of lane 0, and so much more for each lane."""
+    lanes, out = code.lanes, code.out
+    whole = f"<{lanes} x i64>"
+    wide = out.put(f"sext <{lanes} x i32> {where} to {whole}")
+    first = out.put(f"insertelement {whole} poison, i64 {move}, i64 0")
+    spread = out.put(f"shufflevector {whole} {first}, {whole} poison, <{lanes} x i32> zeroinitializer")
+    steps = ", ".join(f"i64 {i}" for i in range(lanes))
+    made = out.put(f"add {whole} {wide}, {out.put(f'mul {whole} {spread}, <{steps}>')}")
+    name = f"@llvm.masked.store.v{lanes}i64.p0"
+    out.declared[name] = f"declare void {name}({whole}, ptr, i32, {code.mask})"
+    pointer = code.past(y, to, "i64")
+    out.line(f"call void {name}({whole} {made}, ptr {pointer}, i32 8, {code.mask} {code.lanes_of(bits)})")
+
+
+@cache
+def scatter(type_: str, width: int, unique: bool) -> str:
+    """Planes of zeros, with numbers added (or put, where none meets another) at their places. Rows are
+    planes.
+
+    0 result, numbers, places    3 numbers a plane, plane    5 where numbers start, where places start
+    """
+    code = Code(type_, width)
+    out = code.out
+    target, source, places = code.buffer(0), code.buffer(1), code.buffer(2)
+    count, size, start, place_start = code.numbers(3, 4)
+    source, places = code.past(source, start), code.past(places, place_start, "i64")
+    with code.loop("%lo", "%hi") as plane:
+        into = code.past(target, code.mul(plane.at, size))
+        with code.loop("0", size, code.lanes) as at:
+            mask = code.first_lanes(code.sub(size, at.at))
+            code.masked_store("zeroinitializer", code.past(into, at.at), mask)
+        first = code.mul(plane.at, count)
+        with code.loop("0", count) as number:
+            here = code.add(first, number.at)
+            place = code.number(here, places)
+            inside = out.put(f"icmp ult i64 {place}, {size}")
+            with code.when(inside):
+                there = code.past(into, place)
+                value = code.load_one(code.past(source, here))
+                if not unique:
+                    value = out.put(f"fadd {code.element} {code.load_one(there)}, {value}")
+                code.store_one(value, there)
+    return code.text()
+
+
+@cache
+def gather(type_: str, width: int) -> str:
+    """The elements of planes at places. Rows are planes.
+
+    0 result, planes, places    3 results a plane, plane    5 where planes start, where places start
+    """
+    code = Code(type_, width)
+    out = code.out
+    target, source, places = code.buffer(0), code.buffer(1), code.buffer(2)
+    count, size, start, place_start = code.numbers(3, 4)
+    source, places = code.past(source, start), code.past(places, place_start, "i64")
+    with code.loop("%lo", "%hi") as plane:
+        taken = code.past(source, code.mul(plane.at, size))
+        first = code.mul(plane.at, count)
+        with code.loop("0", count) as number:
+            here = code.add(first, number.at)
+            place = code.number(here, places)
+            inside = out.put(f"icmp ult i64 {place}, {size}")
+            safe = out.put(f"select i1 {inside}, i64 {place}, i64 0")
+            value = code.load_one(code.past(taken, safe))
+            value = out.put(f"select i1 {inside}, {code.element} {value}, {code.element} 0.0")
+            code.store_one(value, code.past(target, here))
+    return code.text()
