@@ -40,7 +40,8 @@ FACTS = frozenset({"version", "strides", "storage", "float32"})
 
 
 class Spent(BaseException):
-    """A sweep that ran into a tape that was spent or stale: which gradients it had come to is left open.
+    """A sweep that ran into a tape that was spent or stale: which gradients it had come to is left open (but
+    for sweeps within what is compiled by the backend that runs each op as it is).
 
     It is the last thing that is seen of a program.
     """
@@ -203,6 +204,9 @@ def observe(
         place = internal_error(error)
         if place:
             run.internal[len(run.calls)] = place
+        if tape and snapshot.tolerance and str(error).startswith(SPENT):
+            run.calls.append((outcome, *[""] * (len(SECTIONS) - 1)))
+            raise Spent from error
     else:
         outcome = ("returned", snapshot.see(result))
         results.append(result)
