@@ -51,9 +51,22 @@ def test_most_calls_return():
     assert counts["no call"] < 5
 
 
+CHAINED = """\
+def main(x):
+    try:
+        return [x][1]
+    except IndexError:
+        raise KeyError(x)
+
+def arguments():
+    yield ((1,), {})
+"""
+"""What random programs do not do: they catch what they raise while they handle another error."""
+
+
 @pytest.fixture(scope="module")
 def programs():
-    return [program(seed) for seed in range(300)]
+    return [*[program(seed) for seed in range(300)], CHAINED]
 
 
 @pytest.mark.parametrize("name", MUTANTS)
