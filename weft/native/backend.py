@@ -21,7 +21,7 @@ import weft.native.lower_pools as _pools  # noqa: F401 - and pools
 import weft.native.lower_products as _products  # noqa: F401 - and matrix products
 from weft.native.lower import Unlowered
 from weft.native.objects import Uncompiled
-from weft.native.run import Changed, Executable, executable
+from weft.native.run import Changed, Executable, Failed, executable
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,8 @@ class Compiled:
                 return self.results(last, inputs, last(arrays))
             except Changed:
                 pass
+            except Failed:
+                return self.op_by_op(inputs)
         return self.looked_up(inputs, arrays)
 
     def looked_up(self, inputs: tuple[Any, ...], arrays: list[Any]) -> tuple[Any, ...]:
@@ -69,10 +71,16 @@ class Compiled:
         if not isinstance(program, str) and any(given[n] is not arrays[n] for _, n in program.written):
             program = "an input that is written is not laid out as programs need"
         if isinstance(program, str):
-            results: tuple[Any, ...] = self.graph_module.forward(*inputs)
-            return results
-        self.last = program if all(isinstance(array, np.ndarray) for array in arrays) else None
-        return self.results(program, inputs, program(given))
+            return self.op_by_op(inputs)
+        self.last = program if all(map(is_looked_at, arrays)) else None
+        try:
+            return self.results(program, inputs, program(given))
+        except Failed:
+            return self.op_by_op(inputs)
+
+    def op_by_op(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        results: tuple[Any, ...] = self.graph_module.forward(*inputs)
+        return results
 
     def results(self, program: Executable, inputs: tuple[Any, ...], values: list[Any]) -> tuple[Any, ...]:
         """Tensors for arrays; an input where it is one's own."""
@@ -99,6 +107,11 @@ class Compiled:
             return reason
 
 
+def is_looked_at(value: Any) -> bool:
+    """Whether programs check by themselves that an input is as they need it."""
+    return isinstance(value, np.ndarray) or type(value) is float
+
+
 def plain(value: Any) -> Any:
     """An input as programs take it: arrays of other classes, and those whose elements do not lie at multiples
     of their size, are copied.
@@ -113,7 +126,7 @@ def key_of(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         strides = tuple([0 if size == 1 else step for size, step in zip(value.shape, value.strides)])
         return value.shape, strides, value.dtype
-    return type(value), value
+    return float if type(value) is float else (type(value), value)
 
 
 def compiler(layout: Layout) -> Callable[[Any, list[Any]], Callable[..., Any]]:

@@ -32,6 +32,25 @@ ALIGNED: Final = 0x100
 WRITEABLE: Final = 0x400
 CHANGED: Final = -1
 """What a call gives if an input is not as it was."""
+FAILED: Final = -2
+"""And if a check has failed: nothing has been written."""
+CHECK: Final = """
+define void @function(ptr %record, ptr %buffers, ptr %outside, i64 %lo, i64 %hi, i64 %chunk) {
+  %p0 = getelementptr i64, ptr %record, i64 0
+  %to = load i64, ptr %p0
+  %p1 = getelementptr i64, ptr %record, i64 1
+  %from = load i64, ptr %p1
+  %toslot = getelementptr ptr, ptr %buffers, i64 %to
+  %fromslot = getelementptr ptr, ptr %buffers, i64 %from
+  %target = load ptr, ptr %toslot
+  %source = load ptr, ptr %fromslot
+  %truth = load i8, ptr %source
+  %word = zext i8 %truth to i64
+  store i64 %word, ptr %target
+  ret void
+}
+"""
+"""A step that checks: whether a truth holds."""
 
 TEXT: Final = """
 define i1 @as_expected(ptr %checks, i64 %count, ptr %items) {

@@ -7,6 +7,7 @@ is made from the program that has just served that very call.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -61,18 +62,19 @@ class Machine:
         run = None
         if direct is not None:
             found, program = direct
-            checks = [*checks, *self.layouts(found, operands)]
+            checks = [*checks, *self.layouts(found, program, operands)]
             run = _run(found, program, operands)
         return entrance(self.layout).make(checks, registers, returned, self.miss, run)
 
-    def layouts(self, found: Any, operands: Operands) -> list[Any]:
+    def layouts(self, found: Any, program: Executable, operands: Operands) -> list[Any]:
         """Checks that inputs lie in memory, and stand on the tape, as they did."""
         checks: list[Any] = []
         written = {number for number, _value, _times in found.written}
+        read = {number for _place, number in program.givens}
         tensor = self.layout.tensor
         for number, ((register, array), value) in enumerate(zip(operands, found.inputs, strict=True)):
             if array is None:
-                checks += _number(register, value)
+                checks += _number(register, value, number in read)
                 continue
             steps = value.array.strides
             if steps:
@@ -98,12 +100,18 @@ def _program(compiled: Compiled, inputs: Sequence[Any]) -> Executable | None:
     return found if isinstance(found, Executable) else None
 
 
-def _number(register: int, value: Any) -> list[Any]:
-    """Checks of an input that is no tensor: floats may be others."""
+def _number(register: int, value: Any, is_read: bool) -> list[Any]:
+    """Checks of an input that is no tensor: floats that the program reads may be others."""
     if type(value) in SINGLETONS:
         return [("is_object", 0, register, value)]
     checks: list[Any] = [("type_is", 0, register, type(value))]
-    return checks if type(value) is float else [*checks, ("equal", 0, register, value)]
+    if type(value) is float:
+        return (
+            checks
+            if is_read
+            else [*checks, ("bits", 0, register, *struct.unpack("<q", struct.pack("<d", value)))]
+        )
+    return [*checks, ("equal", 0, register, value)]
 
 
 def _is_simple(found: Any, program: Executable) -> bool:

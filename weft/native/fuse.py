@@ -13,7 +13,7 @@ from functools import partial
 from math import prod
 
 from weft.native.build import Built, built
-from weft.native.tensors import Definition, Fold, Given, Opaque, Point, operands_of
+from weft.native.tensors import Definition, Fold, Given, Number, Opaque, Point, operands_of
 from weft.native.units import Group, Keep, Member, Split
 
 DEAR = 6
@@ -205,6 +205,9 @@ def kept_at_first(outputs: list[Definition]) -> dict[int, Definition]:
     for value in order:
         if isinstance(value, Point) and readers.get(id(value), 0) > 1 and costs[id(value)] >= DEAR:
             kept[id(value)] = value
+        for each in operands_of(value) if value.size > 1 else ():
+            if isinstance(each, Number) and costs[id(each)] >= DEAR:
+                kept[id(each)] = each  # once, not for each element
     return kept
 
 

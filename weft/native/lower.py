@@ -21,8 +21,10 @@ from weft.core.requirements import require
 from weft.core.types import TensorType
 from weft.graph.graph import Graph
 from weft.graph.node import Node
+from weft.native.lower_numbers import checked, computed, given_number
+from weft.native.lower_numbers import read as read_number
 from weft.native.scalar import NAMES, TYPES, Builder, Value
-from weft.native.tensors import Definition, Given, Opaque, Point, Shape, broadcast, reshaped, view
+from weft.native.tensors import Definition, Given, Number, Opaque, Point, Shape, broadcast, reshaped, view
 from weft.native.units import Indices, Inlining
 from weft.ops.record import REGISTRY, Kind, Op
 
@@ -35,6 +37,8 @@ NUMBER: Final = "number"
 NUMERIC: Final = frozenset({"_operator", "operator", "math"})
 BUILT_IN: Final = frozenset({abs, bool, divmod, float, int, max, min, pow, round, sum})
 """Where functions of numbers come from."""
+NUMBERS_WELCOME: Final = frozenset({"div", "_where"})
+"""Ops whose rules take numbers that only running tells."""
 
 
 class Unlowered(Exception):
@@ -64,6 +68,8 @@ class Program:
     """Definitions, or numbers and None as they are."""
     checks: list[Definition] = field(default_factory=list)
     """What nobody reads, but may raise."""
+    failures: list[Definition] = field(default_factory=list)
+    """Truths of one element: where one holds, the program must not go on."""
     constants: dict[str, Any] = field(default_factory=dict)
 
 
@@ -117,7 +123,7 @@ class Lowering:
 
     def given(self, number: int, array: Any) -> Lowered:
         if not isinstance(array, np.ndarray):
-            return array
+            return given_number(number) if type(array) is float else array
         item = array.itemsize
         strides = tuple([stride // item for stride in array.strides])
         contiguous = array.flags.c_contiguous
@@ -188,11 +194,14 @@ class Lowering:
             or (tensor is not None and getattr(function, "__name__", "") == "tensor")
         ):
             raise Unlowered(f"a call of {node.target}")
+        made = self.on_numbers(function, args, kwargs)
+        if made is not None:
+            return made
         operands: list[Definition] = []
         numbered = partial(collected, operands)
         given = [numbered(value) for value in args]
         reading = function is np.ndarray.item or function is require
-        if any(each.type != NUMBER for each in operands) and not reading:
+        if any(each.type != NUMBER and not isinstance(each, Number) for each in operands) and not reading:
             raise Unlowered(f"a call of {node.target} on a tensor")
         if tensor is not None:
             call = Call(lambda *values: function(*values, **kwargs).array, tuple(given))
@@ -203,13 +212,26 @@ class Lowering:
         call = Call(partial(function, **kwargs) if kwargs else function, tuple(given))
         return Opaque(shape=(), type=NUMBER, name=str(node.name), call=call, operands=operands)
 
+    def on_numbers(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A function of numbers that machine code computes; None where there is none."""
+        if kwargs:
+            return None
+        if function is np.ndarray.item and len(args) == 1 and isinstance(args[0], Definition):
+            return read_number(args[0])
+        if checked(function, args, self.program.failures):
+            return ()
+        return computed(function, args, self.program.failures)
+
     def lowered(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
+        numbers = any(isinstance(value, Number) for value in bound)
         for value in bound:
             for item in value if isinstance(value, (tuple, list)) else (value,):
                 if isinstance(item, Definition):
                     type_name_of(item)
         known = RULES.get(op.qualified_name)
         if known is not None:
+            if numbers and op.qualified_name not in NUMBERS_WELCOME:
+                raise Unlowered(f"{op.name} of a number that only running tells")
             return known(self, *bound)
         if op.kind is Kind.POINTWISE and op.emit is not None and op.promotion is not None:
             return self.pointwise(op, bound)
@@ -245,7 +267,8 @@ class Lowering:
     def pointwise(self, op: Op, bound: tuple[Any, ...]) -> Definition:
         """`emit` on the elements, in the dtype that the op computes in."""
         slots = [slot for slot in op.signature.tensor_slots if bound[slot] is not None]
-        if any(isinstance(value, Definition) and i not in slots for i, value in enumerate(bound)):
+        others = [i for i, v in enumerate(bound) if isinstance(v, Definition) and i not in slots]
+        if not all(isinstance(bound[i], Number) for i in others):
             raise Unlowered(f"{op.name} with a tensor for a number")
         operands = [bound[slot] for slot in slots]
         types = [as_type(value) for value in operands]
@@ -264,13 +287,22 @@ class Lowering:
                     full[slot] = builder.cast(next(given), inner)
                 else:
                     full[slot] = number(builder, value, inner)
+            for place in others:
+                full[place] = next(given)
             with np.errstate(all="ignore"):
                 made = op.emit(builder, *full)
             if made is NotImplemented:
                 raise Unlowered(f"{op.name} of {inner}")
             return builder.cast(made, outer)
 
-        return point(make, tuple(shape), outer, tensors, op.name, tried(make, tensors))
+        tensors += [bound[place] for place in others]
+        try:
+            cost = tried(make, tensors)
+        except (TypeError, AttributeError, ValueError) as error:
+            if not others:
+                raise
+            raise Unlowered(f"{op.name} of a number that only running tells: {error}") from None
+        return point(make, tuple(shape), outer, tensors, op.name, cost)
 
     # -- views -----------------------------------------------------------------------------------------------
     def looked_at(self, op: Op, bound: tuple[Any, ...]) -> Lowered:
@@ -319,6 +351,8 @@ def collected(operands: list[Definition], value: Any) -> Any:
 
 def as_type(value: Any) -> Any:
     """An operand as type rules know it."""
+    if isinstance(value, Number):
+        return 1.0 if value.type == "f64" else True
     if isinstance(value, Definition):
         return TensorType(value.shape, dtype_of_name(value.type))
     return value

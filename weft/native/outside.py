@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.native.blas import FUNCTIONS, function
 
-NAMES: Final = ("fmod.f32", "fmod.f64", "lgamma.f32", "lgamma.f64", "sgemm.blas", "dgemm.blas")
+NAMES: Final = ("fmod.f32", "fmod.f64", "lgamma.f32", "lgamma.f64", "sgemm.blas", "dgemm.blas", "pow.f64")
 """What machine code may call, each at its place. New ones come last: code that is kept on disk counts."""
 
 

@@ -13,7 +13,8 @@ bits. Threads that sleep are woken for much work only, threads that are awake ar
 
 # Note [Records of a program]
     function, record, rows, chunks, work      one step; work is how long it takes, in ns, roughly
-A function of 0 means that Python has to do something.
+A function of 0 means that Python has to do something; work below 0, that the step checks: where the i64 that
+it has computed is not 0, the program ends, and gives -2.
 
 # Note [One thread of BLAS]
 While a program that multiplies runs, BLAS uses the thread that calls it alone: the first such program says
@@ -211,11 +212,25 @@ alone:
 turn:
   %chunk = phi i64 [ 0, %alone ], [ %chunk2, %one ]
   %left = icmp ult i64 %chunk, %chunks
-  br i1 %left, label %one, label %next
+  br i1 %left, label %one, label %check
 one:
   call void @part(ptr %function, ptr %record, ptr %buffers, ptr %outside, i64 %rows, i64 %chunks, i64 %chunk)
   %chunk2 = add i64 %chunk, 1
   br label %turn
+check:
+  %lastslot = getelementptr i64, ptr %r0, i64 4
+  %lastwork = load i64, ptr %lastslot
+  %checks = icmp slt i64 %lastwork, 0
+  br i1 %checks, label %word, label %next
+word:
+  %result = load i64, ptr %record
+  %resultslot = getelementptr ptr, ptr %buffers, i64 %result
+  %resultat = load ptr, ptr %resultslot
+  %wrong = load i64, ptr %resultat
+  %stops = icmp ne i64 %wrong, 0
+  br i1 %stops, label %failed, label %next
+failed:
+  ret i64 -2
 post:
   %s0 = getelementptr i64, ptr %state, i64 40
   store ptr %function, ptr %s0

@@ -27,9 +27,12 @@ from weft.native.build import Built
 from weft.native.calls import (
     ALIGNED,
     CHANGED,
+    CHECK,
+    FAILED,
     FIXED,
     FROM_ARRAY,
     FROM_BLOCK,
+    FROM_FLOAT,
     TABLE_FIELDS,
     WRITEABLE,
     address,
@@ -39,11 +42,12 @@ from weft.native.calls import (
 from weft.native.engine import Functions
 from weft.native.fuse import Plan, fused
 from weft.native.lower import NUMBER, Call, Lowering, Operand
+from weft.native.lower_numbers import any_of
 from weft.native.memory import Lifetime, blocks, placed
 from weft.native.outside import table
 from weft.native.pool import FIELDS, pool
 from weft.native.scalar import TYPES
-from weft.native.tensors import Definition, Direct, Given, Opaque, Product
+from weft.native.tensors import Definition, Direct, Given, Number, Opaque, Product
 from weft.native.work import CHUNK, chunks_of, product_chunks, product_work, work_of
 from weft.native.writes import NATIVE, is_python, ordered, reads_of, wished, writes_of
 
@@ -52,12 +56,18 @@ MOST_ON_STACK = 4096
 """How many addresses a call may have on the stack."""
 WRITTEN = "written"
 """Where a graph says which of its inputs the program may write: numbers of inputs and of outputs."""
+TOGETHER = 4
+"""How many failures a kernel looks at."""
 LONG = 20_000
 """From how many ns on a program lets other threads use the interpreter."""
 
 
 class Changed(Exception):
     """An input is not as the program was made for."""
+
+
+class Failed(Exception):
+    """Something that the program relies upon does not hold; it has written nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +172,7 @@ class Executable:
             return self.product_step(each, name)
         if isinstance(each, Direct):
             record = [self.place(each), *[self.place(value) for value in each.operands], *each.numbers]
-            work = each.chunks * CHUNK
+            work = -1 if each.checks else each.chunks * CHUNK
             return self.record(self.functions.address(name), record, each.rows, each.chunks, work)
         if not isinstance(each, Built):
             self.python[number] = self.call_step(each), self.place(each)
@@ -178,7 +188,7 @@ class Executable:
     def record(self, function: int, numbers: list[int], rows: int, chunks: int, work: int) -> list[int]:
         kept = np.array(numbers, np.int64)
         self.keep.append(kept)
-        self.work += work
+        self.work += max(work, 0)
         self.splits |= chunks > 1
         return [function, address(kept), rows, chunks, work]
 
@@ -202,10 +212,12 @@ class Executable:
         target = self.place(each)
         whole = self.places.setdefault(id(call), len(self.places))  # all results, where there are several
         bound = call.bound
+        numbers = {place for place, value in enumerate(each.operands) if isinstance(value, Number)}
 
         def argument(value: Any, arrays: list[Any]) -> Any:
             if isinstance(value, Operand):
-                return arrays[operands[value.number]]
+                found = arrays[operands[value.number]]
+                return found.item() if value.number in numbers else found
             if isinstance(value, (tuple, list)):
                 return type(value)([argument(item, arrays) for item in value])
             return value
@@ -239,15 +251,17 @@ class Executable:
         self.written = [(place, n) for place, n in self.givens if place in over]
         flags = {n: ALIGNED | WRITEABLE if place in over else ALIGNED for place, n in self.givens}
         checks = [check_row(n, inputs[n], needed, self.keep) for n, needed in flags.items()]
-        fills = [[place, FROM_ARRAY, number] for place, number in self.givens]
+        floats = {n for n, value in enumerate(inputs) if isinstance(value, float)}
+        fills = [[p, FROM_FLOAT if number in floats else FROM_ARRAY, number] for p, number in self.givens]
         fills += [[place, FROM_ARRAY, self.inputs + k] for k, (place, _, _) in enumerate(self.made)]
         fills += [[place, FROM_BLOCK, offset] for place, offset in self.arena]
         fills += [[place, FIXED, address(array)] for place, array in self.constants]
         self.write_table(checks, fills)
         if self.python:
             self.looked_at = self.views(inside)
-        self.frame = None if self.python else self.make_frame()
         self.results = [self.result(each) for each in self.outputs]
+        given = any(isinstance(self.values[p], Number) for p in self.outputs if isinstance(p, int))
+        self.frame = None if self.python or given else self.make_frame()
 
     def lifetimes(self, inside: dict[int, Definition]) -> list[Lifetime]:
         first: dict[int, int] = {}
@@ -299,7 +313,9 @@ class Executable:
         if not isinstance(output, int):
             return output
         number = next((k for k, made in enumerate(self.made) if made[0] == output), None)
-        return ("place", output) if number is None else ("item", self.inputs + number)
+        if number is None:
+            return "place", output
+        return "number" if isinstance(self.values[output], Number) else "item", self.inputs + number
 
     # -- calls -----------------------------------------------------------------------------------------------
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
@@ -317,8 +333,10 @@ class Executable:
         try:
             if self.python or self.table[0] > MOST_ON_STACK:
                 values = self.by_parts(threads, items, block, base)
-            elif threads.call(self.here, id(items), base, threads.here) == CHANGED:
-                raise Changed
+            else:
+                reached = threads.call(self.here, id(items), base, threads.here)
+                if reached < 0:
+                    raise Changed if reached == CHANGED else Failed
         finally:
             if block is not None:
                 blocks.give(block)
@@ -329,6 +347,8 @@ class Executable:
             return items[where]
         if how == "place":
             return values[where]
+        if how == "number":
+            return items[where].item()
         return where.copy() if isinstance(where, np.ndarray) else where
 
     def by_parts(self, threads: Any, items: list[Any], block: Any, base: int) -> list[Any]:
@@ -350,6 +370,8 @@ class Executable:
         step, end = 0, base + (0 if block is None else block.room)
         while True:
             step = threads.steps(self.here, step, here, threads.here)
+            if step == FAILED:
+                raise Failed
             if step >= self.count:
                 return arrays
             while step in self.python:
@@ -368,13 +390,29 @@ def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:
     pairs = graph_module.graph.meta.get(WRITTEN, ())
     outputs, written = wished(program.outputs, given, pairs)
     wanted = [value for value in outputs if isinstance(value, Definition)]
-    plan = fused([*wanted, *program.checks])
+    plan = fused([*wanted, *program.checks, *checks_of(program.failures)])
     found = ordered(plan.steps, list(written.values()))
     plan.steps = found.steps
     plan.reasons += found.reasons
     for number, (_, target) in written.items():
         outputs[number] = target
     return Executable(outputs, plan, arrays, found.homes)
+
+
+def checks_of(failures: list[Definition]) -> list[Definition]:
+    """The step that checks that nothing has failed, and what it needs: some failures at a time, since those
+    of equal computations have equal kernels then."""
+    wanted: list[Definition] = []
+    while len(failures) > 1:
+        failures = [any_of(failures[place : place + TOGETHER]) for place in range(0, len(failures), TOGETHER)]
+        wanted += failures
+    if not failures:
+        return []
+    check = Direct(
+        shape=(), type="i64", name="check", call=None, operands=failures, function="check", text=CHECK,
+        numbers=(), rows=1, chunks=1, checks=True,
+    )  # fmt: skip
+    return [*wanted, check]
 
 
 def _attribute(owner: Any, path: str) -> Any:

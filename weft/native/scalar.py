@@ -91,7 +91,9 @@ class Builder:
         return self.make("const", type_, value=exact)
 
     def like(self, number: Any, other: Value) -> Value:
-        """A number of another value's type."""
+        """A number of another value's type; it may be one that only running tells."""
+        if isinstance(number, Value):
+            return self.cast(number, other.type)
         return self.const(number, other.type)
 
     def load(self, access: int, type_: str) -> Value:

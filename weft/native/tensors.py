@@ -11,6 +11,10 @@ is written into the kernels that read it.
     Reshape   another definition with the same elements in row-major order
     Fold      a definition summed (or multiplied, ...) over neighbouring axes, which are gone
     Opaque    what no kernel computes: an op's own array kernel, a matrix product, a function of its own
+
+# Note [Steps that check]
+The result of a `Direct` that checks is one i64. Where it is not 0, the program ends there: nothing has been
+written to any input yet, and what called it has the graph run op by op.
 """
 
 from __future__ import annotations
@@ -59,6 +63,11 @@ class Point(Definition):
     operands: list[Definition] = field(default_factory=list)
     cost: int = 1
     """Roughly how many instructions one element takes: what is dear is not computed twice."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Number(Point):
+    """A float or a truth of Python's, which is no tensor, though it lies in memory as one would."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -132,6 +141,8 @@ class Direct(Opaque):
     numbers: tuple[int, ...]
     rows: int
     chunks: int
+    checks: bool = False
+    """Whether the result says that the program must not go on: see Note [Steps that check]."""
 
 
 def operands_of(value: Definition) -> Sequence[Definition]:

@@ -36,8 +36,13 @@ class Ordered:
 
 
 def is_python(step: Any) -> bool:
-    """Whether Python does a step, which may fail."""
+    """Whether Python does a step."""
     return not isinstance(step, NATIVE)
+
+
+def can_fail(step: Any) -> bool:
+    """Whether a program may end at a step."""
+    return is_python(step) or (isinstance(step, Direct) and step.checks)
 
 
 def reads_of(step: Any) -> Iterator[Definition]:
@@ -154,7 +159,7 @@ class _Ordering:
         late: set[int] = set()
         for key in self.direct:
             reached = self.reached(self.writer[key])
-            if any(is_python(self.steps[each]) for each in reached):
+            if any(can_fail(self.steps[each]) for each in reached):
                 return key
             late |= reached
         done: list[int] = []
