@@ -117,6 +117,7 @@ class _Tracing:
         self.ends = False
         self.graph = Graph()
         self.recorder = FunctionalRecorder(self.graph, self.on_input)
+        self.recorder.where = self.where
         self.scalars = self.recorder.scalars = Scalars()
         self.constants: dict[str, Any] = {}
         self.roots: dict[int, Root] = {}
@@ -208,6 +209,11 @@ class _Tracing:
         stale = view is not None and view.seen != version(value)
         old = place.born < root.writes
         return ViewOf(base, place.steps, version(value) if own else None, stale, old, place.identities)
+
+    def where(self) -> Any:
+        """The user's line behind what is being recorded; gradients stand where what they belong to stands."""
+        node = self.owners.get(self.recorder.running()) or self.current
+        return None if node is None else node.meta.get("source")
 
     def note_made(self, tensors: list[Any], node: Node) -> None:
         """A captured node gave these tensors, and put new nodes on the tape."""

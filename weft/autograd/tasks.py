@@ -68,6 +68,7 @@ class Task:
         "without",
         "sources",
         "depth",
+        "running",
         "callbacks",
         "__weakref__",
     )
@@ -88,6 +89,7 @@ class Task:
         self.without: set[Any] = set()  # nodes that were run, though no gradient had come
         self.sources: dict[Any, list[tuple[Any, int]]] | None = None
         self.depth = 0
+        self.running: Any = None  # the node whose rules run on tensors now
         self.callbacks: list[Callable[[], Any]] | None = None
 
     def plain(self, node: Any, gradient: Any) -> Any:
@@ -145,6 +147,7 @@ class Task:
         """The gradient rules of a node on tensors. Where these only stand for arrays, no autocast sees what
         the rules of an op do.
         """
+        self.running = node
         state = modes.state.get()
         if self.graph or type(state) is bool or getattr(node, "op", None) is None:
             return node.graph_backward(given)

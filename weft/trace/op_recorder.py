@@ -22,7 +22,7 @@ import numpy as np
 from weft.autograd import engine
 from weft.autograd.dual import plain_parts
 from weft.autograd.nodes import GradientEdge
-from weft.autograd.tasks import reachable
+from weft.autograd.tasks import local, reachable
 from weft.core import modes
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -171,6 +171,10 @@ class OpRecorder(Recorder):
         grad = self.plain(engine.grad)
         options = {"create_graph": True, "allow_unused": True}
         return self.within(grad, (outputs, inputs, tangents), options)  # type: ignore[no-any-return]
+
+    def running(self) -> Any:
+        """The node of the tape whose gradients are being recorded; None where none is."""
+        return None if local.task is None else local.task.running
 
     # -- calls -----------------------------------------------------------------------------------------------
     def treat(self, treatment: Treatment, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
