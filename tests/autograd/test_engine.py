@@ -403,6 +403,31 @@ def test_edges_know_shapes():
 
 
 # -- shapes of graphs ------------------------------------------------------------------------------
+class Halves(weft.autograd.Function):
+    """Two parts that have nothing to do with each other."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.set_materialize_grads(False)
+        return x * 1, y * 2
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g, h
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_what_a_run_comes_by_without_a_gradient_is_freed(hooked):
+    x, y = weft.ones(2, requires_grad=True), weft.ones(2, requires_grad=True)
+    square = x * x
+    if hooked:
+        square.register_hook(lambda gradient: None)
+    Halves.apply(square, y)[1].sum().backward()
+    assert x.grad is None
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        square.sum().backward()
+
+
 def test_undefined_gradients_stay_none():
     x = leaf()
     first, second = (x * 1).split([1, 2])

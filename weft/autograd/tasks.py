@@ -137,7 +137,7 @@ class Task:
             results = self.rules(node, given) if self.tensors else node.raw_backward(given)
         else:
             results = anomaly.watched(node, given, self.tensors, self.anomaly)
-        if not self.retain and node._seq != LEAF_SEQUENCE:
+        if not self.retain and node._seq != LEAF_SEQUENCE and node not in self.without:
             node.release()
         if hooks is not None:
             results = hooks.on_post(node, results, given, self.tensors)
@@ -173,10 +173,14 @@ class Task:
     def undefined(self, node: Any) -> Any:
         """No gradient reached the node: none leaves it, unless it wants to be asked."""
         self.without.add(node)
-        if node.runs_without_gradient and self.comes_by(node, None):
-            given = None if node.outputs is None else [None] * len(node.outputs)
-            return node.graph_backward(given) if self.tensors else node.raw_backward(given)
-        return (None,) * len(node.next)
+        results: Any = (None,) * len(node.next)
+        if self.comes_by(node, None):
+            if node.runs_without_gradient:
+                given = None if node.outputs is None else [None] * len(node.outputs)
+                results = node.graph_backward(given) if self.tensors else node.raw_backward(given)
+            if not self.retain:
+                node.release()
+        return results
 
     def comes_by(self, node: Any, slot: int | None) -> bool:
         """Whether this run comes by an output of a node (any, for None) without a gradient for it. See Note

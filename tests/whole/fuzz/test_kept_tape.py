@@ -563,3 +563,29 @@ def after(result, *args):
 def arguments():
     yield ((weft.ones(2, requires_grad=True),), {})
 """)
+
+
+def test_what_a_sweep_came_by_without_a_gradient(agrees):
+    agrees("""\
+import weft
+W = weft.tensor([0.5, 0.1], requires_grad=True)
+
+class Halves(weft.autograd.Function):
+    def forward(ctx, x, y):
+        ctx.set_materialize_grads(False)
+        return x * 3, y * 2
+
+    def backward(ctx, g, h):
+        return (None if g is None else g * 3, None if h is None else h * 2)
+
+def main(x):
+    square = W * W
+    Halves.apply(square, x)[1].sum().backward()
+    return square
+
+def after(result, *args):
+    result.sum().backward()
+
+def arguments():
+    yield ((weft.ones(2, requires_grad=True),), {})
+""")
