@@ -121,7 +121,7 @@ def inputs_read(joint: Joint) -> set[int]:
 
 
 COPIES = 64 * 1024
-"""Bytes of inputs that a call may copy, or an eighth of what it keeps, if that is more."""
+"""Bytes of inputs that a call may copy, or a sixteenth of what it makes to keep, if that is more."""
 
 
 def inputs_copied(joint: Joint, residuals: list[list[Any]]) -> set[int]:
@@ -133,8 +133,8 @@ def inputs_copied(joint: Joint, residuals: list[list[Any]]) -> set[int]:
     for stage in joint.stages:
         saved = {place.number for place in stage.saved if place.kind == INPUT}
         found |= _inputs_behind(joint, [n for n in stage.gradients if n is not None]) - saved
-    kept = {node: node.meta["val"] for nodes in residuals for node in nodes}
-    room = max(COPIES, sum(size_of(value) for value in kept.values()) // 8)
+    kept = {node for nodes in residuals for node in nodes if node.op != "placeholder"}
+    room = max(COPIES, sum(size_of(node.meta["val"]) for node in kept) // 16)
     copied = set()
     for index in sorted(found, key=lambda i: size_of(joint.inputs[i].meta["val"])):
         room -= size_of(joint.inputs[index].meta["val"])
