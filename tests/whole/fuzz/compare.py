@@ -35,6 +35,8 @@ TOLERANCE = 2e-5
 SECTIONS = ("outcome", "stdout", "arguments", "globals", "earlier results", "modes", "afterwards", "after")
 AFTER_SECTIONS = ("outcome", "stdout", "arguments", "globals", "results", "modes")
 
+TRANSFORMS = "__transforms__"
+"""Where a module says whether it uses function transforms."""
 SPENT = ("Trying to backward through the graph a second time", "one of the variables needed for gradient")
 FACTS = frozenset({"version", "strides", "storage", "float32"})
 
@@ -113,6 +115,7 @@ def execute(code: types.CodeType, compile_function: Compile) -> Run:
     module = types.ModuleType(MODULE)
     sys.modules[MODULE] = module
     names = module.__dict__
+    names[TRANSFORMS] = uses_transforms(code)
     run = Run([], {})
     results: list[Any] = []
     output = io.StringIO()
@@ -143,6 +146,12 @@ def execute(code: types.CodeType, compile_function: Compile) -> Run:
         if collecting:
             gc.enable()
     return run
+
+
+def uses_transforms(code: types.CodeType) -> bool:
+    """Whether a module reads `weft.func` anywhere."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return "func" in code.co_names or any(map(uses_transforms, inner))
 
 
 def begin(code: types.CodeType, names: dict[str, Any], run: Run) -> bool:
@@ -231,7 +240,7 @@ def observe(
 
 def snapshot_for(names: dict[str, Any]) -> Snapshot:
     """Programs that differentiate (they have `after`) are looked at more closely."""
-    exact = names.get("OPTIONS", {}).get("backend", "eager") == "eager"
+    exact = names.get("OPTIONS", {}).get("backend", "eager") == "eager" and not names[TRANSFORMS]
     snapshot = Snapshot(MODULE, "after" in names, 0.0 if exact else TOLERANCE)
     for optimizer in [value for value in names.values() if isinstance(value, weft.optim.Optimizer)]:
         snapshot.optimized |= {id(leaf) for group in optimizer.param_groups for leaf in group["params"]}

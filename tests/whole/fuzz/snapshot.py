@@ -49,7 +49,9 @@ class Numbers:
     Note [Tolerance]
     Backends that differentiate ahead of time may add the gradients of one tensor in another order than the
     tape, so sums of three or more differ in their last bits: those of the largest number, where they cancel.
-    Everything else is the same ops on the same numbers.
+    So may graphs with transforms in them: on the tape, what flows to an argument of a differentiated function
+    is added up before it joins what flows to the tensor that was passed. Everything else is the same ops on
+    the same numbers.
     """
 
     def __init__(self, values: np.ndarray[Any, Any], tolerance: float) -> None:
