@@ -42,8 +42,9 @@ from weft.core.logs import set_logs as set_logs
 from weft.core.seams import seams
 from weft.core.settings import settings as settings
 from weft.nn.modules.module import Module
-from weft.tensor.base import Tensor, wrap
+from weft.tensor.base import Parameter, Tensor, wrap
 from weft.tensor.tape import INFERENCE
+from weft.tensor.views import View
 from weft.trace.breaks import Break
 
 __all__ = [
@@ -141,7 +142,7 @@ _layout_of_entries: Any = lazy("weft.native.entry")
 @functools.cache
 def _native_machine() -> Any:
     """What functions that are compiled natively make their entries with."""
-    layout = _layout_of_entries.Layout(Tensor, INFERENCE)
+    layout = _layout_of_entries.Layout(Tensor, Parameter, View, INFERENCE)
     return _native_entries.machine(layout, MISS, direct)
 
 

@@ -316,6 +316,8 @@ def _keys(checks: Checks, guard: Guard) -> None:
     register = checks.read(source)
     if not keys:
         checks.ask("dict_length", register, 0)
+    elif builtin_base(kind) is OrderedDict:  # whose order is its own
+        raise Unreadable(str(guard))
     else:
         there = fetch(source, checks.function, checks.values)
         if not same_keys(there, keys) or any(type(key) is not str for key in there):

@@ -81,7 +81,8 @@ class Machine:
                 checks.append(("strides", 0, array, len(steps), list(steps)))
             flags = ALIGNED | (WRITEABLE if number in written else 0)
             checks.append(("flags", 0, array, flags, flags))
-            checks.append(("slot_is", 0, register, slot_offset(tensor, "origin"), None))
+            if number in written or value.tracked:
+                checks.append(("slot_is", 0, register, slot_offset(tensor, "origin"), None))
             checks.append(("slot_isnt", 0, register, slot_offset(tensor, "cell"), self.layout.inference))
             leaf = "slot_is" if value.node is None else "slot_isnt"
             checks.append((leaf, 0, register, slot_offset(tensor, "node"), None))

@@ -49,6 +49,9 @@ class Layout:
     """What an entry has to know of tensors."""
 
     tensor: type
+    parameter: type
+    view: type
+    """Of what stands in the slot `origin` of views; its slot `base` is the tensor behind."""
     inference: Any
     """What stands in the slot `cell` of tensors that count no versions."""
 
@@ -240,8 +243,8 @@ NEW_FROM_DESCR: Final = 94
 
 def _address(name: str, layout: Layout) -> int:
     objects = {
-        "None": None, "True": True, "False": False, "zero": 0, "Tensor": layout.tensor, "ndarray": np.ndarray,
-        "list": list, "INFERENCE": layout.inference,
+        "None": None, "True": True, "False": False, "zero": 0, "ndarray": np.ndarray,
+        "Tensor": layout.tensor, "Parameter": layout.parameter, "View": layout.view,
     }  # fmt: skip
     if name in objects:
         return id(objects[name])
@@ -272,7 +275,8 @@ class Entrance:
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        self.loaded = Loaded(entry_text({name: slot_offset(layout.tensor, name) for name in SLOTS}))
+        slots = {name: slot_offset(layout.tensor, name) for name in SLOTS}
+        self.loaded = Loaded(entry_text(slots | {"base": slot_offset(layout.view, "base")}))
         self.method = _Method(b"enter", self.loaded.address("enter"), FASTCALL, None)
         self.api = np.array([_address(name, layout) for name in API], np.int64)
         self.new = ctypes.pythonapi["PyCFunction_NewEx"]

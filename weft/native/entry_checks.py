@@ -180,9 +180,8 @@ def _tensor(w: Any, row: str) -> None:
     w.need(w.same("ptr", tracked, w.load(facts, 8)))
     follows, on = w.label(), w.label()
     w.choose(w.same("ptr", tracked, w.api("True")), on, follows)
-    w.begin(follows)  # a view may come to require grad with its base
-    w.need(w.same("ptr", w.load(value, w.tensor["origin"]), w.api("None")))
-    w.go(on)
+    w.begin(follows)
+    _alone(w, value, on)
     w.begin(on)
     array = w.load(value, w.tensor["array"])
     _there(w, array)
@@ -192,6 +191,22 @@ def _tensor(w: Any, row: str) -> None:
     w.need(w.same("i64", w.let(f"sext i32 {w.load(array, RANK, 'i32')} to i64"), rank))
     _numbers(w, w.load(array, SIZES), w.at(facts, 32), rank, True)
     w.give(row, array)
+
+
+def _alone(w: Any, value: str, on: str) -> None:
+    """Goes on where a tensor is no view, or one of a tensor that gradients do not flow to, either: it would
+    come to require grad with its base.
+    """
+    origin, view = w.load(value, w.tensor["origin"]), w.label()
+    w.choose(w.same("ptr", origin, w.api("None")), on, view)
+    w.begin(view)
+    w.kind_is(origin, w.api("View"))
+    base = w.load(origin, w.tensor["base"])
+    _there(w, base)
+    plain, parameter = (w.same("ptr", w.load(base, 8), w.api(name)) for name in ("Tensor", "Parameter"))
+    w.need(w.let(f"or i1 {plain}, {parameter}"))
+    w.need(w.same("ptr", w.load(base, w.tensor["tracked"]), w.api("False")))
+    w.go(on)
 
 
 def _strides(w: Any, row: str) -> None:

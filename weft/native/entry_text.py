@@ -38,7 +38,7 @@ API: Final = (
     "PyErr_Clear", "Py_IncRef", "Py_DecRef", "PyTuple_New", "PyType_GenericAlloc", "PyEval_SaveThread",
     "PyEval_RestoreThread", "PyList_New", "PyLong_FromLong", "PyLong_AsLong", "PyErr_Occurred",
     "aligned_alloc", "free", "PyArray_NewFromDescr",
-    "None", "True", "False", "zero", "Tensor", "ndarray", "list", "INFERENCE",
+    "None", "True", "False", "zero", "Tensor", "Parameter", "View", "ndarray",
 )  # fmt: skip
 """Addresses of functions and objects, in the order of their table."""
 

@@ -45,6 +45,8 @@ def direct(function: Any, args: tuple[Any, ...]) -> Direct | None:
     facts = plan.facts
     if not all(_is_plain(value) for value in args) or any(written.history for written in facts.written):
         return None
+    if any(args[written.input].origin is not None for written in facts.written):
+        return None
     if any(made.inference for made in facts.values):
         return None
     outputs: list[tuple[str, Any, int]] = []
@@ -81,5 +83,5 @@ def plain_value(output: Output) -> Output:
 
 def _is_plain(value: Any) -> bool:
     if type(value) in PLAIN:
-        return value.origin is None and value.cell is not INFERENCE
+        return (value.origin is None or not value.tracked) and value.cell is not INFERENCE
     return type(value) in (int, float, bool, type(None))
