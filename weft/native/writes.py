@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from weft.native.build import Built, built
@@ -126,57 +127,60 @@ def may_write(step: Any, value: Definition, target: Given) -> str:
 
 
 class _Ordering:
-    """One try, with these values computed where their inputs lie."""
+    """The steps of a program, and which must come before which."""
 
-    def __init__(self, steps: Sequence[Any], direct: dict[int, tuple[Definition, Given]]) -> None:
-        self.steps, self.direct = steps, direct
+    def __init__(self, steps: Sequence[Any]) -> None:
+        self.steps = steps
         self.writer = {id(value): n for n, step in enumerate(steps) for value in writes_of(step)}
         self.after: list[set[int]] = [set() for _ in steps]  # which steps read what a step writes
-        self.before: list[set[int]] = [set() for _ in steps]  # which steps must come before
-        self.readers: dict[int, list[int]] = {}
+        self.before: list[set[int]] = [set() for _ in steps]
+        self.readers: dict[int, set[int]] = {}
         for number, step in enumerate(steps):
             for value in reads_of(step):
-                self.readers.setdefault(id(value), []).append(number)
+                self.readers.setdefault(id(value), set()).add(number)
                 made = self.writer.get(id(value))
                 if made is not None and made != number:
                     self.after[made].add(number)
                     self.before[number].add(made)
-        for value, target in direct.values():
-            number = self.writer[id(value)]
-            self.before[number] |= {r for r in self.readers.get(id(target), ()) if r != number}
+        self.failing = _reached([n for n, step in enumerate(steps) if can_fail(step)], self.before)
 
-    def reached(self, start: int) -> set[int]:
-        """A step, and all that needs it."""
-        found, waiting = {start}, [start]
-        while waiting:
-            for each in self.after[waiting.pop()] - found:
-                found.add(each)
-                waiting.append(each)
-        return found
-
-    def order(self) -> list[int] | int:
-        """The steps in order; or the `id` of a value that has to be copied."""
-        late: set[int] = set()
-        for key in self.direct:
-            reached = self.reached(self.writer[key])
-            if any(can_fail(self.steps[each]) for each in reached):
-                return key
-            late |= reached
+    def order(self, direct: dict[int, tuple[Definition, Given]]) -> list[int] | int:
+        """The steps in order; or the `id` of a value that has to be copied. None of `direct`, the values that
+        are computed where inputs lie, is needed by what may fail.
+        """
+        late = _reached([self.writer[key] for key in direct], self.after)
+        waits = [len(before) for before in self.before]
+        frees = [list(after) for after in self.after]
+        for key, (_, target) in direct.items():
+            number = self.writer[key]
+            for reader in self.readers.get(id(target), ()):
+                if reader != number and reader not in self.before[number]:
+                    frees[reader].append(number)
+                    waits[number] += 1
+        ready = [(n in late, n) for n, count in enumerate(waits) if not count]
+        heapify(ready)
         done: list[int] = []
-        there: set[int] = set()
-        waiting = sorted(range(len(self.steps)), key=lambda n: (n in late, n))
-        while waiting:
-            left = []
-            for number in waiting:
-                if self.before[number] <= there:
-                    done.append(number)
-                    there.add(number)
-                else:
-                    left.append(number)
-            if len(left) == len(waiting):  # they wait for each other
-                return next(key for key in self.direct if self.writer[key] in left)
-            waiting = left
+        while ready:
+            _, number = heappop(ready)
+            done.append(number)
+            for other in frees[number]:
+                waits[other] -= 1
+                if not waits[other]:
+                    heappush(ready, (other in late, other))
+        if len(done) < len(self.steps):  # some wait for each other
+            left = set(range(len(self.steps))) - set(done)
+            return next(key for key in direct if self.writer[key] in left)
         return done
+
+
+def _reached(starts: list[int], edges: list[set[int]]) -> set[int]:
+    """These steps, and all that edges lead to."""
+    found, waiting = set(starts), list(starts)
+    while waiting:
+        for each in edges[waiting.pop()] - found:
+            found.add(each)
+            waiting.append(each)
+    return found
 
 
 def ordered(steps: Sequence[Any], written: Sequence[tuple[Definition, Given]]) -> Ordered:
@@ -185,15 +189,18 @@ def ordered(steps: Sequence[Any], written: Sequence[tuple[Definition, Given]]) -
         return Ordered(list(steps))
     made = {id(value): step for step in steps for value in writes_of(step)}
     found = Ordered([])
+    ordering = _Ordering(steps)
     direct: dict[int, tuple[Definition, Given]] = {}
     copied: dict[int, tuple[Definition, Given]] = {}
     for value, target in written:
         reason = may_write(made[id(value)], value, target)
+        if not reason and ordering.writer[id(value)] in ordering.failing:
+            reason = "something that may fail needs it"
         (copied if reason else direct)[id(value)] = value, target
         if reason:
             found.reasons.append(f"{value.name}: copied to {target.name}, since {reason}")
     while True:
-        order = _Ordering(steps, direct).order()
+        order = ordering.order(direct)
         if isinstance(order, list):
             break
         value, target = copied[order] = direct.pop(order)
