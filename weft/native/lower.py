@@ -24,7 +24,18 @@ from weft.graph.node import Node
 from weft.native.lower_numbers import checked, computed, given_number
 from weft.native.lower_numbers import read as read_number
 from weft.native.scalar import NAMES, TYPES, Builder, Value
-from weft.native.tensors import Definition, Given, Number, Opaque, Point, Shape, broadcast, reshaped, view
+from weft.native.tensors import (
+    Definition,
+    Given,
+    Number,
+    Opaque,
+    Point,
+    Shape,
+    broadcast,
+    marked,
+    reshaped,
+    view,
+)
 from weft.native.units import Indices, Inlining
 from weft.ops.record import REGISTRY, Kind, Op
 
@@ -145,6 +156,7 @@ class Lowering:
                 self.program.outputs = list(self.argument(node.args[0]))
             elif node.op != "placeholder":
                 self.values[node] = made = self.call(node)
+                marked(made, node.meta.get("source") or ())
                 if not node.users and isinstance(made, Opaque) and self.graph.impure(node):
                     self.program.checks.append(made)
         return self.program

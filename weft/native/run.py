@@ -384,7 +384,12 @@ class Executable:
 
 def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:
     """The program of a graph for these inputs."""
-    lowering = Lowering(graph_module.graph, arrays)
+    outputs, plan, homes = planned(Lowering(graph_module.graph, arrays), graph_module)
+    return Executable(outputs, plan, arrays, homes)
+
+
+def planned(lowering: Lowering, graph_module: Any) -> tuple[list[Any], Plan, dict[int, Given]]:
+    """What a program gives, its steps, and the inputs in whose memory values lie."""
     program = lowering.run(lambda path: _attribute(graph_module, path))
     given = [lowering.values[node] for node in program.inputs]
     pairs = graph_module.graph.meta.get(WRITTEN, ())
@@ -396,7 +401,7 @@ def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:
     plan.reasons += found.reasons
     for number, (_, target) in written.items():
         outputs[number] = target
-    return Executable(outputs, plan, arrays, found.homes)
+    return outputs, plan, found.homes
 
 
 def checks_of(failures: list[Definition]) -> list[Definition]:

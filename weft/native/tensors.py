@@ -41,6 +41,8 @@ class Definition:
     """Whether it has memory of its own."""
     strides: Shape | None = None
     """How it lies there, in elements, where that is not row-major; for inputs, and for what nobody reads."""
+    source: tuple[Any, ...] | None = None
+    """The user's line behind it: file, line, function; empty where that is not known."""
 
     @property
     def size(self) -> int:
@@ -152,6 +154,16 @@ def operands_of(value: Definition) -> Sequence[Definition]:
     if isinstance(value, (View, Reshape)):
         return (value.base,)
     return (value.operand,) if isinstance(value, Fold) else ()
+
+
+def marked(value: Any, source: tuple[Any, ...]) -> None:
+    """Notes the user's line of definitions that are new."""
+    waiting = list(value) if isinstance(value, (tuple, list)) else [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Definition) and each.source is None and not isinstance(each, Given):
+            each.source = source
+            waiting += operands_of(each)
 
 
 # -- views ---------------------------------------------------------------------------------------------------
