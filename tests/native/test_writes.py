@@ -38,7 +38,7 @@ def swapped(p: Any, q: Any, m: Any) -> Any:
 
 def by_parts(p: Any, q: Any, m: Any) -> Any:
     p[1:].add_(q[:-1])
-    q.add_(q.sum())
+    q.add_(q.mean())
     m[:, 1].mul_(2)
     return q
 

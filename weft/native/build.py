@@ -9,12 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 
 from weft.native.kernels import Access, Kernel, Phase, Scope, Step, Store
 from weft.native.kernels import Fold as FoldRecord
 from weft.native.scalar import Builder, Value
 from weft.native.tensors import Definition, Fold, Given, Opaque, Shape
-from weft.native.units import Affine, Cut, Group, Indices, Inlining, Keep, Load, Member, Split, access_of
+from weft.native.units import (
+    Affine,
+    Cut,
+    Group,
+    Indices,
+    Inlining,
+    Keep,
+    Load,
+    Member,
+    Split,
+    access_at,
+    access_of,
+)
 
 MOST_CUTS = 32
 
@@ -27,6 +40,8 @@ class Built:
     sizes: Shape
     operands: list[Load]
     name: str
+    chunks: int | None = None
+    """How many chunks there must be, if there are parts of folds for each."""
 
 
 @dataclass(slots=True)
@@ -55,7 +70,7 @@ class _Building:
         self.numbers: dict[int, int] = {}
         levels = range(1 + max(member.level for member in members))
         for level in levels:  # folds are numbered phase by phase, what is made of them behind
-            here = [m for m in members if m.row and m.level == level]
+            here = [m for m in members if (m.row or m.partial) and m.level == level]
             for member in sorted(here, key=lambda m: not isinstance(m.value, Fold)):
                 self.numbers[id(member.value)] = len(self.numbers)
         self.phases = [_Phase(self.inlining(level, False), self.inlining(level, True)) for level in levels]
@@ -109,6 +124,10 @@ class _Building:
 
     def write(self, member: Member) -> None:
         value, phase = member.value, self.phases[member.level]
+        if member.partial:
+            assert isinstance(value, Fold)
+            self.write_part(value, phase)
+            return
         places = self.places(member)
         if isinstance(value, Fold):
             made = phase.elements.value(value.operand, self.operand_places(value, places))
@@ -128,6 +147,23 @@ class _Building:
             if self.is_stored(value):
                 phase.stores.append(Store(made.place, self.access(value, places)))
         self.done[id(value)] = places
+
+    def write_part(self, value: Fold, phase: _Phase) -> None:
+        """A fold over rows, or over everything: a row of results, or one, for each chunk."""
+        operand, loops = value.operand, len(self.indices.sizes)
+        over, rest = operand.shape[: value.last], operand.shape[value.last :]
+        places = self.indices.apart(operand, over, self.row_index if rest else self.whole_index)
+        if rest:
+            columns = self.indices.apart(operand, rest, self.indices.linear(self.outer, loops))
+            places += columns
+        made = phase.elements.value(operand, places)
+        if rest and value.parts == 1:
+            access = self.access(value, columns)
+        else:
+            moves = [prod(self.indices.sizes[loop + 1 :]) if rest else 0 for loop in range(loops)]
+            access = access_at(self.loads, value, 0, (*[0] * self.outer, *moves[self.outer :]))
+        scope = Scope.COLUMN if rest else Scope.ALL
+        phase.folds.append(FoldRecord(value.kind, made.place, value.type, scope, access))
 
     def operand_places(self, value: Fold, places: tuple[Affine, ...]) -> tuple[Affine, ...]:
         """The indices of an element that is folded."""
@@ -162,10 +198,10 @@ def _finished(state: _Building, group: Group) -> Built:
     moves = [load.strides for load in state.loads]
     bodies = [phase.elements.builder.instructions for phase in state.phases]
     if any(each.op == "index" for body in bodies for each in body):  # counters are told apart by their loops
-        if group.folds and len(sizes) - outer > 1:
+        if group.settled and len(sizes) - outer > 1:
             _put_in_order(state, group, first_of(group), "a fold over indices of several loops")
         return _record(state, group, sizes, moves)
-    if not group.folds:
+    if not group.settled:
         sizes, moves = joined(sizes, moves)
         return _record(state, group, sizes, moves)
     rows, row_moves = joined(sizes[:outer], [each[:outer] for each in moves])
@@ -198,7 +234,7 @@ def _put_in_order(state: _Building, group: Group, given: Definition, reason: str
 
 def by_columns(group: Group, rows: Shape, row_moves: list[Shape], walked_moves: list[Shape]) -> bool:
     """Whether a fold walks across rows: memory is then read as it lies, and each column has its sum."""
-    if len(group.members) != 1 or len(rows) != 1:
+    if len(group.members) != 1 or len(rows) != 1 or not group.folds:
         return False
     pairs = [(row[-1], walked[-1]) for row, walked in zip(row_moves, walked_moves)]
     return any(walked > row == 1 for row, walked in pairs)
@@ -244,6 +280,8 @@ def _record(state: _Building, group: Group, sizes: Shape, moves: list[Shape]) ->
         sizes, moves = (1,), [(0,)] * len(moves)
     written = {store.access for phase in state.phases for store in (*phase.stores, *phase.kept)}
     row_stores = {store.access for phase in state.phases for store in phase.kept}
+    row_stores |= {fold.access for phase in state.phases for fold in phase.folds if fold.access is not None}
+    written |= row_stores
     accesses = []
     for number, (load, each) in enumerate(zip(state.loads, moves)):
         step = {0: Step.NONE, 1: Step.ONE}.get(each[-1], Step.OTHER)
@@ -264,4 +302,4 @@ def _record(state: _Building, group: Group, sizes: Shape, moves: list[Shape]) ->
     operands = [Load(load.value, load.offset, each) for load, each in zip(state.loads, moves)]
     names = [member.value.name for member in group.members.values() if member.value.name]
     kernel = Kernel(len(sizes) - 1, tuple(accesses), tuple(phases))
-    return Built(kernel, sizes, operands, " ".join(dict.fromkeys(names)))
+    return Built(kernel, sizes, operands, " ".join(dict.fromkeys(names)), group.parts)

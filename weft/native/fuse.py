@@ -1,8 +1,13 @@
 """Fusing: which definitions are kept, and which of them one kernel computes together.
 
 Takes the definitions that a program must give; gives groups in the order in which they run. One idea: a
-definition joins the group of something that it reads if it runs over the same elements (or is one number
-for each of that group's rows), and if no way leads from that group to it through another one.
+definition joins a group that runs over the same elements (or for which it is one number a row) if it reads
+something of it, or reads the same memory, and if no way leads from that group to it through another one.
+
+# Note [Failures]
+Whether the members of a group go together shows when its kernel is built: a reshape may cut across loops. All
+groups are built before the next try, with what is now known to be kept or alone; groups that the next try
+makes again are not built again. So a program takes a few tries, however long it is.
 """
 
 from __future__ import annotations
@@ -10,15 +15,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from heapq import heapify, heappop, heappush
 from math import prod
+from typing import Any
 
-from weft.native.build import Built, built
-from weft.native.tensors import Definition, Fold, Given, Number, Opaque, Point, operands_of
-from weft.native.units import Group, Keep, Member, Split
+from weft.native.build import Built, built, first_of
+from weft.native.tensors import Definition, Fold, Given, Number, Opaque, Point, View, operands_of
+from weft.native.units import Group, Keep, Member, Split, row_major
 
 DEAR = 6
 """From this cost on, what several read is computed once."""
 MOST_MEMBERS = 24
+MOST_TRIES = 60
+NEIGHBOURS = 6
+"""How many of the latest groups of a size a definition may join without reading them."""
 
 
 @dataclass(slots=True)
@@ -46,157 +56,305 @@ def ordered(outputs: Iterable[Definition]) -> list[Definition]:
     return found
 
 
+class Home:
+    """A group, or a call of other code, with what it needs."""
+
+    __slots__ = (
+        "unit",
+        "number",
+        "needs",
+        "direct",
+        "readers",
+        "place",
+        "merged",
+        "memory",
+        "alone",
+        "closed",
+    )
+
+    def __init__(self, unit: Group | Opaque, number: int) -> None:
+        self.unit, self.number = unit, number
+        self.needs = 0
+        """All that it needs, all the way, as bits."""
+        self.direct: set[Home] = set()
+        self.readers: set[Home] = set()
+        self.place = 0
+        self.merged: Home | None = None
+        self.memory: set[int] = set()
+        """The `id`s of what it reads and computes."""
+        self.alone = self.closed = False
+
+    def now(self) -> Home:
+        """What became of it."""
+        found = self
+        while found.merged is not None:
+            found = found.merged
+        return found
+
+
 class Fusing:
     """One try at grouping, with these definitions kept."""
 
     def __init__(
-        self, outputs: list[Definition], kept: dict[int, Definition], alone: dict[int, Definition]
+        self,
+        order: list[Definition],
+        kept: dict[int, Definition],
+        alone: dict[int, Definition],
+        closed: dict[int, Definition],
     ) -> None:
-        self.outputs, self.kept, self.alone = outputs, kept, alone
-        self.order = ordered(outputs)
-        self.groups: list[Group | Opaque] = []
-        self.home: dict[int, Group | Opaque] = {}
-        self.needs: dict[int, set[int]] = {}  # which groups a group needs, all the way, by `id`
+        self.order, self.kept, self.alone, self.closed = order, kept, alone, closed
+        self.homes: list[Home] = []
+        self.home: dict[int, Home] = {}
+        self.by_size: dict[int, list[Home]] = {}
         self.reasons: list[str] = []
+        self.reads: dict[int, list[Definition]] = {}
 
     def is_kept(self, value: Definition) -> bool:
         return id(value) in self.kept
 
     def read_by(self, value: Definition) -> list[Definition]:
         """The kept definitions (and memory) that a kept one reads."""
+        known = self.reads.get(id(value))
+        if known is not None:
+            return known
         found: dict[int, Definition] = {}
+        seen: set[int] = set()
         waiting = list(operands_of(value))
         while waiting:
             each = waiting.pop()
-            if isinstance(each, Given) or self.is_kept(each):
+            if id(each) in self.kept or isinstance(each, Given):
                 found[id(each)] = each
-            else:
+            elif id(each) not in seen:
+                seen.add(id(each))
                 waiting += operands_of(each)
-        return list(found.values())
+        made = self.reads[id(value)] = list(found.values())
+        return made
 
-    def run(self) -> list[Group | Opaque]:
-        for value in self.order:
-            if not self.is_kept(value) or isinstance(value, Given):
+    def run(self) -> list[Home]:
+        for place, value in enumerate(self.order):
+            if id(value) not in self.kept or isinstance(value, Given):
                 continue
-            reads = [each for each in self.read_by(value) if not isinstance(each, Given)]
-            behind = [self.home[id(each)] for each in reads]
-            home = self.place(value, reads, behind)
+            reads = self.read_by(value)
+            behind = {self.home[id(each)].now() for each in reads if not isinstance(each, Given)}
+            home = self.placed(value, reads, behind)
+            home.place = place
+            home.memory.add(id(value))
+            home.memory.update([id(each) for each in reads])
             self.home[id(value)] = home
             for other in behind:
-                if other is not home:
-                    self.needs[id(home)] |= {id(other)} | self.needs[id(other)]
-                    self.spread(id(home))
+                if other.now() is not home:
+                    self.need(home, other.now())
         return self.sorted()
 
-    def place(
-        self, value: Definition, reads: list[Definition], behind: list[Group | Opaque]
-    ) -> Group | Opaque:
+    def need(self, home: Home, other: Home) -> None:
+        home.direct.add(other)
+        other.readers.add(home)
+        waiting = [(home, other.needs | 1 << other.number)]
+        while waiting:  # what needs a group needs all that it needs
+            each, more = waiting.pop()
+            if more & ~each.needs:
+                each.needs |= more
+                waiting += [(reader, more) for reader in each.readers]
+
+    def placed(self, value: Definition, reads: list[Definition], behind: set[Home]) -> Home:
         """The group that computes a definition: one that is there, or a new one."""
-        home: Group | Opaque | None = value if isinstance(value, Opaque) else self.join(value, reads, behind)
-        if home is None or isinstance(home, Opaque):
-            home = home or self.new_group(value)
-            self.groups.append(home)
-            self.needs[id(home)] = set()
+        if not isinstance(value, Opaque):
+            home = self.joined(value, reads, behind)
+            if home is not None:
+                return home
+        home = Home(value if isinstance(value, Opaque) else new_group(value), len(self.homes))
+        self.homes.append(home)
+        home.alone, home.closed = id(value) in self.alone, id(value) in self.closed
+        if isinstance(home.unit, Group):
+            self.by_size.setdefault(home.unit.size, []).append(home)
         return home
 
-    def spread(self, key: int) -> None:
-        """What needs a group needs all that it needs."""
-        for other, needs in self.needs.items():
-            if key in needs:
-                self.needs[other] = needs | self.needs[key]
-
-    def new_group(self, value: Definition) -> Group:
-        if isinstance(value, Fold):
-            inner = prod(value.operand.shape[value.first : value.last])
-            group = Group(value.size, inner)
-            group.members[id(value)] = Member(value, 0, True)
-        else:
-            group = Group(1, value.size)
-            group.members[id(value)] = Member(value, 0, False)
-        return group
-
-    def join(self, value: Definition, reads: list[Definition], behind: list[Group | Opaque]) -> Group | None:
-        """Puts a definition into the group of something that it reads, if it may."""
+    def joined(self, value: Definition, reads: list[Definition], behind: set[Home]) -> Home | None:
+        """Puts a definition into a group that it reads, or that reads what it reads, if it may."""
         if id(value) in self.alone:
             return None
-        for group in reversed(self.groups):
-            if not isinstance(group, Group) or not any(group is other for other in behind):
+        above = sorted(behind, key=lambda home: -home.number)
+        found: Home | None = None
+        for home in (*above, *self.neighbours(value, reads, behind)):
+            group = home.unit
+            if not isinstance(group, Group) or home.closed:
                 continue
-            others = {id(other) for other in behind if other is not group}
-            if any(id(group) in self.needs[other] for other in others):
+            bit = 1 << home.number
+            if any(other.needs & bit for other in behind if other is not home):
                 self.reasons.append(f"{value.name}: a way leads through another kernel")
                 continue
             member = self.member(value, group, reads)
-            if member is None:
-                continue
-            group.members[id(value)] = member
-            return group
-        return None
+            if member is not None:
+                found = home
+                break
+        if found is None:
+            return None
+        group = found.unit
+        assert isinstance(group, Group)
+        for other in above:
+            others = [each.now() for each in behind if each.now() not in (found, other)]
+            if other is not found and not any(each.needs >> other.number & 1 for each in others):
+                self.merge(found, other)
+        member = self.member(value, group, reads)
+        if member is None:
+            return None
+        group.members[id(value)] = member
+        return found
+
+    def neighbours(self, value: Definition, reads: list[Definition], behind: set[Home]) -> list[Home]:
+        """Groups over as many elements that read the same memory."""
+        size = value.operand.size if isinstance(value, Fold) else value.size
+        memory = {id(each) for each in reads if each.size == size}
+        latest = self.by_size.get(size, ())[-NEIGHBOURS:]
+        return [
+            home for home in reversed(latest)
+            if home.merged is None and home not in behind and home.memory & memory
+        ]  # fmt: skip
+
+    def merge(self, home: Home, other: Home) -> None:
+        """Makes two groups one, where they run over the same elements and neither needs the other."""
+        group, second = home.unit, other.unit
+        if home.alone or other.alone or home.closed or other.closed:
+            return
+        if not isinstance(group, Group) or not isinstance(second, Group) or group.size != second.size:
+            return
+        if home.needs >> other.number & 1 or other.needs >> home.number & 1:
+            return
+        if len(group.members) + len(second.members) >= MOST_MEMBERS:
+            return
+        if second.settled and group.settled and (group.rows, group.inner) != (second.rows, second.inner):
+            return
+        if group.across or second.across or None is not group.parts != second.parts is not None:
+            return
+        if second.settled:
+            group.rows, group.inner, group.settled = second.rows, second.inner, True
+        group.members.update(second.members)
+        other.merged = home
+        home.memory |= other.memory
+        home.place = max(home.place, other.place)
+        for each in other.direct:
+            each.readers.discard(other)
+            self.need(home, each)
+        for each in other.readers:
+            each.direct.discard(other)
+            self.need(each, home)
 
     def member(self, value: Definition, group: Group, reads: list[Definition]) -> Member | None:
         """How a definition would stand in a group; None where it does not fit."""
         if len(group.members) >= MOST_MEMBERS:
             self.reasons.append(f"{value.name}: the kernel is large enough")
             return None
-        if not self.takes_shape(value, group):
-            self.reasons.append(f"{value.name}: other loops than {group.rows} x {group.inner}")
-            return None
-        row = isinstance(value, Fold) or (
-            value.size == group.rows and group.folds and value.size != group.size
+        folds = isinstance(value, Fold)
+        row = (folds and not value.parts) or (  # type: ignore[attr-defined]
+            not folds and value.size == group.rows and group.folds and value.size != group.size
         )
         level = 0
         for each in reads:
             known = group.members.get(id(each))
             if known is None:
                 continue
+            if known.partial:
+                self.reasons.append(f"{value.name}: reads what all chunks together give")
+                return None
             if known.row:
-                level = max(level, known.level + (0 if row and not isinstance(value, Fold) else 1))
-            elif row and not isinstance(value, Fold):
+                level = max(level, known.level + (0 if row and not folds else 1))
+            elif row and not folds:
                 self.reasons.append(f"{value.name}: a row's value that reads elements")
                 return None
             else:
                 level = max(level, known.level)
-        return Member(value, level, row)
+        if not takes_shape(value, group):
+            self.reasons.append(f"{value.name}: other loops than {group.rows} x {group.inner}")
+            return None
+        return Member(value, level, row, folds and not row)
 
-    def takes_shape(self, value: Definition, group: Group) -> bool:
-        """Whether a definition runs over a group's elements or rows; may settle what its rows are."""
-        if isinstance(value, Fold):
-            inner = prod(value.operand.shape[value.first : value.last])
-            if value.last != len(value.operand.shape):
-                return False
-            if group.folds:
-                return group.rows == value.size and group.inner == inner
-            if value.operand.size != group.size:
-                return False
-            group.rows, group.inner = value.size, inner
-            return True
-        return value.size == group.size or (group.folds and value.size == group.rows)
-
-    def sorted(self) -> list[Group | Opaque]:
-        """The groups, each behind those it needs."""
-        done: list[Group | Opaque] = []
-        seen: set[int] = set()
-        waiting = list(self.groups)
-        while waiting:
-            ready = [group for group in waiting if self.needs[id(group)] <= seen]
-            assert ready, "groups that need each other"
-            done += ready
-            seen |= {id(group) for group in ready}
-            waiting = [group for group in waiting if id(group) not in seen]
+    def sorted(self) -> list[Home]:
+        """The groups, each behind those it needs, otherwise as in the program."""
+        homes = [home for home in self.homes if home.merged is None]
+        left = {home: len({each.now() for each in home.direct}) for home in homes}
+        readers: dict[Home, set[Home]] = {home: set() for home in homes}
+        for home in homes:
+            for each in {each.now() for each in home.direct}:
+                readers[each].add(home)
+        ready = [(home.place, home.number, home) for home in homes if not left[home]]
+        heapify(ready)
+        done: list[Home] = []
+        while ready:
+            _, _, home = heappop(ready)
+            done.append(home)
+            for reader in readers[home]:
+                left[reader] -= 1
+                if not left[reader]:
+                    heappush(ready, (reader.place, reader.number, reader))
+        assert len(done) == len(homes), "groups that need each other"
         return done
 
 
-def kept_at_first(outputs: list[Definition]) -> dict[int, Definition]:
+def new_group(value: Definition) -> Group:
+    if not isinstance(value, Fold):
+        group = Group(1, value.size)
+        group.members[id(value)] = Member(value, 0, False)
+        return group
+    rows, inner = loops_of(value)
+    group = Group(rows, inner, settled=not value.parts or value.last < len(value.operand.shape))
+    group.members[id(value)] = Member(value, 0, not value.parts, bool(value.parts))
+    group.across = walks_across(value)
+    return group
+
+
+def walks_across(value: Fold) -> bool:
+    """Whether a fold looks at elements in another order than theirs."""
+    given = value.operand
+    if not isinstance(given, View):
+        return False
+    strides = [sum(a * b for a, b in zip(row_major(given.base.shape), moves)) for moves in zip(*given.steps)]
+    moving = [stride for stride, size in zip(strides, given.shape) if size > 1 and stride]
+    return any(a < b for a, b in zip(moving, moving[1:]))
+
+
+def loops_of(value: Fold) -> tuple[int, int]:
+    """The rows of a fold, and how long they are."""
+    shape = value.operand.shape
+    if value.parts:  # over the rows; or over everything
+        return (prod(shape[: value.last]), prod(shape[value.last :])) if value.last < len(shape) else (
+            1, prod(shape)
+        )  # fmt: skip
+    return value.size, prod(shape[value.first : value.last])
+
+
+def takes_shape(value: Definition, group: Group) -> bool:
+    """Whether a definition runs over a group's elements or rows; may settle what its rows are."""
+    if not isinstance(value, Fold):
+        elements = value.size == group.size and not (group.across and group.inner > 1)
+        return elements or (group.folds and value.size == group.rows)
+    if value.operand.size != group.size or walks_across(value) is not group.across:
+        return False
+    if value.parts and value.last == len(value.operand.shape):
+        known = group.parts
+        return known is None or known == value.parts
+    if not value.parts and value.last != len(value.operand.shape):
+        return False
+    rows, inner = loops_of(value)
+    if value.parts and group.parts not in (None, value.parts):
+        return False
+    if group.settled:
+        return (group.rows, group.inner) == (rows, inner)
+    group.rows, group.inner, group.settled = rows, inner, True
+    return True
+
+
+def kept_at_first(outputs: list[Definition], order: list[Definition]) -> dict[int, Definition]:
     """What has a unit of its own: outputs, folds, what other code reads or gives, what is dear and shared."""
     kept = {id(value): value for value in outputs if not isinstance(value, Given)}
     readers: dict[int, int] = {}
-    order = ordered(outputs)
     costs: dict[int, int] = {}
     for value in order:
+        total = value.cost if isinstance(value, Point) else 0
         for each in operands_of(value):
             readers[id(each)] = readers.get(id(each), 0) + 1
-        own = value.cost if isinstance(value, Point) else 0
-        costs[id(value)] = own + sum(costs[id(each)] for each in operands_of(value) if id(each) not in kept)
+            if id(each) not in kept:
+                total += costs[id(each)]
+        costs[id(value)] = total
         if isinstance(value, (Fold, Opaque)):
             kept[id(value)] = value
             costs[id(value)] = 0
@@ -215,33 +373,95 @@ def _among(stored: dict[int, None], value: Definition) -> bool:
     return id(value) in stored
 
 
-def fused(outputs: list[Definition]) -> Plan:
-    """The plan of a program that gives these definitions."""
-    kept = kept_at_first(outputs)
-    alone: dict[int, Definition] = {}
-    wanted = {id(value) for value in outputs}
-    for _ in range(200):
-        fusing = Fusing(outputs, kept, alone)
-        groups = fusing.run()
-        stored = dict.fromkeys(wanted)
-        for group in groups:
-            members = [group] if isinstance(group, Opaque) else [m.value for m in group.members.values()]
-            for value in members:
+class Planning:
+    """Tries until all groups have kernels; see Note [Failures]."""
+
+    def __init__(self, outputs: list[Definition]) -> None:
+        self.outputs = outputs
+        self.order = ordered(outputs)
+        self.kept = kept_at_first(outputs, self.order)
+        self.alone: dict[int, Definition] = {}
+        self.closed: dict[int, Definition] = {}
+        self.known: dict[Any, Built] = {}
+        self.reasons: list[str] = []
+
+    def run(self) -> Plan:
+        for _ in range(MOST_TRIES):
+            plan = self.attempt()
+            if plan is not None:
+                return plan
+        raise NotImplementedError("a program whose kernels cannot be settled")
+
+    def attempt(self) -> Plan | None:
+        """The plan, or None where something had to be kept, or to be computed alone."""
+        fusing = Fusing(self.order, self.kept, self.alone, self.closed)
+        homes = fusing.run()
+        stored: dict[int, None] = dict.fromkeys([id(value) for value in self.outputs])
+        for home in homes:
+            for value in members_of(home):
                 for each in fusing.read_by(value):
-                    if fusing.home.get(id(each)) is not group:
+                    if id(each) not in fusing.home or fusing.home[id(each)].now() is not home:
                         stored[id(each)] = None
         steps: list[Built | Opaque] = []
-        try:
-            for group in groups:
-                steps.append(group if isinstance(group, Opaque) else built(group, partial(_among, stored)))
-        except Split as split:
-            alone[id(split.value)] = split.value
-            continue
-        except Keep as keep:
-            if id(keep.value) in kept or isinstance(keep.value, Given):
-                raise NotImplementedError(f"{keep.value.name}: {keep.reason}") from None
-            kept[id(keep.value)] = keep.value
-            continue
-        reasons = fusing.reasons
-        return Plan(steps, reasons, {key: value for key, value in kept.items() if key in stored})
-    raise NotImplementedError("a program whose kernels cannot be settled")
+        failed = False
+        for home in homes:
+            if isinstance(home.unit, Opaque):
+                steps.append(home.unit)
+                continue
+            made = self.built(home, stored)
+            failed |= made is None
+            if made is not None:
+                steps.append(made)
+        if failed:
+            return None
+        reasons = list(dict.fromkeys([*self.reasons, *fusing.reasons]))
+        return Plan(steps, reasons, {key: value for key, value in self.kept.items() if key in stored})
+
+    def built(self, home: Home, stored: dict[int, None]) -> Built | None:
+        group = home.unit
+        assert isinstance(group, Group)
+        members = tuple([(key, each.level) for key, each in group.members.items()])
+        memory = frozenset([each for each in home.memory if each in stored])
+        key = (members, group.rows, group.inner, memory)
+        found = self.known.get(key)
+        if found is None:
+            try:
+                found = self.known[key] = built(group, partial(_among, stored))
+            except Split as split:
+                if id(split.value) in self.alone:  # nothing goes with anything there
+                    all_of_it = {id(value): value for value in members_of(home)}
+                    self.alone.update(all_of_it)
+                    self.closed.update(all_of_it)
+                self.alone[id(split.value)] = split.value
+                self.reasons.append(f"{split.value.name}: {split.reason}")
+            except Keep as keep:
+                if id(keep.value) not in self.kept and not isinstance(keep.value, Given):
+                    self.kept[id(keep.value)] = keep.value
+                elif not self.put_in_order(group):
+                    raise NotImplementedError(f"{keep.value.name}: {keep.reason}") from None
+                self.reasons.append(f"{keep.value.name}: {keep.reason}")
+        return found
+
+    def put_in_order(self, group: Group) -> bool:
+        """Has what a lone fold folds copied, row-major, if that was not done before."""
+        value = first_of(group)
+        if not isinstance(value, Fold) or len(group.members) > 1 or value.operand.name == "in order":
+            return False
+        given = value.operand
+        value.operand = Point(
+            shape=given.shape, type=given.type, name="in order", make=lambda _b, v, _p: v[0], operands=[given]
+        )
+        self.kept[id(value.operand)] = value.operand
+        self.order = ordered(self.outputs)
+        return True
+
+
+def members_of(home: Home) -> list[Definition]:
+    if isinstance(home.unit, Opaque):
+        return [home.unit]
+    return [member.value for member in home.unit.members.values()]
+
+
+def fused(outputs: list[Definition]) -> Plan:
+    """The plan of a program that gives these definitions."""
+    return Planning(outputs).run()

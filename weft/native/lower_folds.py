@@ -2,6 +2,13 @@
 
 Gives rules for `weft.native.lower`. One idea: these are the formulas of the eager kernels, written over
 definitions; that they become one kernel is the business of fusion.
+
+# Note [Ways to fold]
+over the last axes        one result a row; what is made of it may be in the same kernel
+over the first axes       memory is walked along as it lies, with a result per column and chunk; then these
+over all, if many         a result per chunk; then these
+over first and last axes  over the last ones, then over the first ones
+How many chunks there are follows from sizes alone, so bits do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -45,38 +52,81 @@ def axes_of(dim: Any, rank: int) -> tuple[int, ...]:
     return tuple(sorted({axis % rank for axis in dims})) if rank else ()
 
 
+PART = 1 << 14
+"""How many elements one chunk of a fold over many has, at least."""
+MOST_PARTS = 64
+MOST_ROWS_OF_PARTS = 32
+LEAST_COLUMNS = 16
+"""Rows shorter than this are not worth a walk."""
+
+
 def folded(kind: str, value: Definition, axes: Sequence[int], keepdim: bool, name: str) -> Definition:
-    """A fold over any axes: they are looked at as the last ones."""
-    rank = len(value.shape)
+    """A fold over any axes; see Note [Ways to fold]."""
     if not axes:
         return value
-    if any(value.shape[axis] == 0 for axis in range(rank)):
+    if 0 in value.shape:
         raise Unlowered("a fold of nothing")
-    inner = rank
-    while inner - 1 in axes:
-        inner -= 1
-    if rank - inner not in (0, len(axes)):  # neighbours first: memory is read as it lies
-        made = folded(kind, value, range(inner, rank), True, name)
-        return folded_further(kind, made, [axis for axis in axes if axis < inner], tuple(axes), keepdim, name)
+    rank = len(value.shape)
     rest = [axis for axis in range(rank) if axis not in axes]
-    turned = permuted(value, [*rest, *axes])
     shape = tuple([value.shape[axis] for axis in rest])
-    made = Fold(
-        shape=shape, type=value.type, name=name, kind=kind, operand=turned, first=len(rest), last=rank
-    )
+    long = [axis for axis in range(rank) if value.shape[axis] != 1]
+    plain = reshaped(value, tuple([value.shape[axis] for axis in long]))
+    over = [place for place, axis in enumerate(long) if axis in axes]
+    made = reshaped(_folded(kind, plain, over, name), shape) if over else reshaped(value, shape)
     if keepdim:
         made = reshaped(made, tuple([1 if axis in axes else value.shape[axis] for axis in range(rank)]))
     return made
 
 
-def folded_further(
-    kind: str, value: Definition, axes: Sequence[int], gone: Sequence[int], keepdim: bool, name: str
-) -> Definition:
-    """A fold that is folded over more axes; of those that are gone by then, none is left."""
-    made = folded(kind, value, axes, True, name)
-    if keepdim:
-        return made
-    return reshaped(made, tuple([n for axis, n in enumerate(made.shape) if axis not in gone]))
+def _folded(kind: str, value: Definition, over: list[int], name: str) -> Definition:
+    """A fold over some of axes that all have more than one element."""
+    rank, count = len(value.shape), len(over)
+    trailing = 0
+    while trailing < count and over[count - 1 - trailing] == rank - 1 - trailing:
+        trailing += 1
+    if count == rank:
+        parts = min(MOST_PARTS, value.size // PART)
+        if parts < 2:
+            return rows_folded(kind, value, over, name)
+        whole = Fold(
+            shape=(parts,),
+            type=value.type,
+            name=name,
+            kind=kind,
+            operand=value,
+            first=0,
+            last=rank,
+            parts=parts,
+        )
+        return rows_folded(kind, whole, [0], name)
+    if 0 < trailing < count:
+        return _folded(kind, rows_folded(kind, value, over[-trailing:], name), over[:-trailing], name)
+    columns = prod(value.shape[count:])
+    if trailing or over != list(range(count)) or columns < LEAST_COLUMNS:
+        return rows_folded(kind, value, over, name)
+    parts = max(1, min(MOST_ROWS_OF_PARTS, value.size // columns // 8, value.size // PART))
+    first = columns_folded(kind, value, count, parts, name)
+    return first if parts == 1 else columns_folded(kind, first, 1, 1, name)
+
+
+def columns_folded(kind: str, value: Definition, last: int, parts: int, name: str) -> Definition:
+    """A fold over leading axes, in parts."""
+    rest = value.shape[last:]
+    shape = (parts, *rest) if parts > 1 else rest
+    return Fold(
+        shape=shape, type=value.type, name=name, kind=kind, operand=value, first=0, last=last, parts=parts
+    )
+
+
+def rows_folded(kind: str, value: Definition, over: Sequence[int], name: str) -> Definition:
+    """A fold over axes that are looked at as the last ones."""
+    rank = len(value.shape)
+    rest = [axis for axis in range(rank) if axis not in over]
+    turned = permuted(value, [*rest, *over])
+    shape = tuple([value.shape[axis] for axis in rest])
+    return Fold(
+        shape=shape, type=value.type, name=name, kind=kind, operand=turned, first=len(rest), last=rank
+    )
 
 
 def floating(value: Definition) -> None:

@@ -183,7 +183,8 @@ class Executable:
         rows = prod(each.sizes[:-1]) if len(each.sizes) > 1 else each.sizes[0]
         work = work_of(each.sizes, each.kernel)
         function = self.functions.address(name)
-        return self.record(function, record, rows, chunks_of(each.sizes, each.kernel), work)
+        chunks = each.chunks or chunks_of(each.sizes, each.kernel)
+        return self.record(function, record, rows, chunks, work)
 
     def record(self, function: int, numbers: list[int], rows: int, chunks: int, work: int) -> list[int]:
         kept = np.array(numbers, np.int64)

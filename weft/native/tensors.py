@@ -89,12 +89,15 @@ class Reshape(Definition):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Fold(Definition):
-    """`operand` folded over the axes from `first` to before `last`."""
+    """`operand` folded over the axes from `first` to before `last`. With `parts`, over the leading axes up to
+    `last`, in so many parts, one after the other; the first axis of the result counts these, if several.
+    """
 
     kind: str
     operand: Definition
     first: int
     last: int
+    parts: int = 0
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

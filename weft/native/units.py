@@ -223,6 +223,8 @@ class Member:
     """The phase in which it is computed; for a row's value, the one after which."""
     row: bool
     """Whether it is one number per row: a fold, or what is made of folds."""
+    partial: bool = False
+    """Whether it is a fold of which each chunk gives a part."""
 
 
 @dataclass(slots=True, eq=False)
@@ -233,12 +235,22 @@ class Group:
     inner: int
     members: dict[int, Member] = field(default_factory=dict)
     """By the `id` of the definition, in order."""
-    column: bool = False
-    """Whether the one member folds over the rows."""
+    settled: bool = False
+    """Whether rows are what they are because of a fold."""
+    across: bool = False
+    """Whether that fold walks in another order than that of elements."""
 
     @property
     def folds(self) -> bool:
         return any(member.row for member in self.members.values())
+
+    @property
+    def parts(self) -> int | None:
+        """How many chunks there are, where folds give a part for each of them."""
+        for member in self.members.values():
+            if member.partial and isinstance(member.value, Fold):
+                return member.value.parts
+        return None
 
     @property
     def size(self) -> int:
