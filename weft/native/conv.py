@@ -7,8 +7,7 @@ loop that does the work reads one element after the other, and any layout will d
 # Note [Steps of a convolution]
     result                    pack(input), weights(weight), tiles(both, bias)
     gradient of the input     pack(gradient), weights(weight), tiles(both): a tap's shift is turned round
-    gradient of the weight    pack(input), vectors(gradient), gradient(both); then a sum over chunks of
-    examples
+    gradient of the weight    pack(input), gradient(both), combined: a sum over chunks of examples
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Final
 
 from weft.native import conv_text
 from weft.native.conv_tables import Geometry, Plane, Tables, Variant, backward, forward
-from weft.native.tensors import Definition, Direct, Fold, Shape, permuted, reshaped
+from weft.native.tensors import Definition, Direct, Shape
 
 REGISTERS: Final = 32
 PACK_CHUNK: Final = 1 << 16
@@ -249,6 +248,9 @@ def _moves(sizes: Shape) -> Shape:
 GRADIENT_TILES: Final = {1: 8, 2: 8, 4: 5, 8: 3}
 """Entries at once, by output channels at once: with wide registers."""
 NARROW_TILES: Final = {1: 6, 2: 4, 4: 2}
+NEAR: Final = 24 << 10
+"""How many bytes of vectors of the gradient are used again and again before others are."""
+GRADIENT_CHUNKS: Final = 8
 
 
 def weight_gradient(
@@ -262,33 +264,33 @@ def weight_gradient(
     choices = GRADIENT_TILES if width == 64 else NARROW_TILES
     fitting = [each for each in choices if each <= lanes]
     block = min(fitting, key=lambda each: (-(-sides.outputs // each) * (each + 0.5), -each))
-    taps = choices[block]
     blocks = -(-sides.outputs // block)
+    all_blocks = sides.groups * blocks
+    packed = packed_input(x, plane, sides.examples, sides.groups * sides.inputs, type_, width)
     vectors, segments, _ = vector_tables([variant], 1)
-    count = len(variant.vectors)
-    rows = sides.examples * sides.groups * blocks
-    head = [sides.groups, blocks, sides.outputs, count, g.strides[0], g.strides[1], g.strides[-1], g.offset]
-    numbers = [*head, 12, 12 + len(vectors), *vectors, *segments]
-    text = conv_text.vectors(type_, width, block, g.strides[-1] == 1)
-    size = rows * count * block * lanes
-    left = direct(text, "conv vectors", (size,), type_, [g.base], numbers, rows, size // PACK_CHUNK)
-    right = packed_input(x, plane, sides.examples, sides.groups * sides.inputs, type_, width)
     entries = [c * plane.size + offset for c in range(sides.inputs) for offset in variant.offsets]
     masks = [sum(mask for _, mask in parts) for _, parts in variant.vectors]
-    whole = sides.examples > 1
-    work = size * len(entries)
-    chunks = max(1, min(work // TILE_CHUNK, MOST_CHUNKS, sides.examples if whole else sides.groups * blocks))
+    count = len(variant.vectors)
+    whole = sides.examples >= 4 or sides.examples > all_blocks
+    rows = sides.examples if whole else all_blocks
+    work = sides.examples * all_blocks * block * count * lanes * len(entries)
+    chunks = max(1, min(work // TILE_CHUNK, GRADIENT_CHUNKS, rows))
+    each_chunk = -(-sides.examples // chunks) if whole else sides.examples
+    room = count * block * lanes
+    together = max(1, min(NEAR * lanes // (room * width), each_chunk))
+    parts, size = chunks if whole else 1, all_blocks * len(entries) * block
     x_group = sides.inputs * plane.size
     numbers = [int(whole), sides.examples, sides.groups, blocks, sides.outputs, len(entries), count]
-    numbers += [sides.groups * x_group, x_group, 15, 15 + len(vectors), 15 + len(vectors) + len(entries)]
-    numbers += [*vectors, *entries, *masks]
-    text = conv_text.gradient(type_, width, block, taps)
-    parts = chunks if whole else 1
-    rows = sides.examples if whole else sides.groups * blocks
-    shape = (parts, prod(result))
-    made: Definition = direct(text, "convolution_weight", shape, type_, [left, right], numbers, rows, chunks)
-    made = Fold(
-        shape=shape[1:], type=type_, name="convolution_weight", kind="sum", first=1, last=2,
-        operand=permuted(made, (1, 0)),
-    ) if parts > 1 else made  # fmt: skip
-    return reshaped(made, result)
+    numbers += [together, parts * size, together * room, sides.groups * x_group, x_group]
+    numbers += [g.strides[0], g.strides[1], g.strides[-1], g.offset]
+    place = 23
+    for each in (vectors, segments, entries, masks):
+        numbers.append(place)
+        place += len(each)
+    numbers += [*vectors, *segments, *entries, *masks]
+    text = conv_text.gradient(type_, width, block, choices[block], g.strides[-1] == 1)
+    shape = (parts * size + chunks * together * room,)
+    sums = direct(text, "convolution_weight", shape, type_, [g.base, packed], numbers, rows, chunks)
+    numbers = [parts, blocks, sides.outputs, len(entries), size]
+    text = conv_text.combined(type_, block)
+    return direct(text, "convolution_weight sum", result, type_, [sums], numbers, all_blocks, 1)

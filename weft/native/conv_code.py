@@ -88,7 +88,7 @@ class Code:
     # -- loops -----------------------------------------------------------------------------------------------
     @contextmanager
     def loop(
-        self, start: str, stop: str, step: int = 1, carried: Sequence[tuple[str, str]] = ()
+        self, start: str, stop: str, step: int | str = 1, carried: Sequence[tuple[str, str]] = ()
     ) -> Iterator[Loop]:
         """`for at in range(start, stop, step)`; carried values are (type, first); afterwards, `values` are
         the last ones.

@@ -213,151 +213,174 @@ def _results(
 
 
 @cache
-def vectors(type_: str, width: int, block: int, unit: bool) -> str:
-    """A gradient as vectors of pixels, those of a block of channels beside each other. Rows are blocks of
-    groups of examples.
-
-    0 result, gradient    2 groups, blocks a group, outputs a group    5 vectors    6 stride of an example,
-    of an output, of a column, start    10 tables: vectors, segments
-    """
-    code = Code(type_, width)
-    target, source = code.buffer(0), code.buffer(1)
-    groups, blocks, outputs, count, example, output, column, start = code.numbers(2, 8)
-    table, segments = code.table(code.number(10)), code.table(code.number(11))
-    source = code.past(source, start)
-    with code.loop("%lo", "%hi") as row:
-        ng, b = code.apart(row.at, blocks)
-        n, g = code.apart(ng, groups)
-        first = code.mul(b, block)
-        rest = code.sub(outputs, first)
-        channel = code.add(code.mul(g, outputs), first)
-        taken = code.past(code.past(source, code.mul(n, example)), code.mul(channel, output))
-        into = code.past(target, code.mul(code.mul(row.at, count), block * code.lanes))
-        held, inside = [taken], []
-        for i in range(block):
-            if i:
-                held.append(code.past(held[-1], output))
-            fits = code.out.put(f"icmp sgt i64 {rest}, {i}")
-            inside.append(code.out.put(f"sext i1 {fits} to i64"))
-        with code.loop("0", count) as vector:
-            line = code.past(table, code.mul(vector.at, 3), "i64")
-            begin, end = code.number(1, line), code.number(2, line)
-            zeros = [(code.vector, "zeroinitializer")] * block
-            with code.loop(begin, end, 1, zeros) as segment:
-                line = code.past(segments, code.mul(segment.at, 2), "i64")
-                to, bits = code.number(0, line), code.number(1, line)
-                for i in range(block):
-                    mask = code.lanes_of(code.out.put(f"and i64 {bits}, {inside[i]}"))
-                    here = code.past(held[i], to)
-                    if unit:
-                        value = code.masked_load(here, mask, segment.values[i])
-                    else:
-                        value = code.gather(code.spread(here, column), mask, segment.values[i])
-                    segment.following[i] = value
-            slot = code.past(into, code.mul(vector.at, block * code.lanes))
-            for i in range(block):
-                code.store(segment.values[i], code.past(slot, i * code.lanes))
-    return code.text()
-
-
-@cache
-def gradient(type_: str, width: int, block: int, taps: int) -> str:
+def gradient(type_: str, width: int, block: int, taps: int, unit: bool) -> str:
     """Products of vectors of the gradient with those of the input, summed over pixels, for `block` output
-    channels and `taps` entries at once. Rows are examples, each chunk with sums of its own, or (where
-    `whole` is 0) blocks of groups.
+    channels and `taps` entries at once. Rows are examples, each chunk with sums of its own, or (where `whole`
+    is 0) blocks of groups. Sums lie by part, block, entry and output channel; behind them, each chunk has
+    room for some examples' vectors of one block: they are read again and again, and stay near.
 
-    0 result, gradient as vectors, packed input    3 whole, examples, groups, blocks a group, outputs a group,
-    entries    9 vectors    10 input: of an example, of a group    12 tables: vectors, entries, segments
+    0 result, gradient, packed input    3 whole, examples, groups, blocks a group, outputs a group, entries
+    9 vectors, examples at once, where room begins, room    13 input: of an example, of a group    15
+    gradient: of an example, of an output, of a column, start    19 tables: vectors, segments, entries, masks
     """
     code = Code(type_, width)
     target, source, packed = code.buffer(0), code.buffer(1), code.buffer(2)
-    whole, examples, groups, blocks, outputs, entries, count, x_example, x_group = code.numbers(3, 9)
-    table, offsets, masks = [code.table(place) for place in code.numbers(12, 3)]
+    whole, examples, groups, blocks, outputs, entries, count, together, begin, room = code.numbers(3, 10)
+    x_example, x_group, example, output, column, start = code.numbers(13, 6)
+    table, segments, offsets, masks = [code.table(place) for place in code.numbers(19, 4)]
+    source = code.past(source, start)
     by_example = code.out.put(f"icmp ne i64 {whole}, 0")
     all_blocks = code.mul(groups, blocks)
-    choices = (("%lo", "0"), ("%hi", examples), ("0", "%lo"), (all_blocks, "%hi"))
-    ranges = [code.out.put(f"select i1 {by_example}, i64 {a}, i64 {b}") for a, b in choices]
-    size = code.mul(code.mul(groups, outputs), entries)
-    part = code.out.put(f"select i1 {by_example}, i64 %chunk, i64 0")
-    result = code.past(target, code.mul(part, size))
-    with code.loop(ranges[0], ranges[1]) as example:
-        fresh = code.out.put(f"icmp eq i64 {example.at}, {ranges[0]}")
-        with code.loop(ranges[2], ranges[3]) as outer:
+    choices = (("%lo", "0"), ("%hi", examples), ("0", "%lo"), (all_blocks, "%hi"), ("%chunk", "0"))
+    low, high, first, last, part = [
+        code.out.put(f"select i1 {by_example}, i64 {a}, i64 {b}") for a, b in choices
+    ]
+    length = code.mul(entries, block)
+    sums = code.past(target, code.mul(part, code.mul(all_blocks, length)))
+    near = code.past(target, code.add(begin, code.mul("%chunk", room)))
+    step = code.mul(count, block * code.lanes)
+    with code.loop(low, high, together) as some:
+        fresh = code.out.put(f"icmp eq i64 {some.at}, {low}")
+        until = code.least(code.add(some.at, together), high)
+        with code.loop(first, last) as outer:
             g, b = code.apart(outer.at, blocks)
             k = code.mul(b, block)
-            row = code.add(code.mul(example.at, all_blocks), outer.at)
-            g_vectors = code.past(source, code.mul(code.mul(row, count), block * code.lanes))
-            x = code.past(code.past(packed, code.mul(example.at, x_example)), code.mul(g, x_group))
             channel = code.add(code.mul(g, outputs), k)
-            into = code.past(result, code.mul(channel, entries))
+            taken = code.past(source, code.mul(channel, output))
             rest = code.sub(outputs, k)
-            with code.loop("0", entries, taps) as entry:
-                sums = _products(
-                    code, g_vectors, x, table, masks, offsets, entry.at, entries, count, block, taps
+            with code.loop(some.at, until) as n:
+                slot = code.past(near, code.mul(code.sub(n.at, some.at), step))
+                here = code.past(taken, code.mul(n.at, example))
+                _vectors(
+                    code, here, slot, rest, output, "" if unit else column, table, segments, count, block
                 )
+            x = code.past(packed, code.mul(g, x_group))
+            into = code.past(sums, code.mul(outer.at, length))
+            with code.loop("0", entries, taps) as entry:
+                limit = code.sub(entries, 1)
+                starts = []
+                for t in range(taps):
+                    offset = code.number(code.least(code.add(entry.at, t), limit), offsets)
+                    starts.append(code.past(x, offset))
+                carried = [(code.vector, "zeroinitializer")] * (block * taps)
+                with code.loop(some.at, until, 1, [*carried, ("ptr", near)]) as n:
+                    moved = code.mul(n.at, x_example)
+                    own = [code.past(each, moved) for each in starts]
+                    n.following = _products(code, own, n.values, table, masks, count, block, taps)
                 for t in range(taps):
                     e = code.add(entry.at, t)
-                    fits = code.out.put(f"icmp slt i64 {e}, {entries}")
-                    with code.when(fits):
-                        _kept(code, [each[t] for each in sums], code.past(into, e), entries, rest, fresh)
+                    with code.when(code.out.put(f"icmp slt i64 {e}, {entries}")):
+                        _kept(
+                            code,
+                            n.values[t : block * taps : taps],
+                            code.past(into, code.mul(e, block)),
+                            fresh,
+                        )
     return code.text()
 
 
+def _vectors(
+    code: Code, here: str, slot: str, rest: str, output: str, column: str, table: str, segments: str,
+    count: str, block: int,
+) -> None:  # fmt: skip
+    """A gradient as vectors of pixels, those of a block of channels beside each other."""
+    held, inside = [here], []
+    for i in range(block):
+        if i:
+            held.append(code.past(held[-1], output))
+        fits = code.out.put(f"icmp sgt i64 {rest}, {i}")
+        inside.append(code.out.put(f"sext i1 {fits} to i64"))
+    with code.loop("0", count) as vector:
+        line = code.past(table, code.mul(vector.at, 3), "i64")
+        begin, end = code.number(1, line), code.number(2, line)
+        zeros = [(code.vector, "zeroinitializer")] * block
+        with code.loop(begin, end, 1, zeros) as segment:
+            line = code.past(segments, code.mul(segment.at, 2), "i64")
+            to, bits = code.number(0, line), code.number(1, line)
+            for i in range(block):
+                mask = code.lanes_of(code.out.put(f"and i64 {bits}, {inside[i]}"))
+                there, before = code.past(held[i], to), segment.values[i]
+                if column:
+                    value = code.gather(code.spread(there, column), mask, before)
+                else:
+                    value = code.masked_load(there, mask, before)
+                segment.following[i] = value
+        into = code.past(slot, code.mul(vector.at, block * code.lanes))
+        for i in range(block):
+            code.store(segment.values[i], code.past(into, i * code.lanes))
+
+
 def _products(
-    code: Code, g: str, x: str, table: str, masks: str, offsets: str, first: str, entries: str, count: str,
-    block: int, taps: int,
-) -> list[list[str]]:  # fmt: skip
-    last = code.sub(entries, 1)
-    starts = []
-    for t in range(taps):
-        offset = code.number(code.least(code.add(first, t), last), offsets)
-        starts.append(code.past(x, offset))
-    carried = [(code.vector, "zeroinitializer")] * (block * taps)
-    with code.loop("0", count, 1, [*carried, ("ptr", g)]) as loop:
+    code: Code,
+    starts: list[str],
+    values: list[str],
+    table: str,
+    masks: str,
+    count: str,
+    block: int,
+    taps: int,
+) -> list[str]:
+    """One example's vectors, added to the sums; the last value says where its gradient lies."""
+    types = [code.vector] * (block * taps) + ["ptr"]
+    with code.loop("0", count, 1, list(zip(types, values))) as loop:
         at = code.number(code.mul(loop.at, 3), table)
         mask = code.lanes_of(code.number(loop.at, masks))
-        values = [code.masked_load(code.past(start, at), mask) for start in starts]
+        taken = [code.masked_load(code.past(start, at), mask) for start in starts]
         now = loop.values[-1]
         for i in range(block):
             factor = code.load(code.past(now, i * code.lanes))
             for t in range(taps):
                 place = i * taps + t
-                loop.following[place] = code.fma(values[t], factor, loop.values[place])
+                loop.following[place] = code.fma(taken[t], factor, loop.values[place])
         loop.following[-1] = code.past(now, block * code.lanes)
-    return [loop.values[i * taps : (i + 1) * taps] for i in range(block)]
+    return loop.values
 
 
-def _kept(code: Code, sums: list[str], into: str, step: str, rest: str, fresh: str) -> None:
-    """Adds up the lanes of each vector; puts the results one step apart, or adds them to what is there."""
+def _kept(code: Code, sums: list[str], into: str, fresh: str) -> None:
+    """Adds up the lanes of each vector; puts the results beside each other, or adds them to what is there."""
     out, lanes = code.out, code.lanes
     values = list(sums)
-    while lanes > 1:
+    while lanes > len(sums) or len(values) > 1:
         whole = f"<{lanes} x {code.element}>"
-        if len(values) > 1:
-            evens = ", ".join(f"i32 {2 * i}" for i in range(lanes))
-            odds = ", ".join(f"i32 {2 * i + 1}" for i in range(lanes))
-            made = []
-            for a, b in zip(values[::2], values[1::2]):
-                left = out.put(f"shufflevector {whole} {a}, {whole} {b}, <{lanes} x i32> <{evens}>")
-                right = out.put(f"shufflevector {whole} {a}, {whole} {b}, <{lanes} x i32> <{odds}>")
-                made.append(out.put(f"fadd {whole} {left}, {right}"))
-            values = made
-            continue
-        half = lanes // 2
-        if half < len(sums):
-            break
+        half = lanes // 2 if len(values) == 1 else lanes
         evens = ", ".join(f"i32 {2 * i}" for i in range(half))
         odds = ", ".join(f"i32 {2 * i + 1}" for i in range(half))
-        left = out.put(f"shufflevector {whole} {values[0]}, {whole} poison, <{half} x i32> <{evens}>")
-        right = out.put(f"shufflevector {whole} {values[0]}, {whole} poison, <{half} x i32> <{odds}>")
-        values = [out.put(f"fadd <{half} x {code.element}> {left}, {right}")]
-        lanes = half
+        made = []
+        pairs = list(zip(values[::2], values[1::2])) or [(values[0], "poison")]
+        for a, b in pairs:
+            left, right = [
+                out.put(f"shufflevector {whole} {a}, {whole} {b}, <{half} x i32> <{which}>")
+                for which in (evens, odds)
+            ]
+            made.append(out.put(f"fadd <{half} x {code.element}> {left}, {right}"))
+        values, lanes = made, half
     whole = f"<{lanes} x {code.element}>"
-    for i in range(len(sums)):
-        fits = out.put(f"icmp sgt i64 {rest}, {i}")
-        with code.when(fits):
-            value = out.put(f"extractelement {whole} {values[0]}, i64 {i}")
-            there = code.past(into, code.mul(step, i))
-            before = code.load_one(there)
-            before = out.put(f"select i1 {fresh}, {code.element} 0.0, {code.element} {before}")
-            code.store_one(out.put(f"fadd {code.element} {before}, {value}"), there)
+    before = out.put(f"load {whole}, ptr {into}, align {code.size}")
+    before = out.put(f"select i1 {fresh}, {whole} zeroinitializer, {whole} {before}")
+    total = out.put(f"fadd {whole} {before}, {values[0]}")
+    out.line(f"store {whole} {total}, ptr {into}, align {code.size}")
+
+
+@cache
+def combined(type_: str, block: int) -> str:
+    """The sums of all parts, added up in order, as weights lie. Rows are blocks of groups.
+
+    0 result, sums    2 parts, blocks a group, outputs a group, entries, size of a part
+    """
+    code = Code(type_, block * (4 if type_ == "f32" else 8))
+    target, source = code.buffer(0), code.buffer(1)
+    parts, blocks, outputs, entries, size = code.numbers(2, 5)
+    with code.loop("%lo", "%hi") as row:
+        g, b = code.apart(row.at, blocks)
+        k = code.mul(b, block)
+        mask = code.first_lanes(code.sub(outputs, k))
+        into = code.past(target, code.mul(code.add(code.mul(g, outputs), k), entries))
+        taken = code.past(source, code.mul(code.mul(row.at, entries), block))
+        with code.loop("0", entries) as entry:
+            here = code.past(taken, code.mul(entry.at, block))
+            first = code.load(here)
+            with code.loop("1", parts, 1, [(code.vector, first), ("ptr", here)]) as part:
+                there = code.past(part.values[1], size)
+                part.following = [code.plus(part.values[0], code.load(there)), there]
+            code.scatter(part.values[0], code.spread(code.past(into, entry.at), entries), mask)
+    return code.text()
