@@ -48,7 +48,7 @@ from weft.native.outside import table
 from weft.native.pool import FIELDS, pool
 from weft.native.scalar import TYPES
 from weft.native.tensors import Definition, Direct, Given, Number, Opaque, Product
-from weft.native.work import CHUNK, chunks_of, product_chunks, product_work, work_of
+from weft.native.work import CHUNK, chunks_of, column_tiles, product_chunks, product_work, work_of
 from weft.native.writes import NATIVE, is_python, ordered, reads_of, wished, writes_of
 
 Step = Callable[[list[Any], int, int], None]
@@ -144,7 +144,7 @@ class Executable:
         if isinstance(step, Built):
             return self.functions.kernel(step.kernel)
         if isinstance(step, Product):
-            return self.functions.text(blas.lines(step.type, step.count > 1))
+            return self.functions.text(blas.lines(step.type, step.count > 1 or column_tiles(step) > 1))
         return self.functions.text(step.text.splitlines()) if isinstance(step, Direct) else ""
 
     def place(self, value: Definition) -> int:
@@ -195,13 +195,19 @@ class Executable:
 
     def product_step(self, each: Product, name: str) -> list[int]:
         """See Note [Record of a product] in `weft.native.blas`."""
-        record = [each.rows, each.columns, each.depth, each.left.transposed, each.right.transposed]
+        tiles = column_tiles(each)
+        columns = each.columns // tiles
+        record = [each.rows, columns, each.depth, each.left.transposed, each.right.transposed]
         for part in (each.left, each.right):
             record += [self.place(each.operands[part.operand]), part.offset, part.leading]
         record += [self.place(each), 0, each.columns]
+        function = self.functions.address(name)
+        if tiles > 1:
+            across = each.right.leading if each.right.transposed else 1
+            record += [0, columns * across, columns]
+            return self.record(function, record, tiles, tiles, product_work(each))
         record += [each.left.batch, each.right.batch, each.rows * each.columns]
         rows = each.count if each.count > 1 else each.rows
-        function = self.functions.address(name)
         return self.record(function, record, rows, product_chunks(each), product_work(each))
 
     def call_step(self, each: Opaque) -> Step:

@@ -24,8 +24,10 @@ CHUNK: Final = 30_000
 """About how many ns a chunk takes: enough to be worth handing to another thread."""
 MOST_CHUNKS: Final = 64
 MOST_TILES: Final = 16
-LEAST_ROWS: Final = 16
-"""Fewer rows of a product are not multiplied by themselves: a tile reads the whole other matrix."""
+LEAST_ROWS: Final = 64
+LEAST_COLUMNS: Final = 128
+"""Fewer rows or columns of a product are not multiplied by themselves: BLAS copies the whole other matrix for
+each tile, which takes about as long as 20 rows, or 10 columns."""
 
 
 def rows_of(sizes: Shape) -> int:
@@ -53,6 +55,17 @@ def product_work(each: Product) -> int:
     return int(300 * each.count + MULTIPLICATION * each.rows * each.columns * each.depth * each.count)
 
 
+def column_tiles(each: Product) -> int:
+    """How many tiles of columns a product is cut into; they are as many products of a batch."""
+    most = product_work(each) // CHUNK
+    if each.count > 1:
+        return 1
+    for tiles in (8, 4, 2):
+        if tiles <= most and each.columns % tiles == 0 and each.columns // tiles >= LEAST_COLUMNS:
+            return tiles
+    return 1
+
+
 def product_chunks(each: Product) -> int:
-    rows = each.count if each.count > 1 else -(-each.rows // LEAST_ROWS)
+    rows = each.count if each.count > 1 else each.rows // LEAST_ROWS
     return max(1, min(rows, product_work(each) // CHUNK, MOST_TILES))
