@@ -11,7 +11,7 @@ from typing import Any
 from weft.aot.joint import Joint
 from weft.aot.runtime.around import plainly
 from weft.aot.runtime.effects import Edges
-from weft.aot.runtime.rerun import Rerun, behind, words_of
+from weft.aot.runtime.rerun import Rerun, behind, types_of, words_of
 from weft.aot.saved import INPUT, OUTPUT
 from weft.autograd.tasks import local
 from weft.core import modes
@@ -20,7 +20,7 @@ from weft.core.types import TensorType
 from weft.graph.effects import effect
 from weft.graph.failing import can_fail
 from weft.tensor.base import PLAIN, Tensor, wrap
-from weft.tensor.tape import Node, freed, gradient_edge, next_sequence, stale_words
+from weft.tensor.tape import Node, freed, next_sequence, stale_words
 
 
 class Call:
@@ -55,10 +55,12 @@ class CompiledFunctionBackward(Node):
         if all((value is not None) == there for value, there in zip(grad, stage.mask, strict=True)):
             given = [*self.saved, *[t for t in tangents if t is not None]]
             tangents = []
-            if local.task is not None and not local.task.retain and stage.spent:
-                self.saved = None  # what backward has read, it may free
+            backward = self.call.program.backwards[self.stage]
+            if local.task is not None and not local.task.retain:
+                del rerun
+                self.release()  # what backward has read, it may free, and nobody will run anything again
             with plainly():
-                results = self.call.program.backwards[self.stage](given)
+                results = backward(given)
         else:
             rerun.check()
             results = rerun.gradients(stage, self.lower, tangents, False)
@@ -168,10 +170,11 @@ def new_node(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) 
     stage = joint.stages[number]
     node = CompiledFunctionBackward.__new__(CompiledFunctionBackward)
     node._seq = next_sequence()
+    assert call.rerun is not None
     node.call, node.stage, node.rerun = call, number, call.rerun
     node.lower = [call.edges[lower] for lower in stage.lower]
     reached = [gradient is not None for gradient in call.plan.whole.joint.stages[number].gradients]
-    edges = [gradient_edge(args[index]) for index in joint.wanted] + node.lower
+    edges = [call.rerun.edges[index] for index in joint.wanted] + node.lower
     edges = [edge if there else (None, 0) for edge, there in zip(edges, reached, strict=True)]
     whole = call.plan.programs.get(frozenset(), call.program).joint.stages[number].gradients
     edges = [edge if found is not None else (None, 0) for edge, found in zip(edges, whole, strict=True)]
@@ -179,8 +182,9 @@ def new_node(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) 
     node.slots = tuple([slot for _, slot in edges])
     node.params = ()
     node.hooks = node.versions = None
-    behind_edges = [args[index] for index in joint.wanted] + [values[lower] for lower in stage.lower]
-    node.types = tuple([fact for t in behind_edges for fact in (t.array.shape, t.array.dtype)])
+    behind_edges = [types_of(call.program, args)[index][:2] for index in joint.wanted]
+    behind_edges += [(values[lower].array.shape, values[lower].array.dtype) for lower in stage.lower]
+    node.types = tuple([fact for type_ in behind_edges for fact in type_])
     arrays = [values[value].array for value in stage.values]
     node.outputs = tuple([TensorType(array.shape, BY_NUMPY[array.dtype]) for array in arrays])
     for slot, value in enumerate(stage.values):
@@ -207,4 +211,4 @@ def watch(
             if type(cell) is list:
                 index = owner.index if isinstance(owner.node, CompiledFunctionBackward) else None
                 node.watched.append((cell, cell[0], (owner.array.dtype, owner.array.shape), index))
-    call.nodes, call.edges = [], {}  # nodes hold the call
+    call.nodes, call.edges, call.rerun = [], {}, None  # nodes hold the call

@@ -56,6 +56,17 @@ def unchecked(module: GraphModule) -> GraphModule:
     return GraphModule(module, graph)
 
 
+def types_of(program: Any, args: Args) -> list[Any]:
+    """Shape, dtype and strides of the inputs that are tensors: as a program is made for them, it keeps them,
+    and they take no memory in each call.
+    """
+    if program.types is None:
+        arrays = [value.array if type(value) in PLAIN else None for value in args]
+        program.types = [None if a is None else (a.shape, a.dtype, a.strides) for a in arrays]
+    types: list[Any] = program.types
+    return types
+
+
 class Rerun:
     """What it takes to run the captured graph again as it ran: inputs as they were, and random numbers."""
 
@@ -76,7 +87,7 @@ class Rerun:
         written = {w.input for w in facts.written}
         count = len(args)
         self.numbers: list[Any] = [None] * count  # inputs that are no tensors
-        self.types: list[Any] = [None] * count  # shape, dtype and strides of those that are
+        self.types: list[Any] = types_of(program, args)
         self.arrays: list[Any] = [None] * count  # None where elements do not matter
         self.edges: list[Any] = [(None, 0)] * count
         self.cells: list[Any] = [None] * count
@@ -85,7 +96,6 @@ class Rerun:
                 self.numbers[index] = value
                 continue
             array = value.array
-            self.types[index] = array.shape, array.dtype, array.strides
             self.edges[index] = gradient_edge(value)
             if index in read:
                 apart = index in written or index in program.copied
