@@ -363,6 +363,8 @@ def kept_at_first(outputs: list[Definition], order: list[Definition]) -> dict[in
     for value in order:
         if isinstance(value, Point) and readers.get(id(value), 0) > 1 and costs[id(value)] >= DEAR:
             kept[id(value)] = value
+        if value.kept and not isinstance(value, Given):
+            kept[id(value)] = value  # its rule knows that many elements read each of its own
         for each in operands_of(value) if value.size > 1 else ():
             if isinstance(each, Number) and costs[id(each)] >= DEAR:
                 kept[id(each)] = each  # once, not for each element

@@ -51,6 +51,7 @@ def _training(
     )
     if weight is not None:
         scale = each(lambda b, s, w: b.mul(s, w), scale, channels(weight, rank), name="scale")
+    scale.kept = True
     made = each(lambda b, v, s: b.mul(v, s), centred, scale, name="batch_norm")
     if bias is not None:
         made = each(lambda b, v, w: b.add(v, w), made, channels(bias, rank), name="batch_norm")
@@ -74,6 +75,7 @@ def _inference(
     )
     if weight is not None:
         scale = each(lambda b, s, w: b.mul(s, w), scale, weight, name="scale")
+    scale.kept = True
     shift = each(lambda b, m, s: b.mul(b.neg(m), s), middle, scale, name="shift")
     if bias is not None:
         shift = each(lambda b, m, w: b.add(m, w), shift, bias, name="shift")

@@ -38,7 +38,7 @@ class Definition:
     name: str = ""
     """The op it comes from, for people."""
     kept: bool = False
-    """Whether it has memory of its own."""
+    """Whether it has memory of its own, whatever fusion thinks."""
     strides: Shape | None = None
     """How it lies there, in elements, where that is not row-major; for inputs, and for what nobody reads."""
     source: tuple[Any, ...] | None = None
