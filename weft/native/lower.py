@@ -18,9 +18,13 @@ from numpy.lib.stride_tricks import as_strided
 
 from weft.core.dtypes import BY_NUMPY
 from weft.core.requirements import require
+from weft.core.symbolic import Symbolic
 from weft.core.types import TensorType
 from weft.graph.graph import Graph
 from weft.graph.node import Node
+from weft.native.layouts import Layouts, dense, order_of, row_major
+from weft.native.lower_calls import Unlowered as Unlowered
+from weft.native.lower_calls import bound_arguments, is_op, op_of
 from weft.native.lower_numbers import checked, computed, given_number
 from weft.native.lower_numbers import read as read_number
 from weft.native.scalar import NAMES, TYPES, Builder, Value
@@ -33,6 +37,7 @@ from weft.native.tensors import (
     Shape,
     broadcast,
     marked,
+    permuted,
     reshaped,
     view,
 )
@@ -50,10 +55,6 @@ BUILT_IN: Final = frozenset({abs, bool, divmod, float, int, max, min, pow, round
 """Where functions of numbers come from."""
 NUMBERS_WELCOME: Final = frozenset({"div", "_where"})
 """Ops whose rules take numbers that only running tells."""
-
-
-class Unlowered(Exception):
-    """An op, or this call of it, has no kernels of ours."""
 
 
 @dataclass(slots=True)
@@ -112,20 +113,11 @@ def type_name(kind: Any) -> str:
     return name
 
 
-def bound_arguments(op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    variadic = next((i for i, p in enumerate(op.signature.parameters) if p.variadic), None)
-    if variadic is not None and len(args) > variadic and not isinstance(args[variadic], (tuple, list)):
-        args = (*args[:variadic], tuple(args[variadic:]))
-    if variadic is not None and len(args) == variadic and op.signature.names[variadic] not in kwargs:
-        args = (*args, ())
-    return op.signature.bind(tuple(args), dict(kwargs))
-
-
 class Lowering:
     """One graph."""
 
     def __init__(self, graph: Graph, arrays: Sequence[Any]) -> None:
-        self.graph = graph
+        self.graph, self.arrays = graph, arrays
         self.values: dict[Node, Lowered] = {}
         self.program = Program(list(graph.placeholders))
         for number, (node, array) in enumerate(zip(self.program.inputs, arrays)):
@@ -153,13 +145,32 @@ class Lowering:
             if node.op == "get_attr":
                 self.values[node] = self.constant(attribute(node.target))
             elif node.op == "output":
-                self.program.outputs = list(self.argument(node.args[0]))
+                self.program.outputs = self.outputs(node.args[0])
             elif node.op != "placeholder":
                 self.values[node] = made = self.call(node)
                 marked(made, node.meta.get("source") or ())
                 if not node.users and isinstance(made, Opaque) and self.graph.impure(node):
                     self.program.checks.append(made)
         return self.program
+
+    def outputs(self, nodes: Sequence[Any]) -> list[Any]:
+        """The values of outputs, in the order in which eager's lie in memory."""
+        found: list[Any] = []
+        layouts = Layouts(dict(zip(self.program.inputs, self.arrays)))
+        for node in nodes:
+            value = self.argument(node)
+            found.append(value)
+            if not isinstance(value, Definition) or isinstance(value, Given) or len(value.shape) < 2:
+                continue
+            strides = layouts.of(node)
+            if strides == row_major(value.shape):
+                continue
+            if not value.size:
+                made = np.ndarray(value.shape, numpy_type(value.type))
+                found[-1] = Given(shape=value.shape, type=value.type, name="nothing", constant=made)
+            elif value.type in TYPES:
+                found[-1] = turned(value, strides)
+        return found
 
     def constant(self, array: Any) -> Lowered:
         if not isinstance(array, np.ndarray):
@@ -259,13 +270,13 @@ class Lowering:
         made = []
         for number, value in enumerate(result if several else (result,)):
             array = getattr(value, "array", None)
-            if array is None:
+            if array is None and not isinstance(value, Symbolic):
                 made.append(value)
                 continue
-            kind = NAMES.get(array.dtype, str(array.dtype))
+            kind = NUMBER if array is None else NAMES.get(array.dtype, str(array.dtype))
             made.append(
                 Opaque(
-                    shape=tuple(array.shape),
+                    shape=() if array is None else tuple(array.shape),
                     type=kind,
                     name=op.name,
                     call=call,
@@ -375,6 +386,10 @@ def dtype_of_name(name: str) -> Any:
     return BY_NUMPY[np.dtype(name) if found is None else found]
 
 
+def numpy_type(name: str) -> Any:
+    return TYPES.get(name) or np.dtype(name)
+
+
 def unless_empty(value: Lowered, result: Any) -> Lowered:
     """What was lowered; memory of no bytes for what has no elements (a rule may give None for that): kernels
     have no loops of 0 turns.
@@ -427,17 +442,6 @@ def tried(make: Callable[[Builder, list[Value], Any], Value], operands: Sequence
     return sum(COSTS.get(each.op, 1) for each in builder.instructions)
 
 
-def is_op(node: Node) -> bool:
-    return isinstance(node.target, Op) or getattr(node.target, "op", None) is not None
-
-
-def op_of(node: Node) -> Op:
-    op = node.target if isinstance(node.target, Op) else getattr(node.target, "op", None)
-    if op is None or (not isinstance(node.target, Op) and node.target is not op.face):
-        raise Unlowered(f"a call of {node.target}")
-    return op
-
-
 def point(
     make: Callable[[Builder, list[Value], Any], Value],
     shape: Shape,
@@ -449,6 +453,18 @@ def point(
     """A pointwise definition; operands are brought to its shape."""
     given = [broadcast(each, shape) for each in operands]
     return Point(shape=shape, type=type_, name=name, make=make, operands=given, cost=cost)
+
+
+def turned(value: Definition, strides: Shape) -> Definition:
+    """A copy that lies as these strides say, without gaps: axes from the outermost to the innermost."""
+    order = order_of(value.shape, strides)
+    without_gaps = dense(value.shape, order)
+    if without_gaps == row_major(value.shape):
+        return value
+    looked = permuted(value, order)
+    made = point(lambda _b, v, _p: v[0], looked.shape, value.type, (looked,), "copy")
+    made.shown = value.shape, without_gaps
+    return made
 
 
 @rule("view", "reshape", "_unsafe_view")

@@ -21,7 +21,7 @@ from weft.core.dtypes import as_dtype
 from weft.native import maths
 from weft.native.lower import Lowering, Unlowered, point, rule, type_name
 from weft.native.scalar import FLOATS, Builder, Value
-from weft.native.tensors import Definition, Fold, broadcast, permuted, reshaped
+from weft.native.tensors import Definition, Fold, broadcast, copyable, permuted, reshaped
 
 
 def each(make: Callable[..., Value], *operands: Definition, name: str = "", cost: int = 1) -> Definition:
@@ -70,7 +70,7 @@ def folded(kind: str, value: Definition, axes: Sequence[int], keepdim: bool, nam
     rest = [axis for axis in range(rank) if axis not in axes]
     shape = tuple([value.shape[axis] for axis in rest])
     long = [axis for axis in range(rank) if value.shape[axis] != 1]
-    plain = reshaped(value, tuple([value.shape[axis] for axis in long]))
+    plain = reshaped(copyable(value), tuple([value.shape[axis] for axis in long]))
     over = [place for place, axis in enumerate(long) if axis in axes]
     made = reshaped(_folded(kind, plain, over, name), shape) if over else reshaped(value, shape)
     if keepdim:

@@ -100,6 +100,14 @@ def numpy_type(name: str) -> Any:
     return TYPES.get(name) or np.dtype(name)
 
 
+def strides_of(value: Definition) -> tuple[int, ...] | None:
+    """The strides, in bytes, of an output that does not lie row by row."""
+    if value.shown is None:
+        return None
+    size = numpy_type(value.type).itemsize
+    return tuple([step * size for step in value.shown[1]])
+
+
 def is_ours(value: Definition) -> bool:
     """Whether a program has memory for a value: array kernels find some for their results themselves."""
     return not isinstance(value, (Given, Opaque)) or isinstance(value, NATIVE)
@@ -237,6 +245,10 @@ class Executable:
             if each.type == NUMBER:
                 arrays[target] = result
                 return
+            if each.type not in TYPES:  # only such calls read it, however it lies
+                result = getattr(result, "array", result)
+                arrays[target] = result.copy("K") if low <= address(result) < high else result
+                return
             result = np.ascontiguousarray(result).reshape(each.shape)
             arrays[target] = result.copy() if low <= address(result) < high else result
 
@@ -249,7 +261,9 @@ class Executable:
         self.constants = [(place, v.constant) for place, v in givens if v.input is None]
         wanted = {each for each in self.outputs if isinstance(each, int)}
         ours = {p: v for p, v in self.values.items() if is_ours(v)}
-        self.made = [(p, v.shape, numpy_type(v.type)) for p, v in ours.items() if p in wanted]
+        made = [(p, v) for p, v in ours.items() if p in wanted]
+        self.made = [(p, (v.shown or (v.shape,))[0], numpy_type(v.type)) for p, v in made]
+        self.strides = [strides_of(v) for _, v in made]
         inside = {p: v for p, v in ours.items() if p not in wanted}
         plan = placed(self.lifetimes(inside))
         self.arena = [(p, plan.offsets[p]) for p in inside]
@@ -268,7 +282,7 @@ class Executable:
             self.looked_at = self.views(inside)
         self.results = [self.result(each) for each in self.outputs]
         given = any(isinstance(self.values[p], Number) for p in self.outputs if isinstance(p, int))
-        self.frame = None if self.python or given else self.make_frame()
+        self.frame = None if self.python or given or any(self.strides) else self.make_frame()
 
     def lifetimes(self, inside: dict[int, Definition]) -> list[Lifetime]:
         first: dict[int, int] = {}
@@ -329,8 +343,8 @@ class Executable:
         """The results for these inputs, which are numbered as the graph's are. Raises Changed where they are
         laid out otherwise."""
         items = list(inputs)
-        for _, shape, kind in self.made:
-            items.append(np.empty(shape, kind))
+        for (_, shape, kind), strides in zip(self.made, self.strides):
+            items.append(np.ndarray(shape, kind, None, 0, strides))
         threads = pool()
         if self.splits and not threads.started:
             threads.start()

@@ -43,6 +43,8 @@ class Definition:
     """How it lies there, in elements, where that is not row-major; for inputs, and for what nobody reads."""
     source: tuple[Any, ...] | None = None
     """The user's line behind it: file, line, function; empty where that is not known."""
+    shown: tuple[Shape, Shape] | None = None
+    """The shape and the strides, in elements, in which callers see the memory of an output, if others."""
 
     @property
     def size(self) -> int:
@@ -241,4 +243,16 @@ def reshaped(base: Definition, shape: Shape) -> Definition:
         return view(base, shape, (0,) * len(base.shape), steps)
     if isinstance(base, Reshape):
         return reshaped(base.base, shape)
+    base = copyable(base)
     return Reshape(shape=shape, type=base.type, name=base.name, base=base)
+
+
+def copyable(base: Definition) -> Definition:
+    """Memory in another order as a definition that can be kept: as a copy, where that order does not do."""
+    if not isinstance(base, Given) or base.strides is None:
+        return base
+    return Point(shape=base.shape, type=base.type, name=base.name, make=_same, operands=[base])
+
+
+def _same(_builder: Builder, values: list[Value], _place: Callable[[int], Value]) -> Value:
+    return values[0]

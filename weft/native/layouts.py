@@ -1,0 +1,229 @@
+"""Layouts: the strides that eager's results have.
+
+Takes a graph and the arrays of a call; gives, for any node, the strides of the array that eager would give.
+One idea: NumPy chooses layouts by the order in which operands lie, not by how large they are, so a kernel
+that runs on a few zeros which lie in the same order tells the order of its result.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from weft.core.dtypes import HALVES, as_dtype, float32
+from weft.core.types import TensorType
+from weft.graph.node import Node
+from weft.native.lower_calls import bound_arguments, is_op, op_of
+from weft.ops.record import Kind, Op
+
+SMALL = 3
+"""How long the axes of stand-ins are at most."""
+Strides = tuple[int, ...]
+
+
+def row_major(shape: Sequence[int]) -> Strides:
+    """Strides, in elements; those of empty arrays as if every axis had an element."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def order_of(shape: Sequence[int], strides: Strides) -> list[int]:
+    """The axes, from the outermost to the innermost as they lie in memory."""
+    return sorted(range(len(shape)), key=lambda axis: (-abs(strides[axis]), -shape[axis]))
+
+
+def dense(shape: Sequence[int], order: Sequence[int]) -> Strides:
+    """The strides of an array without gaps whose axes lie in this order."""
+    inner = row_major([shape[axis] for axis in order])
+    found = [0] * len(shape)
+    for axis, stride in zip(order, inner):
+        found[axis] = stride
+    return tuple(found)
+
+
+class Layouts:
+    """What is known of the nodes of a graph. Strides count elements."""
+
+    def __init__(self, arrays: dict[Node, Any]) -> None:
+        self.known: dict[Node, Any] = {}
+        for node, array in arrays.items():
+            if isinstance(array, np.ndarray):
+                self.known[node] = tuple([step // array.itemsize for step in array.strides])
+
+    def of(self, node: Node) -> Any:
+        """The strides of a node's tensor, or a tuple of them; None for what is no tensor."""
+        waiting = [node]
+        while waiting:
+            last = waiting[-1]
+            needed = [each for each in last.all_input_nodes if each not in self.known]
+            if needed and last not in self.known:
+                waiting += needed
+                continue
+            waiting.pop()
+            if last not in self.known:
+                self.known[last] = self.found(last)
+        return self.known[node]
+
+    def found(self, node: Node) -> Any:
+        value = node.meta.get("val")
+        if node.target is operator.getitem:
+            return self.known[node.args[0]][node.args[1]]
+        shapes = shapes_of(value)
+        if shapes is None or not is_op(node):
+            return None if not isinstance(shapes, tuple) else row_major(shapes)
+        strides = self.told(node, shapes)
+        return default(shapes) if strides is None else strides
+
+    # -- ops -------------------------------------------------------------------------------------------------
+    def told(self, node: Node, shapes: Any) -> Any:
+        """What a kernel says; None where it says nothing."""
+        op = op_of(node)
+        bound = bound_arguments(op, node.args, node.kwargs)
+        if op.kind is Kind.RANDOM or (op.kind is Kind.CREATE and not node.all_input_nodes):
+            strided = op.name in ("empty_permuted", "empty_strided")
+            return self.result(op, bound, shapes, None) if strided else None
+        try:
+            if op.kind is Kind.VIEW or op.name in ("reshape", "_unsafe_view"):
+                return self.viewed(op, bound)
+            if isinstance(op.kernel, np.ufunc) and op.promotion is not None:
+                return self.pointwise(op, bound, shapes)
+        except (RuntimeError, ValueError, TypeError, IndexError):
+            return None
+        for most in (SMALL, None):
+            found = self.result(op, bound, shapes, most)
+            if found is not None:
+                return found
+        return None
+
+    def hollow(self, node: Node) -> Any:
+        """An array of a node's shape and strides whose elements nobody may read."""
+        array = node.meta["val"].array
+        item = array.dtype.itemsize
+        steps = [stride * item for stride in self.known[node]]
+        return as_strided(np.zeros(1, array.dtype), array.shape, steps)
+
+    def viewed(self, op: Op, bound: tuple[Any, ...]) -> Any:
+        base = self.hollow(bound[0])
+        if op.name in ("view", "reshape", "_unsafe_view") and isinstance(bound[1], (tuple, list)):
+            made = base.reshape(tuple(bound[1]), copy=False)
+        else:
+            assert op.kernel is not None
+            made = op.kernel(base, *bound[1:])
+        if isinstance(made, (tuple, list)):
+            return tuple([strides_of(each) for each in made])
+        return strides_of(made)
+
+    def pointwise(self, op: Op, bound: tuple[Any, ...], shape: Any) -> Any:
+        """As ufuncs allocate their results: in the order of operands, which are cast before."""
+        slots = [slot for slot in op.signature.tensor_slots if bound[slot] is not None]
+        given = [bound[slot] for slot in slots]
+        nodes = [value for value in given if isinstance(value, Node) and self.known[value] is not None]
+        if all(self.known[node] == row_major(shape) for node in nodes):
+            return None
+        assert op.promotion is not None
+        compute, _ = op.promotion.dtypes([as_type(bound[slot]) for slot in slots])
+        carrier = (float32 if compute in HALVES else compute).numpy
+        operands = []
+        for value in given:
+            hollow = self.hollow(value) if value in nodes else np.zeros((), carrier)
+            operands.append(hollow if hollow.dtype == carrier else np.empty_like(hollow, carrier))
+        flags = [*[["readonly"]] * len(operands), ["writeonly", "allocate"]]
+        kinds = [*[each.dtype for each in operands], operands[0].dtype]
+        iterator: Any = np.nditer
+        made = iterator([*operands, None], ["refs_ok", "zerosize_ok"], flags, kinds)
+        return strides_of(made.operands[-1])
+
+    # -- stand-ins -------------------------------------------------------------------------------------------
+    def result(self, op: Op, bound: tuple[Any, ...], shapes: Any, most: int | None) -> Any:
+        """What the kernel gives for zeros that lie as the operands do, in axes of at most this length."""
+        if most is None and sum(prod(each) for each in all_shapes(bound)) > 1 << 22:
+            return None
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                made = op.on_arrays(self.stand_in(bound, most))
+        except Exception:  # zeros, or short axes, may be no arguments for this op
+            return None
+        if isinstance(shapes, list):
+            if len(made) != len(shapes):
+                return None
+            found = [self.enlarged(small, shape) for small, shape in zip(made, shapes)]
+            good = all(shape is None or strides is not None for shape, strides in zip(shapes, found))
+            return tuple(found) if good else None
+        return self.enlarged(made, shapes)
+
+    def stand_in(self, value: Any, most: int | None) -> Any:
+        if isinstance(value, Node):
+            array = getattr(value.meta.get("val"), "array", None)
+            if array is None:
+                return value.meta.get("val")
+            shape = tuple([size if most is None else min(size, most) for size in array.shape])
+            strides = self.known[value]
+            order = order_of(array.shape, strides)
+            lengths = [shape[axis] if strides[axis] else min(shape[axis], 1) for axis in order]
+            made = some(lengths, array.dtype).transpose(np.argsort(order) if order else ())
+            return made if made.shape == shape else np.broadcast_to(made, shape)
+        if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
+            return type(value)([self.stand_in(item, most) for item in value])
+        return value
+
+    def enlarged(self, small: Any, shape: Any) -> Any:
+        """The strides of an array of this shape that lies as a small one does."""
+        if shape is None or not isinstance(small, np.ndarray) or small.ndim != len(shape):
+            return None
+        strides = strides_of(small)
+        order = order_of(small.shape, strides)
+        if dense(small.shape, order) != strides:
+            return None
+        return dense(shape, order)
+
+
+def some(shape: Sequence[int], kind: Any) -> Any:
+    """Zeros, which are indices, too; numbers between 0.1 and 0.9 for floats: solvers like them better."""
+    if kind.kind in "fc" and prod(shape) < 1 << 12:
+        return (0.5 + 0.4 * np.cos(np.arange(prod(shape)) ** 2)).astype(kind).reshape(shape)
+    return np.zeros(shape, kind)
+
+
+def strides_of(array: Any) -> Strides:
+    return tuple([step // array.itemsize for step in array.strides])
+
+
+def as_type(value: Any) -> Any:
+    if not isinstance(value, Node):
+        return value
+    given: Any = value.meta.get("val")
+    array = getattr(given, "array", None)
+    return given if array is None else TensorType(tuple(array.shape), as_dtype(given.dtype))
+
+
+def shapes_of(value: Any) -> Any:
+    """The shape of a tensor, a list of those of several, or None."""
+    if isinstance(value, (tuple, list)):
+        return [shapes_of(item) for item in value]
+    array = getattr(value, "array", None)
+    return None if array is None else tuple(array.shape)
+
+
+def all_shapes(value: Any) -> list[Any]:
+    if isinstance(value, Node):
+        found = shapes_of(value.meta.get("val"))
+        return [found] if isinstance(found, tuple) else []
+    if isinstance(value, (tuple, list)):
+        return [shape for item in value for shape in all_shapes(item)]
+    return []
+
+
+def default(shapes: Any) -> Any:
+    if isinstance(shapes, list):
+        return tuple([None if shape is None else row_major(shape) for shape in shapes])
+    return row_major(shapes)
