@@ -136,3 +136,16 @@ def test_versions_are_counted_as_eager_counts():
     for count in (2, 4):
         compiled(p, g)
         assert p._version == count
+
+
+def test_gradients_lie_in_memory_as_those_of_eager_code():
+    def second(function):
+        q = floats(3, 3, grad=True)
+        (gradient,) = weft.autograd.grad(function(q)[0].sum(), q, create_graph=True)
+        (found,) = weft.autograd.grad(gradient.sum(), q)
+        return found.stride()
+
+    def cubed(q):
+        return q @ q @ q
+
+    assert second(weft.compile(cubed, backend="aot_eager")) == second(cubed) == (3, 1)

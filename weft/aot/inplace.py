@@ -25,6 +25,7 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.ops.record import Kind, Op
 from weft.ops.replay import READERS, replay, view_scatter
+from weft.tensor.base import Tensor
 from weft.trace.module import GraphModule
 
 WRITTEN = "written"
@@ -91,6 +92,23 @@ class Over:
             pieces = [row[start : start + PIECE] for row in rows]
             pieces[0][...] = self.op.on_arrays(tuple(pieces))
         return first
+
+
+class IfAlike:
+    """An op that leaves its result where its first operand was, if it would lie in memory as that does."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+        self.__name__ = self.__qualname__ = f"{op.name}_if_alike"
+        self.__module__ = "weft.aot.inplace"
+
+    def __call__(self, first: Any, *others: Any, **options: Any) -> Any:
+        strides = first.array.strides
+        if first.array.flags.c_contiguous or all(
+            other.array.strides == strides for other in others if isinstance(other, Tensor)
+        ):
+            return getattr(first, f"{self.op.name}_")(*others, **options)
+        return self.op.face(first, *others, **options)
 
 
 def alike(node: Node, other: Node) -> bool:
@@ -163,7 +181,23 @@ def _is_scratch(node: Node, chosen: dict[Node, Node]) -> bool:
         return False
     before: Node = node.args[0]
     maker = op_of(before)
-    return maker is not None and maker.name in FRESH and chosen.get(before, before) is before
+    fresh = maker is not None and maker.name in FRESH and chosen.get(before, before) is before
+    return fresh and _lie_alike(node, before)
+
+
+def _lie_alike(node: Node, other: Node) -> bool:
+    """Whether two values of one shape have the same strides, as far as one can know."""
+    a: Any = node.meta["val"]
+    b: Any = other.meta["val"]
+    return tuple(a.array.strides) == tuple(b.array.strides)
+
+
+def _shows_strides(node: Node, chosen: Node) -> bool:
+    """Whether a value that is made in another's memory is a result, whose strides users see: those of what
+    depends on gradients from outside are not known before."""
+    value: Any = node.meta["val"]
+    shown = chosen is node and any(user.op == "output" for user in node.users)
+    return shown and value.array.ndim > 1 and not value.array.exact
 
 
 def _steps(start: Node, last: Any) -> list[Node]:
@@ -207,6 +241,9 @@ def _rewritten(module: GraphModule, nodes: list[Node], chosen: dict[Node, Node])
             copies[node] = graph.call_function(Over(op), tuple(args))
         else:
             kwargs = {k: copies[v] if isinstance(v, Node) else v for k, v in node.kwargs.items()}
-            copies[node] = graph.call_method(f"{op.name}_", tuple(args), kwargs)
+            if _shows_strides(node, chosen[node]):
+                copies[node] = graph.call_function(IfAlike(op), tuple(args), kwargs)
+            else:
+                copies[node] = graph.call_method(f"{op.name}_", tuple(args), kwargs)
         copies[node].meta = dict(node.meta)
     return GraphModule(module, graph, type(module).__name__)
