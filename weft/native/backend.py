@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class Layout:
 
 _warned: set[str] = set()
 """Reasons that were said already: a process that cannot run code says so once."""
+MOST_PROGRAMS: Final = 64
 
 
 class Compiled:
@@ -67,15 +68,15 @@ class Compiled:
         key = tuple([key_of(array) for array in given])
         program = self.programs.get(key)
         if program is None:
+            if len(self.programs) >= MOST_PROGRAMS:
+                self.programs.clear()
             program = self.programs[key] = self.program(given)
-        if not isinstance(program, str) and any(given[n] is not arrays[n] for _, n in program.written):
-            program = "an input that is written is not laid out as programs need"
-        if isinstance(program, str):
+        if isinstance(program, str) or any(is_copied(given[n], arrays[n]) for _, n in program.written):
             return self.op_by_op(inputs)
         self.last = program if all(map(is_looked_at, arrays)) else None
         try:
             return self.results(program, inputs, program(given))
-        except Failed:
+        except (Changed, Failed):  # changed: an input that may not be written
             return self.op_by_op(inputs)
 
     def op_by_op(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -116,9 +117,20 @@ def plain(value: Any) -> Any:
     """An input as programs take it: arrays of other classes, and those whose elements do not lie at multiples
     of their size, are copied.
     """
-    if isinstance(value, np.ndarray) and (type(value) is not np.ndarray or not value.flags.aligned):
+    if not isinstance(value, np.ndarray):
+        return value
+    if type(value) is not np.ndarray or not value.flags.aligned:
         return np.array(value, order="C", subok=False)
+    kind = np.dtype(value.dtype.type) if value.dtype.isnative and value.dtype.names is None else value.dtype
+    if (
+        kind is not value.dtype and kind == value.dtype
+    ):  # one that was read from a file: programs know its twin
+        return value.view(kind)
     return value
+
+
+def is_copied(given: Any, array: Any) -> bool:
+    return given is not array and not np.may_share_memory(given, array)
 
 
 def key_of(value: Any) -> Any:
@@ -126,7 +138,13 @@ def key_of(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         strides = tuple([0 if size == 1 else step for size, step in zip(value.shape, value.strides)])
         return value.shape, strides, value.dtype
-    return float if type(value) is float else (type(value), value)
+    if type(value) is float:
+        return float
+    if isinstance(value, (tuple, list)):
+        return type(value), tuple(map(key_of, value))
+    if isinstance(value, (complex, np.inexact)):  # by bits: zeros have signs, and NaN is equal to itself
+        return type(value), repr(value)
+    return type(value), value
 
 
 def compiler(layout: Layout) -> Callable[[Any, list[Any]], Callable[..., Any]]:
