@@ -60,7 +60,7 @@ def packed_input(given: Laid, plane: Plane, examples: int, channels: int, type_:
     numbers = [channels, given.strides[0], given.strides[1], plane.column]
     numbers += [plane.size, plane.count, 10, given.offset, *plane.rows]
     size = count * plane.size + max(plane.last - plane.size, 0)
-    text = conv_text.pack(type_, width, plane.column == 1)
+    text = conv_text.pack(type_, width, plane.column if plane.column in (1, 2) else 0)
     chunks = count * plane.size // PACK_CHUNK
     return direct(text, "conv pack", (size,), type_, [given.base], numbers, count, chunks)
 

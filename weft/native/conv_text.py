@@ -28,8 +28,21 @@ def _zeros(code: Code, pointer: str, count: str) -> None:
         code.masked_store("zeroinitializer", code.past(pointer, loop.at), mask)
 
 
+def every_second(code: Code, pointer: str, elements: str, otherwise: str = "zeroinitializer") -> list[str]:
+    """The even and the odd ones of two vectors' elements, of which a number's bits say which are there."""
+    low = code.masked_load(pointer, code.lanes_of(elements), otherwise)
+    upper = code.out.put(f"lshr i64 {elements}, {code.lanes}")
+    high = code.masked_load(code.past(pointer, code.lanes), code.lanes_of(upper), otherwise)
+    found = []
+    for first in (0, 1):
+        which = ", ".join(f"i32 {2 * i + first}" for i in range(code.lanes))
+        kinds = f"{code.vector} {low}, {code.vector} {high}"
+        found.append(code.out.put(f"shufflevector {kinds}, <{code.lanes} x i32> <{which}>"))
+    return found
+
+
 @cache
-def pack(type_: str, width: int, unit: bool) -> str:
+def pack(type_: str, width: int, column: int) -> str:
     """Planes of channels, padded. Rows are planes.
 
     0 result, input    2 channels, stride of an example, of a channel, of a column    6 plane, rows, their
@@ -37,7 +50,7 @@ def pack(type_: str, width: int, unit: bool) -> str:
     """
     code = Code(type_, width)
     target, source = code.buffer(0), code.buffer(1)
-    channels, example, channel, column, plane, rows, place, start = code.numbers(2, 8)
+    channels, example, channel, step, plane, rows, place, start = code.numbers(2, 8)
     table = code.table(place)
     source = code.past(source, start)
     with code.loop("%lo", "%hi") as outer:
@@ -52,12 +65,17 @@ def pack(type_: str, width: int, unit: bool) -> str:
             there = code.past(there, before)
             here = code.past(taken, come)
             with code.loop("0", count, code.lanes) as at:
-                mask = code.first_lanes(code.sub(count, at.at))
-                if unit:
-                    value = code.masked_load(code.past(here, at.at), mask)
+                left = code.sub(count, at.at)
+                mask = code.first_lanes(left)
+                first = code.past(here, code.mul(at.at, step))
+                if column == 1:
+                    value = code.masked_load(first, mask)
+                elif column == 2:
+                    some = code.least(left, code.lanes)
+                    ones = code.out.put(f"shl i64 1, {code.sub(code.mul(some, 2), 1)}")
+                    value = every_second(code, first, code.sub(ones, 1))[0]
                 else:
-                    first = code.past(here, code.mul(at.at, column))
-                    value = code.gather(code.spread(first, column), mask)
+                    value = code.gather(code.spread(first, step), mask)
                 code.masked_store(value, code.past(there, at.at), mask)
             _zeros(code, code.past(there, count), behind)
     return code.text()

@@ -60,9 +60,31 @@ def taps_along(
     return found
 
 
+def tap_reads(
+    rows: list[list[tuple[int, int]]], taps: int, stride: int, pairs: bool
+) -> list[tuple[int, int]]:
+    """For each tap of neighbouring windows: lane 0's place, which lanes read; with pairs, for each two taps
+    which elements are read.
+    """
+    masks, places = [0] * (taps + 1), [0] * (taps + 1)
+    for lane, row in enumerate(rows):
+        for tap, place in row:
+            masks[tap] |= 1 << lane
+            places[tap] = place - lane * stride
+    found = []
+    for tap in range(0, taps, 2 if pairs else 1):
+        first, second = masks[tap], masks[tap + 1] if pairs else 0
+        place = places[tap] if first else places[tap + 1] - 1
+        if first or second:
+            bits = [(first >> i & 1) | (second >> i & 1) << 1 for i in range(len(rows))]
+            elements = sum(each << 2 * i for i, each in enumerate(bits))
+            found.append((place, elements if pairs else first))
+    return found
+
+
 def window_tables(
     x: Laid, sizes: Shape, counts: Shape, along: list[list[list[tuple[int, int]]]], taps: int, stride: int,
-    lanes: int,
+    pairs: bool, lanes: int,
 ) -> tuple[list[int], list[int]]:  # fmt: skip
     """See Note [Tables of windows] in `weft.native.window_text`; the last axis is given by its taps."""
     steps = x.strides[2:]
@@ -72,19 +94,13 @@ def window_tables(
         for begin in range(0, counts[2], lanes):
             length = min(lanes, counts[2] - begin)
             rows = along[2][begin : begin + length]
-            first = len(entries) // 4
-            for (_, i), (_, j), tap in product(along[0][d], along[1][h], range(taps)):
-                inside = [any(own == tap for own, _ in row) for row in rows]
-                if not any(inside):
-                    continue
-                known = inside.index(True)
-                place = next(at for own, at in rows[known] if own == tap) - known * stride
-                mask = sum(1 << lane for lane, yes in enumerate(inside) if yes)
-                elements = sum(1 << (2 * lane) for lane, yes in enumerate(inside) if yes)
-                entries += [i * steps[0] + j * steps[1] + place * steps[2], mask, elements]
-                entries += [(i * sizes[1] + j) * sizes[2] + place]
+            first = len(entries) // 3
+            reads = tap_reads(rows, taps, stride, pairs)
+            for (_, i), (_, j), (place, bits) in product(along[0][d], along[1][h], reads):
+                entries += [i * steps[0] + j * steps[1] + place * steps[2]]
+                entries += [(i * sizes[1] + j) * sizes[2] + place, bits]
             to = (d * counts[1] + h) * counts[2] + begin
-            vectors += [first, len(entries) // 4, to, (1 << length) - 1]
+            vectors += [first, len(entries) // 3, to, (1 << length) - 1]
     return vectors, entries
 
 
@@ -98,18 +114,17 @@ def maxima(x: Definition, geometry: Any, counts: Shape, axes: int, shape: Shape)
     if any(not own for axis in along for own in axis) or prod(sizes) >= 1 << 31:
         raise Unlowered("a window of padding alone")
     width = host()[2]
-    vectors, entries = window_tables(given, sizes, full, along, taps[2], stride[2], lanes_of(x.type, width))
     column = stride[2] * given.strides[-1]
-    head = [
-        planes.shape[1],
-        given.strides[0],
-        given.strides[1],
-        column,
-        given.offset,
-        prod(counts),
-        stride[2],
-    ]
-    numbers = [*head, len(vectors) // 4, 12, 12 + len(vectors), *vectors, *entries]
+    if given.strides[-1] != 1 or dilation[2] != 1:
+        column = 0 if column == 2 else column
+    lanes = lanes_of(x.type, width)
+    pairs = column == 2
+    vectors, entries = window_tables(given, sizes, full, along, taps[2], stride[2], pairs, lanes)
+    head = [planes.shape[1], *given.strides[:2], stride[2] * given.strides[-1], given.offset, prod(counts)]
+    head.append(stride[2])
+    begins = [(i[0][1] * sizes[1] + j[0][1]) * sizes[2] + k[0][1] for i, j, k in product(*along)]
+    numbers = [*head, len(vectors) // 4, 13, 13 + len(vectors), 13 + len(vectors) + len(entries)]
+    numbers += [*vectors, *entries, *begins]
     rows = planes.shape[0] * planes.shape[1]
     made = []
     for places in (False, True):

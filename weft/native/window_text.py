@@ -16,25 +16,23 @@ from functools import cache
 
 from weft.native.body_text import literal
 from weft.native.conv_code import Code
+from weft.native.conv_text import every_second
 
 
 def _integers(code: Code) -> str:
     return f"<{code.lanes} x i32>"
 
 
-def strided(code: Code, pointer: str, column: int, mask: str, elements: str, step: str) -> str:
-    """The lanes of a vector whose neighbours lie one, two or `step` elements apart."""
+def loaded(code: Code, pointer: str, column: int, bits: str, step: str, otherwise: str) -> list[str]:
+    """The values of a tap in all lanes, whose neighbours lie one, two or `step` elements apart; of that tap
+    and the next where they lie two apart, since both lie in the same two vectors.
+    """
+    if column == 2:
+        return every_second(code, pointer, bits, otherwise)
+    mask = code.lanes_of(bits)
     if column == 1:
-        return code.masked_load(pointer, mask)
-    if column != 2:
-        return code.gather(code.spread(pointer, step), mask)
-    low = code.masked_load(pointer, code.lanes_of(elements))
-    upper = code.out.put(f"lshr i64 {elements}, {code.lanes}")
-    high = code.masked_load(code.past(pointer, code.lanes), code.lanes_of(upper))
-    evens = ", ".join(f"i32 {2 * i}" for i in range(code.lanes))
-    return code.out.put(
-        f"shufflevector {code.vector} {low}, {code.vector} {high}, <{code.lanes} x i32> <{evens}>"
-    )
+        return [code.masked_load(pointer, mask, otherwise)]
+    return [code.gather(code.spread(pointer, step), mask, otherwise)]
 
 
 @cache
@@ -43,13 +41,13 @@ def maxima(type_: str, width: int, column: int, places: bool) -> str:
 
     0 result, input    2 channels, stride of an example, of a channel, of neighbouring windows    6 where the
     input starts, results a plane, step from one window's place to the next    9 vectors, tables: vectors,
-    taps
+    taps, the first places of all windows of a plane
     """
     code = Code(type_, width)
-    out, whole = code.out, _integers(code)
+    whole = _integers(code)
     target, source = code.buffer(0), code.buffer(1)
     channels, example, channel, step, start, size, move, count = code.numbers(2, 8)
-    table, taps = code.table(code.number(10)), code.table(code.number(11))
+    table, taps, begins = [code.table(place) for place in code.numbers(10, 3)]
     source = code.past(source, start)
     lowest = f"splat ({code.element} {literal(float('-inf'), type_)})"
     with code.loop("%lo", "%hi") as plane:
@@ -59,29 +57,18 @@ def maxima(type_: str, width: int, column: int, places: bool) -> str:
         with code.loop("0", count) as vector:
             line = code.past(table, code.mul(vector.at, 4), "i64")
             first, last, to, bits = [code.number(i, line) for i in range(4)]
-            carried = [(code.vector, lowest), (whole, "zeroinitializer"), (code.mask, "zeroinitializer")]
+            carried = [(code.vector, lowest)]
+            if places:
+                carried.append((whole, _first_places(code, begins, to, bits, move)))
             with code.loop(first, last, 1, carried) as tap:
-                entry = code.past(taps, code.mul(tap.at, 4), "i64")
-                offset, lanes, elements, place = [code.number(i, entry) for i in range(4)]
-                mask = code.lanes_of(lanes)
-                value = strided(code, code.past(x, offset), column, mask, elements, step)
-                best, where, seen = tap.values
-                more = out.put(f"fcmp ogt {code.vector} {value}, {best}")
-                odd = out.put(f"fcmp uno {code.vector} {value}, {value}")
-                fresh = out.put(f"xor {code.mask} {seen}, splat (i1 true)")
-                better = out.put(f"or {code.mask} {more}, {odd}")
-                better = out.put(f"or {code.mask} {better}, {fresh}")
-                better = out.put(f"and {code.mask} {better}, {mask}")
-                pick = f"select {code.mask} {better},"
-                best = out.put(f"{pick} {code.vector} {value}, {code.vector} {best}")
-                if places:
-                    short = out.put(f"trunc i64 {place} to i32")
-                    one = out.put(f"insertelement {whole} poison, i32 {short}, i64 0")
-                    zeros = f"<{code.lanes} x i32> zeroinitializer"
-                    wide = out.put(f"shufflevector {whole} {one}, {whole} poison, {zeros}")
-                    where = out.put(f"{pick} {whole} {wide}, {whole} {where}")
-                seen = out.put(f"or {code.mask} {seen}, {mask}")
-                tap.following = [best, where, seen]
+                entry = code.past(taps, code.mul(tap.at, 3), "i64")
+                offset, place, own = [code.number(i, entry) for i in range(3)]
+                values = loaded(code, code.past(x, offset), column, own, step, lowest)
+                for turn, value in enumerate(values):
+                    if places:
+                        _improve(code, tap.following, value, code.add(place, turn))
+                    else:
+                        tap.following[0] = _greater(code, tap.following[0], value)
             if places:
                 _store_places(code, tap.values[1], y, to, bits, move)
             else:
@@ -89,15 +76,60 @@ def maxima(type_: str, width: int, column: int, places: bool) -> str:
     return code.text()
 
 
+def _greater(code: Code, best: str, value: str) -> str:
+    """The greater of two; what is no number, if either is not."""
+    out, kind = code.out, code.vector
+    more = out.put(f"fcmp ogt {kind} {best}, {value}")
+    found = out.put(f"select {code.mask} {more}, {kind} {best}, {kind} {value}")
+    odd = out.put(f"fcmp uno {kind} {best}, {best}")
+    return out.put(f"select {code.mask} {odd}, {kind} {best}, {kind} {found}")
+
+
+def _first_places(code: Code, begins: str, to: str, bits: str, move: str) -> str:
+    """What stands for windows of which no element is greater than minus infinity, less the lanes' steps."""
+    lanes, out = code.lanes, code.out
+    whole = f"<{lanes} x i64>"
+    name = f"@llvm.masked.load.v{lanes}i64.p0"
+    out.declared[name] = f"declare {whole} {name}(ptr, i32, {code.mask}, {whole})"
+    pointer = code.past(begins, to, "i64")
+    mask = code.lanes_of(bits)
+    found = out.put(f"call {whole} {name}(ptr {pointer}, i32 8, {code.mask} {mask}, {whole} zeroinitializer)")
+    made = out.put(f"sub {whole} {found}, {_steps(code, move)}")
+    return out.put(f"trunc {whole} {made} to {_integers(code)}")
+
+
+def _steps(code: Code, move: str) -> str:
+    """How far the place of each lane is from that of lane 0."""
+    lanes, out = code.lanes, code.out
+    whole = f"<{lanes} x i64>"
+    first = out.put(f"insertelement {whole} poison, i64 {move}, i64 0")
+    spread = out.put(f"shufflevector {whole} {first}, {whole} poison, <{lanes} x i32> zeroinitializer")
+    steps = ", ".join(f"i64 {i}" for i in range(lanes))
+    return out.put(f"mul {whole} {spread}, <{steps}>")
+
+
+def _improve(code: Code, state: list[str], value: str, place: str) -> None:
+    """Takes those values that are greater, or no numbers."""
+    out, whole = code.out, _integers(code)
+    best, where = state
+    more = out.put(f"fcmp ogt {code.vector} {value}, {best}")
+    odd = out.put(f"fcmp uno {code.vector} {value}, {value}")
+    better = out.put(f"or {code.mask} {more}, {odd}")
+    pick = f"select {code.mask} {better},"
+    short = out.put(f"trunc i64 {place} to i32")
+    one = out.put(f"insertelement {whole} poison, i32 {short}, i64 0")
+    zeros = f"<{code.lanes} x i32> zeroinitializer"
+    wide = out.put(f"shufflevector {whole} {one}, {whole} poison, {zeros}")
+    state[0] = out.put(f"{pick} {code.vector} {value}, {code.vector} {best}")
+    state[1] = out.put(f"{pick} {whole} {wide}, {whole} {where}")
+
+
 def _store_places(code: Code, where: str, y: str, to: str, bits: str, move: str) -> None:
     """Places of lanes: that of lane 0, and so much more for each lane."""
     lanes, out = code.lanes, code.out
     whole = f"<{lanes} x i64>"
     wide = out.put(f"sext <{lanes} x i32> {where} to {whole}")
-    first = out.put(f"insertelement {whole} poison, i64 {move}, i64 0")
-    spread = out.put(f"shufflevector {whole} {first}, {whole} poison, <{lanes} x i32> zeroinitializer")
-    steps = ", ".join(f"i64 {i}" for i in range(lanes))
-    made = out.put(f"add {whole} {wide}, {out.put(f'mul {whole} {spread}, <{steps}>')}")
+    made = out.put(f"add {whole} {wide}, {_steps(code, move)}")
     name = f"@llvm.masked.store.v{lanes}i64.p0"
     out.declared[name] = f"declare void {name}({whole}, ptr, i32, {code.mask})"
     pointer = code.past(y, to, "i64")
