@@ -25,7 +25,6 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.ops.record import Kind, Op
 from weft.ops.replay import READERS, replay, view_scatter
-from weft.tensor.base import Tensor
 from weft.trace.module import GraphModule
 
 WRITTEN = "written"
@@ -105,7 +104,7 @@ class IfAlike:
     def __call__(self, first: Any, *others: Any, **options: Any) -> Any:
         strides = first.array.strides
         if first.array.flags.c_contiguous or all(
-            other.array.strides == strides for other in others if isinstance(other, Tensor)
+            other.array.strides == strides for other in others if hasattr(other, "array")
         ):
             return getattr(first, f"{self.op.name}_")(*others, **options)
         return self.op.face(first, *others, **options)
