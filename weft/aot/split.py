@@ -9,6 +9,13 @@ live tensors with live histories, so whatever a node does there, eager's own cod
     b = custom_function(a)           node, on the tensor a; its results are taken apart at once
     y = b[0] + x                     piece 1: b[0], x -> y
 Switches of modes stand in no part's way: each part begins in the modes that the switches before it have made.
+
+# Note [Writes that no version tells of]
+    y = t * w                        piece 0: t, w -> y; the tape has saved t
+    t.data.mul_(2)                   piece 1: t -> nothing
+The gradient of w is what t holds when a backward runs, which residuals of piece 0 need not be. So a piece is
+told which of its inputs and outputs later parts write in this way: if eager would have saved one, it runs as
+captured.
 """
 
 from __future__ import annotations
@@ -42,6 +49,8 @@ class Part:
     outputs: list[Node] = field(default_factory=list)
     freed: list[Node] = field(default_factory=list)
     """What nobody reads behind it."""
+    exposed: set[Node] = field(default_factory=set)
+    """Inputs and outputs that are written behind it unnoticed: see Note [Writes that no version tells of]."""
 
 
 def switches(node: Node) -> bool:
@@ -96,8 +105,48 @@ def takes_apart(node: Node) -> bool:
     return several and source.op != "placeholder" and not isinstance(node.args[1], Node)
 
 
-def split(module: Any, natives: Iterable[Node], ends: Iterable[Node] = ()) -> list[Part]:
-    """The parts of a graph: each of `natives` by itself, and a piece ends behind each of `ends`."""
+def sharing(graph: Graph) -> dict[Node, Node]:
+    """For each node one that stands for the memory its value may lie in."""
+    found: dict[Node, Node] = {}
+    for node in graph.nodes:
+        source = next(iter(node.all_input_nodes), None)
+        called = node.op.startswith("call_")
+        found[node] = found[source] if called and source is not None and effect(node).aliases else node
+    return found
+
+
+def unnoticed(graph: Graph) -> list[tuple[Node, Node]]:
+    """The writes through `.data`, each with what is written."""
+    silent: set[Node] = set()
+    found: list[tuple[Node, Node]] = []
+    for node in graph.nodes:
+        if not node.op.startswith("call_"):
+            continue
+        given = node.all_input_nodes
+        if (node.target is getattr and node.args[1] == "data") or (
+            given and given[0] in silent and effect(node).aliases
+        ):
+            silent.add(node)
+        found += [(node, each) for each in node.meta.get("writes") or effect(node).writes if each in silent]
+    return found
+
+
+def expose(graph: Graph, parts: list[Part], home: dict[Node, int], later: Iterable[Node]) -> None:
+    """Notes in each part what is written unnoticed behind it; `later` are nodes written behind them all."""
+    memory = sharing(graph)
+    writes = [(home[writer], memory[target]) for writer, target in unnoticed(graph) if writer in home]
+    writes += [(len(parts), memory[node]) for node in later]
+    for number, part in enumerate(parts):
+        written = {place for writer, place in writes if writer > number}
+        if written:
+            part.exposed = {node for node in (*part.inputs, *part.outputs) if memory[node] in written}
+
+
+def split(
+    module: Any, natives: Iterable[Node], ends: Iterable[Node] = (), later: Iterable[Node] = ()
+) -> list[Part]:
+    """The parts of a graph: each of `natives` by itself, and a piece ends behind each of `ends`. `later` are
+    nodes that are written behind it all, unnoticed."""
     graph: Graph = module.graph
     parts = _rows(graph, set(natives), set(ends))
     home: dict[Node, int] = {}
@@ -116,6 +165,7 @@ def split(module: Any, natives: Iterable[Node], ends: Iterable[Node] = ()) -> li
         part.freed = [node for node, reader in last.items() if reader == number and node not in own]
         if not part.native:
             part.module = _piece(module, part)
+    expose(graph, parts, home, later)
     return parts
 
 

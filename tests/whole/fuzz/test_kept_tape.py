@@ -589,3 +589,29 @@ def after(result, *args):
 def arguments():
     yield ((weft.ones(2, requires_grad=True),), {})
 """)
+
+
+@pytest.mark.parametrize("saved", ["y * W", "y.view(3) * W", "weft.linalg.solve(weft.diag(W), y)", "y.exp()"])
+@pytest.mark.parametrize("write", ["y.data.mul_(2)", "y[:2].data.add_(1)", "y.data[0] = 5.0"])
+def test_writes_that_no_version_tells_of_are_seen_by_what_was_saved_before(agrees, saved, write):
+    agrees(f"""\
+import weft
+W = weft.tensor([0.5, -1.25, 2.0], requires_grad=True)
+
+def main(x, mask):
+    y = weft.tanh(x).clone()
+    z = {saved}
+    x[mask] = 0.25
+    {write}
+    return z, (z * W).sum()
+
+def after(result, x, mask):
+    grads = weft.autograd.grad(sum(t.sum() for t in result), [W, LEAF], create_graph=True)
+    return grads, weft.autograd.grad(sum(g.sin().sum() for g in grads), [W, LEAF], allow_unused=True)
+
+def arguments():
+    global LEAF
+    for _ in range(2):
+        LEAF = weft.tensor([0.17, -0.5, 1.09], requires_grad=True)
+        yield ((LEAF * 2, weft.tensor([True, False, False])), {{}})
+""")
