@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from weft.aot.boxed import of_list
-from weft.aot.facts import Casts
+from weft.aot.facts import Casts, Input, Value, ViewOf
 from weft.aot.joint import Joint, Refused, trace
 from weft.aot.partition import Cut, cut, derivative
 from weft.aot.runtime.around import PLAIN_MODES, Around, around, entered, plainly
@@ -47,6 +47,7 @@ from weft.aot.runtime.effects import (
 )  # fmt: skip
 from weft.aot.runtime.nodes import Call, inputs_checked, inputs_copied, inputs_read, new_node, watch
 from weft.aot.runtime.rerun import Rerun, cast_inputs, unchecked
+from weft.aot.saved import INPUT, VALUE
 from weft.aot.split import Part, natives_of, saves_copies, split
 from weft.core import modes
 from weft.core.device import device
@@ -60,6 +61,8 @@ from weft.tensor.views import refresh
 from weft.trace.module import GraphModule
 
 Compiler = Callable[[GraphModule, list[Any]], Callable[..., Any]]
+Exposed = tuple[frozenset[int], frozenset[int]]
+"""Inputs and outputs, by number: see Note [Writes that no version tells of] in `weft.aot.split`."""
 ndarray = np.ndarray
 PLANS_LIMIT = 64
 NONE: frozenset[int] = frozenset()
@@ -242,6 +245,7 @@ class CompiledFunction:
         self.natives = natives_of(module.graph)
         self.saves_copies = any(saves_copies(node) for node in module.graph.nodes)
         self.fixed_floats = False
+        self.exposed: Exposed = (NONE, NONE)
 
     def __call__(self, *args: Any) -> Any:
         mode = modes.state.get()
@@ -319,8 +323,21 @@ class CompiledFunction:
             joint, casts = self.trace(args, modes_of)
         except Refused as found:
             return self.without(found)
+        if any(self.exposed) and self.saves_exposed(joint):
+            return self.refused("a tensor that eager code saves is written through `.data` later")
         counters["plans"] += 1
         return Plan(self, joint, self.program(joint, args), modes_of, casts)
+
+    def saves_exposed(self, joint: Joint) -> bool:
+        """Whether eager would have saved what is written unnoticed later."""
+        inputs, outputs = self.exposed
+        places: set[tuple[str, int]] = {(INPUT, index) for index in inputs}
+        for output in outputs:
+            fact = joint.facts.outputs[output]
+            base = fact.base if isinstance(fact, ViewOf) else fact
+            if isinstance(base, (Input, Value)):
+                places.add((INPUT if isinstance(base, Input) else VALUE, base.index))
+        return any((saved.kind, saved.number) in places for stage in joint.stages for saved in stage.saved)
 
     def without(self, found: Refused) -> Pieces | AsCaptured:
         """A plan that goes around what was refused, where that is one node."""
@@ -337,10 +354,23 @@ class CompiledFunction:
 
     def pieces(self, natives: frozenset[Node], ends: frozenset[Node]) -> Pieces:
         if (natives, ends) not in self.splits:
-            parts = split(self.module, natives, ends)
-            functions = [None if part.module is None else self.like(part.module) for part in parts]
+            graph = self.module.graph
+            later: list[Any] = []
+            if any(self.exposed):  # this is a piece itself, and gives a tuple of nodes
+                later = [graph.placeholders[index] for index in self.exposed[0]]
+                later += [graph.output_node.args[0][index] for index in self.exposed[1]]
+            parts = split(self.module, natives, ends, later)
+            functions = [self.piece(part) for part in parts]
             self.splits[natives, ends] = Pieces(self.module, parts, functions)
         return self.splits[natives, ends]
+
+    def piece(self, part: Part) -> CompiledFunction | None:
+        if part.module is None:
+            return None
+        made = self.like(part.module)
+        inputs = frozenset([i for i, node in enumerate(part.inputs) if node in part.exposed])
+        made.exposed = inputs, frozenset([i for i, node in enumerate(part.outputs) if node in part.exposed])
+        return made
 
     def like(self, module: GraphModule) -> CompiledFunction:
         return CompiledFunction(module, self.compile_forward, self.compile_backward, self.choose)
