@@ -116,6 +116,7 @@ def eager(graph_module: Any, _example_inputs: list[Any], **_options: Any) -> Cal
 register_backend(aot_backends.aot_eager, name="aot_eager")
 aot = aot_backends.aot
 _native: Any = lazy("weft.native.backend")
+_native_eager: Any = lazy("weft.native.eager")
 
 
 @functools.cache
@@ -124,6 +125,7 @@ def _native_backend() -> BackendFunction:
         counting.refuse(reason)
         counting.strict(reason)
 
+    seams.large = _native_eager.large  # the machine code that eager ops may use is at hand from here on
     layout = _native.Layout(lambda value: getattr(value, "array", value), wrap, refuse)
     return aot(_native.compiler(layout))
 

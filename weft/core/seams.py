@@ -33,6 +33,9 @@ class Seams:
     this name before the graph instead, which gives a function that undoes it."""
     making_state: Callable[[Any], None] = staticmethod(lambda optimizer: None)
     """Said by an optimizer that is about to call `_init_state`, which capture wants done before the graph."""
+    large: Callable[[Any, tuple[Any, ...]], Any] | None = None
+    """Where native code is at hand: takes an op and its arguments, arrays among them, and gives its result,
+    or None where the array kernel is to do it."""
 
 
 seams = Seams()

@@ -34,6 +34,8 @@ import numpy as np
 from weft.core.arrays import Array
 from weft.core.dtypes import BY_NUMPY, HALVES, dtype, dtype_of, float32
 from weft.core.types import TensorType
+from weft.ops.large import NAMES as LARGE
+from weft.ops.large import large
 from weft.ops.signature import Signature
 
 ndarray = np.ndarray
@@ -148,6 +150,8 @@ class Op:
         self.several: bool = facts.pop("several", False)  # a view op with a tuple of results
         self.returns: Any = facts.pop("returns", None)  # a named tuple class, where PyTorch gives one
         self.outputs_read: tuple[int, ...] | None = facts.pop("outputs_read", None)  # by the vjp; None: all
+        if self.kernel is not None and name in LARGE:
+            self.kernel = large(self, self.kernel)
         self.known: set[Any] = set()  # dtypes (or tuples of them) for which the kernel alone is right
         self.known_scalar: dict[type, set[np.dtype[Any]]] = {float: set(), int: set()}
         self.operands = _ufunc_operands(self)

@@ -1,0 +1,100 @@
+"""Eager ops on large arrays: a record's native kernel instead of its array kernel.
+
+Takes an op and its arguments, arrays among them; gives its results, or None where its array kernel is to do
+it. One idea: an op is a program of one node, made once per layout of its arguments.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+
+import weft.native.backend as _backend  # registers how ops are lowered
+from weft.core.dtypes import BY_NUMPY
+from weft.core.types import TensorType
+from weft.graph.graph import Graph
+from weft.native.run import Changed, Executable, executable
+from weft.ops.record import Op
+
+MOST_PROGRAMS: Final = 512
+SIMPLE: Final = (int, bool, str, type(None))
+_programs: dict[Any, Executable | None] = {}
+_making = threading.Lock()
+assert _backend
+
+
+def large(op: Op, bound: tuple[Any, ...]) -> Any:
+    """The results of an op; None where it has no program for these arguments."""
+    key: list[Any] = [op]
+    inputs: list[Any] = []
+    for value in bound:
+        kind = type(value)
+        if kind is np.ndarray:
+            if not value.flags.c_contiguous or not value.flags.aligned:
+                return None
+            key.append((value.shape, value.dtype))
+            inputs.append(value)
+        elif kind is float:
+            key.append(float)
+            inputs.append(value)
+        elif kind is tuple and all(type(item) is int for item in value):
+            key.append(value)
+        elif kind in SIMPLE:
+            key.append((kind, value))
+        else:
+            return None
+    found = tuple(key)
+    if found not in _programs:
+        _remember(found, op, bound, inputs)
+    program = _programs.get(found)
+    if program is None:
+        return None
+    try:
+        results = program(inputs)
+    except Changed:
+        return None
+    return tuple(results) if len(results) > 1 else results[0]
+
+
+def _remember(key: Any, op: Op, bound: tuple[Any, ...], inputs: list[Any]) -> None:
+    with _making:
+        if len(_programs) >= MOST_PROGRAMS:
+            _programs.clear()
+        try:
+            program = executable(SimpleNamespace(graph=one_node(op, bound)), inputs)
+        except Exception:  # the array kernel says what is wrong, if anything is
+            _programs[key] = None
+            return
+        _programs[key] = program if program.frame is not None else None
+
+
+def one_node(op: Op, bound: tuple[Any, ...]) -> Graph:
+    """The op as a graph; arrays and floats are its inputs."""
+    graph = Graph()
+    arguments: list[Any] = []
+    types: list[Any] = []
+    for number, value in enumerate(bound):
+        if type(value) in (np.ndarray, float):
+            arguments.append(graph.placeholder(f"input{number}"))
+        else:
+            arguments.append(value)
+        is_array = type(value) is np.ndarray
+        types.append(TensorType(value.shape, BY_NUMPY[value.dtype]) if is_array else value)
+    node = graph.call_function(op, tuple(arguments))
+    result = op.on_types(tuple(types))
+    if isinstance(result, (tuple, list)):
+        node.meta["val"] = tuple([_standing_for(each) for each in result])
+        graph.output(tuple([graph.call_function(operator.getitem, (node, k)) for k in range(len(result))]))
+    else:
+        node.meta["val"] = _standing_for(result)
+        graph.output((node,))
+    return graph
+
+
+def _standing_for(type_: Any) -> Any:
+    """What nodes know of their values."""
+    return SimpleNamespace(array=SimpleNamespace(shape=tuple(type_.shape), dtype=type_.dtype.numpy))
