@@ -37,6 +37,8 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "many channels": ((2, 16, 14, 14), (32, 16, 3, 3), {"padding": 1}),
     "rows of whole vectors": ((2, 3, 5, 32), (9, 3, 3, 3), {"padding": 1}),
     "rows that run on": ((3, 5, 7, 7), (6, 5, 3, 3), {"padding": 1}),
+    "lanes of channels": ((3, 5, 7, 7), (64, 5, 3, 3), {"padding": 1}),
+    "lanes of channels, a stride": ((3, 32, 13, 13), (32, 32, 3, 3), {"padding": 1, "stride": 2}),
     "no padding": ((2, 3, 9, 8), (4, 3, 2, 4), {}),
     "a stride": ((2, 3, 11, 13), (5, 3, 3, 3), {"stride": 2, "padding": 1}),
     "a stride larger than the kernel": ((2, 3, 11, 13), (5, 3, 2, 1), {"stride": 3}),

@@ -12,8 +12,9 @@ loop that does the work reads one element after the other, and any layout will d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Final
 
@@ -67,14 +68,15 @@ def packed_input(given: Laid, plane: Plane, examples: int, channels: int, type_:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A register tile: output channels, and vectors of pixels."""
+    """A register tile: output channels, vectors of pixels; of `run` pixels if channels are the lanes."""
 
     block: int
     across: int
+    run: int = 0
 
 
-def tile_for(outputs: int, vectors: int, width: int) -> Tile:
-    """The tile that needs least: multiplications, and half a cycle for each load."""
+def tile_for(outputs: int, vectors: int, width: int) -> tuple[float, Tile]:
+    """The tile of vectors of pixels that needs least, and how much: products, and some for each load."""
     most = REGISTERS if width == 64 else REGISTERS // 2
     best: tuple[float, Tile] | None = None
     for block in range(1, min(outputs, 16) + 1):
@@ -85,7 +87,31 @@ def tile_for(outputs: int, vectors: int, width: int) -> Tile:
             cost = -(-outputs // block) * -(-vectors // across) * each
             if best is None or cost < best[0]:
                 best = cost, Tile(block, across)
-    return best[1] if best is not None else Tile(1, 1)
+    return best if best is not None else (float(outputs * vectors), Tile(1, 1))
+
+
+TURN: Final = 5.0
+"""What it takes to turn a vector of channels round."""
+
+
+def turned_tile(
+    outputs: int, rows: list[tuple[int, int]], entries: int, lanes: int, width: int
+) -> tuple[float, Tile] | None:
+    """The tile whose lanes are channels: `rows` are rows of pixels (how many, how long)."""
+    most = REGISTERS if width == 64 else REGISTERS // 2
+    best: tuple[float, Tile] | None = None
+    for wide in (1, 2, 3, 4):
+        block = wide * lanes
+        for run in range(4, lanes + 1) if outputs % block == 0 else ():
+            for across in (1, 2, 3, 4):
+                if wide * (run * across + 1) + 1 > most:
+                    continue
+                tiles = sum(-(-(count * -(-length // run)) // across) for count, length in rows)
+                each = wide * run * across + 0.35 * (wide + run * across)
+                cost = outputs // block * tiles * (each + TURN * wide * across * lanes / max(entries, 1))
+                if best is None or cost < best[0]:
+                    best = cost, Tile(block, across, run)
+    return best
 
 
 @dataclass(slots=True)
@@ -115,10 +141,19 @@ def packed_weights(
         table += [len(offsets), count, size]
         offsets += [c * weights.input + weights.taps[tap] for c in range(inputs) for tap in variant.taps]
         size += blocks * count * block
-    place = 2 + 9
-    numbers = [blocks, outputs, weights.group, weights.output, weights.given.offset, size, len(variants)]
+    place = 2 + 10
+    numbers = [
+        blocks,
+        block,
+        outputs,
+        weights.group,
+        weights.output,
+        weights.given.offset,
+        size,
+        len(variants),
+    ]
     numbers += [place, place + len(table), *table, *offsets]
-    text = conv_text.weights(type_, width, block)
+    text = conv_text.weights(type_, width)
     shape = (max(size * groups, 1),)
     chunks = size * groups // PACK_CHUNK
     made = direct(text, "conv weights", shape, type_, [weights.given.base], numbers, groups * blocks, chunks)
@@ -155,15 +190,27 @@ class Sides:
     outputs: int
 
 
+def chosen(make: Callable[[int], Tables], sides: Sides, type_: str, width: int) -> tuple[Tables, Tile]:
+    """The register tile for a convolution, and its tables; `make` makes them for so many lanes."""
+    lanes = lanes_of(type_, width)
+    tables = make(lanes)
+    cost, tile = tile_for(sides.outputs, sum(len(each.vectors) for each in tables.variants), width)
+    rows = [(prod(each.counts[:2]), each.counts[2]) for each in tables.variants]
+    most = max(len(each.taps) for each in tables.variants) * sides.inputs
+    other = turned_tile(sides.outputs, rows, most, lanes, width)
+    if other is not None and other[0] < cost:
+        return make(other[1].run), other[1]
+    return tables, tile
+
+
 def convolved(
-    source: Laid, weights: Weights, bias: Laid | None, tables: Tables, sides: Sides, result: Shape, type_:
-    str, width: int,
+    source: Laid, weights: Weights, bias: Laid | None, make: Callable[[int], Tables], sides: Sides,
+    result: Shape, type_: str, width: int,
 ) -> Direct:  # fmt: skip
     """The result, `(N, C, *spatial)` in row-major order; see Note [Steps of a convolution]."""
+    tables, tile = chosen(make, sides, type_, width)
     plane, variants = tables.plane, tables.variants
     pixels = prod(result[2:])
-    total = sum(len(each.vectors) for each in variants)
-    tile = tile_for(sides.outputs, total, width)
     made = packed_input(source, plane, sides.examples, sides.groups * sides.inputs, type_, width)
     packed, begins, size = packed_weights(
         weights, variants, sides.inputs, sides.outputs, sides.groups, tile.block, type_, width
@@ -188,10 +235,11 @@ def convolved(
     numbers += [tables.column, size, *((bias.offset, bias.strides[0]) if bias is not None else (0, 0))]
     numbers += [*places, *entries, *vectors, *segments, *tiles]
     rows = sides.examples * sides.groups * parts
-    work = sides.examples * sides.groups * sides.outputs * lanes_of(type_, width)
-    work *= sum(len(each.vectors) * len(each.taps) for each in variants) * sides.inputs
+    lanes = lanes_of(type_, width)
+    work = sides.examples * sides.groups * sides.outputs * lanes
+    work *= sum(prod(each.counts) // lanes * len(each.taps) for each in variants) * sides.inputs
     unit = tables.column == 1
-    text = conv_text.tiles(type_, width, tile.block, tile.across, bias is not None, unit)
+    text = conv_text.tiles(type_, width, tile.block, tile.across, tile.run, bias is not None, unit)
     return direct(text, "convolution", result, type_, operands, numbers, rows, work // TILE_CHUNK)
 
 
@@ -215,10 +263,10 @@ def convolution(
 ) -> Direct:
     """`x` correlated with `w`, which has output channels first."""
     moves = _moves(geometry.output)
-    tables = forward(geometry, x.strides[2:], moves, lanes_of(type_, width))
+    make = partial(forward, geometry, x.strides[2:], moves)
     taps = taps_of(geometry.taps, w.strides[2:])
     weights = Weights(w, sides.outputs * w.strides[0], w.strides[0], w.strides[1], taps)
-    return convolved(x, weights, bias, tables, sides, result, type_, width)
+    return convolved(x, weights, bias, make, sides, result, type_, width)
 
 
 def input_gradient(
@@ -235,10 +283,10 @@ def input_gradient(
     here: outputs are the convolution's input channels.
     """
     moves = _moves(geometry.input)
-    tables = backward(geometry, g.strides[2:], moves, lanes_of(type_, width))
+    make = partial(backward, geometry, g.strides[2:], moves)
     taps = taps_of(geometry.taps, w.strides[2:])
     weights = Weights(w, sides.inputs * w.strides[0], w.strides[1], w.strides[0], taps)
-    return convolved(g, weights, bias, tables, sides, result, type_, width)
+    return convolved(g, weights, bias, make, sides, result, type_, width)
 
 
 def _moves(sizes: Shape) -> Shape:

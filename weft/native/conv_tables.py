@@ -54,6 +54,8 @@ class Variant:
     """Numbers of taps."""
     offsets: list[int]
     """How far the input of each tap lies from its pixel's."""
+    counts: Sizes
+    """How many pixels there are along each axis."""
     vectors: list[tuple[int, list[tuple[int, int]]]] = field(default_factory=list)
     """Where the input starts; segments: where to, which lanes."""
 
@@ -158,7 +160,7 @@ def forward(geometry: Geometry, strides: Sizes, moves: Sizes, lanes: int) -> Tab
         geometry.input, strides, phases, geometry.stride, geometry.padding, (wide[0], wide[1], wide[2])
     )
     plane = Plane(prod(len(each) for each in phases) * prod(wide), rows, geometry.stride[2] * strides[2])
-    variant = Variant(list(range(len(offsets))), offsets)
+    variant = Variant(list(range(len(offsets))), offsets, geometry.output)
     variant.vectors = vectors_of(geometry.output, 0, inner, 0, moves, lanes)
     reach(plane, [variant], lanes)
     return Tables(plane, [variant], moves[2])
@@ -195,13 +197,14 @@ def backward(geometry: Geometry, strides: Sizes, moves: Sizes, lanes: int) -> Ta
                 total += (most[axis] - shift) * inner[axis]
             numbers.append(number)
             offsets.append(total)
-        variant = Variant(numbers, offsets)
+        counts = (choice[0][1], choice[1][1], choice[2][1])
+        variant = Variant(numbers, offsets, counts)
         begins = [
             (start + geometry.padding[axis]) // geometry.stride[axis] - least[axis]
             for axis, (start, _, _) in enumerate(choice)
         ]
         variant.vectors = vectors_of(
-            (choice[0][1], choice[1][1], choice[2][1]),
+            counts,
             sum(a * b for a, b in zip(begins, inner)),
             inner,
             sum(start * move for (start, _, _), move in zip(choice, moves)),

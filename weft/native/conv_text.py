@@ -82,47 +82,46 @@ def pack(type_: str, width: int, column: int) -> str:
 
 
 @cache
-def weights(type_: str, width: int, block: int) -> str:
+def weights(type_: str, width: int) -> str:
     """Weights in blocks of output channels, each entry's beside each other. Rows are blocks of groups.
 
-    0 result, weights    2 blocks a group, outputs a group, stride of a group, of an output    6 where the
-    weights start, packed size of a group    8 variants, their table (first entry, count, where to), offsets'
-    table
+    0 result, weights    2 blocks a group, block, outputs a group, stride of a group, of an output    7 where
+    the weights start, packed size of a group    9 variants, their table (first entry, count, where to),
+    offsets' table
     """
     code = Code(type_, width)
     target, source = code.buffer(0), code.buffer(1)
-    blocks, outputs, group, output, start, packed, variants, place, offsets = code.numbers(2, 9)
+    blocks, block, outputs, group, output, start, packed, variants, place, offsets = code.numbers(2, 10)
     table, entries = code.table(place), code.table(offsets)
     source = code.past(source, start)
     with code.loop("%lo", "%hi") as row:
         g, b = code.apart(row.at, blocks)
         into = code.past(target, code.mul(g, packed))
         taken = code.past(source, code.mul(g, group))
-        first = code.mul(b, block)
-        last = code.sub(outputs, 1)
-        held = []
-        for i in range(block):
-            k = code.add(first, i)
+        first, last = code.mul(b, block), code.sub(outputs, 1)
+        with code.loop("0", block) as channel:
+            k = code.add(first, channel.at)
             inside = code.out.put(f"icmp slt i64 {k}, {outputs}")
-            held.append((code.past(taken, code.mul(code.least(k, last), output)), inside))
-        with code.loop("0", variants) as variant:
-            line = code.past(table, code.mul(variant.at, 3), "i64")
-            begin, count, to = [code.number(i, line) for i in range(3)]
-            there = code.past(code.past(into, to), code.mul(code.mul(b, count), block))
-            with code.loop("0", count) as entry:
-                offset = code.number(code.add(begin, entry.at), entries)
-                slot = code.past(there, code.mul(entry.at, block))
-                for i, (pointer, inside) in enumerate(held):
-                    value = code.load_one(code.past(pointer, offset))
+            own = code.past(taken, code.mul(code.least(k, last), output))
+            with code.loop("0", variants) as variant:
+                line = code.past(table, code.mul(variant.at, 3), "i64")
+                begin, count, to = [code.number(i, line) for i in range(3)]
+                there = code.past(code.past(into, to), code.mul(code.mul(b, count), block))
+                there = code.past(there, channel.at)
+                with code.loop("0", count) as entry:
+                    offset = code.number(code.add(begin, entry.at), entries)
+                    value = code.load_one(code.past(own, offset))
                     zero = f"{code.element} 0.0"
                     value = code.out.put(f"select i1 {inside}, {code.element} {value}, {zero}")
-                    code.store_one(value, code.past(slot, i))
+                    code.store_one(value, code.past(there, code.mul(entry.at, block)))
     return code.text()
 
 
 @cache
-def tiles(type_: str, width: int, block: int, across: int, bias: bool, unit: bool) -> str:
+def tiles(type_: str, width: int, block: int, across: int, run: int, bias: bool, unit: bool) -> str:
     """Tiles of `block` output channels and `across` vectors of pixels. Rows are parts of groups of examples.
+    With a `run`, channels are the lanes, and vectors of pixels are so many neighbours: no lane is idle where
+    rows are no multiples of vectors.
 
     0 result, packed input, packed weights (bias)    then: groups, parts, tiles, tiles a part, blocks a group,
     outputs a group (6)    input: of an example, of a group    result: of an example, of a group, of an
@@ -152,10 +151,17 @@ def tiles(type_: str, width: int, block: int, across: int, bias: bool, unit: boo
                 begin, entries, to = [code.number(i, line) for i in range(3)]
                 weight = code.past(code.past(w, to), code.mul(code.mul(outer.at, entries), block))
                 vector = code.past(vectors, code.mul(tile.at, 3 * across), "i64")
-                sums = _sums(code, x, weight, vector, begin, entries, block, across)
-                if bias:
-                    at = code.add(code.mul(g, outputs), k)
-                    sums = _with_bias(code, sums, added, at, rest, bias_start, bias_step, block)
+                at = code.add(code.mul(g, outputs), k)
+                if run:
+                    sums = _turned_sums(code, x, weight, vector, begin, entries, block, across, run)
+                    if bias:
+                        here_bias = code.past(added, code.add(code.mul(at, bias_step), bias_start))
+                        sums = _with_bias_lanes(code, sums, here_bias, bias_step)
+                    sums = _turned(code, sums, run)
+                else:
+                    sums = _sums(code, x, weight, vector, begin, entries, block, across)
+                    if bias:
+                        sums = _with_bias(code, sums, added, at, rest, bias_start, bias_step, block)
                 _results(code, sums, vector, segments, here, rest, y_output, "" if unit else column)
     return code.text()
 
@@ -178,6 +184,71 @@ def _sums(
                 loop.following[place] = code.fma(values[p], factor, loop.values[place])
         loop.following[-1] = code.past(now, block)
     return [loop.values[i * across : (i + 1) * across] for i in range(block)]
+
+
+def _turned_sums(
+    code: Code, x: str, weight: str, vector: str, begin: str, entries: str, block: int, across: int, run: int
+) -> list[list[str]]:
+    """The register tile with channels as lanes: [vector of channels][pixel]."""
+    starts = [code.past(x, code.number(3 * p, vector)) for p in range(across)]
+    offsets = code.past("%record", begin, "i64")
+    wide, pixels = block // code.lanes, across * run
+    carried = [(code.vector, "zeroinitializer")] * (wide * pixels)
+    with code.loop("0", entries, 1, [*carried, ("ptr", weight)]) as loop:
+        offset = code.number(loop.at, offsets)
+        here = [code.past(start, offset) for start in starts]
+        now = loop.values[-1]
+        factors = [code.load(code.past(now, v * code.lanes)) for v in range(wide)]
+        for p in range(pixels):
+            value = code.splat(code.load_one(code.past(here[p // run], p % run)))
+            for v in range(wide):
+                place = v * pixels + p
+                loop.following[place] = code.fma(value, factors[v], loop.values[place])
+        loop.following[-1] = code.past(now, block)
+    return [loop.values[v * pixels : (v + 1) * pixels] for v in range(wide)]
+
+
+def _with_bias_lanes(code: Code, sums: list[list[str]], here: str, step: str) -> list[list[str]]:
+    made = []
+    for v, each in enumerate(sums):
+        pointer = code.past(here, code.mul(step, v * code.lanes))
+        value = code.gather(code.spread(pointer, step), "splat (i1 true)")
+        made.append([code.plus(one, value) for one in each])
+    return made
+
+
+def _turned(code: Code, sums: list[list[str]], run: int) -> list[list[str]]:
+    """[vector of channels][pixel] as [channel][vector of pixels]."""
+    made: list[list[str]] = []
+    for each in sums:
+        runs = [each[first : first + run] for first in range(0, len(each), run)]
+        turned = [transposed(code, rows) for rows in runs]
+        made += [[part[channel] for part in turned] for channel in range(code.lanes)]
+    return made
+
+
+def transposed(code: Code, rows: list[str]) -> list[str]:
+    """As many vectors as there are lanes, turned round; missing ones hold anything."""
+    found = rows + ["poison"] * (code.lanes - len(rows))
+    step = 1
+    while step < code.lanes:
+        masks = []
+        for upper in (False, True):
+            lanes = range(code.lanes)
+            if upper:
+                picks = [i + step if not i & step else code.lanes + i for i in lanes]
+            else:
+                picks = [i if not i & step else code.lanes + i - step for i in lanes]
+            masks.append(", ".join(f"i32 {pick}" for pick in picks))
+        for i in range(code.lanes):
+            if not i & step:
+                kinds = f"{code.vector} {found[i]}, {code.vector} {found[i + step]}"
+                pair = [
+                    code.out.put(f"shufflevector {kinds}, <{code.lanes} x i32> <{mask}>") for mask in masks
+                ]
+                found[i], found[i + step] = pair
+        step *= 2
+    return found
 
 
 def _with_bias(
