@@ -1,9 +1,9 @@
 """A soak: thousands of compiles in one process, whose memory must not grow.
 
-Takes how many; prints the memory of the process and how many pieces of code live, as it goes. Each round makes
-a function of its own (other constants, other sizes, sometimes a gradient, a written input, a step of Python's),
-compiles it, calls it, compares with eager and lets go of it. One idea: what is let go of must be gone, so the
-second half of the rounds may take no more than the first half left.
+Takes how many rounds; prints the memory of the process and how many pieces of code live, as it goes. Each
+round makes a function of its own (other constants, other sizes, sometimes a gradient, a written input, a step
+of Python), compiles it, calls it, compares with eager and lets go of it. One idea: what is let go of must be
+gone, so the second half of the rounds may take no more than the first half left.
 
     python benchmarks/soak.py [rounds]
 """
