@@ -119,21 +119,36 @@ _native: Any = lazy("weft.native.backend")
 _native_eager: Any = lazy("weft.native.eager")
 
 
+_reference: Any = lazy("weft.native.reference")
+_tracing: Any = lazy("weft.native.tracing")
+_looking: Any = lazy("weft.native.looking")
+
+
 @functools.cache
-def _native_backend() -> BackendFunction:
+def _native_backend(how: str = "native") -> BackendFunction:
     def refuse(reason: str) -> None:
         counting.refuse(reason)
         counting.strict(reason)
 
     seams.large = _native_eager.large  # the machine code that eager ops may use is at hand from here on
     layout = _native.Layout(lambda value: getattr(value, "array", value), wrap, refuse)
-    return aot(_native.compiler(layout))
+    if how == "native":
+        return aot(_native.compiler(layout))
+    return aot(_native.compiler(layout, _reference.Interpreted if how == "reference" else _tracing.Tracing))
 
 
 @register_backend
 def native(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
     """Compiles the graph, and that of its gradients, to machine code."""
-    made: Callable[..., Any] = _native_backend()(graph_module, example_inputs)
+    how = "traced" if settings.nan_trace else "native"
+    made: Callable[..., Any] = _native_backend(how)(graph_module, example_inputs)
+    return made
+
+
+@functools.partial(register_backend, tags=("debug",))
+def reference(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
+    """The programs of `native`, read and done by NumPy: what machine code is compared with."""
+    made: Callable[..., Any] = _native_backend("reference")(graph_module, example_inputs)
     return made
 
 
@@ -494,6 +509,8 @@ class ExplainOutput:
     op_count: int = 0
     ops_per_graph: list[list[Any]] = field(default_factory=list)
     out_guards: list[Any] = field(default_factory=list)
+    programs: list[Any] = field(default_factory=list)
+    """The native programs that the call has made."""
 
     def __str__(self) -> str:
         lines = [
@@ -510,21 +527,27 @@ class ExplainOutput:
             lines += [f"  Ops {number}:", *(f"    {op}" for op in ops)]
         lines.append("Out Guards:")
         lines += [f"  Guard {number}: {guard}" for number, guard in enumerate(self.out_guards, 1)]
+        for number, program in enumerate(self.programs, 1):
+            steps = _looking.steps_text(program).splitlines()
+            lines += [f"Native Program {number}:", *(f"  {step}" for step in steps)]
         return "\n".join(lines)
 
 
-def explain(f: Any) -> Callable[..., ExplainOutput]:
-    """`explain(f)(*args)` runs the call compiled afresh and tells its graphs, breaks and guards."""
+def explain(f: Any, *, backend: Backend | None = None) -> Callable[..., ExplainOutput]:
+    """`explain(f)(*args)` runs the call compiled afresh and tells its graphs, breaks and guards; with
+    `backend="native"`, also the steps of its programs, with the lines that they come from.
+    """
+    inner = lookup_backend(DEFAULT_BACKEND if backend is None else backend)
 
     def explained(*args: Any, **kwargs: Any) -> ExplainOutput:
         output = ExplainOutput()
 
-        def backend(graph_module: Any, _inputs: list[Any]) -> Callable[..., Any]:
+        def backend(graph_module: Any, inputs: list[Any]) -> Callable[..., Any]:
             output.graphs.append(graph_module)
             output.op_count += count_ops(graph_module.graph)
             nodes = graph_module.graph.nodes
             output.ops_per_graph.append([node.target for node in nodes if node.op.startswith("call_")])
-            return graph_module.forward  # type: ignore[no-any-return]
+            return inner(graph_module, inputs) if inner in (native, reference) else graph_module.forward
 
         def note(_cache: Any, entry: Any) -> None:
             output.out_guards += entry.guards
@@ -536,7 +559,14 @@ def explain(f: Any) -> Callable[..., ExplainOutput]:
         context = _context(backend, False, None)
         context.on_entry.append(note)
         target = f._orig_mod if isinstance(f, OptimizedModule) else runtime.original_of(f)
-        compiled_form(context, target)(*args, **kwargs)
+        listener = output.programs.append
+        if inner in (native, reference):
+            _looking.listeners.append(listener)
+        try:
+            compiled_form(context, target)(*args, **kwargs)
+        finally:
+            if inner in (native, reference):
+                _looking.listeners.remove(listener)
         output.graph_count, output.graph_break_count = len(output.graphs), len(output.break_reasons)
         return output
 
@@ -546,6 +576,7 @@ def explain(f: Any) -> Callable[..., ExplainOutput]:
 compiled_autograd.count = functools.partial(count, "compiled_autograd")
 compiled_autograd.log = functools.partial(log, "compiled_autograd")
 compiled_autograd.default_compiler = compile
+settings.watchers.append(lambda name: reset() if name == "nan_trace" else None)
 seams.compile = compile
 seams.is_compiling = is_compiling
 read_environment()

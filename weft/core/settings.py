@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -21,6 +22,10 @@ class Settings:
     compiled_autograd: bool = False
     """Hand every backward to compiled autograd, with graphs compiled as `weft.compile` compiles by default.
     """
+
+    nan_trace: bool = os.environ.get("WEFT_NAN_TRACE", "0") not in ("", "0")
+    """Run native programs step by step, and warn of the first step that makes NaN or an infinity of finite
+    numbers, with the user's lines. `WEFT_NAN_TRACE=1` turns it on from the start."""
 
     watchers: ClassVar[list[Callable[[str], None]]] = []
     """Called with a setting's name after it was assigned: hot paths do not ask, they are told."""

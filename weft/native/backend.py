@@ -19,6 +19,7 @@ import weft.native.lower_norms as _norms  # noqa: F401 - and norms over channels
 import weft.native.lower_pointwise as _pointwise  # noqa: F401 - and selections, copies, ranges
 import weft.native.lower_pools as _pools  # noqa: F401 - and pools
 import weft.native.lower_products as _products  # noqa: F401 - and matrix products
+from weft.native.looking import told
 from weft.native.lower import Unlowered
 from weft.native.objects import Uncompiled
 from weft.native.run import Changed, Executable, Failed, executable
@@ -94,10 +95,13 @@ class Compiled:
                 found.append(wrap(value) if isinstance(value, np.ndarray) else value)
         return tuple(found)
 
+    def made(self, arrays: list[Any]) -> Executable:
+        return executable(self.graph_module, arrays)
+
     def program(self, arrays: list[Any]) -> Executable | str:
         """The program for these inputs, or why there is none."""
         try:
-            return executable(self.graph_module, arrays)
+            return told(self.made(arrays))
         except (Unlowered, Uncompiled, NotImplementedError) as error:
             reason = str(error) or type(error).__name__
             self.layout.refuse(f"no native program: {reason}")
@@ -147,10 +151,12 @@ def key_of(value: Any) -> Any:
     return type(value), value
 
 
-def compiler(layout: Layout) -> Callable[[Any, list[Any]], Callable[..., Any]]:
-    """A compiler for `weft.compiler.aot`."""
+def compiler(
+    layout: Layout, kind: type[Compiled] = Compiled
+) -> Callable[[Any, list[Any]], Callable[..., Any]]:
+    """A compiler for `weft.compiler.aot`; `kind` says how its programs are run."""
 
     def compile_graph(graph_module: Any, _example_inputs: list[Any]) -> Callable[..., Any]:
-        return Compiled(graph_module, layout)
+        return kind(graph_module, layout)
 
     return compile_graph

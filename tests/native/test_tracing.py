@@ -1,0 +1,78 @@
+"""Where NaN and infinities come from."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+import weft
+from weft.core.settings import settings
+from weft.testing import assert_close
+
+
+@pytest.fixture(autouse=True)
+def tracing() -> Iterator[None]:
+    settings.nan_trace = True
+    yield
+    settings.nan_trace = False
+
+
+def f(x: weft.Tensor) -> weft.Tensor:
+    y = weft.softmax(x, -1)
+    z = weft.log(y - 0.25)
+    return (z @ z.t()).sum()
+
+
+def test_the_line_is_named() -> None:
+    compiled = weft.compile(f, backend="native", fullgraph=True)
+    x = weft.eye(4)
+    with pytest.warns(RuntimeWarning, match="NaN comes from step") as seen:
+        assert compiled(x).isnan()
+    (warned,) = seen
+    line = f.__code__.co_firstlineno + 2
+    assert f"test_tracing.py:{line} in f" in str(warned.message)
+    assert "log" in str(warned.message)
+
+
+def test_infinities() -> None:
+    compiled = weft.compile(lambda x: (1 / x).sum(), backend="native", fullgraph=True)
+    with pytest.warns(RuntimeWarning, match="an infinity comes from step"):
+        compiled(weft.zeros(3))
+
+
+def test_finite_numbers_are_silent() -> None:
+    compiled = weft.compile(f, backend="native", fullgraph=True)
+    x = weft.zeros(4, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_close(compiled(x), f(x))
+
+
+def test_numbers_that_were_given_are_not_blamed() -> None:
+    compiled = weft.compile(lambda x: (x * 2).sum(), backend="native", fullgraph=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiled(weft.tensor([1.0, float("nan")])).isnan()
+        assert compiled(weft.tensor([1.0, float("inf")])).isinf()
+
+
+def test_gradients_stand_where_they_belong() -> None:
+    def g(x: weft.Tensor) -> weft.Tensor:
+        y = weft.sqrt(x)
+        return (y * 2).sum()
+
+    x = weft.zeros(3, requires_grad=True)
+    with pytest.warns(RuntimeWarning, match="an infinity comes from step") as seen:
+        weft.compile(g, backend="native", fullgraph=True)(x).backward()
+    assert f"test_tracing.py:{g.__code__.co_firstlineno + 1} in g" in str(seen[0].message)
+
+
+def test_functions_that_are_compiled_already() -> None:
+    settings.nan_trace = False
+    compiled = weft.compile(lambda x: weft.log(x).sum(), backend="native", fullgraph=True)
+    compiled(weft.ones(3))
+    settings.nan_trace = True
+    with pytest.warns(RuntimeWarning, match="NaN comes from step 0"):
+        compiled(-weft.ones(3))

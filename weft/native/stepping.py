@@ -1,0 +1,146 @@
+"""Stepping: programs run record by record, with every value to look at.
+
+Takes a program and the inputs of a call; gives, step by step, what was read and written. One idea: records
+know nothing of how memory is shared, so each value gets an array of its own, which stays.
+
+    stepping = Stepping(program, arrays)
+    for step in stepping:
+        print(step, step.writes)          # the step has run
+    stepping.results()
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.native.build import Built
+from weft.native.calls import address
+from weft.native.run import Executable, Failed, is_ours, numpy_type
+from weft.native.tensors import Definition, Direct, Given, operands_of
+from weft.native.writes import reads_of, writes_of
+
+Source = tuple[Any, ...]
+Doing = Callable[[Any, Any, list[Any], int, int, int], None]
+"""Does a chunk of a step: the step, the numbers of its record, arrays by place, which rows, which chunk."""
+FUNCTION: Any = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
+
+
+def lines_of(step: Any) -> tuple[Source, ...]:
+    """The user's lines behind a step, in order: of all that it computes, not of what it reads."""
+    read = {id(value) for value in reads_of(step)} if isinstance(step, Built) else set()
+    waiting: list[Definition] = list(writes_of(step))
+    seen: set[int] = set()
+    found: dict[Source, None] = {}
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen or id(each) in read or isinstance(each, Given):
+            continue
+        seen.add(id(each))
+        if each.source:
+            found[tuple(each.source[:3])] = None
+        if isinstance(step, Built):
+            waiting += operands_of(each)
+    return tuple(sorted(found))
+
+
+def ops_of(step: Any) -> str:
+    """The ops that a step does, for people."""
+    return step.name or type(step).__name__.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A step that has run."""
+
+    number: int
+    name: str
+    """The ops that it does."""
+    lines: tuple[Source, ...]
+    """The user's: file, line, function."""
+    reads: tuple[Any, ...]
+    writes: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"step {self.number}: {self.name} {place_text(self.lines)}".rstrip()
+
+
+def place_text(lines: Sequence[Source]) -> str:
+    return f"({', '.join(f'{file}:{line} in {function}' for file, line, function in lines)})" if lines else ""
+
+
+class Stepping:
+    """A call of a program, step by step. `doing` does the steps in place of their machine code."""
+
+    def __init__(self, program: Executable, inputs: Sequence[Any], doing: Doing | None = None) -> None:
+        self.program, self.inputs, self.doing = program, list(inputs), doing
+        self.number = 0
+        """Of the step that comes next."""
+        self.arrays: list[Any] = [None] * len(program.places)
+        """What lies at each place; None where nothing has been put yet."""
+        for place, number in program.givens:
+            self.arrays[place] = np.asarray(inputs[number])
+        for place, constant in program.constants:
+            self.arrays[place] = constant
+        for place, value in program.values.items():
+            if is_ours(value):
+                self.arrays[place] = np.empty(value.shape, numpy_type(value.type))
+        for (place, shape, kind), strides in zip(program.made, program.strides, strict=True):
+            self.arrays[place] = np.ndarray(shape, kind, None, 0, strides)
+        self.numbers = {address(kept): kept for kept in program.keep if isinstance(kept, np.ndarray)}
+
+    def value(self, definition: Definition) -> Any:
+        """What a definition is so far."""
+        return self.arrays[self.program.places[id(definition)]]
+
+    def upcoming(self) -> list[Any]:
+        """What the next step will read."""
+        return [self.value(value) for value in reads_of(self.program.plan.steps[self.number])]
+
+    def step(self) -> Shown:
+        """Runs the next step."""
+        number, program = self.number, self.program
+        each = program.plan.steps[number]
+        self.number += 1
+        if number in program.python:
+            function, _target = program.python[number]
+            function(self.arrays, 0, 0)
+        else:
+            self.native(each, [int(field) for field in program.code[number]])
+        if isinstance(each, Direct) and each.checks and self.value(each).item():
+            raise Failed
+        reads = tuple([self.value(value) for value in reads_of(each)])
+        writes = tuple([self.value(value) for value in writes_of(each)])
+        return Shown(number, ops_of(each), lines_of(each), reads, writes)
+
+    def native(self, each: Any, record: list[int]) -> None:
+        """Runs a record, chunk by chunk: see Note [Records of a program] in `weft.native.pool`."""
+        function, numbers, rows, chunks = record[:4]
+        if self.doing is None:
+            starts = [0 if array is None else address(np.asarray(array)) for array in self.arrays]
+            buffers = np.array(starts, np.int64)
+        for chunk in range(chunks):
+            low, high = rows * chunk // chunks, rows * (chunk + 1) // chunks
+            if self.doing is None:
+                where = address(buffers), address(self.program.outside)
+                FUNCTION(function)(numbers, *where, low, high, chunk)
+            else:
+                self.doing(each, self.numbers[numbers], self.arrays, low, high, chunk)
+
+    def __iter__(self) -> Iterator[Shown]:
+        while self.number < self.program.count:
+            yield self.step()
+
+    def finish(self) -> None:
+        """Runs all steps that are left."""
+        for _ in self:
+            pass
+
+    def results(self) -> list[Any]:
+        """What the program gives, once all steps have run."""
+        items = [*self.inputs, *[self.arrays[place] for place, _, _ in self.program.made]]
+        return [self.program.found(how, where, items, self.arrays) for how, where in self.program.results]
