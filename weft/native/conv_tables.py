@@ -68,6 +68,8 @@ class Tables:
     variants: list[Variant]
     column: int
     """How far apart the lanes of a vector lie in the result."""
+    pitch: Sizes
+    """How far apart the inputs of neighbouring pixels lie."""
 
 
 def row_major(sizes: Sequence[int]) -> Sizes:
@@ -163,7 +165,7 @@ def forward(geometry: Geometry, strides: Sizes, moves: Sizes, lanes: int) -> Tab
     variant = Variant(list(range(len(offsets))), offsets, geometry.output)
     variant.vectors = vectors_of(geometry.output, 0, inner, 0, moves, lanes)
     reach(plane, [variant], lanes)
-    return Tables(plane, [variant], moves[2])
+    return Tables(plane, [variant], moves[2], inner)
 
 
 def backward(geometry: Geometry, strides: Sizes, moves: Sizes, lanes: int) -> Tables:
@@ -216,4 +218,4 @@ def backward(geometry: Geometry, strides: Sizes, moves: Sizes, lanes: int) -> Ta
     rows = packed_rows(geometry.output, strides, [[0]] * AXES, (1, 1, 1), before, (wide[0], wide[1], wide[2]))
     plane = Plane(prod(wide), rows, strides[2])
     reach(plane, variants, lanes)
-    return Tables(plane, variants, geometry.stride[2] * moves[2])
+    return Tables(plane, variants, geometry.stride[2] * moves[2], inner)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from weft.native import conv
 from weft.native.conv import Laid, Sides
 from weft.native.conv_tables import AXES, Geometry
+from weft.native.conv_weight import weight_gradient
 from weft.native.engine import host
 from weft.native.lower import Lowering, Unlowered, point, rule
 from weft.native.lower_folds import each, folded
@@ -163,7 +164,7 @@ def _weight(
         right = permuted(reshaped(x, (call.x[0], call.x[1], call.pixels)), (0, 2, 1))
         made = folded("sum", product(left, right, "convolution_weight"), (0,), False, "convolution_weight")
         return reshaped(made, call.w)
-    return conv.weight_gradient(laid(g), laid(x), call.geometry, call.sides, call.w, type_, call.width)
+    return weight_gradient(laid(g), laid(x), call.geometry, call.sides, call.w, type_, call.width)
 
 
 @rule("convolution")
