@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import cache, wraps
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -145,15 +145,19 @@ class Swap:
 _MARK = "weft.tensor.shims: the handler stands here"
 
 
-def shim_code(code: CodeType, handler: Callable[..., Any]) -> CodeType:
-    """Code that calls the handler, fit for a function with the free variables of `code`."""
-    names = ", ".join(code.co_freevars)
+@cache
+def _shim_pattern(names: str) -> CodeType:
     text = (
         f"def outer({names}):\n    def shim(*args, **kwargs):\n        if 0: ({names})\n"
         f"        handler = {_MARK!r}\n        return handler(args, kwargs)\n"
     )
     outer = next(c for c in compile(text, "<weft shim>", "exec").co_consts if isinstance(c, CodeType))
-    shim = next(c for c in outer.co_consts if isinstance(c, CodeType))
+    return next(c for c in outer.co_consts if isinstance(c, CodeType))
+
+
+def shim_code(code: CodeType, handler: Callable[..., Any]) -> CodeType:
+    """Code that calls the handler, fit for a function with the free variables of `code`."""
+    shim = _shim_pattern(", ".join(code.co_freevars))
     constants = tuple(handler if c == _MARK else c for c in shim.co_consts)
     return shim.replace(co_consts=constants, co_name=code.co_name, co_qualname=code.co_qualname)
 
