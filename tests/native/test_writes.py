@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import weft
-from weft.native import run
+from weft.native import pool, run
+from weft.native.build import Built
 from weft.native.run import Executable
-from weft.native.tensors import Given, Point
-from weft.native.writes import is_dense, is_python, wished, writes_of
+from weft.native.tensors import Definition, Given, Point
+from weft.native.writes import bunches, copy_of, copying, is_dense, is_python, wished, writes_of
 from weft.testing import assert_close
 
 
@@ -170,3 +171,41 @@ def test_old_values_that_are_given_out_are_copied_before() -> None:
     assert outputs[0] is made and written[0] == (made, old)
     assert outputs[1] is not old and isinstance(outputs[1], Point)
     assert outputs[2] is not made and written[2][1] is new
+
+
+def test_small_steps_that_need_nothing_of_each_other_run_together() -> None:
+    def many(*tensors: Any) -> None:
+        for p, g in zip(tensors[::2], tensors[1::2]):
+            p.sub_(weft.tanh(g) * 0.1)
+
+    weft.manual_seed(0)
+    given = [weft.randn(400 + number) for number in range(80) for _ in range(2)]
+    results = []
+    before = list(pool._pool)
+    for function, threads in ((many, 1), (weft.compile(many, backend="native", fullgraph=True), 3)):
+        pool._pool[:] = [pool.Pool(threads)]
+        weft.compiler.reset()
+        tensors = [each.clone() for each in given]
+        for _ in range(50):
+            function(*tensors)
+        results.append(tensors)
+        pool._pool[0].close()
+    pool._pool[:] = before
+    weft.compiler.reset()
+    assert_close(results[0], results[1])
+
+
+def test_what_runs_together_has_memory_apart() -> None:
+    givens = [Given(shape=(40_000,), type="f32", input=number) for number in range(4)]
+
+    def step(value: Definition) -> Built:
+        return copying(copy_of(value))
+
+    steps = [step(each) for each in givens]
+    results = [next(writes_of(each)) for each in steps]
+    again = [step(each) for each in results]
+    works = [10_000] * 8
+    assert [each[:2] for each in bunches([*steps, *again], works, {})] == [(0, 4), (4, 4)]
+    homes = {id(results[1]): givens[0]}  # which the first step reads
+    assert [each[:2] for each in bunches(steps, works, homes)] == [(1, 3)]
+    assert not list(bunches(steps, [1_000] * 4, {})) and not list(bunches(steps, [90_000] * 4, {}))

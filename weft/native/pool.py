@@ -13,6 +13,7 @@ bits. Threads that sleep are woken for much work only, threads that are awake ar
 
 # Note [Records of a program]
     function, record, rows, chunks, work      one step; work is how long it takes, in ns, roughly
+    together, chunks, work                    how many steps from here on may run at the same time, if several
 A function of 0 means that Python has to do something; work below 0, that the step checks: where the i64 that
 it has computed is not 0, the program ends, and gives -2.
 
@@ -35,7 +36,7 @@ from weft.native import calls
 from weft.native.engine import Loaded
 from weft.native.outside import address_of
 
-FIELDS: Final = 5
+FIELDS: Final = 8
 COUNT, NEXT, DONE, HELD, ENDS, JOB, SYSCALL, THREADS, ASLEEP = 0, 8, 16, 24, 32, 40, 48, 49, 56
 """Where in the state things stand, in numbers; those that threads fight over have a cache line each."""
 SPINS: Final = 4_000
@@ -174,7 +175,7 @@ head:
 over:
   ret i64 %count
 body:
-  %place = mul i64 %step, 5
+  %place = mul i64 %step, 8
   %r0 = getelementptr i64, ptr %code, i64 %place
   %function = load ptr, ptr %r0
   %r1 = getelementptr i64, ptr %r0, i64 1
@@ -188,13 +189,25 @@ body:
 leave:
   ret i64 %step
 choose:
-  %several = icmp ugt i64 %chunks, 1
+  %r4 = getelementptr i64, ptr %r0, i64 4
+  %ownwork = load i64, ptr %r4
+  %r5 = getelementptr i64, ptr %r0, i64 5
+  %together = load i64, ptr %r5
+  %r6 = getelementptr i64, ptr %r0, i64 6
+  %bunchchunks = load i64, ptr %r6
+  %r7 = getelementptr i64, ptr %r0, i64 7
+  %bunchwork = load i64, ptr %r7
+  %bunch = icmp ugt i64 %together, 1
+  %jobfunction = select i1 %bunch, ptr @bunch, ptr %function
+  %jobrecord = select i1 %bunch, ptr %r0, ptr %record
+  %jobrows = select i1 %bunch, i64 %together, i64 %rows
+  %jobchunks = select i1 %bunch, i64 %bunchchunks, i64 %chunks
+  %work = select i1 %bunch, i64 %bunchwork, i64 %ownwork
+  %several = icmp ugt i64 %jobchunks, 1
   %helped = icmp ugt i64 %threads, 1
   %both = and i1 %several, %helped
   br i1 %both, label %weigh, label %alone
 weigh:
-  %r4 = getelementptr i64, ptr %r0, i64 4
-  %work = load i64, ptr %r4
   %asleep = getelementptr i64, ptr %state, i64 56
   %sleepers = load atomic i64, ptr %asleep seq_cst, align 8
   %beside = add i64 %sleepers, 1
@@ -218,9 +231,7 @@ one:
   %chunk2 = add i64 %chunk, 1
   br label %turn
 check:
-  %lastslot = getelementptr i64, ptr %r0, i64 4
-  %lastwork = load i64, ptr %lastslot
-  %checks = icmp slt i64 %lastwork, 0
+  %checks = icmp slt i64 %ownwork, 0
   br i1 %checks, label %word, label %next
 word:
   %result = load i64, ptr %record
@@ -233,13 +244,13 @@ failed:
   ret i64 -2
 post:
   %s0 = getelementptr i64, ptr %state, i64 40
-  store ptr %function, ptr %s0
+  store ptr %jobfunction, ptr %s0
   %s1 = getelementptr i64, ptr %state, i64 41
-  store ptr %record, ptr %s1
+  store ptr %jobrecord, ptr %s1
   %s2 = getelementptr i64, ptr %state, i64 42
-  store i64 %rows, ptr %s2
+  store i64 %jobrows, ptr %s2
   %s3 = getelementptr i64, ptr %state, i64 43
-  store i64 %chunks, ptr %s3
+  store i64 %jobchunks, ptr %s3
   %s4 = getelementptr i64, ptr %state, i64 44
   store ptr %buffers, ptr %s4
   %s5 = getelementptr i64, ptr %state, i64 45
@@ -265,7 +276,7 @@ posted:
 wait:
   %turns = phi i64 [ 0, %posted ], [ %turn1, %pause ], [ 0, %yield ]
   %finished = load atomic i64, ptr %done seq_cst, align 8
-  %all = icmp uge i64 %finished, %chunks
+  %all = icmp uge i64 %finished, %jobchunks
   br i1 %all, label %release, label %patience
 patience:
   %turn1 = add i64 %turns, 1
@@ -279,10 +290,45 @@ yield:
   br label %wait
 release:
   store atomic i64 0, ptr %held seq_cst, align 8
+  %past = select i1 %bunch, i64 %together, i64 1
   br label %next
 next:
-  %following = add i64 %step, 1
+  %done1 = phi i64 [ %past, %release ], [ 1, %check ], [ 1, %word ]
+  %following = add i64 %step, %done1
   br label %head
+}
+
+define void @bunch(ptr %records, ptr %buffers, ptr %outside, i64 %lo, i64 %hi, i64 %number) {
+entry:
+  br label %head
+head:
+  %i = phi i64 [ %lo, %entry ], [ %next, %done ]
+  %more = icmp slt i64 %i, %hi
+  br i1 %more, label %one, label %end
+one:
+  %place = mul i64 %i, 8
+  %r0 = getelementptr i64, ptr %records, i64 %place
+  %function = load ptr, ptr %r0
+  %r1 = getelementptr i64, ptr %r0, i64 1
+  %record = load ptr, ptr %r1
+  %r2 = getelementptr i64, ptr %r0, i64 2
+  %rows = load i64, ptr %r2
+  %r3 = getelementptr i64, ptr %r0, i64 3
+  %chunks = load i64, ptr %r3
+  br label %turn
+turn:
+  %chunk = phi i64 [ 0, %one ], [ %after, %part ]
+  %left = icmp ult i64 %chunk, %chunks
+  br i1 %left, label %part, label %done
+part:
+  call void @part(ptr %function, ptr %record, ptr %buffers, ptr %outside, i64 %rows, i64 %chunks, i64 %chunk)
+  %after = add i64 %chunk, 1
+  br label %turn
+done:
+  %next = add i64 %i, 1
+  br label %head
+end:
+  ret void
 }
 
 define void @lock(ptr %slot) {

@@ -49,7 +49,7 @@ from weft.native.pool import FIELDS, pool
 from weft.native.scalar import TYPES
 from weft.native.tensors import Definition, Direct, Given, Number, Opaque, Product
 from weft.native.work import CHUNK, chunks_of, column_tiles, product_chunks, product_work, work_of
-from weft.native.writes import NATIVE, is_python, ordered, reads_of, wished, writes_of
+from weft.native.writes import NATIVE, bunches, is_python, ordered, reads_of, wished, writes_of
 
 Step = Callable[[list[Any], int, int], None]
 MOST_ON_STACK = 4096
@@ -134,6 +134,12 @@ class Executable:
         ]
         self.code = np.array(records or [[0] * FIELDS], np.int64)
         self.count = len(records)
+        self.spans = [(number, number) for number in range(self.count)]
+        """From which step to which each step may run."""
+        for first, together, chunks, work in bunches(plan.steps, self.code[:, 4].tolist(), self.homes):
+            self.code[first, 5:] = together, chunks, work
+            self.splits = True
+            self.spans[first : first + together] = [(first, first + together - 1)] * together
         self.outputs = [self.output(each) for each in outputs]
         self.lay_out(inputs)
 
@@ -199,7 +205,7 @@ class Executable:
         self.keep.append(kept)
         self.work += max(work, 0)
         self.splits |= chunks > 1
-        return [function, address(kept), rows, chunks, work]
+        return [function, address(kept), rows, chunks, work, 0, 0, 0]
 
     def product_step(self, each: Product, name: str) -> list[int]:
         """See Note [Record of a product] in `weft.native.blas`."""
@@ -287,12 +293,12 @@ class Executable:
     def lifetimes(self, inside: dict[int, Definition]) -> list[Lifetime]:
         first: dict[int, int] = {}
         last: dict[int, int] = {}
-        for number, step in enumerate(self.plan.steps):
+        for (start, end), step in zip(self.spans, self.plan.steps, strict=True):
             for value in (*writes_of(step), *reads_of(step)):
                 place = self.places.get(id(value))
                 if place in inside:
-                    first.setdefault(place, number)
-                    last[place] = number
+                    first.setdefault(place, start)
+                    last[place] = end
         sizes = {place: value.size * numpy_type(value.type).itemsize for place, value in inside.items()}
         return [Lifetime(place, sizes[place], first[place], last[place]) for place in first]
 

@@ -23,6 +23,10 @@ from weft.native.tensors import Definition, Direct, Given, Point, Product
 from weft.native.units import Group, Member
 
 NATIVE = (Built, Product, Direct)
+SMALL = 60_000
+"""Steps that take less (in ns) are run beside each other rather than cut."""
+LEAST_BUNCH = 20_000
+BUNCH_CHUNK = 8_000
 
 
 @dataclass(slots=True)
@@ -239,3 +243,33 @@ def wished(
             seen.add(id(value))
             written[number] = value, targets[number]
     return made, written
+
+
+def bunches(
+    steps: Sequence[Any], works: Sequence[int], homes: dict[int, Given]
+) -> Iterator[tuple[int, int, int, int]]:
+    """Neighbouring small steps of which none needs another: the first one's number, how many there are, in
+    how many chunks they are shared, and how long they take together. Their order is not settled then: whoever
+    gives memory to their values has to know that.
+    """
+    first = 0
+    while first < len(steps):
+        last, work = first, 0
+        made: set[int] = set()
+        read: set[int] = set()
+        while last < len(steps) and _is_small(steps[last], int(works[last])):
+            reads = {id(value) for value in reads_of(steps[last])}
+            writes = {id(homes.get(id(value), value)) for value in writes_of(steps[last])}
+            if reads & made or writes & made or writes & read:
+                break
+            made |= writes
+            read |= reads
+            work += int(works[last])
+            last += 1
+        if last - first > 1 and work >= LEAST_BUNCH:
+            yield first, last - first, min(last - first, work // BUNCH_CHUNK), work
+        first = max(last, first + 1)
+
+
+def _is_small(step: Any, work: int) -> bool:
+    return not can_fail(step) and 0 <= work < SMALL
