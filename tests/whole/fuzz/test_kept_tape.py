@@ -615,3 +615,23 @@ def arguments():
         LEAF = weft.tensor([0.17, -0.5, 1.09], requires_grad=True)
         yield ((LEAF * 2, weft.tensor([True, False, False])), {{}})
 """)
+
+
+def test_gradients_of_a_part_that_ends_in_inference_mode(agrees):
+    agrees("""\
+import weft
+W = weft.tensor([0.5, 0.1], requires_grad=True)
+
+def main(x):
+    y = x @ W
+    with weft.inference_mode():
+        weft.tensor([1.0])
+    return y
+
+def after(result, *args):
+    (gradient,) = weft.autograd.grad(result.sum(), args, create_graph=True)
+    return weft.autograd.grad((gradient * gradient).sum(), W)
+
+def arguments():
+    yield ((weft.ones(1, 2, requires_grad=True),), {})
+""")
