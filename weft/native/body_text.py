@@ -93,10 +93,19 @@ class BodyText:
         text = literal(number, type_)
         return text if self.lanes == 1 else f"splat ({element_type(type_)} {text})"
 
-    def write(self, body: Sequence[Instruction], leaf: Callable[[Instruction], str]) -> list[str]:
-        """The names of the results of all instructions."""
+    def write(
+        self,
+        body: Sequence[Instruction],
+        leaf: Callable[[Instruction], str],
+        known: dict[int, str] | None = None,
+    ) -> list[str]:
+        """The names of the results of all instructions, of which some may have been written before."""
         names: list[str] = []
-        for each in body:
+        known = known or {}
+        for place, each in enumerate(body):
+            if place in known:
+                names.append(known[place])
+                continue
             args = [names[place] for place in each.args]
             types = [body[place].type for place in each.args]
             names.append(self.step(each, args, types, leaf))

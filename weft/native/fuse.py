@@ -21,6 +21,7 @@ from typing import Any
 
 from weft.native.build import Built, built, first_of
 from weft.native.tensors import Definition, Fold, Given, Number, Opaque, Point, View, operands_of
+from weft.native.twins import without_twins
 from weft.native.units import Group, Keep, Member, Split, row_major
 
 DEAR = 6
@@ -380,6 +381,7 @@ class Planning:
 
     def __init__(self, outputs: list[Definition]) -> None:
         self.outputs = outputs
+        without_twins(ordered(outputs))
         self.order = ordered(outputs)
         self.kept = kept_at_first(outputs, self.order)
         self.alone: dict[int, Definition] = {}

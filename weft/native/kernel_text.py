@@ -71,7 +71,8 @@ class KernelText:
         self.totals: dict[int, str] = {}
         self.pointers: list[str] = []
         self.fixed: dict[int, str] = {}
-        self.spread: dict[str, str] = {}
+        self.known_one: dict[int, str] = {}
+        self.known_many: dict[int, str] = {}
 
     # -- the whole -------------------------------------------------------------------------------------------
     def write(self, name: str) -> None:
@@ -176,7 +177,7 @@ class KernelText:
         """All phases on one row."""
         out = self.out
         self.places = places
-        self.pointers, self.fixed, self.spread, self.folds, self.fold_types = [], {}, {}, [], []
+        self.pointers, self.fixed, self.folds, self.fold_types = [], {}, [], []
         for number, access in enumerate(self.kernel.accesses):
             pointer = self.bases[number]
             for axis, place in enumerate(places):
@@ -197,6 +198,7 @@ class KernelText:
         rowwise = [fold for fold in phase.folds if fold.scope is not Scope.COLUMN]
         starts = [literal(identity(fold), fold.type) for fold in rowwise]
         place = self.start
+        self.settle(phase)
         if self.lanes > 1:
             unroll = LANES if rowwise else 1
             vectors = [[self.many.constant(identity(fold), fold.type)] * unroll for fold in rowwise]
@@ -228,6 +230,32 @@ class KernelText:
             for store in phase.kept:
                 self.store(store.access, names[store.value], "0", 1)
 
+    def settle(self, phase: Phase) -> None:
+        """Computes what is the same for all elements of the row, before they are walked along."""
+        body = phase.body
+        still: list[bool] = []
+        for each in body:
+            if each.op == "load":
+                still.append(each.value in self.fixed)
+            elif each.op == "index":
+                still.append(each.value > 0)
+            else:
+                still.append(all(still[arg] for arg in each.args))
+        names: dict[int, str] = {}
+        for place, each in enumerate(body):
+            if still[place]:
+                args, types = [names[arg] for arg in each.args], [body[arg].type for arg in each.args]
+                names[place] = self.one.step(each, args, types, lambda leaf: self.leaf(leaf, "0", 1))
+        self.known_one = names
+        read = {arg for place, each in enumerate(body) if not still[place] for arg in each.args}
+        read |= {store.value for store in phase.stores} | {fold.value for fold in phase.folds}
+        self.known_many = {}
+        for place, name in names.items() if self.lanes > 1 else ():
+            if body[place].op == "const":
+                self.known_many[place] = self.many.constant(body[place].value, body[place].type)
+            else:
+                self.known_many[place] = self.splat(name, body[place].type) if place in read else "poison"
+
     def number_of(self, phase: Phase, fold: int) -> int:
         before = self.kernel.phases[: self.kernel.phases.index(phase)]
         return sum(len(each.folds) for each in before) + fold
@@ -256,7 +284,8 @@ class KernelText:
         results = [list(each) for each in names]
         for turn in range(unroll):
             at = place if not turn else out.put(f"add i64 {place}, {turn * lanes}")
-            values = text.write(phase.body, lambda each, at=at: self.leaf(each, at, lanes))  # type: ignore[misc]
+            known = self.known_one if lanes == 1 else self.known_many
+            values = text.write(phase.body, lambda each, at=at: self.leaf(each, at, lanes), known)  # type: ignore[misc]
             for store in phase.stores:
                 self.store(store.access, values[store.value], at, lanes)
             for number, fold in enumerate(folds):
