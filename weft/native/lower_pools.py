@@ -151,6 +151,20 @@ for _axes in (1, 2, 3):
     rule(f"max_pool{_axes}d_with_indices")(maximum_rule(_axes))
 
 
+def adaptive_maximum_rule(axes: int) -> Callable[..., Any]:
+    def lowered(_lowering: Lowering, x: Definition, size: Any) -> tuple[Any, Any]:
+        counts = tuple(adaptive_size("adaptive_max_pool", axes, size, x.shape))
+        lead = len(x.shape) - axes
+        geometry = (*regular(x.shape[lead:], counts), (1,) * axes)
+        return maxima(x, geometry, counts, axes, (*x.shape[:lead], *counts))
+
+    return lowered
+
+
+for _axes in (1, 2, 3):
+    rule(f"adaptive_max_pool{_axes}d{'' if _axes == 1 else '_with_indices'}")(adaptive_maximum_rule(_axes))
+
+
 @rule("pool_scatter")
 def _scatter(
     _lowering: Lowering, g: Definition, places: Definition, spatial: Any, unique: bool
@@ -287,28 +301,5 @@ def regular(sizes: Shape, counts: Shape) -> Any:
     return taps, taps, (0,) * len(taps)
 
 
-def adaptive_rule(axes: int) -> Callable[..., Any]:
-    def lowered(_lowering: Lowering, x: Definition, size: Any) -> Definition:
-        counts = tuple(adaptive_size("adaptive_avg_pool", axes, size, x.shape))
-        shape = (*x.shape[: len(x.shape) - axes], *counts)
-        return averaged(x, shape, regular(x.shape[len(x.shape) - axes :], counts), True, None, axes)
-
-    return lowered
-
-
-@rule("adaptive_avg_pool_backward")
-def _adaptive_backward(_lowering: Lowering, g: Definition, shape: Any, axes: int) -> Definition:
-    floating(g)
-    shape = tuple(shape)
-    counts = g.shape[len(g.shape) - axes :]
-    geometry = regular(shape[len(shape) - axes :], counts)
-    share = divided(g, divisor_of(shape, counts, geometry, True, None, g.type))
-    if counts == (1,) * axes:
-        return broadcast(share, shape)
-    return reshaped(Windows(shape, counts, geometry, g.type).shares(share), shape)
-
-
 for _axes in (1, 2, 3):
-    _space = "" if _axes == 1 else "nn.functional."
-    rule(f"{_space}avg_pool{_axes}d")(average_rule(_axes))
-    rule(f"{_space}adaptive_avg_pool{_axes}d")(adaptive_rule(_axes))
+    rule(f"{'' if _axes == 1 else 'nn.functional.'}avg_pool{_axes}d")(average_rule(_axes))
