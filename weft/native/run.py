@@ -1,8 +1,8 @@
-"""Running: a planned program on arrays.
+"""Making programs: a plan as records, with machine code.
 
-Takes a plan and the arrays of a call; gives the arrays of its outputs. One idea: everything that does not
+Takes a graph, or a plan, and the arrays of a first call; gives a program. One idea: everything that does not
 depend on addresses (records, sizes, functions, where values lie in a call's block of memory) is laid out
-once, so that a call takes a block, makes its outputs, and goes.
+once; what runs then, `weft.native.programs`, knows nothing of graphs.
 
 # Note [Places]
 Each value that lies in memory has a place: a number, by which records name it. A call fills in addresses:
@@ -15,8 +15,7 @@ Each value that lies in memory has a place: a number, by which records name it. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -24,76 +23,25 @@ import numpy as np
 
 from weft.native import blas
 from weft.native.build import Built
-from weft.native.calls import (
-    ALIGNED,
-    CHANGED,
-    CHECK,
-    FAILED,
-    FIXED,
-    FROM_ARRAY,
-    FROM_BLOCK,
-    FROM_FLOAT,
-    TABLE_FIELDS,
-    WRITEABLE,
-    address,
-    check_row,
-    function_address,
-)
+from weft.native.calls import CHECK, address
 from weft.native.engine import Functions
 from weft.native.fuse import Plan, fused
 from weft.native.lower import NUMBER, Call, Lowering, Operand
 from weft.native.lower_numbers import any_of
-from weft.native.memory import Lifetime, blocks, placed
+from weft.native.memory import Lifetime, placed
 from weft.native.outside import table
-from weft.native.pool import FIELDS, pool
+from weft.native.pool import FIELDS
+from weft.native.programs import Program, Step
 from weft.native.scalar import TYPES
 from weft.native.tensors import Definition, Direct, Given, Number, Opaque, Product
+from weft.native.transposing import transpose
 from weft.native.work import CHUNK, chunks_of, column_tiles, product_chunks, product_work, work_of
 from weft.native.writes import NATIVE, bunches, is_python, ordered, reads_of, wished, writes_of
 
-Step = Callable[[list[Any], int, int], None]
-MOST_ON_STACK = 4096
-"""How many addresses a call may have on the stack."""
 WRITTEN = "written"
 """Where a graph says which of its inputs the program may write: numbers of inputs and of outputs."""
 TOGETHER = 4
 """How many failures a kernel looks at."""
-LONG = 20_000
-"""From how many ns on a program lets other threads use the interpreter."""
-
-
-class Changed(Exception):
-    """An input is not as the program was made for."""
-
-
-class Failed(Exception):
-    """Something that the program relies upon does not hold; it has written nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """All that it takes to run a program without Python. Inputs are numbered as the graph's are."""
-
-    places: int
-    givens: list[tuple[int, int]]
-    """(place, input)"""
-    constants: list[tuple[int, Any]]
-    """(place, array)"""
-    arena: list[tuple[int, int]]
-    """(place, offset in the block)"""
-    arena_bytes: int
-    made: list[tuple[int, tuple[int, ...], Any]]
-    """(place, shape, dtype) of outputs that a call makes, row-major."""
-    outputs: list[int | tuple[str, Any]]
-    """A place; or ("input", its number); or ("constant", an object, of which arrays are to be copied)."""
-    written: list[tuple[int, int]]
-    """(place, input) of inputs that the program writes: these must be writeable, and must not overlap any
-    other input."""
-    code: int
-    count: int
-    outside: int
-    multiplies: bool
-    """Whether BLAS is to use one thread meanwhile: `blas.guard` is then an argument of `run`."""
 
 
 def numpy_type(name: str) -> Any:
@@ -113,7 +61,7 @@ def is_ours(value: Definition) -> bool:
     return not isinstance(value, (Given, Opaque)) or isinstance(value, NATIVE)
 
 
-class Executable:
+class Executable(Program):
     """A program for inputs of certain shapes, strides and types."""
 
     def __init__(
@@ -186,7 +134,7 @@ class Executable:
             return self.product_step(each, name)
         if isinstance(each, Direct):
             record = [self.place(each), *[self.place(value) for value in each.operands], *each.numbers]
-            work = -1 if each.checks else each.chunks * CHUNK
+            work = -1 if each.checks else each.work or each.chunks * CHUNK
             return self.record(self.functions.address(name), record, each.rows, each.chunks, work)
         if not isinstance(each, Built):
             self.python[number] = self.call_step(each), self.place(each)
@@ -276,19 +224,11 @@ class Executable:
         self.arena_bytes = plan.size
         over = {self.place(home) for home in self.homes.values()}
         self.written = [(place, n) for place, n in self.givens if place in over]
-        flags = {n: ALIGNED | WRITEABLE if place in over else ALIGNED for place, n in self.givens}
-        checks = [check_row(n, inputs[n], needed, self.keep) for n, needed in flags.items()]
-        floats = {n for n, value in enumerate(inputs) if isinstance(value, float)}
-        fills = [[p, FROM_FLOAT if number in floats else FROM_ARRAY, number] for p, number in self.givens]
-        fills += [[place, FROM_ARRAY, self.inputs + k] for k, (place, _, _) in enumerate(self.made)]
-        fills += [[place, FROM_BLOCK, offset] for place, offset in self.arena]
-        fills += [[place, FIXED, address(array)] for place, array in self.constants]
-        self.write_table(checks, fills)
+        self.numbers = [place for place, _ in made if isinstance(self.values[place], Number)]
         if self.python:
             self.looked_at = self.views(inside)
-        self.results = [self.result(each) for each in self.outputs]
-        given = any(isinstance(self.values[p], Number) for p in self.outputs if isinstance(p, int))
-        self.frame = None if self.python or given or any(self.strides) else self.make_frame()
+        self.size = len(self.places)
+        self.connect(inputs)
 
     def lifetimes(self, inside: dict[int, Definition]) -> list[Lifetime]:
         first: dict[int, int] = {}
@@ -302,111 +242,12 @@ class Executable:
         sizes = {place: value.size * numpy_type(value.type).itemsize for place, value in inside.items()}
         return [Lifetime(place, sizes[place], first[place], last[place]) for place in first]
 
-    def write_table(self, checks: list[list[int]], fills: list[list[int]]) -> None:
-        """See Note [Table of a program] in `weft.native.calls`."""
-        kept = [np.array(rows or [[0]], np.int64) for rows in (checks, fills)]
-        guard = blas.guard() if self.multiplies else None
-        long = self.work > LONG
-        self.table = np.array(
-            [
-                len(self.places), address(self.code), self.count, address(self.outside),
-                0 if guard is None else address(guard), len(checks), address(kept[0]), len(fills),
-                address(kept[1]), int(long), function_address("PyEval_SaveThread"),
-                function_address("PyEval_RestoreThread"),
-            ],
-            np.int64,
-        )  # fmt: skip
-        assert len(self.table) == TABLE_FIELDS
-        self.keep += [*kept, guard]
-        self.here = address(self.table)
-
     def views(self, inside: dict[int, Definition]) -> list[tuple[int, tuple[int, ...], Any, int]]:
         """The values of the block that Python reads."""
         offsets = dict(self.arena)
         read = {self.places[id(v)] for s in self.plan.steps if is_python(s) for v in reads_of(s)}
         found = [(place, inside[place]) for place in sorted(read & set(inside))]
         return [(place, v.shape, numpy_type(v.type), offsets[place]) for place, v in found]
-
-    def make_frame(self) -> Frame:
-        return Frame(
-            places=len(self.places), givens=self.givens, constants=self.constants, arena=self.arena,
-            arena_bytes=self.arena_bytes, made=self.made, outputs=self.outputs, written=self.written,
-            code=address(self.code), count=self.count, outside=address(self.outside),
-            multiplies=self.multiplies,
-        )  # fmt: skip
-
-    def result(self, output: int | tuple[str, Any]) -> tuple[str, Any]:
-        """Where a result is found after a call: among the items of its list, by place, or at hand."""
-        if not isinstance(output, int):
-            return output
-        number = next((k for k, made in enumerate(self.made) if made[0] == output), None)
-        if number is None:
-            return "place", output
-        return "number" if isinstance(self.values[output], Number) else "item", self.inputs + number
-
-    # -- calls -----------------------------------------------------------------------------------------------
-    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """The results for these inputs, which are numbered as the graph's are. Raises Changed where they are
-        laid out otherwise."""
-        items = list(inputs)
-        for (_, shape, kind), strides in zip(self.made, self.strides):
-            items.append(np.ndarray(shape, kind, None, 0, strides))
-        threads = pool()
-        if self.splits and not threads.started:
-            threads.start()
-        block = blocks.take(self.arena_bytes) if self.arena_bytes else None
-        base = 0 if block is None else block.address
-        values: list[Any] = []
-        try:
-            if self.python or self.table[0] > MOST_ON_STACK:
-                values = self.by_parts(threads, items, block, base)
-            else:
-                reached = threads.call(self.here, id(items), base, threads.here)
-                if reached < 0:
-                    raise Changed if reached == CHANGED else Failed
-        finally:
-            if block is not None:
-                blocks.give(block)
-        return [self.found(how, where, items, values) for how, where in self.results]
-
-    def found(self, how: str, where: Any, items: list[Any], values: list[Any]) -> Any:
-        if how in ("item", "input"):
-            return items[where]
-        if how == "place":
-            return values[where]
-        if how == "number":
-            return items[where].item()
-        return where.copy() if isinstance(where, np.ndarray) else where
-
-    def by_parts(self, threads: Any, items: list[Any], block: Any, base: int) -> list[Any]:
-        """Runs a program of which Python does some steps; gives all values that it has seen."""
-        buffers = np.zeros(max(len(self.places), 1), np.int64)
-        here = address(buffers)
-        if threads.prepare(self.here, id(items), base, here) == CHANGED:
-            raise Changed
-        arrays: list[Any] = [None] * len(self.places)
-        for place, number in self.givens:
-            arrays[place] = items[number]
-        for place, array in self.constants:
-            arrays[place] = array
-        for number, (place, _, _) in enumerate(self.made, self.inputs):
-            arrays[place] = items[number]
-        if self.python:
-            for place, shape, kind, offset in self.looked_at:
-                arrays[place] = np.ndarray(shape, kind, block.array, offset)
-        step, end = 0, base + (0 if block is None else block.room)
-        while True:
-            step = threads.steps(self.here, step, here, threads.here)
-            if step == FAILED:
-                raise Failed
-            if step >= self.count:
-                return arrays
-            while step in self.python:
-                function, target = self.python[step]
-                function(arrays, base, end)
-                if isinstance(arrays[target], np.ndarray):
-                    buffers[target] = address(arrays[target])
-                step += 1
 
 
 def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:
@@ -422,6 +263,7 @@ def planned(lowering: Lowering, graph_module: Any) -> tuple[list[Any], Plan, dic
     pairs = graph_module.graph.meta.get(WRITTEN, ())
     outputs, written = wished(program.outputs, given, pairs)
     wanted = [value for value in outputs if isinstance(value, Definition)]
+    transpose(wanted)
     plan = fused([*wanted, *program.checks, *checks_of(program.failures)])
     found = ordered(plan.steps, list(written.values()))
     plan.steps = found.steps

@@ -148,6 +148,8 @@ class Direct(Opaque):
     numbers: tuple[int, ...]
     rows: int
     chunks: int
+    work: int = 0
+    """How long it takes, in ns; 0 where its chunks say so."""
     checks: bool = False
     """Whether the result says that the program must not go on: see Note [Steps that check]."""
 

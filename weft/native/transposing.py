@@ -1,0 +1,121 @@
+"""Transposing: the second matrix of a product, laid out as BLAS likes it.
+
+Takes the products of a program; gives those whose second matrix lies transposed (every `linear`) a copy of
+it, one for all products that read it. One idea: BLAS rearranges such a matrix for every call, at half the
+speed of everything else where the first one has few rows, and slower than a transposition by registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Final
+
+from weft.native.conv_code import Code
+from weft.native.fuse import ordered
+from weft.native.tensors import Definition, Direct, Matrix, Product
+
+BLOCK: Final = 8
+"""Rows and columns of what is transposed at once."""
+FEWEST_ROWS: Final = 4
+MOST_ROWS: Final = 256
+"""Of the first matrix: more of them outweigh what BLAS does for each call."""
+LEAST: Final = 16
+"""Rows and columns of the second."""
+ELEMENT: Final = 0.25
+"""How many ns an element takes."""
+CHUNK: Final = 30_000
+
+
+@cache
+def text(type_: str) -> str:
+    """Record: result, source; offset, distance of rows, rows and columns of the source. Chunks are cut of
+    blocks of its columns.
+    """
+    code = Code(type_, BLOCK * (4 if type_ == "f32" else 8))
+    result, source = code.buffer(0), code.buffer(1)
+    offset, leading, rows, columns = code.numbers(2, 4)
+    start = code.past(source, offset)
+    first = code.mul("%lo", BLOCK)
+    past = code.least(code.mul("%hi", BLOCK), columns)
+    with code.loop(first, past, BLOCK) as across, code.loop("0", rows, BLOCK) as down:
+        left = code.sub(columns, across.at)
+        below = code.sub(rows, down.at)
+        whole = code.out.put(f"icmp sge i64 {code.least(left, below)}, {BLOCK}")
+        wide, narrow, done = (code.out.label(name) for name in ("whole", "part", "done"))
+        code.out.line(f"br i1 {whole}, label %{wide}, label %{narrow}")
+        code.enter(wide)
+        pointers = [_row(code, start, down.at, row, leading, across.at) for row in range(BLOCK)]
+        vectors = _turned(code, [code.load(pointer) for pointer in pointers])
+        for column, vector in enumerate(vectors):
+            code.store(vector, _row(code, result, across.at, column, rows, down.at))
+        code.out.line(f"br label %{done}")
+        code.enter(narrow)
+        with (
+            code.loop("0", code.least(left, BLOCK)) as column,
+            code.loop("0", code.least(below, BLOCK)) as row,
+        ):
+            place = code.add(code.mul(code.add(down.at, row.at), leading), code.add(across.at, column.at))
+            value = code.load_one(code.past(start, place))
+            place = code.add(code.mul(code.add(across.at, column.at), rows), code.add(down.at, row.at))
+            code.store_one(value, code.past(result, place))
+        code.go(done)
+    return code.text()
+
+
+def _row(code: Code, start: str, first: str, number: int, leading: str, place: str) -> str:
+    """The address of an element of a row."""
+    return code.past(start, code.add(code.mul(code.add(first, number), leading), place))
+
+
+def _turned(code: Code, vectors: list[str]) -> list[str]:
+    """Eight vectors of eight, transposed: thrice, each is shuffled with the one half of them further."""
+    half = BLOCK // 2
+    for _ in range(3):
+        found = []
+        for number in range(half):
+            a, b = vectors[number], vectors[number + half]
+            for start in (0, half):
+                places = [start + i // 2 + (BLOCK if i % 2 else 0) for i in range(BLOCK)]
+                mask = ", ".join(f"i32 {place}" for place in places)
+                shuffle = f"{code.vector} {a}, {code.vector} {b}, <{BLOCK} x i32> <{mask}>"
+                found.append(code.out.put(f"shufflevector {shuffle}"))
+        vectors = found
+    return vectors
+
+
+def is_slow(each: Product) -> bool:
+    """Whether BLAS would be slow with the second matrix as it lies."""
+    sizes = min(each.columns, each.depth) >= LEAST and FEWEST_ROWS <= each.rows <= MOST_ROWS
+    return each.right.transposed and each.count == 1 and sizes
+
+
+def transposed(base: Definition, product: Product) -> Direct:
+    """A copy of a product's second matrix."""
+    rows, columns = product.columns, product.depth
+    work = int(20 + ELEMENT * rows * columns)
+    blocks = -(-columns // BLOCK)
+    return Direct(
+        shape=(columns, rows), type=product.type, name="transpose", call=None, operands=[base],
+        function=f"transpose_{product.type}", text=text(product.type),
+        numbers=(product.right.offset, product.right.leading, rows, columns), rows=blocks,
+        chunks=max(1, min(blocks, work // CHUNK)), work=work,
+    )  # fmt: skip
+
+
+def transpose(outputs: Sequence[Definition]) -> None:
+    """Gives the products behind these definitions copies of what lies badly."""
+    known: dict[tuple[int, int, int, int, int], Direct] = {}
+    for each in ordered(outputs):
+        if not isinstance(each, Product) or not is_slow(each):
+            continue
+        base = each.operands[each.right.operand]
+        key = id(base), each.right.offset, each.right.leading, each.depth, each.columns
+        if key not in known:
+            known[key] = transposed(base, each)
+        copy = known[key]
+        operands = [each.operands[each.left.operand], copy]
+        left = each.left
+        each.left = Matrix(0, left.offset, left.transposed, left.leading, left.batch)
+        each.operands = operands
+        each.right = Matrix(1, 0, False, each.columns, 0)
