@@ -617,6 +617,30 @@ def arguments():
 """)
 
 
+@pytest.mark.parametrize("value", ["x + x", "x.tanh()", "x", "(x + x) * W.exp()", "W + x", "x * W.sin()"])
+@pytest.mark.parametrize("target", ["W", "x", "result[0]"])
+@pytest.mark.parametrize("end", ["(y * (W + 1)).exp()", "(y * W.cos()).sin()"])
+def test_writes_between_gradients_and_their_gradients(agrees, value, target, end):
+    agrees(f"""\
+import weft
+W = weft.tensor([0.5, 1.25], requires_grad=True)
+
+def main(x):
+    y = {value}
+    return ({end},)
+
+def after(result, *args):
+    grads = weft.autograd.grad(result[0].sum(), [W], create_graph=True)
+    with weft.no_grad():
+        {target.replace("x", "args[0]")}.mul_(2)
+    return grads, weft.autograd.grad(grads[0].sum(), [W])
+
+def arguments():
+    yield ((weft.tensor([0.5, -0.7]),), {{}})
+    yield ((weft.tensor([0.9, -0.1]),), {{}})
+""")
+
+
 def test_gradients_of_a_part_that_ends_in_inference_mode(agrees):
     agrees("""\
 import weft

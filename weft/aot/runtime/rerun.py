@@ -138,10 +138,10 @@ class Rerun:
                 found.append(self.numbers[index])
             elif index in self.wanted:
                 found.append(behind(self.edges[index], self.array(index, apart), apart))
-                if not apart and self.cells[index] is not None:
-                    found[-1].cell = self.cells[index][0]
             else:
                 found.append(wrap(self.array(index, apart)))
+            if not apart and self.cells[index] is not None:
+                found[-1].cell = self.cells[index][0]
         return found
 
     @contextmanager
