@@ -13,7 +13,8 @@ from weft.core.requirements import require
 from weft.graph.graph import Graph
 from weft.native.fuse import fused
 from weft.native.lower import Lowering, Unlowered
-from weft.native.run import Executable, Failed, checks_of
+from weft.native.programs import Failed
+from weft.native.run import Executable, checks_of
 from weft.native.tensors import Definition, Opaque
 from weft.ops.record import REGISTRY
 

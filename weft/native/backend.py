@@ -23,7 +23,8 @@ import weft.native.lower_resize as _resize  # noqa: F401 - and resizing
 from weft.native.looking import told
 from weft.native.lower import Unlowered
 from weft.native.objects import Uncompiled
-from weft.native.run import Changed, Executable, Failed, executable
+from weft.native.programs import Changed, Failed, Program
+from weft.native.run import executable
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,8 @@ class Compiled:
 
     def __init__(self, graph_module: Any, layout: Layout) -> None:
         self.graph_module, self.layout = graph_module, layout
-        self.programs: dict[Any, Executable | str] = {}
-        self.last: Executable | None = None
+        self.programs: dict[Any, Program | str] = {}
+        self.last: Program | None = None
         """The program of the last call, if arrays are all that it depends on: it looks at them itself."""
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
@@ -85,7 +86,7 @@ class Compiled:
         results: tuple[Any, ...] = self.graph_module.forward(*inputs)
         return results
 
-    def results(self, program: Executable, inputs: tuple[Any, ...], values: list[Any]) -> tuple[Any, ...]:
+    def results(self, program: Program, inputs: tuple[Any, ...], values: list[Any]) -> tuple[Any, ...]:
         """Tensors for arrays; an input where it is one's own."""
         wrap = self.layout.wrap
         found = []
@@ -96,13 +97,13 @@ class Compiled:
                 found.append(wrap(value) if isinstance(value, np.ndarray) else value)
         return tuple(found)
 
-    def made(self, arrays: list[Any]) -> Executable:
-        return executable(self.graph_module, arrays)
+    def made(self, arrays: list[Any]) -> Program:
+        return told(executable(self.graph_module, arrays))
 
-    def program(self, arrays: list[Any]) -> Executable | str:
+    def program(self, arrays: list[Any]) -> Program | str:
         """The program for these inputs, or why there is none."""
         try:
-            return told(self.made(arrays))
+            return self.made(arrays)
         except (Unlowered, Uncompiled, NotImplementedError) as error:
             reason = str(error) or type(error).__name__
             self.layout.refuse(f"no native program: {reason}")

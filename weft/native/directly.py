@@ -27,7 +27,7 @@ from weft.native.entry import (
     supported,
 )
 from weft.native.pool import pool
-from weft.native.run import LONG, Executable
+from weft.native.programs import LONG, Program
 
 Operands = Sequence[tuple[int, int | None]]
 SINGLETONS: Final = (bool, type(None))
@@ -66,7 +66,7 @@ class Machine:
             run = _run(found, program, operands)
         return entrance(self.layout).make(checks, registers, returned, self.miss, run)
 
-    def layouts(self, found: Any, program: Executable, operands: Operands) -> list[Any]:
+    def layouts(self, found: Any, program: Program, operands: Operands) -> list[Any]:
         """Checks that inputs lie in memory, and stand on the tape, as they did."""
         checks: list[Any] = []
         written = {number for number, _value, _times in found.written}
@@ -94,11 +94,11 @@ def machine(layout: Layout, miss: Any, describe: Any) -> Machine | None:
     return Machine(layout, miss, describe) if supported() else None
 
 
-def _program(compiled: Compiled, inputs: Sequence[Any]) -> Executable | None:
+def _program(compiled: Compiled, inputs: Sequence[Any]) -> Program | None:
     """The program that has served a call with these inputs."""
     arrays = [plain(compiled.layout.array(value)) for value in inputs]
     found = compiled.programs.get(tuple(map(key_of, arrays)))
-    return found if isinstance(found, Executable) else None
+    return found if isinstance(found, Program) else None
 
 
 def _number(register: int, value: Any, is_read: bool) -> list[Any]:
@@ -115,7 +115,7 @@ def _number(register: int, value: Any, is_read: bool) -> list[Any]:
     return [*checks, ("equal", 0, register, value)]
 
 
-def _is_simple(found: Any, program: Executable) -> bool:
+def _is_simple(found: Any, program: Program) -> bool:
     """Whether each value of a program is a new array, or in the memory of the input that it is written to."""
     frame = program.frame
     assert frame is not None
@@ -152,7 +152,7 @@ def _span(value: Any) -> tuple[int, int]:
     return sum(m for m in moves if m < 0), sum(m for m in moves if m > 0) + value.itemsize
 
 
-def _run(found: Any, program: Executable, operands: Operands) -> Run:
+def _run(found: Any, program: Program, operands: Operands) -> Run:
     """The tables of a program behind its checks."""
     frame = program.frame
     assert frame is not None

@@ -17,12 +17,13 @@ import weft.native.backend as _backend  # registers how ops are lowered
 from weft.core.dtypes import BY_NUMPY
 from weft.core.types import TensorType
 from weft.graph.graph import Graph
-from weft.native.run import Changed, Executable, executable
+from weft.native.programs import Changed, Program
+from weft.native.run import executable
 from weft.ops.record import Op
 
 MOST_PROGRAMS: Final = 512
 SIMPLE: Final = (int, bool, str, type(None))
-_programs: dict[Any, Executable | None] = {}
+_programs: dict[Any, Program | None] = {}
 _making = threading.Lock()
 assert _backend
 

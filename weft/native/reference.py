@@ -17,6 +17,7 @@ import numpy as np
 
 from weft.native.backend import Compiled
 from weft.native.kernels import Fold, Kernel, Phase, Scope
+from weft.native.looking import told
 from weft.native.lower import Lowered, Lowering, Unlowered
 from weft.native.run import Executable, planned
 from weft.native.scalar import FLOATS, TYPES, Instruction, interpret
@@ -220,4 +221,4 @@ class Interpreted(Compiled):
 
     def made(self, arrays: list[Any]) -> Executable:
         outputs, plan, homes = planned(Reading(self.graph_module.graph, arrays), self.graph_module)
-        return Reference(outputs, plan, arrays, homes)
+        return told(Reference(outputs, plan, arrays, homes))

@@ -20,7 +20,8 @@ import numpy as np
 
 from weft.native.build import Built
 from weft.native.calls import address
-from weft.native.run import Executable, Failed, is_ours, numpy_type
+from weft.native.programs import Failed
+from weft.native.run import Executable, is_ours, numpy_type
 from weft.native.tensors import Definition, Direct, Given, operands_of
 from weft.native.writes import reads_of, writes_of
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.native.backend import Compiled
+from weft.native.looking import told
 from weft.native.lower import Lowering
 from weft.native.run import Executable, planned
 from weft.native.stepping import Shown, Stepping
@@ -76,4 +77,4 @@ class Tracing(Compiled):
 
     def made(self, arrays: list[Any]) -> Executable:
         outputs, plan, homes = planned(Lowering(self.graph_module.graph, arrays), self.graph_module)
-        return Traced(outputs, plan, arrays, homes)
+        return told(Traced(outputs, plan, arrays, homes))
