@@ -51,14 +51,11 @@ def text(type_: str) -> str:
             code.store(vector, _row(code, result, across.at, column, rows, down.at))
         code.out.line(f"br label %{done}")
         code.enter(narrow)
-        with (
-            code.loop("0", code.least(left, BLOCK)) as column,
-            code.loop("0", code.least(below, BLOCK)) as row,
-        ):
-            place = code.add(code.mul(code.add(down.at, row.at), leading), code.add(across.at, column.at))
-            value = code.load_one(code.past(start, place))
-            place = code.add(code.mul(code.add(across.at, column.at), rows), code.add(down.at, row.at))
-            code.store_one(value, code.past(result, place))
+        few, some = code.least(left, BLOCK), code.least(below, BLOCK)
+        with code.loop("0", few) as right, code.loop("0", some) as lower:
+            column_at, row_at = code.add(across.at, right.at), code.add(down.at, lower.at)
+            value = code.load_one(code.past(start, code.add(code.mul(row_at, leading), column_at)))
+            code.store_one(value, code.past(result, code.add(code.mul(column_at, rows), row_at)))
         code.go(done)
     return code.text()
 
