@@ -149,3 +149,21 @@ def test_gradients_lie_in_memory_as_those_of_eager_code():
         return q @ q @ q
 
     assert second(weft.compile(cubed, backend="aot_eager")) == second(cubed) == (3, 1)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (200, 300)])
+@pytest.mark.parametrize("name", ["gelu", "tanh", "sigmoid"])
+def test_gradients_are_written_over_what_came_before_them(name, shape):
+    function = getattr(weft.nn.functional, name)
+    found = []
+
+    def compiler(module, examples):
+        found.extend(node.name for node in in_place(module).graph.nodes)
+        return as_it_is(module, examples)
+
+    def gradients(x, y):
+        return weft.autograd.grad((function(x) * y).sum(), [x, y])
+
+    for x, y in [(floats(*shape), floats(*shape)), (floats(*shape[::-1]).t(), floats(*shape))]:
+        compare(gradients, x.requires_grad_(), y.requires_grad_(), backend=aot(compiler))
+    assert f"{name}_backward_over" in found

@@ -26,6 +26,7 @@ from weft.amp.casting import NAME
 from weft.capture.autocasting import put_autocast
 from weft.capture.custom_function_stores import context_stores
 from weft.capture.gradients import OF_FRESH
+from weft.capture.grads import SLOT
 from weft.capture.outcome import Outcome
 from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import check_keys
@@ -59,6 +60,16 @@ def store_lines(builder: Builder) -> list[str]:
         lines += OVERLAYS[overlay.kind](builder, overlay, builder.read(overlay.source))
     builder.storing = False
     return lines
+
+
+def let_go_lines(builder: Builder) -> list[str]:
+    """Stores before the graph runs: see Note [Gradients let go] in `weft.capture.grads`."""
+    overlays = [o for o in builder.world.overlays.values() if builder.world.let_go.get(id(o.target))]
+    return [
+        _attribute_store(builder, overlay, builder.read(overlay.source), SLOT, None)
+        for overlay in overlays
+        if overlay.writes.get(SLOT) is not None
+    ]
 
 
 # -- mirrors -------------------------------------------------------------------------------------------------

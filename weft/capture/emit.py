@@ -22,10 +22,11 @@ globals it needs. One idea: everything that can fail comes before everything tha
                                         _v6_result = print(_v5_add)
                                         return _v_resume(_v7, _v_function, ())(_v5_add, _v6_result)
                                     return _v_deoptimise(_v_function, x, out)
-A graph that fails has stored nothing: the original runs on the same arguments, and raises at its own line. It
-runs when the entry has returned (`_v_deoptimise` only takes note), so tracebacks show the original alone.
-What it wrote in place is put back before. The function that results from the text bears the name, the file
-and, at a break, the line and columns of the user's code, so that tracebacks through it read as its own.
+A graph that fails has stored nothing that shows (see Note [Gradients let go]): the original runs on the same
+arguments, and raises at its own line. It runs when the entry has returned (`_v_deoptimise` only takes note),
+so tracebacks show the original alone. What it wrote in place is put back before. The function that results
+from the text bears the name, the file and, at a break, the line and columns of the user's code, so that
+tracebacks through it read as its own.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from weft.capture.effects import (
     check_ready,
     draws,
     late_inputs,
+    let_go_lines,
     mode_lines,
     restore,
     save,
@@ -203,6 +205,7 @@ def _indent(lines: list[str], depth: int = 1) -> list[str]:
 class _Parts:
     """What the builder's text hangs on: expressions and lines that need its objects."""
 
+    let_go: list[str] = field(default_factory=list)
     stores: list[str] = field(default_factory=list)
     end: list[str] = field(default_factory=list)
 
@@ -226,6 +229,7 @@ class _Segment:
 
     def _parts(self, builder: Builder) -> _Parts:
         parts = _Parts()
+        parts.let_go = let_go_lines(builder)
         parts.stores = store_lines(builder) + spent_lines(builder)
         parts.stores += mode_lines(builder, self._modes_after_graph(), self.outcome.modes_after)
         if self.outcome.kind == "return":
@@ -268,7 +272,8 @@ class _Segment:
         inputs = ", ".join(reader.read(each.known.source) for each in self.outcome.inputs)
         call = f"{GRAPH}({inputs})"
         names = list(builder.outputs.values())
-        calls = [*self._readiness(), f"[{', '.join(names)}] = {call}" if names else call]
+        ahead = [*self._readiness(), *self.parts.let_go]
+        calls = [*ahead, f"[{', '.join(names)}] = {call}" if names else call]
         before, undo = self._saves()
         objects = _titled("objects", builder.lines)
         parameters = [FUNCTION, *map(local_name, parameter_names(self.outcome.frame.code))]

@@ -9,6 +9,12 @@ unconditional, so what stood there before is guarded only where captured code re
     loss.backward()                   the engine reads `.grad` first: None, or a tensor of this type, guarded
     w = weft.ones(3, requires_grad=True); w.grad = g      a tensor made here keeps its own, and whoever gets
                                                           it finds it there
+
+# Note [Gradients let go]
+    zero_grad(); loss.backward()      eager frees the old gradients first, and then makes new ones. A store at
+                                      the end would have both in memory, so where nothing has read the old
+                                      one, and nothing before can fail, it goes away before the graph runs
+A graph that fails later leaves no trace of that: the original begins with letting go of it, too.
 """
 
 from __future__ import annotations
@@ -19,6 +25,7 @@ from weft.autograd.hooks import RETAINED
 from weft.autograd.properties import check_gradient
 from weft.capture.values import isinstance
 from weft.capture.world import ABSENT
+from weft.graph.failing import can_fail
 from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.meta import MetaArray
 from weft.trace.breaks import Break
@@ -37,6 +44,7 @@ def read_grad(machine: Any, tensor: Tensor) -> Any:
     written, new = world.written(tensor, SLOT)
     if written:
         return new
+    world.let_go[id(tensor)] = False
     return machine.wrap(known.original._grad, known.source.member(SLOT))
 
 
@@ -47,6 +55,9 @@ def write_grad(machine: Any, tensor: Tensor, value: Any) -> None:
         machine.changes += 1
         tensor._grad = machine.world.keep(value)
     else:
+        if not machine.world.written(tensor, SLOT)[0] and machine.world.let_go.get(id(tensor)) is not False:
+            nodes = machine.recorder.graph.nodes
+            machine.world.let_go[id(tensor)] = value is None and not any(map(can_fail, nodes))
         machine.write(tensor, "attribute", known.source, SLOT, value)
 
 

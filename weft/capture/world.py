@@ -95,6 +95,8 @@ class World:
         self.known: dict[int, Known] = {}
         self.by_original: dict[int, Known] = {}
         self.overlays: dict[int, Overlay] = {}
+        self.let_go: dict[int, bool] = {}
+        """Tensors, by `id`: whether what `.grad` held before may go away early. See `weft.capture.grads`."""
         self.appended: dict[int, Appended] = {}
         """By the `id` of the original list."""
         self.partly: dict[int, Known] = {}
