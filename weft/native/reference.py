@@ -149,6 +149,23 @@ def multiply(numbers: Sequence[int], arrays: list[Any], low: int, high: int, bat
     c[result] = a[left] @ b[right]
 
 
+def _check(numbers: Sequence[int], arrays: list[Any]) -> None:
+    """Whether one of the operands is true."""
+    arrays[numbers[0]][...] = any(arrays[place].any() for place in numbers[1:])
+
+
+def _transpose(numbers: Sequence[int], arrays: list[Any]) -> None:
+    """The whole of what `weft.native.transposing` copies, at each chunk."""
+    result, source, offset, leading, rows, columns = (int(number) for number in numbers)
+    places = offset + np.arange(columns).reshape(-1, 1) + np.arange(rows) * leading
+    elements, places = Memory.of(arrays[source], places)
+    arrays[result][...] = elements[places]
+
+
+DIRECT: Final[dict[str, Any]] = {"check": _check, "transpose": _transpose}
+"""Functions that are no kernels, by the names of their steps."""
+
+
 def interpreted(
     step: Any, numbers: Sequence[int], arrays: list[Any], low: int, high: int, chunk: int
 ) -> None:
@@ -156,8 +173,7 @@ def interpreted(
     if isinstance(step, Product):
         multiply(numbers, arrays, low, high, step.count > 1 or column_tiles(step) > 1)
     elif isinstance(step, Direct):
-        assert step.checks, "a function that cannot be read"
-        arrays[numbers[0]][...] = any(arrays[place].any() for place in numbers[1:])
+        DIRECT[step.name](numbers, arrays)
     else:
         KernelRun(step.kernel, numbers, arrays, low, high, chunk).run()
 
@@ -174,7 +190,7 @@ class Reading(Lowering):
             each = waiting.pop()
             if id(each) not in known:
                 known.add(id(each))
-                if isinstance(each, Direct) and not each.checks:
+                if isinstance(each, Direct) and each.name not in DIRECT:
                     raise Unlowered(f"{op.name}: a function that cannot be read")
                 waiting += operands_of(each)
         return made
