@@ -121,3 +121,12 @@ def test_literals() -> None:
     assert literal(1.0, "f32") == "0x3FF0000000000000"
     assert literal(255, "u8") == "-1"
     assert literal(True, "b1") == "true"
+
+
+@pytest.mark.parametrize("type_", ["f32", "f64", "i32"])
+def test_what_is_rare_is_computed_for_the_lanes_that_ask(type_: str) -> None:
+    def make(b: Any, x: Any, y: Any) -> Any:
+        return b.rarely(b.gt(x, y), b.neg(x), x, lambda inner, given: inner.mul(given, inner.like(3, given)))
+
+    check(type_, make)
+    check(type_, lambda b, x, y: make(b, x, x))

@@ -49,6 +49,8 @@ class Writer:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.declared: dict[str, str] = {}
+        self.block = "entry"
+        """The label of the block that is being written."""
         self._count = 0
 
     def name(self, hint: str = "v") -> str:
@@ -70,6 +72,7 @@ class Writer:
 
     def open(self, label: str) -> None:
         self.lines.append(f"{label}:")
+        self.block = label
 
     def intrinsic(self, base: str, type_: str, lanes: int, *args: str) -> str:
         """A call of an intrinsic that takes and gives values of one type."""
@@ -115,7 +118,7 @@ class BodyText:
         op, type_ = each.op, each.type
         if op == "const":
             return self.constant(each.value, type_)
-        if op in ("load", "index", "scalar", "fold"):
+        if op in ("load", "index", "scalar", "fold", "given"):
             return str(leaf(each))
         handler = HANDLERS.get(op)
         if handler is not None:
@@ -126,6 +129,8 @@ class BodyText:
             return self.out.intrinsic(ROUNDINGS[op], type_, self.lanes, *args)
         if op == "call":
             return self.call(each, args)
+        if op == "rarely":
+            return self.rarely(each, args)
         raise NotImplementedError(f"{op} has no text")
 
     def plain(self, word: str, type_: str, args: list[str]) -> str:
@@ -140,6 +145,23 @@ class BodyText:
     def choose(self, condition: str, type_: str, yes: str, no: str) -> str:
         whole = self.type(type_)
         return self.out.put(f"select {self.type('b1')} {condition}, {whole} {yes}, {whole} {no}")
+
+    def rarely(self, each: Instruction, args: list[str]) -> str:
+        """A branch around what no lane asks for."""
+        out, (condition, usual, given) = self.out, args
+        asked = condition
+        if self.lanes > 1:
+            lanes = out.put(f"bitcast {self.type('b1')} {condition} to i{self.lanes}")
+            asked = out.put(f"icmp ne i{self.lanes} {lanes}, 0")
+        rare, after, before = out.label("rare"), out.label("after"), out.block
+        out.line(f"br i1 {asked}, label %{rare}, label %{after}")
+        out.open(rare)
+        body, place = each.value
+        made = self.choose(condition, each.type, self.write(body, lambda _leaf: given)[place], usual)
+        last = out.block
+        out.line(f"br label %{after}")
+        out.open(after)
+        return out.put(f"phi {self.type(each.type)} [ {usual}, %{before} ], [ {made}, %{last} ]")
 
     def call(self, each: Instruction, args: list[str]) -> str:
         """Lane by lane, a function whose address stands in the table."""

@@ -65,7 +65,6 @@ class KernelText:
         self.lanes = lanes_for(kernel, vector_bytes)
         self.one = BodyText(writer, 1)
         self.many = BodyText(writer, self.lanes)
-        self.block = "entry"
         self.folds: list[str] = []
         self.fold_types: list[str] = []
         self.totals: dict[int, str] = {}
@@ -126,13 +125,12 @@ class KernelText:
 
     def enter(self, label: str) -> None:
         self.out.open(label)
-        self.block = label
 
     # -- rows ------------------------------------------------------------------------------------------------
     def rows(self) -> None:
         out = self.out
         head, body, done = out.label("rows"), out.label("row"), out.label("rows_done")
-        before = self.block
+        before = self.out.block
         out.line(f"br label %{head}")
         self.enter(head)
         row, following = out.name("row"), out.name("row")
@@ -149,7 +147,7 @@ class KernelText:
         self.row(self.axes(row))
         out.line(f"{following} = add i64 {row}, 1")
         out.line(f"br label %{head}")
-        last = self.block
+        last = self.out.block
         phis = [f"  {row} = phi i64 [ %lo, %{before} ], [ {following}, %{last} ]"]
         for number, fold in enumerate(self.all_folds()):
             if number in total_names:
@@ -272,7 +270,7 @@ class KernelText:
         """One loop along the innermost axis; gives where it ended, and what was folded."""
         out, text = self.out, self.one if lanes == 1 else self.many
         head, body, done = out.label("walk"), out.label("step"), out.label("walked")
-        before = self.block
+        before = self.out.block
         self.go(head)
         place, following = out.name("i"), out.name("i")
         names = [[out.name("a") for _ in each] for each in carried]
@@ -293,7 +291,7 @@ class KernelText:
                 results[number][turn] = HANDLERS[COMBINED[fold.kind]](text, fold.type, args, [fold.type] * 2)
             self.fold_columns(phase, values, at, lanes)
         out.line(f"br label %{head}")
-        last = self.block
+        last = self.out.block
         phis = [f"  {place} = phi i64 [ {start}, %{before} ], [ {following}, %{last} ]"]
         for fold, inner, first, made in zip(folds, names, carried, results):
             for name, old, new in zip(inner, first, made):
@@ -430,7 +428,7 @@ class KernelText:
     def fill(self, columns: list[Fold]) -> None:
         out = self.out
         head, body, done = out.label("clear"), out.label("clearing"), out.label("cleared")
-        before = self.block
+        before = self.out.block
         self.go(head)
         place, following = out.name("i"), out.name("i")
         slot = len(out.lines)
@@ -442,7 +440,7 @@ class KernelText:
             self.store(fold.access, literal(identity(fold), fold.type), place, 1)
         out.line(f"{following} = add i64 {place}, 1")
         out.line(f"br label %{head}")
-        out.lines[slot:slot] = [f"  {place} = phi i64 [ 0, %{before} ], [ {following}, %{self.block} ]"]
+        out.lines[slot:slot] = [f"  {place} = phi i64 [ 0, %{before} ], [ {following}, %{self.out.block} ]"]
         self.enter(done)
 
     def fold_columns(self, phase: Phase, values: list[str], at: str, lanes: int) -> None:

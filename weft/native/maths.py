@@ -42,7 +42,7 @@ INSTRUCTIONS: Final[dict[str, tuple[int, int]]] = {
     "exp": (25, 30), "exp2": (22, 27), "expm1": (32, 37), "sinh": (40, 48), "cosh": (27, 32),
     "tanh": (33, 44), "sigmoid": (34, 39), "log": (32, 34), "log2": (39, 41), "log10": (41, 43),
     "log1p": (44, 46), "asinh": (56, 58), "acosh": (52, 54), "atanh": (55, 57), "softplus": (63, 70),
-    "log_sigmoid": (63, 70), "sin": (38, 164), "cos": (37, 163), "tan": (39, 182), "asin": (24, 31),
+    "log_sigmoid": (63, 70), "sin": (28, 164), "cos": (27, 163), "tan": (39, 182), "asin": (24, 31),
     "acos": (25, 32), "atan": (27, 38), "atan2": (45, 56), "power": (71, 126), "hypot": (12, 20),
     "rsqrt": (2, 2), "erf": (39, 72), "erfc": (47, 105), "lgamma": (1, 1), "fmod": (42, 1),
     "remainder": (49, 8), "floor_divide": (62, 21), "trunc_divide": (2, 2),

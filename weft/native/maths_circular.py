@@ -1,10 +1,11 @@
 """Circular functions and their inverses: sin, cos, tan, asin, acos, atan, atan2.
 
-Takes a builder and values; gives values, for arguments of any size, without branches.
+Takes a builder and values; gives values, for arguments of any size.
 
 # Note [Quadrants]
 `x = (q + f) pi/2` with a whole q, of which only the last two bits matter, and |f| <= 1/2.
-float32: in float64. `x * 2/pi` is exact modulo 4 where 2/pi may be replaced by itself modulo a power of two:
+float32: below 8192, x less multiples of pi/2, which is in three parts. Beyond, hardly ever, in float64:
+    `x * 2/pi` is exact modulo 4 where 2/pi may be replaced by itself modulo a power of two:
     x of at least 2^B is a whole multiple of 2^(B - 23), so multiples of 4 / 2^(B - 23) may be taken off 2/pi.
     Four ranges of sizes have each their constant, in two parts of 53 bits.
 float64: in ints. x = m 2^e, and of the bits of 2/pi only a window of 192 matters, which starts where a bit
@@ -21,6 +22,7 @@ from weft.native import maths_coefficients as tables
 from weft.native.maths_tools import (
     DOUBLE,
     INFINITY,
+    SINGLE,
     layout,
     pick,
     polynomial,
@@ -45,6 +47,10 @@ TWO_OVER_PI: Final = int(
     16,
 )  # fmt: skip
 FRACTION_BITS: Final = 1280
+HALF_PI_32: Final = (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15)
+"""pi/2 in three float32."""
+FEW_32: Final = 8192.0
+"""Below this, a float32 less a multiple of pi/2 is computed in float32."""
 STARTS_32: Final = (50, 76, 102)
 """Powers of two where the ranges of float32 begin, after the first."""
 
@@ -165,24 +171,50 @@ def _cosine(b: Builder, x: Value, lost: Value | None, table: tuple[float, ...]) 
     return b.add(start, b.add(error, b.fma(b.neg(x), lost, more)))
 
 
+def quadrants_of_few(b: Builder, size: Value) -> tuple[Value, Value]:
+    """f times pi/2, and q in the last bits of an i32, for a float32 below FEW_32: the first product and
+    difference are exact, each of the others loses half a unit of what is left.
+    """
+    moved = b.fma(size, b.like(1 / HALF_PI, size), b.like(SINGLE.magic, size))
+    minus = b.neg(b.sub(moved, b.like(SINGLE.magic, size)))
+    angle = size
+    for part in HALF_PI_32:
+        angle = b.fma(minus, b.like(part, size), angle)
+    return angle, b.bitcast(moved, "i32")
+
+
 def _turned(b: Builder, x: Value, turn: int) -> Value:
     """The sine of |x|, `turn` quadrants further."""
     size = b.abs(x)
-    kind = layout(x)
-    if x.type == "f32":
-        angle64, quadrant64 = quadrants_32(b, b.cast(size, "f64"))
-        angle, quadrant, lost = b.cast(angle64, "f32"), b.cast(quadrant64, "i32"), None
-        sine, cosine = _sine(b, angle, lost, tables.SIN_32), _cosine(b, angle, lost, tables.COS_32)
-    else:
+    if x.type == "f64":
         angle, lost, quadrant = quadrants_64(b, size)
         sine, cosine = _sine(b, angle, lost, tables.SIN_64), _cosine(b, angle, lost, tables.COS_64)
+        return _picked(b, sine, cosine, quadrant, turn)
+    angle, quadrant = quadrants_of_few(b, size)
+    sine, cosine = _sine(b, angle, None, tables.SIN_32), _cosine(b, angle, None, tables.COS_32)
+    usual = _picked(b, sine, cosine, quadrant, turn)
+    many = b.ge(size, b.like(FEW_32, size))
+    return b.rarely(many, usual, size, lambda inner, given: _turned_far(inner, given, turn))
+
+
+def _turned_far(b: Builder, size: Value, turn: int) -> Value:
+    """The same for a float32 of any size."""
+    angle, quadrant = quadrants_32(b, b.cast(size, "f64"))
+    near = b.cast(angle, "f32")
+    sine, cosine = _sine(b, near, None, tables.SIN_32), _cosine(b, near, None, tables.COS_32)
+    return _picked(b, sine, cosine, b.cast(quadrant, "i32"), turn)
+
+
+def _picked(b: Builder, sine: Value, cosine: Value, quadrant: Value, turn: int) -> Value:
+    """Sine or cosine, by the quadrant, with the sign that it has there."""
+    kind = layout(sine)
     if turn:
         quadrant = b.add(quadrant, b.like(turn, quadrant))
     odd = b.ne(b.and_(quadrant, b.like(1, quadrant)), b.like(0, quadrant))
     made = b.select(odd, cosine, sine)
-    width = kind.mantissa + 9 if x.type == "f32" else 64
+    width = kind.mantissa + 9 if sine.type == "f32" else 64
     sign = b.shl(b.shr(quadrant, b.like(1, quadrant)), b.like(width - 1, quadrant))
-    return b.bitcast(b.xor(b.bitcast(made, kind.whole), sign), x.type)
+    return b.bitcast(b.xor(b.bitcast(made, kind.whole), sign), sine.type)
 
 
 def _same_sign(b: Builder, made: Value, x: Value) -> Value:

@@ -17,6 +17,7 @@ results of earlier ones. One idea: a body is data; the emitter writes it as vect
     select           (b1, a, b)
     fma              (a, b, c) rounded once
     call             of a function that has no instructions    value: its name (see `weft.native.outside`)
+    rarely           (b1, a, x): a, but where the truth says so, what a body gives for x, its `given`
 Anything else (exp, tanh, erf, floor division, ...) is written in these: `weft.native.maths`.
 """
 
@@ -210,6 +211,14 @@ class Builder:
         """A function of the C library, or another one from outside, on numbers of one type."""
         return self.make("call", args[0].type, *args, value=name)
 
+    def rarely(self, condition: Value, usual: Value, x: Value, make: Callable[[Any, Value], Value]) -> Value:
+        """`make(builder, x)` where the condition holds, which is hardly ever: else `usual`. Vectors of which
+        no lane asks for it do not compute it.
+        """
+        inner = type(self)()
+        result = make(inner, inner.make("given", x.type))
+        return self.make("rarely", usual.type, condition, usual, x, value=(inner.body(), result.place))
+
     def body(self) -> Body:
         return tuple(self.instructions)
 
@@ -240,7 +249,7 @@ def _step(each: Instruction, args: list[Any], body: Sequence[Instruction], leaf:
     op, kind = each.op, TYPES[each.type]
     if op == "const":
         return kind.type(each.value)
-    if op in ("load", "index", "scalar", "fold"):
+    if op in ("load", "index", "scalar", "fold", "given"):
         return np.asarray(leaf(each), kind)
     if op == "cast":
         return np.asarray(args[0]).astype(kind)
@@ -248,6 +257,10 @@ def _step(each: Instruction, args: list[Any], body: Sequence[Instruction], leaf:
         return np.asarray(args[0]).view(kind)
     if op == "select":
         return np.where(args[0], args[1], args[2])
+    if op == "rarely":
+        inner, place = each.value
+        made = interpret(inner, lambda _given: args[2])[place]
+        return np.where(args[0], made, args[1])
     if op == "not":
         return np.logical_not(args[0]) if each.type == "b1" else np.invert(args[0])
     if op in UNARY:
@@ -311,6 +324,9 @@ def text(body: Sequence[Instruction]) -> str:
     """The body as lines."""
     lines = []
     for place, each in enumerate(body):
+        if each.op == "rarely":
+            lines += [f"    {line}" for line in text(each.value[0]).splitlines()]
+            each = each._replace(value=f"%{each.value[1]}")
         args = ", ".join(f"%{arg}" for arg in each.args)
         given = "" if each.value is None else f" {each.value!r}" if not args else f" {each.value!r},"
         lines.append(f"%{place} = {each.op}.{each.type}{given}{' ' if args else ''}{args}")
