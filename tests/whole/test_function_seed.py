@@ -6,13 +6,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import pytest
 
 import weft
+from tests.capture.custom_function.harness import (
+    SCALED_GRAPH,
+    Bundle,
+    Linear,
+    MixedProduct,
+    Scaled,
+    gradients_at,
+)
 from weft import Tensor, nn
 from weft.autograd import Function
 from weft.autograd.function import once_differentiable
@@ -45,13 +52,10 @@ class Twice(Function):
         return grad
 
 
-class Torn(Function):
-    """A forward with a break in the middle."""
-
+class Tripled(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         total = x + x
-        weft.compiler.graph_break()
         total = total + x
         ctx.save_for_backward(total)
         return total
@@ -62,30 +66,16 @@ class Torn(Function):
         return grad * math.sqrt(total.numel())
 
 
-class Affine(Function):
-    @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        result = x.mm(weight.t())
-        if bias is not None:
-            result += bias.unsqueeze(0).expand_as(result)
-        return result
+class Torn(Tripled):
+    """A forward with a break in the middle."""
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, weight, bias = inputs
-        ctx.save_for_backward(x, weight, bias)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        x, weight, bias = ctx.saved_tensors
-        for_x = for_weight = for_bias = None
-        if ctx.needs_input_grad[0]:
-            for_x = grad.mm(weight)
-        if ctx.needs_input_grad[1]:
-            for_weight = grad.t().mm(x)
-        if bias is not None and ctx.needs_input_grad[2]:
-            for_bias = grad.sum(0)
-        return for_x, for_weight, for_bias
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x + x
+        weft.compiler.graph_break()
+        total = total + x
+        ctx.save_for_backward(total)
+        return total
 
 
 class Copies(Function):
@@ -120,20 +110,6 @@ class Strides(Function):
         return grad.stride()
 
 
-class Tripled(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        total = x + x
-        total = total + x
-        ctx.save_for_backward(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (total,) = ctx.saved_tensors
-        return grad * math.sqrt(total.numel())
-
-
 class SavedThenMarked(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -147,17 +123,13 @@ class SavedThenMarked(Function):
         return grad
 
 
-class MarkedThenSaved(Function):
+class MarkedThenSaved(SavedThenMarked):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         with weft.no_grad():
             ctx.mark_non_differentiable(x)
             ctx.save_for_backward(x)
             return x
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return grad
 
 
 class OfInstance(nn.Module):
@@ -197,13 +169,6 @@ class AnnouncedModule(nn.Module):
 quiet = pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 
 
-@dataclass
-class Bundle:
-    scale: float
-    b: Tensor
-    c: Tensor
-
-
 # -- sound behaviour -----------------------------------------------------------------------------------------
 @quiet
 @pytest.mark.parametrize("tracked", [True, False])
@@ -233,15 +198,15 @@ def test_a_break_in_forward(counter: Any, form: Any, tracked: bool) -> None:
 
 @pytest.mark.parametrize("biased", [False, True])
 def test_linear_with_setup_context(counter: Any, biased: bool) -> None:
-    model = OfClass(Affine)
+    model = OfClass(Linear)
     compiled = weft.compile(model, backend=counter, fullgraph=True)
-    found = []
-    x, weight, bias = (weft.randn(*shape, dtype=weft.float64) for shape in ((2, 2), (3, 2), (3,)))
-    for function in (model, compiled):
-        leaves = [value.clone().requires_grad_() for value in (x, weight, bias)]
-        result = function(*leaves[:2], leaves[2] if biased else None)
-        result.sin().sum().backward()
-        found.append([result, *[leaf.grad for leaf in leaves if leaf.grad is not None]])
+    values = tuple(weft.randn(*shape, dtype=weft.float64) for shape in ((2, 2), (3, 2), (3,)))
+    given = values if biased else values[:2]
+    rest = () if biased else (None,)
+    found = [
+        gradients_at(lambda *leaves: function(*leaves, *rest), given, lambda result: result.sin().sum())  # noqa: B023
+        for function in (model, compiled)
+    ]
     assert len(found[0]) == 3 + biased
     assert_close(found[0], found[1])
 
@@ -393,77 +358,17 @@ def test_two_outputs(counter: Any) -> None:
 
 
 def test_autocast_decorators(counter: Any) -> None:
-    class Product(Function):
-        @staticmethod
-        @weft.amp.custom_fwd(device_type="cuda")
-        def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-            ctx.save_for_backward(a, b)
-            return a.mm(b)
-
-        @staticmethod
-        @weft.amp.custom_bwd(device_type="cuda")
-        def backward(ctx: Any, grad: Tensor) -> Any:
-            a, b = ctx.saved_tensors
-            return grad.mm(b.t()), a.t().mm(grad)
-
     a = weft.randn([64, 64], dtype=weft.float32, requires_grad=True)
     gradient = a.clone()
-    result = weft.compile(lambda a, b: Product.apply(a, b), backend=counter, fullgraph=True)(a, a)
+    result = weft.compile(lambda a, b: MixedProduct.apply(a, b), backend=counter, fullgraph=True)(a, a)
     result.backward(gradient)
-    assert_close(result, Product.apply(a, a))
+    assert_close(result, MixedProduct.apply(a, a))
     assert counter.frame_count == 1
     with weft.no_grad():
         assert_close(a.grad, gradient.mm(a.t()) + a.t().mm(gradient))
 
 
-GRAPH = """\
-class GraphModule(torch.nn.Module):
-    def forward(self, L_x_: "f32[]", L_z_: "f32[]", L_weird_b: "f32[]", L_weird_c: "f32[]"):
-        l_x_ = L_x_
-        l_z_ = L_z_
-        l_weird_b = L_weird_b
-        l_weird_c = L_weird_c
-
-        function_ctx = torch.autograd.function.FunctionCtx();  function_ctx = None
-        fwd_body_0 = self.fwd_body_0
-        bwd_body_0 = self.bwd_body_0
-        autograd_function_apply: "f32[]" = torch._functorch.autograd_function.autograd_function_apply(\
-fwd_body_0, bwd_body_0, l_x_, l_z_, l_weird_b, l_weird_c, args_tensor_mask = [True, False, True]);  \
-fwd_body_0 = bwd_body_0 = l_x_ = l_z_ = l_weird_b = l_weird_c = None
-        return (autograd_function_apply,)
-
-    class GraphModule(torch.nn.Module):
-        def forward(self, function_ctx, l_x_: "f32[]", l_z_: "f32[]", l_weird_b: "f32[]", l_weird_c: "f32[]"):
-            mul: "f32[]" = l_weird_b * l_weird_c
-            clone: "f32[]" = l_x_.clone();  l_x_ = None
-            mul_1: "f32[]" = mul * clone;  mul = clone = None
-            return (mul_1, [l_weird_b, l_weird_c])
-
-    class GraphModule(torch.nn.Module):
-        def forward(self, function_ctx, mul_1: "f32[]", l_weird_b: "f32[]", l_weird_c: "f32[]"):
-            _set_grad_enabled = torch._C._set_grad_enabled(False);  _set_grad_enabled = None
-
-            mul: "f32[]" = mul_1 * l_weird_b;  l_weird_b = None
-            mul_2: "f32[]" = mul * l_weird_c;  mul = l_weird_c = None
-            mul_3: "f32[]" = mul_1 * 2;  mul_1 = None
-
-            _set_grad_enabled_1 = torch._C._set_grad_enabled(True);  _set_grad_enabled_1 = None
-            return (mul_2, mul_3)
-"""
-
-
 def test_an_object_as_argument(counter: Any) -> None:
-    class Scaled(Function):
-        @staticmethod
-        def forward(ctx: Any, x: Tensor, weird: Bundle, z: Tensor) -> Tensor:
-            ctx.save_for_backward(weird.b, weird.c)
-            return weird.b * weird.c * x.clone()
-
-        @staticmethod
-        def backward(ctx: Any, grad: Tensor) -> Any:
-            b, c = ctx.saved_tensors
-            return grad * b * c, None, grad * 2
-
     def program(x: Tensor, weird: Bundle, z: Tensor) -> Any:
         return Scaled.apply(x, weird, z)
 
@@ -474,7 +379,7 @@ def test_an_object_as_argument(counter: Any) -> None:
     assert_close(result, Scaled.apply(x, weird, z))
     assert (x.grad.item(), z.grad.item(), weird.b.grad) == (2.5 * 3.5, 2.0, None)
     text = counter.graphs[0].print_readable(False, namespace="torch", nested_names=False)
-    assert normalize_gm(text).split() == GRAPH.split()
+    assert normalize_gm(text).split() == SCALED_GRAPH.split()
 
 
 def test_a_list_of_tensors(counter: Any) -> None:
@@ -629,12 +534,7 @@ def test_saving_again(counter: Any) -> None:
         return Product.apply(x, y)
 
     x, y = weft.randn(2), weft.randn(2)
-    found = []
-    for function in (program, weft.compile(program, backend=counter)):
-        leaves = [value.clone().requires_grad_() for value in (x, y)]
-        result = function(*leaves)
-        result.sum().backward()
-        found.append([result, *[leaf.grad for leaf in leaves]])
+    found = [gradients_at(each, (x, y)) for each in (program, weft.compile(program, backend=counter))]
     assert counter.frame_count == 1
     assert_close(found[0], found[1])
 
@@ -751,11 +651,7 @@ def test_a_kernel_and_an_input_returned(counter: Any) -> None:
         return Sum.apply(x, y)
 
     x, y = weft.randn(10), weft.randn(10)
-    found = []
-    for function in (program, weft.compile(program, backend=counter, fullgraph=True)):
-        leaves = [value.clone().requires_grad_() for value in (x, y)]
-        result, kept = function(*leaves)
-        (result + kept * 3).sum().backward()
-        found.append([result, kept, *[leaf.grad for leaf in leaves]])
+    compiled = weft.compile(program, backend=counter, fullgraph=True)
+    found = [gradients_at(each, (x, y), lambda r: (r[0] + r[1] * 3).sum()) for each in (program, compiled)]
     assert_close(found[0], found[1])
-    assert_close(found[1][0], x + y)
+    assert_close(found[1][0][0], x + y)

@@ -7,7 +7,7 @@ One idea: gradients are taken of a weighted sum of squares, so that no two outpu
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 import weft
@@ -64,6 +64,16 @@ def outcome(function: Callable[..., Any], make: Maker, order: int) -> Any:
         found.append([None if grad is None else grad.tolist() for grad in grads])
         outputs = [grad for grad in grads if grad is not None and grad.requires_grad]
     return found
+
+
+def gradients_at(
+    function: Callable[..., Any], values: tuple[Tensor, ...], loss: Callable[[Any], Tensor] = Tensor.sum
+) -> list[Any]:
+    """What a function gives for leaves with these values, and the gradients of its loss."""
+    leaves = [value.clone().requires_grad_() for value in values]
+    result = function(*leaves)
+    loss(result).backward()
+    return [result, *[leaf.grad for leaf in leaves]]
 
 
 def without_names(value: Any, names: bool) -> Any:
@@ -155,3 +165,77 @@ class Linear(Function):
         if bias is not None and ctx.needs_input_grad[2]:
             grad_bias = grad.sum(0)
         return grad_input, grad_weight, grad_bias
+
+
+class MixedProduct(Function):
+    """A product that says how autocast is to treat it."""
+
+    @staticmethod
+    @weft.amp.custom_fwd(device_type="cuda")
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        ctx.save_for_backward(a, b)
+        return a.mm(b)
+
+    @staticmethod
+    @weft.amp.custom_bwd(device_type="cuda")
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        a, b = ctx.saved_tensors
+        return grad.mm(b.t()), a.t().mm(grad)
+
+
+@dataclass
+class Bundle:
+    scale: float
+    b: Tensor
+    c: Tensor
+
+
+class Scaled(Function):
+    """Takes an object with tensors in it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weird: Bundle, z: Tensor) -> Tensor:
+        ctx.save_for_backward(weird.b, weird.c)
+        return weird.b * weird.c * x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        b, c = ctx.saved_tensors
+        return grad * b * c, None, grad * 2
+
+
+SCALED_GRAPH = """\
+class GraphModule(torch.nn.Module):
+    def forward(self, L_x_: "f32[]", L_z_: "f32[]", L_weird_b: "f32[]", L_weird_c: "f32[]"):
+        l_x_ = L_x_
+        l_z_ = L_z_
+        l_weird_b = L_weird_b
+        l_weird_c = L_weird_c
+
+        function_ctx = torch.autograd.function.FunctionCtx();  function_ctx = None
+        fwd_body_0 = self.fwd_body_0
+        bwd_body_0 = self.bwd_body_0
+        autograd_function_apply: "f32[]" = torch._functorch.autograd_function.autograd_function_apply(\
+fwd_body_0, bwd_body_0, l_x_, l_z_, l_weird_b, l_weird_c, args_tensor_mask = [True, False, True]);  \
+fwd_body_0 = bwd_body_0 = l_x_ = l_z_ = l_weird_b = l_weird_c = None
+        return (autograd_function_apply,)
+
+    class GraphModule(torch.nn.Module):
+        def forward(self, function_ctx, l_x_: "f32[]", l_z_: "f32[]", l_weird_b: "f32[]", l_weird_c: "f32[]"):
+            mul: "f32[]" = l_weird_b * l_weird_c
+            clone: "f32[]" = l_x_.clone();  l_x_ = None
+            mul_1: "f32[]" = mul * clone;  mul = clone = None
+            return (mul_1, [l_weird_b, l_weird_c])
+
+    class GraphModule(torch.nn.Module):
+        def forward(self, function_ctx, mul_1: "f32[]", l_weird_b: "f32[]", l_weird_c: "f32[]"):
+            _set_grad_enabled = torch._C._set_grad_enabled(False);  _set_grad_enabled = None
+
+            mul: "f32[]" = mul_1 * l_weird_b;  l_weird_b = None
+            mul_2: "f32[]" = mul * l_weird_c;  mul = l_weird_c = None
+            mul_3: "f32[]" = mul_1 * 2;  mul_1 = None
+
+            _set_grad_enabled_1 = torch._C._set_grad_enabled(True);  _set_grad_enabled_1 = None
+            return (mul_2, mul_3)
+"""
+"""The graph of `Scaled.apply(x, weird, z)`, which is a function's of these names."""

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import pytest
 
 import weft
-from tests.capture.custom_function.harness import Cube, Doubled, Linear, check, leaf, two
+from tests.capture.custom_function.harness import (
+    SCALED_GRAPH,
+    Bundle,
+    Cube,
+    Doubled,
+    Linear,
+    Scaled,
+    check,
+    leaf,
+    two,
+)
 from weft import Tensor
 from weft.autograd import Function
 from weft.testing import CompileCounter, CompileCounterWithBackend, normalize_gm
@@ -110,67 +119,12 @@ def test_an_enum() -> None:
     check(lambda x, way: Turn.apply(x, way), lambda: (leaf(), Way.COSINE))
 
 
-@dataclass
-class Weird:
-    x: float
-    b: Tensor
-    c: Tensor
-
-
-class Scaled(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weird: Weird, z: Tensor) -> Tensor:
-        ctx.save_for_backward(weird.b, weird.c)
-        return weird.b * weird.c * x.clone()
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        b, c = ctx.saved_tensors
-        return grad * b * c, None, grad * 2
-
-
-GRAPH = """\
-class GraphModule(torch.nn.Module):
-    def forward(self, L_x_: "f32[]", L_z_: "f32[]", L_weird_b: "f32[]", L_weird_c: "f32[]"):
-        l_x_ = L_x_
-        l_z_ = L_z_
-        l_weird_b = L_weird_b
-        l_weird_c = L_weird_c
-
-        function_ctx = torch.autograd.function.FunctionCtx();  function_ctx = None
-        fwd_body_0 = self.fwd_body_0
-        bwd_body_0 = self.bwd_body_0
-        autograd_function_apply: "f32[]" = torch._functorch.autograd_function.autograd_function_apply(\
-fwd_body_0, bwd_body_0, l_x_, l_z_, l_weird_b, l_weird_c, args_tensor_mask = [True, False, True]);  \
-fwd_body_0 = bwd_body_0 = l_x_ = l_z_ = l_weird_b = l_weird_c = None
-        return (autograd_function_apply,)
-
-    class GraphModule(torch.nn.Module):
-        def forward(self, function_ctx, l_x_: "f32[]", l_z_: "f32[]", l_weird_b: "f32[]", l_weird_c: "f32[]"):
-            mul: "f32[]" = l_weird_b * l_weird_c
-            clone: "f32[]" = l_x_.clone();  l_x_ = None
-            mul_1: "f32[]" = mul * clone;  mul = clone = None
-            return (mul_1, [l_weird_b, l_weird_c])
-
-    class GraphModule(torch.nn.Module):
-        def forward(self, function_ctx, mul_1: "f32[]", l_weird_b: "f32[]", l_weird_c: "f32[]"):
-            _set_grad_enabled = torch._C._set_grad_enabled(False);  _set_grad_enabled = None
-
-            mul: "f32[]" = mul_1 * l_weird_b;  l_weird_b = None
-            mul_2: "f32[]" = mul * l_weird_c;  mul = l_weird_c = None
-            mul_3: "f32[]" = mul_1 * 2;  mul_1 = None
-
-            _set_grad_enabled_1 = torch._C._set_grad_enabled(True);  _set_grad_enabled_1 = None
-            return (mul_2, mul_3)
-"""
-
-
 def test_an_object_with_tensors_and_the_graph_of_it() -> None:
     def make() -> tuple[Any, ...]:
-        weird = Weird(1.2, weft.tensor(2.5, requires_grad=True), weft.tensor(3.5))
+        weird = Bundle(1.2, weft.tensor(2.5, requires_grad=True), weft.tensor(3.5))
         return weft.tensor(2.0, requires_grad=True), weird, weft.tensor(3.0, requires_grad=True)
 
-    def program(x: Tensor, weird: Weird, z: Tensor) -> Tensor:
+    def program(x: Tensor, weird: Bundle, z: Tensor) -> Tensor:
         return Scaled.apply(x, weird, z)
 
     check(program, make, ops=2)
@@ -179,7 +133,7 @@ def test_an_object_with_tensors_and_the_graph_of_it() -> None:
     weft.compile(program, backend=counter, fullgraph=True)(x, weird, z).sum().backward()
     assert (x.grad.item(), z.grad.item(), weird.b.grad) == (8.75, 2.0, None)
     text = counter.graphs[0].print_readable(False, namespace="torch", nested_names=False)
-    assert normalize_gm(text).split() == GRAPH.split()
+    assert normalize_gm(text).split() == SCALED_GRAPH.split()
 
 
 def test_lists_tuples_and_defaults() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import weft
-from tests.capture.custom_function.harness import Cube, Same, check, leaf
+from tests.capture.custom_function.harness import Cube, MixedProduct, Same, check, leaf
 from weft import Tensor
 from weft.autograd import Function
 from weft.autograd.function import once_differentiable
@@ -178,20 +178,7 @@ def test_errors_of_backward_are_eagers() -> None:
 
 
 def test_autocast_of_functions() -> None:
-    class Product(Function):
-        @staticmethod
-        @weft.amp.custom_fwd(device_type="cuda")
-        def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-            ctx.save_for_backward(a, b)
-            return a.mm(b)
-
-        @staticmethod
-        @weft.amp.custom_bwd(device_type="cuda")
-        def backward(ctx: Any, grad: Tensor) -> Any:
-            a, b = ctx.saved_tensors
-            return grad.mm(b.t()), a.t().mm(grad)
-
-    check(lambda a: Product.apply(a, a), lambda: (weft.eye(3).requires_grad_(),))
+    check(lambda a: MixedProduct.apply(a, a), lambda: (weft.eye(3).requires_grad_(),))
 
 
 def test_shapes_in_the_context_vary() -> None:
