@@ -39,6 +39,7 @@ from weft.capture.guards import (
     TensorFacts,
     explain_miss,
     guards_for_lookup,
+    guards_for_member,
     holds,
     lookup,
     saveable,
@@ -49,6 +50,7 @@ from weft.capture.sources import Unholdable, builtin, constant, function, local,
 from weft.core import modes
 from weft.core.dtypes import get_default_dtype
 from weft.tensor.base import Tensor
+from weft.tensor.faces import FUNCTIONS
 from weft.trace import expressions
 
 
@@ -668,3 +670,14 @@ def test_entries_keep_nothing_alive() -> None:
     gc.collect()
     assert [watch() for watch in watches] == [None] * 4
     assert len(guards) > 5 and entry is not None
+
+
+def test_a_face_that_has_not_been_called_stays_the_same_member() -> None:
+    fresh = next(face for face in FUNCTIONS.values() if face.__code__.co_name == "stub" and face.op.vjp)
+    holder = type("Holder", (), {"_function": staticmethod(fresh)})
+    place = constant("Holder", holder).entry("_function")
+    found = guards_for_member(place, holder.__dict__["_function"])
+    with pytest.raises(TypeError):
+        fresh("nothing that it takes")
+    assert fresh.__code__.co_name != "stub"
+    assert all(holds(guard, None, {}) for guard in found)

@@ -87,3 +87,24 @@ def test_steps_are_counted_by_the_tensor():
         assert verbs.advance([step]) == [4]
     assert verbs.advance([step]) == [5]
     assert step.item() == 5 and step._version == 2
+
+
+@pytest.mark.parametrize("make", [
+    lambda p: weft.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1),
+    lambda p: weft.optim.Adam(p, lr=0.1, weight_decay=0.1, amsgrad=True),
+    lambda p: weft.optim.AdamW(p, lr=0.1),
+    lambda p: weft.optim.RMSprop(p, lr=0.1, momentum=0.5, centered=True),
+])  # fmt: skip
+def test_versions_count_the_writes_of_ops(make, monkeypatch):
+    def versions():
+        parameter = weft.nn.Parameter(weft.ones(3))
+        parameter.grad = weft.full((3,), 0.5)
+        optimizer = make([parameter])
+        for _ in range(3):
+            optimizer.step()
+        state = optimizer.state[parameter]
+        return parameter._version, {key: value._version for key, value in state.items() if value is not None}
+
+    direct = versions()
+    monkeypatch.setattr(verbs, "is_direct", lambda: False)
+    assert direct == versions()

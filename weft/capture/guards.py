@@ -57,6 +57,7 @@ from weft.capture.sources import (
 from weft.core import modes
 from weft.core.device import cpu, device
 from weft.core.errors import qualified_name
+from weft.ops.record import Op
 from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.meta import MetaArray, contiguous_strides
 from weft.tensor.tape import INFERENCE
@@ -592,6 +593,8 @@ def guards_for_member(source: Source, value: Any) -> list[Guard]:
     wrappers by what they wrap, else by identity where it can be held, else by type alone.
     """
     if type(value) is types.FunctionType:
+        if isinstance(getattr(value, "op", None), Op):  # whose code is another after the first call
+            return [Guard("IS", source, value)]
         return [Guard("CODE", source, value.__code__)]
     if type(value) in WRAPPERS:
         guards = [Guard("TYPE", source, type(value))]

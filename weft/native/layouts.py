@@ -165,7 +165,7 @@ class Layouts:
         if isinstance(value, Node):
             array = getattr(value.meta.get("val"), "array", None)
             if array is None:
-                return value.meta.get("val")
+                return plain_number(value.meta.get("val"))
             shape = tuple([size if most is None else min(size, most) for size in array.shape])
             strides = self.known[value]
             order = order_of(array.shape, strides)
@@ -192,6 +192,12 @@ def some(shape: Sequence[int], kind: Any) -> Any:
     if kind.kind in "fc" and prod(shape) < 1 << 12:
         return (0.5 + 0.4 * np.cos(np.arange(prod(shape)) ** 2)).astype(kind).reshape(shape)
     return np.zeros(shape, kind)
+
+
+def plain_number(value: Any) -> Any:
+    """A number that stands for one that only running tells; anything else is itself."""
+    hint = getattr(value, "hint", value)
+    return hint if hint is not None else 1.0
 
 
 def strides_of(array: Any) -> Strides:

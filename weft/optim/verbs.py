@@ -10,6 +10,7 @@ the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -150,6 +151,29 @@ class Tensors:
         return result.add(summand)
 
 
+class Counting:
+    """The verbs on counts: how often a rule writes each of its tensors."""
+
+    @staticmethod
+    def written(x: list[int], *_others: Any) -> None:
+        x[0] += 1
+
+    @staticmethod
+    def made(*_operands: Any) -> list[int]:
+        return [0]
+
+    scale = add = add_product = add_quotient = approach = raise_to = written
+    neg = copy = plus = plus_product = root = made
+
+
+@cache
+def writes_of(rule: Rule, tensors: int, tested: tuple[Any, ...]) -> tuple[int, ...]:
+    """How often a rule writes each tensor of a row, for numbers of which it may test these."""
+    counts = [[0] for _ in range(tensors)]
+    rule(Counting, *counts, *tested)
+    return tuple([count[0] for count in counts])
+
+
 def way(weight: float) -> tuple[float, bool]:
     """The two numbers that `approach` takes: the part of the way, and whether that is the lesser part."""
     return weight, abs(weight) < 0.5
@@ -189,6 +213,7 @@ def update(rule: Rule, rows: Iterable[Row]) -> None:
     given: Any = None
     numbers: Any = None
     dtype: Any = None
+    writes: tuple[int, ...] = ()
     for row in rows:
         arrays = arrays_of(row[0]) if straight else None
         if arrays is None:
@@ -198,15 +223,16 @@ def update(rule: Rule, rows: Iterable[Row]) -> None:
             given, dtype = row[1], arrays[0].dtype
             # A ufunc takes an array of its own dtype twice as fast as a Python number.
             numbers = tuple([np.asarray(n, dtype) if type(n) is float else n for n in given])
+            tested = tuple([0.5 if type(n) is float else n for n in given])
+            writes = writes_of(rule, len(arrays), tested)
         direct.append((arrays, numbers))
-        gradient = row[0][1]
-        for tensor in row[0]:
-            if tensor is not gradient:  # all else is written to
+        for tensor, times in zip(row[0], writes):
+            if times:
                 cell = tensor.cell
                 if cell is None:
-                    tensor.cell = [1]
+                    tensor.cell = [times]
                 else:
-                    cell[0] += 1
+                    cell[0] += times
     if direct:
         quiet(_run, rule, direct)
     for tensors, numbers in others:
