@@ -15,6 +15,7 @@ import numpy as np
 
 import weft.native.lower_conv as _conv  # noqa: F401 - registers how convolutions are lowered
 import weft.native.lower_folds as _folds  # noqa: F401 - and folds
+import weft.native.lower_indexing as _indexing  # noqa: F401 - and gathers, pads
 import weft.native.lower_norms as _norms  # noqa: F401 - and norms over channels
 import weft.native.lower_pointwise as _pointwise  # noqa: F401 - and selections, copies, ranges
 import weft.native.lower_pools as _pools  # noqa: F401 - and pools

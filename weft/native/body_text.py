@@ -99,7 +99,7 @@ class BodyText:
     def write(
         self,
         body: Sequence[Instruction],
-        leaf: Callable[[Instruction], str],
+        leaf: Callable[..., str],
         known: dict[int, str] | None = None,
     ) -> list[str]:
         """The names of the results of all instructions, of which some may have been written before."""
@@ -120,6 +120,8 @@ class BodyText:
             return self.constant(each.value, type_)
         if op in ("load", "index", "scalar", "fold", "given"):
             return str(leaf(each))
+        if op == "gather":
+            return str(leaf(each, *args))
         handler = HANDLERS.get(op)
         if handler is not None:
             return handler(self, type_, args, types)

@@ -20,12 +20,14 @@ from math import prod
 from typing import Any
 
 from weft.native.build import Built, built, first_of
-from weft.native.tensors import Definition, Fold, Given, Number, Opaque, Point, View, operands_of
+from weft.native.tensors import Definition, Fold, Gather, Given, Number, Opaque, Point, View, operands_of
 from weft.native.twins import without_twins
 from weft.native.units import Group, Keep, Member, Split, row_major
 
 DEAR = 6
 """From this cost on, what several read is computed once."""
+GATHER = 4
+"""What reading memory anywhere costs."""
 MOST_MEMBERS = 24
 MOST_TRIES = 60
 NEIGHBOURS = 6
@@ -361,8 +363,12 @@ def kept_at_first(outputs: list[Definition], order: list[Definition]) -> dict[in
             costs[id(value)] = 0
             if isinstance(value, Opaque):
                 kept.update({id(each): each for each in value.operands if not isinstance(each, Given)})
+        if isinstance(value, Gather):
+            costs[id(value)] += GATHER
+            if not isinstance(value.base, Given):
+                kept[id(value.base)] = value.base
     for value in order:
-        if isinstance(value, Point) and readers.get(id(value), 0) > 1 and costs[id(value)] >= DEAR:
+        if isinstance(value, (Point, Gather)) and readers.get(id(value), 0) > 1 and costs[id(value)] >= DEAR:
             kept[id(value)] = value
         if value.kept and not isinstance(value, Given):
             kept[id(value)] = value  # its rule knows that many elements read each of its own

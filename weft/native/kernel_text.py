@@ -16,6 +16,7 @@ chunk      the number of this part, which says where partial results go
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from weft.native.body_text import HANDLERS, BodyText, Writer, element_type, literal, memory_type
@@ -57,6 +58,18 @@ def lanes_for(kernel: Kernel, vector_bytes: int) -> int:
     return vector_bytes // min(sizes, default=4)
 
 
+def alike_gathers(body: Sequence[Instruction], kernel: Kernel) -> Iterator[Instruction]:
+    """Those whose index is the same all along the innermost axis."""
+    moving: list[bool] = []
+    for each in body:
+        own = each.op == "index" and each.value == 0
+        if each.op in ("load", "gather"):
+            own = kernel.accesses[each.value].step is not Step.NONE
+        if each.op == "gather" and not moving[each.args[0]]:
+            yield each
+        moving.append(own or any(moving[arg] for arg in each.args))
+
+
 class KernelText:
     """Writes one kernel."""
 
@@ -72,6 +85,9 @@ class KernelText:
         self.fixed: dict[int, str] = {}
         self.known_one: dict[int, str] = {}
         self.known_many: dict[int, str] = {}
+        bodies = [body for phase in kernel.phases for body in (phase.body, phase.after)]
+        self.loaded = {each.value for body in bodies for each in body if each.op == "load"}
+        self.alike = {each for phase in kernel.phases for each in alike_gathers(phase.body, kernel)}
 
     # -- the whole -------------------------------------------------------------------------------------------
     def write(self, name: str) -> None:
@@ -185,7 +201,7 @@ class KernelText:
                 )
             self.pointers.append(pointer)
         for number, access in enumerate(self.kernel.accesses):
-            if access.step is Step.NONE and not access.written:
+            if access.step is Step.NONE and number in self.loaded and not access.written:
                 self.fixed[number] = self.load_one(number, "0")
         for phase in self.kernel.phases:
             self.phase(phase)
@@ -221,7 +237,7 @@ class KernelText:
             self.fold_types.append(fold.type)
         assert len(self.folds) == first + len(phase.folds)
         if phase.after:
-            names = self.one.write(phase.after, lambda each: self.leaf(each, "0", 1))
+            names = self.one.write(phase.after, self.leaves("0", 1))
             for each in phase.given:
                 self.folds.append(names[each])
                 self.fold_types.append(phase.after[each].type)
@@ -237,13 +253,15 @@ class KernelText:
                 still.append(each.value in self.fixed)
             elif each.op == "index":
                 still.append(each.value > 0)
+            elif each.op == "gather" and self.kernel.accesses[each.value].step is not Step.NONE:
+                still.append(False)
             else:
                 still.append(all(still[arg] for arg in each.args))
         names: dict[int, str] = {}
         for place, each in enumerate(body):
             if still[place]:
                 args, types = [names[arg] for arg in each.args], [body[arg].type for arg in each.args]
-                names[place] = self.one.step(each, args, types, lambda leaf: self.leaf(leaf, "0", 1))
+                names[place] = self.one.step(each, args, types, self.leaves("0", 1))
         self.known_one = names
         read = {arg for place, each in enumerate(body) if not still[place] for arg in each.args}
         read |= {store.value for store in phase.stores} | {fold.value for fold in phase.folds}
@@ -283,7 +301,7 @@ class KernelText:
         for turn in range(unroll):
             at = place if not turn else out.put(f"add i64 {place}, {turn * lanes}")
             known = self.known_one if lanes == 1 else self.known_many
-            values = text.write(phase.body, lambda each, at=at: self.leaf(each, at, lanes), known)  # type: ignore[misc]
+            values = text.write(phase.body, self.leaves(at, lanes), known)
             for store in phase.stores:
                 self.store(store.access, values[store.value], at, lanes)
             for number, fold in enumerate(folds):
@@ -325,13 +343,39 @@ class KernelText:
         return value
 
     # -- operands --------------------------------------------------------------------------------------------
-    def leaf(self, each: Instruction, at: str, lanes: int) -> str:
+    def leaves(self, at: str, lanes: int) -> Callable[..., str]:
+        return lambda each, *args: self.leaf(each, at, lanes, *args)
+
+    def leaf(self, each: Instruction, at: str, lanes: int, *args: str) -> str:
         if each.op == "load":
             return self.load(each.value, at, lanes)
+        if each.op == "gather":
+            return self.gather(each, at, lanes, *args)
         if each.op == "index":
             return self.index(each.value, at, lanes)
         name = self.scalars[each.value] if each.op == "scalar" else self.folds[each.value]
         return name if lanes == 1 else self.splat(name, each.type)
+
+    def gather(self, each: Instruction, at: str, lanes: int, index: str) -> str:
+        """Elements beyond those of an access: neighbours, where all lanes go equally far."""
+        out, access = self.out, self.kernel.accesses[each.value]
+        memory, element = memory_type(access.type), element_type(access.type)
+        align = f"align {size_of(access.type)}"
+        alike = access.step is Step.ONE and each in self.alike
+        found = "poison"
+        for lane in range(1 if alike else lanes):
+            far = index if lanes == 1 else out.put(f"extractelement <{lanes} x i64> {index}, i64 {lane}")
+            place = at if not lane else out.put(f"add i64 {at}, {lane}")
+            pointer = out.put(f"getelementptr {memory}, ptr {self.address(each.value, place)}, i64 {far}")
+            width = lanes if alike else 1
+            whole = memory if width == 1 else f"<{lanes} x {memory}>"
+            value = out.put(f"load {whole}, ptr {pointer}, {align}")
+            if access.type == "b1":
+                value = out.put(f"icmp ne {whole} {value}, {'0' if width == 1 else 'zeroinitializer'}")
+            if width == lanes:
+                return value
+            found = out.put(f"insertelement <{lanes} x {element}> {found}, {element} {value}, i64 {lane}")
+        return found
 
     def splat(self, name: str, type_: str, lanes: int | None = None) -> str:
         """A number in all lanes."""

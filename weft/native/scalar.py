@@ -7,6 +7,7 @@ results of earlier ones. One idea: a body is data; the emitter writes it as vect
 # Note [Instructions]
     const            a number of the type                      value: the number
     load             an element of an operand                  value: the number of the access
+    gather           an element that far beyond an operand's   value: the number of the access
     index            where along an axis the element stands    value: the axis, counted from the innermost
     scalar           a number that is an argument of the call  value: its number
     fold             what a fold of an earlier phase gave      value: the number of the fold
@@ -251,6 +252,8 @@ def _step(each: Instruction, args: list[Any], body: Sequence[Instruction], leaf:
         return kind.type(each.value)
     if op in ("load", "index", "scalar", "fold", "given"):
         return np.asarray(leaf(each), kind)
+    if op == "gather":
+        return np.asarray(leaf(each, *args), kind)
     if op == "cast":
         return np.asarray(args[0]).astype(kind)
     if op == "bitcast":

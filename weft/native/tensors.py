@@ -9,6 +9,7 @@ is written into the kernels that read it.
     Point     one body on the elements of operands of the same shape
     View      another definition, looked at through an affine map of indices
     Reshape   another definition with the same elements in row-major order
+    Gather    memory, read where another definition says
     Fold      a definition summed (or multiplied, ...) over neighbouring axes, which are gone
     Opaque    what no kernel computes: an op's own array kernel, a matrix product, a function of its own
 
@@ -90,6 +91,17 @@ class Reshape(Definition):
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
+class Gather(Definition):
+    """The element at `i` lies in the memory of `base`, `offset + sum(moves * i) + index[i]` elements on."""
+
+    base: Definition
+    index: Definition
+    """Of type i64; whoever makes it sees to it that nothing outside is read."""
+    offset: int
+    moves: Shape
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
 class Fold(Definition):
     """`operand` folded over the axes from `first` to before `last`. With `parts`, over the leading axes up to
     `last`, in so many parts, one after the other; the first axis of the result counts these, if several.
@@ -160,6 +172,8 @@ def operands_of(value: Definition) -> Sequence[Definition]:
         return value.operands
     if isinstance(value, (View, Reshape)):
         return (value.base,)
+    if isinstance(value, Gather):
+        return value.base, value.index
     return (value.operand,) if isinstance(value, Fold) else ()
 
 

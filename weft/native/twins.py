@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
-from weft.native.tensors import Definition, Fold, Given, Point, Reshape, View
+from weft.native.tensors import Definition, Fold, Gather, Given, Point, Reshape, View
 
 PLAIN = frozenset({int, float, bool, str, type(None)})
 
@@ -38,6 +38,9 @@ class Twins:
                 key: Any = (value.shape, id(value.base))
             else:
                 key = (value.shape, id(value.base), value.offsets, value.steps)
+        elif isinstance(value, Gather):
+            value.base, value.index = self.of(value.base), self.of(value.index)
+            key = (value.shape, id(value.base), id(value.index), value.offset, value.moves)
         elif isinstance(value, Fold):
             value.operand = self.of(value.operand)
             key = (value.kind, id(value.operand), value.first, value.last, value.parts)

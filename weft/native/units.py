@@ -14,7 +14,7 @@ from math import prod
 
 from weft.native.maths import Emitting
 from weft.native.scalar import Builder, Value
-from weft.native.tensors import Definition, Fold, Given, Opaque, Point, Reshape, Shape, View
+from weft.native.tensors import Definition, Fold, Gather, Given, Opaque, Point, Reshape, Shape, View
 
 Affine = tuple[int, ...]
 """A constant, then one factor per loop."""
@@ -158,6 +158,8 @@ class Inlining:
             return self.value(given.base, self.indices.through(given, places))
         if isinstance(given, Reshape):
             return self.regrouped(given.base, self.indices.flat(given.shape, places))
+        if isinstance(given, Gather):
+            return self.gathered(given, places)
         assert isinstance(given, Point), type(given)
         values = [self.value(each, places) for each in given.operands]
         return given.make(self.builder, values, lambda axis: self.counter(places[axis]))
@@ -174,6 +176,19 @@ class Inlining:
                 raise
         number = access_at(self.loads, base, linear[0], linear[1:])
         return self.builder.load(number, base.type)
+
+    def gathered(self, given: Gather, places: tuple[Affine, ...]) -> Value:
+        """An element of memory that other steps have written before."""
+        base = given.base
+        self.found(self.builder, base, ())  # refuses what this kernel computes
+        if not (isinstance(base, (Given, Opaque)) or self.is_kept(base)):
+            raise Keep(base, "elements that are read anywhere")
+        total = [given.offset, *[0] * len(self.indices.sizes)]
+        for step, place in zip(given.moves, places):
+            total = [a + step * b for a, b in zip(total, place)]
+        index = self.value(given.index, places)
+        number = access_at(self.loads, base, total[0], tuple(total[1:]))
+        return self.builder.make("gather", base.type, index, value=number)
 
     def counter(self, place: Affine) -> Value:
         """An index as a number of the body."""

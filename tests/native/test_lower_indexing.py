@@ -1,0 +1,85 @@
+"""Elements at computed places: against eager, in chunks and folds, and with indices that are out of range."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from tests.native.lowered import assert_same, opaques
+
+I64 = weft.int64
+
+
+def test_places_that_indices_tell() -> None:
+    def f(x: weft.Tensor, rows: weft.Tensor, wide: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        return (
+            x[rows], x.t()[rows] * 2, x.index_select(1, rows), x.gather(1, wide), x.gather(0, wide).sum(1),
+            x[rows, rows], x[:, rows] + 1, weft.take(x, wide), weft.nn.functional.embedding(wide, x),
+            x[None, rows, :, None], weft.take_along_dim(x, wide, 1), (x * 2)[rows].softmax(-1),
+        )  # fmt: skip
+
+    x = weft.randn(70, 70)
+    rows, wide = weft.randint(-3, 3, (50,)), weft.randint(0, 70, (70, 70))
+    rows = rows.abs()
+    assert not opaques(f, x, rows, wide)
+    assert_same(f, x, rows, wide)
+    assert_same(f, x.t(), rows, wide.t())
+
+
+def test_places_that_are_known() -> None:
+    def f(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        pad = weft.nn.functional.pad
+        return (
+            x.roll(3), x.roll((2, -5), (0, 1)), pad(x, (1, 2, 0, 3), value=2.5), pad(x, (-1, 2)),
+            pad(x[None], (3, 1), mode="reflect"), pad(x[None], (3, 1), mode="replicate"),
+            pad(x[None, None], (2, 2, 1, 0), mode="circular"), (x.roll(1, 0) - x).sum(0),
+        )  # fmt: skip
+
+    x = weft.randn(300, 200)
+    assert not opaques(f, x)
+    assert_same(f, x)
+    assert_same(f, x.t())
+
+
+def test_gradients_of_views_are_elements_between_zeros() -> None:
+    def f(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        parts = x[3:50:4, 1:], x[7], x[:, 5], x.diagonal(2), x.t()[::3], x[-1:, None, 4:9], x.unfold(0, 3, 3)
+        loss = sum((part * part).sum() for part in parts)
+        return weft.autograd.grad(loss, x)
+
+    x = weft.randn(60, 40, requires_grad=True)
+    assert not opaques(f, x)
+    assert_same(f, x)
+
+
+@pytest.mark.parametrize("bad", [-71, 70, 1 << 40, -(1 << 62)])
+def test_indices_out_of_range_raise_as_in_eager_calls(bad: int) -> None:
+    calls: list[Any] = [
+        lambda x, at: x[at], lambda x, at: x.index_select(0, at), lambda x, at: weft.take(x, at * 70),
+        lambda x, at: x.gather(1, at[:, None]), lambda x, at: weft.nn.functional.embedding(at, x),
+    ]  # fmt: skip
+    x, at = weft.randn(70, 70), weft.tensor([1, 2, bad])
+    for call in calls:
+        with pytest.raises((IndexError, RuntimeError)) as theirs:
+            call(x, at)
+        compiled = weft.compile(call, backend="native", fullgraph=True)
+        assert weft.equal(compiled(x, weft.tensor([1, 2, 3])), call(x, weft.tensor([1, 2, 3])))
+        with pytest.raises(type(theirs.value)) as ours:
+            compiled(x, at)
+        assert str(ours.value) == str(theirs.value)
+
+
+def test_nothing_is_written_where_an_index_is_bad() -> None:
+    def f(x: weft.Tensor, at: weft.Tensor) -> weft.Tensor:
+        x.mul_(2)
+        return x[at]
+
+    x = weft.ones(5)
+    compiled = weft.compile(f, backend="native", fullgraph=True)
+    compiled(x, weft.tensor([1]))
+    with pytest.raises(IndexError):
+        compiled(x, weft.tensor([9]))
+    np.testing.assert_array_equal(x.numpy(), np.full(5, 4.0))  # by eager's write before its error
