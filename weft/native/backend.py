@@ -13,19 +13,17 @@ from typing import Any, Final
 
 import numpy as np
 
-import weft.native.lower_conv as _conv  # noqa: F401 - registers how convolutions are lowered
-import weft.native.lower_folds as _folds  # noqa: F401 - and folds
-import weft.native.lower_indexing as _indexing  # noqa: F401 - and gathers, pads
-import weft.native.lower_norms as _norms  # noqa: F401 - and norms over channels
-import weft.native.lower_pointwise as _pointwise  # noqa: F401 - and selections, copies, ranges
-import weft.native.lower_pools as _pools  # noqa: F401 - and pools
-import weft.native.lower_products as _products  # noqa: F401 - and matrix products
-import weft.native.lower_resize as _resize  # noqa: F401 - and resizing
-from weft.native.looking import told
-from weft.native.lower import Unlowered
-from weft.native.objects import Uncompiled
+from weft.core.lazy import lazy
+from weft.core.logs import is_heard
+from weft.native.objects import Uncompiled, Unlowered
 from weft.native.programs import Changed, Failed, Program
-from weft.native.run import executable
+from weft.native.stored import kept_or_made
+
+_run: Any = lazy("weft.native.run")
+_looking: Any = lazy("weft.native.looking")
+"""Not needed where all programs are on disk."""
+listeners: list[Callable[[Any], None]] = []
+"""Told each program that is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,10 @@ class Compiled:
         return tuple(found)
 
     def made(self, arrays: list[Any]) -> Program:
-        return told(executable(self.graph_module, arrays))
+        return kept_or_made(self.graph_module, arrays, self.new, is_watched())
+
+    def new(self, arrays: list[Any]) -> Program:
+        return told(_run.executable(self.graph_module, arrays))
 
     def program(self, arrays: list[Any]) -> Program | str:
         """The program for these inputs, or why there is none."""
@@ -113,6 +114,20 @@ class Compiled:
                 text = f"a graph runs op by op, since it has no native program: {reason}"
                 warnings.warn(text, stacklevel=3)
             return reason
+
+
+def is_watched() -> bool:
+    """Whether anybody wants to know what programs do."""
+    return bool(listeners) or any(is_heard(topic) for topic in ("fusion", "kernels", "memory"))
+
+
+def told(program: Program) -> Program:
+    """Says what a new program does."""
+    if is_watched():
+        _looking.say(program)
+        for listener in listeners:
+            listener(program)
+    return program
 
 
 def is_looked_at(value: Any) -> bool:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+import weft.native.rules as _rules  # noqa: F401 - registers how ops are lowered
 from weft.native import blas
 from weft.native.build import Built
 from weft.native.calls import CHECK, address
@@ -33,7 +34,7 @@ from weft.native.outside import table
 from weft.native.pool import FIELDS
 from weft.native.programs import Program, Step
 from weft.native.scalar import TYPES
-from weft.native.tensors import Definition, Direct, Given, Number, Opaque, Product
+from weft.native.tensors import Definition, Direct, Given, Number, Opaque, Part, Product
 from weft.native.transposing import transpose
 from weft.native.work import CHUNK, chunks_of, column_tiles, product_chunks, product_work, work_of
 from weft.native.writes import NATIVE, bunches, is_python, ordered, reads_of, wished, writes_of
@@ -111,7 +112,7 @@ class Executable(Program):
 
     def place(self, value: Definition) -> int:
         """The place of a value in a call; see Note [Places]."""
-        home = self.homes.get(id(value))
+        home = value.whole if isinstance(value, Part) else self.homes.get(id(value))
         if home is not None:
             self.places[id(value)] = self.place(home)
         found = self.places.get(id(value))

@@ -42,6 +42,8 @@ class Definition:
     """Whether it has memory of its own, whatever fusion thinks."""
     strides: Shape | None = None
     """How it lies there, in elements, where that is not row-major; for inputs, and for what nobody reads."""
+    start: int = 0
+    """At which element of its memory it begins."""
     source: tuple[Any, ...] | None = None
     """The user's line behind it: file, line, function; empty where that is not known."""
     shown: tuple[Shape, Shape] | None = None
@@ -73,6 +75,15 @@ class Point(Definition):
 @dataclass(eq=False, slots=True, kw_only=True)
 class Number(Point):
     """A float or a truth of Python's, which is no tensor, though it lies in memory as one would."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Part(Point):
+    """What is computed in the memory of another definition, where `start` and `strides` say. Nobody reads it:
+    it is an operand of that definition alone.
+    """
+
+    whole: Definition
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

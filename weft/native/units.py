@@ -210,7 +210,7 @@ class Inlining:
 def access_of(loads: list[Load], given: Definition, places: tuple[Affine, ...], loops: int) -> int:
     """The number of the access that reads a definition at these indices."""
     strides = row_major(given.shape) if given.strides is None else given.strides
-    offset = sum(stride * place[0] for stride, place in zip(strides, places))
+    offset = given.start + sum(stride * place[0] for stride, place in zip(strides, places))
     moves = tuple(
         [sum(stride * place[loop + 1] for stride, place in zip(strides, places)) for loop in range(loops)]
     )

@@ -19,7 +19,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from weft.native.build import Built, built
-from weft.native.tensors import Definition, Direct, Given, Point, Product
+from weft.native.tensors import Definition, Direct, Given, Part, Point, Product
 from weft.native.units import Group, Member
 
 NATIVE = (Built, Product, Direct)
@@ -103,6 +103,8 @@ def may_write(step: Any, value: Definition, target: Given) -> str:
         return "Python computes it"
     if target.strides is not None:
         return "the input is not row-major"
+    if any(isinstance(each, Part) for each in reads_of(step)):
+        return "its parts are computed one after the other"
     if not isinstance(step, Built):
         return "it is made of the input" if any(each is target for each in step.operands) else ""
     kernel = step.kernel
