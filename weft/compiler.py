@@ -561,12 +561,12 @@ def explain(f: Any, *, backend: Backend | None = None) -> Callable[..., ExplainO
         target = f._orig_mod if isinstance(f, OptimizedModule) else runtime.original_of(f)
         listener = output.programs.append
         if inner in (native, reference):
-            _looking.listeners.append(listener)
+            _native.listeners.append(listener)
         try:
             compiled_form(context, target)(*args, **kwargs)
         finally:
             if inner in (native, reference):
-                _looking.listeners.remove(listener)
+                _native.listeners.remove(listener)
         output.graph_count, output.graph_break_count = len(output.graphs), len(output.break_reasons)
         return output
 

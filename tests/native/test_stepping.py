@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.native import looking
+from weft.native import backend
 from weft.native.reference import interpreted
 from weft.native.stepping import Stepping
 
@@ -23,7 +23,7 @@ def f(x: weft.Tensor, w: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch) -> Any:
     made: list[Any] = []
-    monkeypatch.setattr(looking, "listeners", [made.append])
+    monkeypatch.setattr(backend, "listeners", [made.append])
     weft.compiler.reset()
     with weft.no_grad():
         weft.compile(f, backend="native", fullgraph=True)(weft.randn(3, 4), weft.randn(4, 5))

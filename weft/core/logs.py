@@ -63,6 +63,11 @@ def logger(topic: str) -> logging.Logger:
     return logging.getLogger(f"{ROOT}.{topic}")
 
 
+def is_heard(topic: str) -> bool:
+    """Whether anybody listens to a topic."""
+    return logger(topic).isEnabledFor(logging.DEBUG)
+
+
 def log(topic: str, text: Callable[[], str]) -> None:
     """Says something to those who listen to a topic."""
     listener = logger(topic)

@@ -29,11 +29,10 @@ from weakref import WeakValueDictionary
 from weft.core.lazy import lazy
 from weft.core.logs import log
 from weft.native.cache import key_of, store
-from weft.native.kernel_text import kernel_lines
-from weft.native.kernels import Kernel
 from weft.native.objects import Uncompiled, check
 
 llvm: Any = lazy("llvmlite.binding")
+_kernel_text: Any = lazy("weft.native.kernel_text")
 
 
 LIVING: Final = 128
@@ -101,10 +100,9 @@ def compiled(text: str, level: int) -> bytes:
     return content
 
 
-def object_of(text: str, level: int) -> bytes:
+def object_of(text: str, key: str, level: int) -> bytes:
     """The object of a text: the one on disk, or a new one, which is kept there."""
     kept = store()
-    key = key_of(text, str(level), *identity())
     content = kept.get("object", key)
     if content is None:
         content = compiled(text, level)
@@ -121,13 +119,29 @@ class Loaded:
     def __init__(self, text: str, level: int = 2) -> None:
         if executing():
             raise Uncompiled(f"this process may not make code: {executing()}")
-        content = object_of(text, level)
+        self.key = key_of(text, str(level), *identity())
+        """What its object is called on disk."""
+        self.load(object_of(text, self.key, level), level)
+
+    def load(self, content: bytes, level: int) -> None:
         try:
             self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target(level))
             self.engine.add_object_file(llvm.ObjectFileRef.from_data(content))  # the engine owns it
             self.engine.finalize_object()
         except RuntimeError as error:
             raise Uncompiled(f"LLVM cannot load an object: {error}") from error
+
+    @classmethod
+    def kept(cls, key: str, level: int) -> Loaded:
+        """The object on disk that is called so; a KeyError where there is none."""
+        content = store().get("object", key)
+        if content is None or executing():
+            raise KeyError(key)
+        check(content)
+        found = cls.__new__(cls)
+        found.key = key
+        found.load(content, level)
+        return found
 
     def address(self, name: str) -> int:
         found = int(self.engine.get_function_address(name))
@@ -183,12 +197,12 @@ class Functions:
         self.modules: dict[str, Loaded] = {}
         self.missing: dict[str, list[str]] = {}
 
-    def kernel(self, kernel: Kernel) -> str:
+    def kernel(self, kernel: Any) -> str:
         """The name of a kernel's function."""
         key = hashlib.sha256(repr(kernel).encode()).digest()  # -0.0 is equal to 0.0, and still another kernel
         name = _names.get(key)
         if name is None or not self.found(name):
-            name = self.text(kernel_lines(kernel, NAME, host()[2]))
+            name = self.text(_kernel_text.kernel_lines(kernel, NAME, host()[2]))
             with _lock:
                 _names[key] = name
                 while len(_names) > REMEMBERED:
@@ -224,6 +238,17 @@ class Functions:
                 _modules[name, self.level] = module
             _used(module)
         self.missing = {}
+
+    def restore(self, objects: dict[str, list[str]]) -> None:
+        """Finds functions by the objects on disk that have them; a KeyError where one is gone."""
+        with _lock:
+            for key, names in objects.items():
+                missing = [name for name in names if not self.found(name)]
+                if missing:
+                    module = Loaded.kept(key, self.level)
+                    for name in names:
+                        self.modules[name] = _modules[name, self.level] = module
+                    _used(module)
 
     def address(self, name: str) -> int:
         return self.modules[name].address(name)

@@ -6,7 +6,6 @@ idea: everything that is said here is read from the plan and the records, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from weft.core.logs import log
@@ -16,18 +15,12 @@ from weft.native.stepping import lines_of, ops_of, place_text
 from weft.native.tensors import Definition, Direct, Given, Product
 from weft.native.writes import reads_of, writes_of
 
-listeners: list[Callable[[Executable], None]] = []
-"""Told each program that is made."""
 
-
-def told(program: Executable) -> Executable:
-    """Says what a new program is."""
+def say(program: Executable) -> None:
+    """Says what a new program is to those who listen."""
     log("fusion", lambda: fusion_text(program))
     log("kernels", lambda: kernels_text(program))
     log("memory", lambda: memory_text(program))
-    for listener in listeners:
-        listener(program)
-    return program
 
 
 def value_text(program: Executable, value: Definition) -> str:

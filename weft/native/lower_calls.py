@@ -9,11 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.graph.node import Node
+from weft.native.objects import Unlowered as Unlowered
 from weft.ops.record import Op
-
-
-class Unlowered(Exception):
-    """An op, or this call of it, has no kernels of ours."""
 
 
 def bound_arguments(op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:

@@ -16,6 +16,10 @@ SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 SYMBOL: Final = struct.Struct("<IBBHQQ")
 
 
+class Unlowered(Exception):
+    """An op, or this call of it, has no kernels of ours."""
+
+
 class Uncompiled(Exception):
     """There is no machine code for something, or it cannot be run here."""
 

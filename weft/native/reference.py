@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.native.backend import Compiled
+from weft.native.backend import Compiled, told
 from weft.native.kernels import Fold, Kernel, Phase, Scope
-from weft.native.looking import told
 from weft.native.lower import Lowered, Lowering, Unlowered
+from weft.native.programs import Program
 from weft.native.run import Executable, planned
 from weft.native.scalar import FLOATS, TYPES, Instruction, interpret
 from weft.native.stepping import Stepping
@@ -235,6 +235,6 @@ class Reference(Executable):
 class Interpreted(Compiled):
     """A graph, with a program per layout of its inputs, all of which are read."""
 
-    def made(self, arrays: list[Any]) -> Executable:
+    def made(self, arrays: list[Any]) -> Program:
         outputs, plan, homes = planned(Reading(self.graph_module.graph, arrays), self.graph_module)
         return told(Reference(outputs, plan, arrays, homes))

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.native.backend import Compiled
-from weft.native.looking import told
+from weft.native.backend import Compiled, told
 from weft.native.lower import Lowering
+from weft.native.programs import Program
 from weft.native.run import Executable, planned
 from weft.native.stepping import Shown, Stepping
 
@@ -75,6 +75,6 @@ class Traced(Executable):
 class Tracing(Compiled):
     """A graph whose programs are all traced."""
 
-    def made(self, arrays: list[Any]) -> Executable:
+    def made(self, arrays: list[Any]) -> Program:
         outputs, plan, homes = planned(Lowering(self.graph_module.graph, arrays), self.graph_module)
         return told(Traced(outputs, plan, arrays, homes))

@@ -1,0 +1,279 @@
+"""Programs on disk: what lowering, fusing and planning have given, for processes to come.
+
+Takes a graph and the inputs of a call; gives the program that an earlier process has made for an equal graph
+and inputs laid out alike, or None. One idea: a program whose steps are all machine code is numbers, the names
+of functions, and constants; all of what it was made from is in its key, so that an equal key means an equal
+program.
+
+# Note [Keys of programs]
+Nodes in order, each with its target, its arguments and what is known of its value; constants by their bytes;
+shapes, strides and types of inputs; which inputs may be written; this machine; NumPy; and the files of this
+package by name, size and time. What is none of these, or has no text that says all of it (functions of users,
+objects), makes a graph one that is not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import types
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from weft.core.device import device
+from weft.core.dtypes import dtype
+from weft.graph.node import Node
+from weft.native.blas import function
+from weft.native.cache import key_of, store
+from weft.native.calls import address
+from weft.native.engine import Functions, identity
+from weft.native.outside import table
+from weft.native.programs import Program
+from weft.ops.record import REGISTRY, Op
+
+PLAIN: Final = (int, float, complex, bool, str, type(None), type(...))
+OURS: Final = ("weft.", "_operator", "operator", "math", "builtins")
+"""Where functions come from that are the same everywhere."""
+FUNCTIONS: Final = (types.FunctionType, types.BuiltinFunctionType, type)
+MOST_CONSTANTS: Final = 1 << 22
+"""How many bytes of constants are kept with a program."""
+WRITTEN: Final = "written"
+FACTS: Final = ("size", "inputs", "multiplies", "work", "splits", "givens", "arena", "arena_bytes", "written",
+                "numbers", "strides")  # fmt: skip
+"""What of a program is numbers."""
+
+
+class Unkept(Exception):
+    """This has no text that says all of it."""
+
+
+# -- keys ----------------------------------------------------------------------------------------------------
+@cache
+def surroundings() -> tuple[str, ...]:
+    """What programs depend on besides their graphs."""
+    files = []
+    root = os.path.dirname(os.path.dirname(__file__))
+    for package in ("core", "graph", "native", "ops"):
+        with os.scandir(os.path.join(root, package)) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    facts = entry.stat()
+                    files.append(f"{package} {entry.name} {facts.st_size} {facts.st_mtime_ns}")
+    products = str([function(type_)[1] for type_ in ("f32", "f64")])
+    return (*identity(), np.__version__, products, *sorted(files))
+
+
+class GraphText:
+    """A graph as text; see Note [Keys of programs]."""
+
+    def __init__(self, graph_module: Any) -> None:
+        self.module = graph_module
+        self.numbers: dict[Node, int] = {}
+        self.lines = [repr(graph_module.graph.meta.get(WRITTEN, ()))]
+        for node in graph_module.graph.nodes:
+            self.lines.append(self.line(node))
+            self.numbers[node] = len(self.numbers)
+
+    def line(self, node: Node) -> str:
+        if node.op == "placeholder":
+            return "placeholder"
+        if "writes" in node.meta or "effect" in node.meta:
+            raise Unkept(f"{node.name} has effects of its own")
+        known = self.known(node.meta.get("val"))
+        if node.op == "get_attr":
+            return f"constant {self.constant(node.target)}"
+        given = f"{self.text(node.args)} {self.text(node.kwargs)}"
+        return f"{node.op} {target_text(node.target)} {given} {known}"
+
+    def constant(self, path: str) -> str:
+        value: Any = self.module
+        for part in path.split("."):
+            value = getattr(value, part)
+        value = getattr(value, "array", value)
+        if not isinstance(value, np.ndarray):
+            return self.text(value)
+        if value.nbytes > MOST_CONSTANTS or value.dtype.hasobject:
+            raise Unkept("a large constant")
+        content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return f"{value.shape} {value.strides} {value.dtype.str} {content}"
+
+    def known(self, value: Any) -> str:
+        """What is known of a node's value."""
+        if isinstance(value, (tuple, list)):
+            return f"[{' '.join(self.known(item) for item in value)}]"
+        array = getattr(value, "array", None)
+        if array is not None:
+            exact = getattr(array, "exact", None)
+            return f"{array.shape} {getattr(array, 'strides', None)} {array.dtype} {exact}"
+        if hasattr(value, "hint"):
+            return f"about {self.text(value.hint)}"
+        return self.text(value)
+
+    def text(self, value: Any) -> str:
+        """An argument."""
+        if isinstance(value, Node):
+            return f"%{self.numbers[value]}"
+        if type(value) in PLAIN:
+            return repr(value)
+        if isinstance(value, (tuple, list)):
+            opening = "(" if isinstance(value, tuple) else "["
+            return f"{opening}{', '.join([self.text(item) for item in value])}]"
+        if isinstance(value, dict):
+            return f"{{{', '.join([f'{self.text(k)}: {self.text(v)}' for k, v in value.items()])}}}"
+        if isinstance(value, slice):
+            return f"slice{self.text((value.start, value.stop, value.step))}"
+        if isinstance(value, (dtype, device, np.dtype)):
+            return repr(value)
+        raise Unkept(f"an argument of type {type(value).__qualname__}")
+
+
+def target_text(target: Any) -> str:
+    """What a node calls."""
+    if isinstance(target, str):
+        return target
+    op = target if isinstance(target, Op) else getattr(target, "op", None)
+    if isinstance(op, Op):
+        of_ours = getattr(op.kernel or op.body, "__module__", "") or ""
+        if REGISTRY.get(op.qualified_name) is op and of_ours.startswith("weft."):
+            return f"op {op.qualified_name}"
+        raise Unkept(f"{op.name}, an op of the user's")
+    name, home = getattr(target, "__qualname__", "<"), getattr(target, "__module__", None) or ""
+    if (
+        "<" in name
+        or not home.startswith(OURS)
+        or not isinstance(target, (types.FunctionType, types.BuiltinFunctionType, type))
+    ):
+        raise Unkept(f"a call of {target}")
+    return f"{home}.{name}"
+
+
+def input_text(value: Any) -> str:
+    """What a program depends on of an input: floats are read when it runs."""
+    if isinstance(value, np.ndarray):
+        strides = tuple([0 if size == 1 else step for size, step in zip(value.shape, value.strides)])
+        return f"{value.shape} {strides} {value.dtype.str} {value.dtype}"
+    if type(value) is float:
+        return "float"
+    if type(value) in PLAIN:
+        return f"{type(value).__name__} {value!r}"
+    raise Unkept(f"an input of type {type(value).__qualname__}")
+
+
+def key_of_program(graph_module: Any, arrays: Sequence[Any]) -> str | None:
+    """The key of a program; None where it is not to be kept."""
+    if store().folder is None:
+        return None
+    try:
+        lines = [*GraphText(graph_module).lines, *map(input_text, arrays)]
+        return key_of("\n".join(lines), *surroundings())
+    except (Unkept, OSError):
+        return None
+
+
+# -- contents ------------------------------------------------------------------------------------------------
+def content_of(program: Program) -> bytes | None:
+    """A program as bytes; None where Python does some of its steps."""
+    if program.python:
+        return None
+    functions = program.functions
+    names = {functions.address(name): name for name in functions.modules}
+    kept = {address(each): each for each in program.keep if isinstance(each, np.ndarray)}
+    records = []
+    for row in program.code[: program.count].tolist():
+        records.append([names[row[0]], kept[row[1]].tolist(), *row[2:]])
+    objects: dict[str, list[str]] = {}
+    for name, module in functions.modules.items():
+        objects.setdefault(module.key, []).append(name)
+    blobs: list[bytes] = []
+
+    def constant(value: Any) -> Any:
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            blobs.append(np.ascontiguousarray(value).tobytes())
+            return [list(value.shape), value.dtype.str, len(blobs[-1])]
+        if type(value) not in PLAIN or type(value) in (complex, type(...)):
+            raise Unkept("an output that is an object")
+        return value
+
+    facts = {name: getattr(program, name) for name in FACTS}
+    try:
+        facts["constants"] = [[place, constant(value)] for place, value in program.constants]
+        facts["outputs"] = [
+            each if isinstance(each, int) else [each[0], constant(each[1])] for each in program.outputs
+        ]
+    except Unkept:
+        return None
+    if sum(map(len, blobs)) > MOST_CONSTANTS:
+        return None
+    facts["made"] = [[place, list(shape), kind.str] for place, shape, kind in program.made]
+    if any(np.dtype(text) != kind for (_, _, text), (_, _, kind) in zip(facts["made"], program.made)):
+        return None  # bfloat16 has no text of its own
+    head = json.dumps({"facts": facts, "records": records, "objects": objects}).encode()
+    return struct.pack("<Q", len(head)) + head + b"".join(blobs)
+
+
+class Restored(Program):
+    """A program that an earlier process has made."""
+
+    def __init__(self, content: bytes, inputs: Sequence[Any]) -> None:
+        (length,) = struct.unpack_from("<Q", content)
+        data = json.loads(content[8 : 8 + length])
+        self.functions = Functions()
+        self.functions.restore(data["objects"])
+        self.outside = table()
+        self.python = {}
+        self.keep = []
+        facts = data["facts"]
+        for name in FACTS:
+            setattr(self, name, facts[name])
+        self.strides = [None if each is None else tuple(each) for each in facts["strides"]]
+        self.made = [(place, tuple(shape), np.dtype(kind)) for place, shape, kind in facts["made"]]
+        place = 8 + length
+
+        def constant(value: Any) -> Any:
+            nonlocal place
+            if not isinstance(value, list):
+                return value
+            shape, kind, size = value
+            made = np.frombuffer(content, np.uint8, size, place).copy().view(kind).reshape(shape)
+            place += size
+            return made
+
+        self.constants = [(at, constant(value)) for at, value in facts["constants"]]
+        self.outputs = [
+            each if isinstance(each, int) else (each[0], constant(each[1])) for each in facts["outputs"]
+        ]
+        rows = []
+        for name, numbers, *rest in data["records"]:
+            self.keep.append(np.array(numbers, np.int64))
+            rows.append([self.functions.address(name), address(self.keep[-1]), *rest])
+        self.count = len(rows)
+        self.code = np.array(rows or [[0] * 8], np.int64)
+        self.connect(inputs)
+
+
+def kept_or_made(
+    graph_module: Any, arrays: list[Any], make: Callable[[list[Any]], Program], anew: bool
+) -> Program:
+    """The program for these inputs: one that is kept, unless it is to be made `anew`, or a new one, which is
+    kept.
+    """
+    key = key_of_program(graph_module, arrays)
+    if key is None:
+        return make(arrays)
+    if not anew:
+        content = store().get("program", key)
+        if content is not None:
+            try:
+                return Restored(content, arrays)
+            except KeyError:  # an object that it needs is gone
+                pass
+    made = make(arrays)
+    content = content_of(made)
+    if content is not None:
+        store().put("program", key, content)
+    return made
