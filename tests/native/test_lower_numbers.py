@@ -51,6 +51,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> list[Executable]:
         before(self, *args, **options)
         found.append(self)
 
+    monkeypatch.setenv("WEFT_CACHE", "0")  # programs are made, not read
     monkeypatch.setattr(run.Executable, "__init__", noted)
     weft.compiler.reset()
     return found

@@ -100,6 +100,7 @@ def made(monkeypatch: pytest.MonkeyPatch, program: Callable[..., Any]) -> Execut
         before(self, *args, **options)
         found.append(self)
 
+    monkeypatch.setenv("WEFT_CACHE", "0")  # programs are made, not read
     monkeypatch.setattr(run.Executable, "__init__", noted)
     weft.compiler.reset()
     weft.compile(program, backend="native", fullgraph=True)(*tensors(0))
