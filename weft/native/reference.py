@@ -76,14 +76,14 @@ class KernelRun:
             self.phase(phase)
 
     def phase(self, phase: Phase) -> None:
-        values = interpret(phase.body, lambda each: self.leaf(each, self.inner))
+        values = interpret(phase.body, lambda each, *args: self.leaf(each, self.inner, *args))
         shape = (len(self.outer[0]) if self.outer else 1, len(self.inner))
         for store in phase.stores:
             self.store(store.access, values[store.value], self.inner)
         for fold in phase.folds:
             self.fold(fold, np.broadcast_to(values[fold.value], shape))
         first = np.zeros(1, np.int64)
-        after = interpret(phase.after, lambda each: self.leaf(each, first))
+        after = interpret(phase.after, lambda each, *args: self.leaf(each, first, *args))
         for kept in phase.kept:
             self.store(kept.access, after[kept.value], first)
         self.folds += [after[each] for each in phase.given]
@@ -107,11 +107,10 @@ class KernelRun:
         rows = offset + sum(axis * stride for axis, stride in zip(self.outer, strides))
         return np.reshape(rows, (-1, 1)) + inner * strides[-1]
 
-    def leaf(self, each: Instruction, inner: Any) -> Any:
-        if each.op == "load":
-            elements, places = Memory.of(
-                self.arrays[self.operands[each.value][0]], self.places(each.value, inner)
-            )
+    def leaf(self, each: Instruction, inner: Any, *args: Any) -> Any:
+        if each.op in ("load", "gather"):
+            places = self.places(each.value, inner) + (args[0] if args else 0)
+            elements, places = Memory.of(self.arrays[self.operands[each.value][0]], places)
             return elements[places]
         if each.op == "index":
             return inner if not each.value else self.outer[-each.value].reshape(-1, 1)
