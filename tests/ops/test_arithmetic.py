@@ -255,3 +255,23 @@ def test_inplace_with_alpha_on_large_tensors(name: str, kind: str) -> None:
         assert np.array_equal(x.numpy(), (wide + sign * 3 * wide[::-1]).astype(kind)), times
         getattr(y, name)(y, alpha=2)
         assert np.array_equal(y.numpy(), (wide[::-1] * (1 + sign * 2)).astype(kind)), times
+
+
+@pytest.mark.parametrize("kind", [weft.float32, weft.float64])
+def test_floors_of_quotients_by_infinity(kind: weft.dtype) -> None:
+    infinity = float("inf")
+    x = weft.tensor([-1.0, 1.0, 0.0, 5.0], dtype=kind)
+    assert (x // infinity).tolist() == (x // weft.full((4,), infinity, dtype=kind)).tolist() == [-1, 0, 0, 0]
+    assert weft.div(x, -infinity, rounding_mode="floor").tolist() == [0, -1, 0, -1]
+
+
+def test_factors_of_whole_numbers_wrap_or_overflow() -> None:
+    x = weft.tensor([1, 2, 3], dtype=weft.uint8)
+    same(weft.addcmul(x, x, x, value=-1), weft.tensor([0, 254, 250], dtype=weft.uint8))
+    same(weft.add(x, x, alpha=-255), weft.tensor([2, 4, 6], dtype=weft.uint8))
+    for value in (300, -256):
+        for call in (lambda v: weft.addcmul(x, x, x, value=v), lambda v: weft.add(x, x, alpha=v)):
+            with pytest.raises(RuntimeError, match="cannot be converted to type uint8_t without overflow"):
+                call(value)
+    with pytest.raises(RuntimeError, match="cannot be converted to type int8_t without overflow"):
+        weft.sub(x.to(weft.int8), 1, alpha=300)

@@ -117,3 +117,12 @@ def test_bits() -> None:
     np.testing.assert_array_equal(weft.gcd(x, weft.tensor([4, 9])).numpy(), [2, 3])
     with pytest.raises(NotImplementedError, match="\"bitwise_and_cpu\" not implemented for 'Float'"):
         weft.bitwise_and(weft.ones(2), x)
+
+
+def test_shifts_to_the_right_by_more_than_there_are_bits() -> None:
+    assert (weft.tensor([200, 3], dtype=weft.uint8) >> 9).tolist() == [0, 0]
+    assert (weft.tensor([200, 3], dtype=weft.uint8) >> weft.tensor([8, 1], dtype=weft.uint8)).tolist() == [
+        0,
+        1,
+    ]
+    assert (weft.tensor([-100, 100], dtype=weft.int8) >> 9).tolist() == [-1, 0]

@@ -136,3 +136,10 @@ def test_names_in_both_namespaces() -> None:
     assert weft.special.psi is weft.digamma
     assert weft.special.expit is weft.sigmoid
     assert weft.special.multigammaln is weft.mvlgamma
+
+
+def test_lgamma_at_the_ends() -> None:
+    x = weft.tensor([-INF, INF, 0.0, 5e-324, -1e-310, -1.0], dtype=weft.float64)
+    expected = [INF, INF, INF, 744.4400719213812, 713.8013788281542, INF]
+    assert weft.lgamma(x).tolist() == pytest.approx(expected, rel=1e-15)
+    assert weft.lgamma(weft.tensor([-INF, 1e-45])).tolist() == pytest.approx([INF, 103.2789306640625])

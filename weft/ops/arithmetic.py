@@ -17,12 +17,12 @@ from weft.core.arrays import Array, namespace
 from weft.core.dtypes import ALL, HALVES, dtype, scalar_dtype
 from weft.core.types import TensorType
 from weft.ops.families import composite, float_result, pointwise, promote, real_result
+from weft.ops.options import fits
 from weft.ops.record import (
     Kind,
     Op,
     Promotion,
     broadcast_shapes,
-    cast_operand,
     common_device,
     ops,
     type_of,
@@ -137,7 +137,7 @@ def _scaled(y: Array, alpha: Any, kind: np.dtype[Any]) -> Array:
     if kind.kind == "b" and type(alpha) is not float:
         return np.logical_and(y, bool(alpha))
     if type(alpha) is int and kind.kind == "u":
-        alpha = cast_operand(alpha, kind)
+        alpha = fits(alpha, dtypes.BY_NUMPY[kind])
     return np.multiply(y, alpha, dtype=kind, casting="same_kind")
 
 
@@ -196,6 +196,8 @@ def _with_alpha(op: Op, x: Any, y: Any, alpha: Any) -> TensorType:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if isinstance(alpha, complex) and result.dtype not in COMPLEX:
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    if type(alpha) is int and result.dtype.category == dtypes.INTEGER:
+        fits(alpha, result.dtype)
     return result
 
 
@@ -339,6 +341,8 @@ def _product(left: Array, right: Array, value: Any) -> Array:
     product = np.multiply(left, right, out=...)
     if type(value) is int and value == 1:
         return product
+    if product.dtype.kind in "iu":
+        value = fits(value, dtypes.BY_NUMPY[product.dtype])
     return np.multiply(product, product.dtype.type(value), out=product)
 
 
@@ -365,7 +369,10 @@ _addcdiv.into = _addcdiv_into  # type: ignore[attr-defined]
 
 def _emit_addcmul(b: Any, x: Any, left: Any, right: Any, value: Any) -> Any:
     product = b.mul(left, right)
-    return b.add(x, product if type(value) is int and value == 1 else b.mul(product, b.like(value, product)))
+    if type(value) is int and value == 1:
+        return b.add(x, product)
+    factor = value % 256 if type(value) is int and product.type == "u8" else value
+    return b.add(x, b.mul(product, b.like(factor, product)))
 
 
 def _emit_addcdiv(b: Any, x: Any, left: Any, right: Any, value: Any) -> Any:
@@ -529,7 +536,8 @@ def _float_floor_divide(x: Array, y: Array) -> Array:
     if x.dtype == np.float32:
         whole = np.divide(x, np.asarray(y, np.float32), dtype=np.float64, out=...)  # numbers are rounded, too
         whole = np.floor(whole, out=whole)
-        if whole.size and whole.min() > -EXACT_QUOTIENT and whole.max() < EXACT_QUOTIENT:  # nor NaN
+        small = whole.size and whole.min() > -EXACT_QUOTIENT and whole.max() < EXACT_QUOTIENT  # nor NaN
+        if small and np.isfinite(y).all():  # -1 by infinity is a little less than 0
             return whole.astype(np.float32)
     return _python_floor_divide(x, y)
 

@@ -345,15 +345,17 @@ def _shift_left(x: Array, y: Array) -> Array:
 def _shift_right(x: Array, y: Array) -> Array:
     bits = x.dtype.itemsize * 8
     valid = np.logical_and(np.greater_equal(y, 0), np.less(y, bits))
-    return np.right_shift(x, namespace(x).where(valid, y, bits - 1).astype(x.dtype), out=...)
+    shifted = np.right_shift(x, namespace(x).where(valid, y, bits - 1).astype(x.dtype), out=...)
+    return shifted if x.dtype.kind == "i" else np.multiply(shifted, valid, dtype=x.dtype, out=...)
 
 
 def _emit_shift(b: Any, x: Any, y: Any, left: bool) -> Any:
-    """Where the shift is out of range: to the left nothing is left, to the right what one less gives."""
+    """Where the shift is out of range: to the left nothing is left, to the right the sign."""
     bits = int(x.type[1:])
     valid = b.and_(b.ge(y, b.like(0, y)), b.lt(y, b.like(bits, y)))
     amount = b.select(valid, y, b.like(0 if left else bits - 1, y))
-    return b.select(valid, b.shl(x, amount), b.like(0, x)) if left else b.shr(x, amount)
+    shifted = b.shl(x, amount) if left else b.shr(x, amount)
+    return shifted if x.type[0] == "i" and not left else b.select(valid, shifted, b.like(0, x))
 
 
 bitwise_left_shift = pointwise(

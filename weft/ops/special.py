@@ -66,11 +66,21 @@ def _special(name: str, kernel: Any, label: str, **facts: Any) -> Op:
 
 
 # -- gamma ---------------------------------------------------------------------------------------------------
+def _lgamma(x: Array) -> Array:
+    """SciPy's, which is not infinite where x is negative infinity, and is where x is subnormal."""
+    out = np.asarray(special.gammaln(x))
+    odd = np.logical_or(np.equal(x, -np.inf), np.less(np.abs(x), np.finfo(out.dtype).tiny))
+    if odd.any():
+        out = np.where(odd, np.negative(np.log(np.minimum(np.abs(x), 1))), out)
+        out = np.where(np.equal(x, -np.inf), out.dtype.type(np.inf), out)
+    return out
+
+
 lgamma: Op = pointwise(
     "lgamma",
-    _from_scipy("gammaln"),
+    _lgamma,
     refusing(float_result, COMPLEX, "lgamma_vml_cpu"),
-    emit=lambda b, x: b.select(b.eq(x, b.like(float("-inf"), x)), x, b.lgamma(x)),  # as scipy has it
+    emit=lambda b, x: b.select(b.eq(x, b.like(float("-inf"), x)), b.like(float("inf"), x), b.lgamma(x)),
     signature="input: Tensor",
     domain=(0.3, 4),
     vjp=lambda g, _out, x: mul(g, digamma(x)),
