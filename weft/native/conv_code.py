@@ -85,6 +85,17 @@ class Code:
         """The address so many elements further."""
         return self.out.put(f"getelementptr {element or self.element}, ptr {pointer}, i64 {count}", "p")
 
+    def room(self, vectors: int) -> str:
+        """Memory of the function's own: values that a loop is to count through."""
+        name = self.out.name("room")
+        self.out.lines.insert(1, f"  {name} = alloca [{vectors} x {self.vector}], align 64")
+        return name
+
+    def put_by(self, values: Sequence[str], room: str) -> None:
+        """Puts vectors into memory, one behind the other."""
+        for place, value in enumerate(values):
+            self.store(value, self.past(room, place * self.lanes))
+
     # -- loops -----------------------------------------------------------------------------------------------
     @contextmanager
     def loop(

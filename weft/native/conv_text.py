@@ -17,6 +17,7 @@ apart, so that neighbouring pixels always read neighbouring elements.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 from weft.native.conv_code import Code
@@ -134,6 +135,7 @@ def tiles(type_: str, width: int, block: int, across: int, run: int, bias: bool,
     groups, parts, count, length, blocks, outputs, x_example, x_group = numbers[:8]
     y_example, y_group, y_output, column, w_group, bias_start, bias_step = numbers[8:15]
     vectors, segments, tile_table = [code.table(place) for place in numbers[15:]]
+    room = code.room(block * across if not run else block // code.lanes * across * run)
     with code.loop("%lo", "%hi") as row:
         ng, part = code.apart(row.at, parts)
         n, g = code.apart(ng, groups)
@@ -151,25 +153,43 @@ def tiles(type_: str, width: int, block: int, across: int, run: int, bias: bool,
                 begin, entries, to = [code.number(i, line) for i in range(3)]
                 weight = code.past(code.past(w, to), code.mul(code.mul(outer.at, entries), block))
                 vector = code.past(vectors, code.mul(tile.at, 3 * across), "i64")
+                sums = (
+                    _turned_sums(code, x, weight, vector, begin, entries, block, across, run)
+                    if run
+                    else _sums(code, x, weight, vector, begin, entries, block, across)
+                )
+                code.put_by(sums, room)
                 at = code.add(code.mul(g, outputs), k)
+                biases = code.past(added, code.add(code.mul(at, bias_step), bias_start)) if bias else ""
+                goal = Goal(vector, segments, here, rest, y_output, "" if unit else column, biases, bias_step)
                 if run:
-                    sums = _turned_sums(code, x, weight, vector, begin, entries, block, across, run)
-                    if bias:
-                        here_bias = code.past(added, code.add(code.mul(at, bias_step), bias_start))
-                        sums = _with_bias_lanes(code, sums, here_bias, bias_step)
-                    sums = _turned(code, sums, run)
+                    _turned_results(code, room, goal, block, across, run)
                 else:
-                    sums = _sums(code, x, weight, vector, begin, entries, block, across)
-                    if bias:
-                        sums = _with_bias(code, sums, added, at, rest, bias_start, bias_step, block)
-                _results(code, sums, vector, segments, here, rest, y_output, "" if unit else column)
+                    _results(code, room, goal, block, across)
     return code.text()
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Where results of a tile belong: its vectors, their segments, the first channel's plane, how many
+    channels are left, how far apart planes lie, and columns (if not one behind the other); what is added to
+    them.
+    """
+
+    vector: str
+    segments: str
+    here: str
+    rest: str
+    output: str
+    column: str
+    biases: str
+    bias_step: str
 
 
 def _sums(
     code: Code, x: str, weight: str, vector: str, begin: str, entries: str, block: int, across: int
-) -> list[list[str]]:
-    """The register tile: [output channel][vector]."""
+) -> list[str]:
+    """The register tile: [vector][output channel]."""
     starts = [code.past(x, code.number(3 * p, vector)) for p in range(across)]
     offsets = code.past("%record", begin, "i64")
     carried = [(code.vector, "zeroinitializer")] * (block * across)
@@ -180,15 +200,15 @@ def _sums(
         for i in range(block):
             factor = code.splat(code.load_one(code.past(now, i)))
             for p in range(across):
-                place = i * across + p
+                place = p * block + i
                 loop.following[place] = code.fma(values[p], factor, loop.values[place])
         loop.following[-1] = code.past(now, block)
-    return [loop.values[i * across : (i + 1) * across] for i in range(block)]
+    return loop.values[:-1]
 
 
 def _turned_sums(
     code: Code, x: str, weight: str, vector: str, begin: str, entries: str, block: int, across: int, run: int
-) -> list[list[str]]:
+) -> list[str]:
     """The register tile with channels as lanes: [vector of channels][pixel]."""
     starts = [code.past(x, code.number(3 * p, vector)) for p in range(across)]
     offsets = code.past("%record", begin, "i64")
@@ -205,26 +225,7 @@ def _turned_sums(
                 place = v * pixels + p
                 loop.following[place] = code.fma(value, factors[v], loop.values[place])
         loop.following[-1] = code.past(now, block)
-    return [loop.values[v * pixels : (v + 1) * pixels] for v in range(wide)]
-
-
-def _with_bias_lanes(code: Code, sums: list[list[str]], here: str, step: str) -> list[list[str]]:
-    made = []
-    for v, each in enumerate(sums):
-        pointer = code.past(here, code.mul(step, v * code.lanes))
-        value = code.gather(code.spread(pointer, step), "splat (i1 true)")
-        made.append([code.plus(one, value) for one in each])
-    return made
-
-
-def _turned(code: Code, sums: list[list[str]], run: int) -> list[list[str]]:
-    """[vector of channels][pixel] as [channel][vector of pixels]."""
-    made: list[list[str]] = []
-    for each in sums:
-        runs = [each[first : first + run] for first in range(0, len(each), run)]
-        turned = [transposed(code, rows) for rows in runs]
-        made += [[part[channel] for part in turned] for channel in range(code.lanes)]
-    return made
+    return loop.values[:-1]
 
 
 def transposed(code: Code, rows: list[str]) -> list[str]:
@@ -251,51 +252,54 @@ def transposed(code: Code, rows: list[str]) -> list[str]:
     return found
 
 
-def _with_bias(
-    code: Code,
-    sums: list[list[str]],
-    added: str,
-    at: str,
-    rest: str,
-    start: str,
-    step: str,
-    block: int,
-) -> list[list[str]]:
-    made = []
-    last = code.sub(rest, 1)
-    for i in range(block):
-        place = code.add(code.mul(code.add(at, code.least(str(i), last)), step), start)
-        value = code.splat(code.load_one(code.past(added, place)))
-        made.append([code.plus(each, value) for each in sums[i]])
-    return made
-
-
-def _results(
-    code: Code,
-    sums: list[list[str]],
-    vector: str,
-    segments: str,
-    here: str,
-    rest: str,
-    output: str,
-    column: str,
-) -> None:
+def _results(code: Code, room: str, goal: Goal, block: int, across: int) -> None:
     """Puts the lanes of a tile where they belong."""
-    pointers, inside = [here], []
-    for i in range(len(sums)):
-        if i:
-            pointers.append(code.past(pointers[-1], output))
-        fits = code.out.put(f"icmp sgt i64 {rest}, {i}")
-        inside.append(code.out.put(f"sext i1 {fits} to i64"))
-    for p in range(len(sums[0])):
-        first, last = code.number(3 * p + 1, vector), code.number(3 * p + 2, vector)
-        with code.loop(first, last) as segment:
-            line = code.past(segments, code.mul(segment.at, 2), "i64")
-            to, bits = code.number(0, line), code.number(1, line)
-            for i, each in enumerate(sums):
-                mask = code.lanes_of(code.out.put(f"and i64 {bits}, {inside[i]}"))
-                there = code.past(pointers[i], to)
-                if column:
-                    code.scatter(each[p], code.spread(there, column), mask)
-                else:
-                    code.masked_store(each[p], there, mask)
+    with code.loop("0", str(across)) as p:
+        own = code.past(room, code.mul(p.at, block * code.lanes))
+        values = []
+        last = code.sub(goal.rest, 1)
+        for i in range(block):
+            value = code.load(code.past(own, i * code.lanes))
+            if goal.biases:
+                place = code.mul(code.least(str(i), last), goal.bias_step)
+                value = code.plus(value, code.splat(code.load_one(code.past(goal.biases, place))))
+            values.append(value)
+        _stored(code, values, p.at, goal.here, goal.rest, goal)
+
+
+def _turned_results(code: Code, room: str, goal: Goal, block: int, across: int, run: int) -> None:
+    """The same with channels as lanes, which are turned round."""
+    wide = block // code.lanes
+    with code.loop("0", str(wide)) as v:
+        first = code.mul(v.at, code.lanes)
+        bias = ""
+        if goal.biases:
+            pointer = code.past(goal.biases, code.mul(first, goal.bias_step))
+            bias = code.gather(code.spread(pointer, goal.bias_step), "splat (i1 true)")
+        here = code.past(goal.here, code.mul(first, goal.output))
+        with code.loop("0", str(across)) as p:
+            number = code.add(code.mul(v.at, across), p.at)
+            own = code.past(room, code.mul(number, run * code.lanes))
+            rows = [code.load(code.past(own, i * code.lanes)) for i in range(run)]
+            if bias:
+                rows = [code.plus(row, bias) for row in rows]
+            _stored(code, transposed(code, rows), p.at, here, "", goal)
+
+
+def _stored(code: Code, values: list[str], number: str, here: str, rest: str, goal: Goal) -> None:
+    """Vectors of pixels of neighbouring channels, of which `rest` exist (all, where that is not given)."""
+    line = code.past(goal.vector, code.mul(number, 3), "i64")
+    with code.loop(code.number(1, line), code.number(2, line)) as segment:
+        line = code.past(goal.segments, code.mul(segment.at, 2), "i64")
+        there, bits = code.past(here, code.number(0, line)), code.number(1, line)
+        for i, value in enumerate(values):
+            if i:
+                there = code.past(there, goal.output)
+            own = bits
+            if rest:
+                fits = code.out.put(f"icmp sgt i64 {rest}, {i}")
+                own = code.out.put(f"select i1 {fits}, i64 {bits}, i64 0")
+            if goal.column:
+                code.scatter(value, code.spread(there, goal.column), code.lanes_of(own))
+            else:
+                code.masked_store(value, there, code.lanes_of(own))

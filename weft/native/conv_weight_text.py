@@ -49,6 +49,7 @@ def gradient(type_: str, width: int, block: int, taps: int, unit: bool) -> str:
     table, segments, offsets, masks = [code.table(place) for place in code.numbers(19, 4)]
     source = code.past(source, start)
     ranges = Ranges(code, target, fields, block)
+    room = code.room(block * taps)
     low, high, near = ranges.low, ranges.high, ranges.near
     step = code.mul(count, block * code.lanes)
     with code.loop(low, high, together) as some:
@@ -79,15 +80,12 @@ def gradient(type_: str, width: int, block: int, taps: int, unit: bool) -> str:
                     moved = code.mul(n.at, x_example)
                     own = [code.past(each, moved) for each in starts]
                     n.following = _products(code, own, n.values, table, masks, count, block, taps)
-                for t in range(taps):
-                    e = code.add(entry.at, t)
-                    with code.when(code.out.put(f"icmp slt i64 {e}, {entries}")):
-                        _kept(
-                            code,
-                            n.values[t : block * taps : taps],
-                            code.past(into, code.mul(e, block)),
-                            fresh,
-                        )
+                code.put_by(n.values[:-1], room)
+                with code.loop("0", code.least(code.sub(entries, entry.at), taps)) as tap:
+                    own = code.past(room, code.mul(tap.at, block * code.lanes))
+                    sums = [code.load(code.past(own, i * code.lanes)) for i in range(block)]
+                    e = code.add(entry.at, tap.at)
+                    _kept(code, sums, code.past(into, code.mul(e, block)), fresh)
     return code.text()
 
 
@@ -142,7 +140,7 @@ def _products(
         for i in range(block):
             factor = code.load(code.past(now, i * code.lanes))
             for t in range(taps):
-                place = i * taps + t
+                place = t * block + i
                 loop.following[place] = code.fma(taken[t], factor, loop.values[place])
         loop.following[-1] = code.past(now, block * code.lanes)
     return loop.values
@@ -193,6 +191,7 @@ def turned(type_: str, width: int, wide: int, taps: int, unit: bool) -> str:
     table, places, offsets = [code.table(place) for place in code.numbers(20, 3)]
     source = code.past(source, start)
     ranges = Ranges(code, target, fields, block)
+    room = code.room(wide * taps)
     step = code.mul(code.add(pixels, code.lanes), block)
     with code.loop(ranges.low, ranges.high, together) as some:
         fresh = code.out.put(f"icmp eq i64 {some.at}, {ranges.low}")
@@ -220,12 +219,13 @@ def turned(type_: str, width: int, wide: int, taps: int, unit: bool) -> str:
                     slot = code.past(ranges.near, code.mul(code.sub(n.at, some.at), step))
                     own = [code.past(each, moved) for each in starts]
                     n.following = _by_pixels(code, own, slot, n.values, places, pixels, wide)
-                for t in range(taps):
-                    e = code.add(entry.at, t)
-                    with code.when(code.out.put(f"icmp slt i64 {e}, {entries}")):
-                        there = code.past(into, code.mul(e, block))
-                        for v in range(wide):
-                            _added(code, n.values[t * wide + v], code.past(there, v * code.lanes), fresh)
+                code.put_by(n.values, room)
+                with code.loop("0", code.least(code.sub(entries, entry.at), taps)) as tap:
+                    own = code.past(room, code.mul(tap.at, block))
+                    there = code.past(into, code.mul(code.add(entry.at, tap.at), block))
+                    for v in range(wide):
+                        value = code.load(code.past(own, v * code.lanes))
+                        _added(code, value, code.past(there, v * code.lanes), fresh)
     return code.text()
 
 
