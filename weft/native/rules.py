@@ -6,6 +6,7 @@ import weft.native.lower_conv as _conv  # noqa: F401 - registers how convolution
 import weft.native.lower_folds as _folds  # noqa: F401 - and folds
 import weft.native.lower_indexing as _indexing  # noqa: F401 - and gathers, pads
 import weft.native.lower_joining as _joining  # noqa: F401 - and tensors that are put together
+import weft.native.lower_losses as _losses  # noqa: F401 - and losses
 import weft.native.lower_norms as _norms  # noqa: F401 - and norms over channels
 import weft.native.lower_pointwise as _pointwise  # noqa: F401 - and selections, copies, ranges
 import weft.native.lower_pools as _pools  # noqa: F401 - and pools
