@@ -7,6 +7,7 @@ pool, and each calls BLAS for itself, so there is one pool of threads and the bi
 # Note [Record of a product]
     0 rows, columns, depth      3 transposed left, transposed right      5 left: buffer, offset, leading
     8 right: buffer, offset, leading     11 result: buffer, offset, leading     14 batch strides of the three
+    17 whether the product is added to what is there
 Where there is a batch, the rows that chunks are cut of are its entries, and whole products are computed.
 """
 
@@ -21,7 +22,7 @@ import numpy as np
 
 FUNCTIONS: Final = {"f32": "sgemm", "f64": "dgemm"}
 SPELLINGS: Final = ("scipy_cblas_{}64_", "cblas_{}64_", "cblas_{}")
-FIELDS: Final = 17
+FIELDS: Final = 18
 PLACES: Final = {"f32": 4, "f64": 5}
 """Where their addresses stand in the table of `weft.native.outside`, which knows this module."""
 
@@ -108,6 +109,8 @@ def lines(type_: str, batched: bool) -> list[str]:
         if bits == 32:
             lines.append(f"  %{label}32 = trunc i64 %n{place} to i32")
             narrow[label] = f"%{label}32"
+    lines.append("  %onto = icmp ne i64 %n17, 0")
+    lines.append(f"  %beta = select i1 %onto, {element} 1.0, {element} 0.0")
     lines.append(f"  %gslot = getelementptr ptr, ptr %outside, i64 {PLACES[type_]}")
     lines.append("  %gemm = load ptr, ptr %gslot")
     lines += (_batch if batched else _tile)(element, number, narrow, bits)
@@ -115,11 +118,10 @@ def lines(type_: str, batched: bool) -> list[str]:
 
 
 def _call(element: str, number: str, narrow: dict[str, str], rows: str, a: str, c: str, b: str) -> str:
-    one, zero = ("1.0", "0.0")
     return (
         f"  call void %gemm(i32 101, i32 %wa, i32 %wb, {number} {rows}, {number} {narrow['n']}, "
-        f"{number} {narrow['k']}, {element} {one}, ptr {a}, {number} {narrow['lda']}, ptr {b}, "
-        f"{number} {narrow['ldb']}, {element} {zero}, ptr {c}, {number} {narrow['ldc']})"
+        f"{number} {narrow['k']}, {element} 1.0, ptr {a}, {number} {narrow['lda']}, ptr {b}, "
+        f"{number} {narrow['ldb']}, {element} %beta, ptr {c}, {number} {narrow['ldc']})"
     )
 
 

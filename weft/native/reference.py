@@ -145,7 +145,8 @@ def multiply(numbers: Sequence[int], arrays: list[Any], low: int, high: int, bat
             places = places[low:high]
         parts.append(Memory.of(arrays[buffer], places))
     (a, left), (b, right), (c, result) = parts
-    c[result] = a[left] @ b[right]
+    made = a[left] @ b[right]
+    c[result] = c[result] + made if numbers[17] else made
 
 
 def _check(numbers: Sequence[int], arrays: list[Any]) -> None:

@@ -34,6 +34,7 @@ from weft.native.outside import table
 from weft.native.pool import FIELDS
 from weft.native.programs import Program, Step
 from weft.native.scalar import TYPES
+from weft.native.summing import summed
 from weft.native.tensors import Definition, Direct, Given, Number, Opaque, Part, Product
 from weft.native.transposing import transpose
 from weft.native.work import CHUNK, chunks_of, column_tiles, product_chunks, product_work, work_of
@@ -60,6 +61,13 @@ def strides_of(value: Definition) -> tuple[int, ...] | None:
 def is_ours(value: Definition) -> bool:
     """Whether a program has memory for a value: array kernels find some for their results themselves."""
     return not isinstance(value, (Given, Opaque)) or isinstance(value, NATIVE)
+
+
+def whole_of(value: Definition) -> Definition | None:
+    """In whose memory a value is computed."""
+    if isinstance(value, Part):
+        return value.whole
+    return value.onto if isinstance(value, Product) else None
 
 
 class Executable(Program):
@@ -112,10 +120,10 @@ class Executable(Program):
 
     def place(self, value: Definition) -> int:
         """The place of a value in a call; see Note [Places]."""
-        home = value.whole if isinstance(value, Part) else self.homes.get(id(value))
-        if home is not None:
-            self.places[id(value)] = self.place(home)
         found = self.places.get(id(value))
+        home = whole_of(value) or self.homes.get(id(value)) if found is None else None
+        if home is not None:
+            found = self.places[id(value)] = self.place(home)
         if found is None:
             found = self.places[id(value)] = len(self.places)
             self.values[found] = value
@@ -167,9 +175,9 @@ class Executable(Program):
         function = self.functions.address(name)
         if tiles > 1:
             across = each.right.leading if each.right.transposed else 1
-            record += [0, columns * across, columns]
+            record += [0, columns * across, columns, each.onto is not None]
             return self.record(function, record, tiles, tiles, product_work(each))
-        record += [each.left.batch, each.right.batch, each.rows * each.columns]
+        record += [each.left.batch, each.right.batch, each.rows * each.columns, each.onto is not None]
         rows = each.count if each.count > 1 else each.rows
         return self.record(function, record, rows, product_chunks(each), product_work(each))
 
@@ -260,6 +268,7 @@ def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:
 def planned(lowering: Lowering, graph_module: Any) -> tuple[list[Any], Plan, dict[int, Given]]:
     """What a program gives, its steps, and the inputs in whose memory values lie."""
     program = lowering.run(lambda path: _attribute(graph_module, path))
+    program.outputs = summed(program.outputs, [*program.checks, *program.failures])
     given = [lowering.values[node] for node in program.inputs]
     pairs = graph_module.graph.meta.get(WRITTEN, ())
     outputs, written = wished(program.outputs, given, pairs)

@@ -156,6 +156,8 @@ class Product(Opaque):
     count: int
     left: Matrix
     right: Matrix
+    onto: Product | None = None
+    """What it is added to, in whose memory it lies, and which nobody else reads; also an operand."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

@@ -111,8 +111,8 @@ def transpose(outputs: Sequence[Definition]) -> None:
         if key not in known:
             known[key] = transposed(base, each)
         copy = known[key]
-        operands = [each.operands[each.left.operand], copy]
         left = each.left
+        operands = [each.operands[left.operand], copy, *([] if each.onto is None else [each.onto])]
         each.left = Matrix(0, left.offset, left.transposed, left.leading, left.batch)
         each.operands = operands
         each.right = Matrix(1, 0, False, each.columns, 0)

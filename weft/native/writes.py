@@ -103,6 +103,8 @@ def may_write(step: Any, value: Definition, target: Given) -> str:
         return "Python computes it"
     if target.strides is not None:
         return "the input is not row-major"
+    if isinstance(step, Product) and step.onto is not None:
+        return "it is added to another value"
     if any(isinstance(each, Part) for each in reads_of(step)):
         return "its parts are computed one after the other"
     if not isinstance(step, Built):

@@ -1,0 +1,69 @@
+"""Sums of products: a product is added to another one by BLAS itself.
+
+Takes the definitions of a program; gives them with each sum of two products (the gradient of a weight that is
+used again and again is a long one) as one product that is computed onto the other. One idea: BLAS adds to what
+is there for nothing, while a sum of its own reads everything again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.native.fuse import ordered
+from weft.native.scalar import Builder
+from weft.native.tensors import Definition, Fold, Opaque, Point, Product, Reshape, View, operands_of
+
+
+def is_sum(value: Definition) -> bool:
+    """Whether a definition is nothing but the sum of two others of its shape and type."""
+    if type(value) is not Point or value.name != "add" or len(value.operands) != 2:
+        return False
+    if any((each.shape, each.type) != (value.shape, value.type) for each in value.operands):
+        return False
+    builder = Builder()
+    values = [builder.load(place, each.type) for place, each in enumerate(value.operands)]
+    try:
+        made = value.make(builder, values, lambda axis: builder.make("index", "i64", value=axis))
+    except AttributeError:  # it needs a builder that knows more
+        return False
+    last = builder.instructions[-1]
+    return (
+        len(builder.instructions) == 3 and last.op == "add" and made.place == 2 and set(last.args) == {0, 1}
+    )
+
+
+def summed(outputs: Sequence[Any], others: Sequence[Definition] = ()) -> list[Any]:
+    """The outputs, with products that are added to others; `others` are needed, too."""
+    wanted = [value for value in (*outputs, *others) if isinstance(value, Definition)]
+    order = ordered(wanted)
+    readers: dict[int, int] = {}
+    for value in (*wanted, *[each for value in order for each in operands_of(value)]):
+        readers[id(value)] = readers.get(id(value), 0) + 1
+    now: dict[int, Definition] = {}
+    for value in order:
+        _reread(value, now)
+        if not is_sum(value):
+            continue
+        assert isinstance(value, Point)
+        first, second = value.operands
+        if isinstance(second, Product) and second.onto is not None:
+            first, second = second, first
+        if not isinstance(first, Product) or not isinstance(second, Product) or second.onto is not None:
+            continue
+        if first is not second and readers[id(first)] == readers[id(second)] == 1:
+            second.onto = first
+            second.operands.append(first)
+            now[id(value)] = second
+            readers[id(second)] = readers[id(value)]
+    return [now.get(id(value), value) for value in outputs]
+
+
+def _reread(value: Definition, now: dict[int, Definition]) -> None:
+    """Makes a definition read what others have become."""
+    if isinstance(value, (Point, Opaque)):
+        value.operands[:] = [now.get(id(each), each) for each in value.operands]
+    elif isinstance(value, (View, Reshape)):
+        value.base = now.get(id(value.base), value.base)
+    elif isinstance(value, Fold):
+        value.operand = now.get(id(value.operand), value.operand)
