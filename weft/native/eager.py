@@ -13,19 +13,19 @@ from typing import Any, Final
 
 import numpy as np
 
-import weft.native.backend as _backend  # registers how ops are lowered
 from weft.core.dtypes import BY_NUMPY
+from weft.core.lazy import lazy
 from weft.core.types import TensorType
 from weft.graph.graph import Graph
 from weft.native.programs import Changed, Program
-from weft.native.run import executable
+from weft.native.stored import kept_or_made
 from weft.ops.record import Op
 
 MOST_PROGRAMS: Final = 512
 SIMPLE: Final = (int, bool, str, type(None))
 _programs: dict[Any, Program | None] = {}
 _making = threading.Lock()
-assert _backend
+_run: Any = lazy("weft.native.run")
 
 
 def large(op: Op, bound: tuple[Any, ...]) -> Any:
@@ -66,7 +66,8 @@ def _remember(key: Any, op: Op, bound: tuple[Any, ...], inputs: list[Any]) -> No
         if len(_programs) >= MOST_PROGRAMS:
             _programs.clear()
         try:
-            program = executable(SimpleNamespace(graph=one_node(op, bound)), inputs)
+            graph = SimpleNamespace(graph=one_node(op, bound))
+            program = kept_or_made(graph, inputs, lambda arrays: _run.executable(graph, arrays), False)
         except Exception:  # the array kernel says what is wrong, if anything is
             _programs[key] = None
             return

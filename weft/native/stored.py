@@ -27,6 +27,7 @@ import numpy as np
 
 from weft.core.device import device
 from weft.core.dtypes import dtype
+from weft.core.logs import log
 from weft.graph.node import Node
 from weft.native.blas import function
 from weft.native.cache import key_of, store
@@ -39,6 +40,8 @@ from weft.ops.record import REGISTRY, Op
 PLAIN: Final = (int, float, complex, bool, str, type(None), type(...))
 OURS: Final = ("weft.", "_operator", "operator", "math", "builtins")
 """Where functions come from that are the same everywhere."""
+NAMESPACES: Final = frozenset({"", "linalg", "method", "nn.functional", "special"})
+"""Those of our own ops."""
 FUNCTIONS: Final = (types.FunctionType, types.BuiltinFunctionType, type)
 MOST_CONSTANTS: Final = 1 << 22
 """How many bytes of constants are kept with a program."""
@@ -138,8 +141,7 @@ def target_text(target: Any) -> str:
         return target
     op = target if isinstance(target, Op) else getattr(target, "op", None)
     if isinstance(op, Op):
-        of_ours = getattr(op.kernel or op.body, "__module__", "") or ""
-        if REGISTRY.get(op.qualified_name) is op and of_ours.startswith("weft."):
+        if REGISTRY.get(op.qualified_name) is op and op.namespace in NAMESPACES:
             return f"op {op.qualified_name}"
         raise Unkept(f"{op.name}, an op of the user's")
     name, home = getattr(target, "__qualname__", "<"), getattr(target, "__module__", None) or ""
@@ -171,7 +173,9 @@ def key_of_program(graph_module: Any, arrays: Sequence[Any]) -> str | None:
     try:
         lines = [*GraphText(graph_module).lines, *map(input_text, arrays)]
         return key_of("\n".join(lines), *surroundings())
-    except (Unkept, OSError):
+    except (Unkept, OSError) as error:
+        reason = str(error)
+        log("cache", lambda: f"a program is not kept: {reason}")
         return None
 
 
