@@ -323,3 +323,17 @@ def test_leaf_hooks_survive_requires_grad():
     x.requires_grad_()
     x.sum().backward()
     assert values(x.grad) == [2, 2, 2]
+
+
+def test_who_keeps_a_gradient_has_the_tensor_that_others_get():
+    """As PyTorch has it: versions, and what is written, are seen by all."""
+    kept = []
+    x = weft.ones(2, requires_grad=True)
+    y = x * 2
+    for tensor in (x, y, x):
+        tensor.register_hook(lambda gradient: kept.append(gradient))
+    (found,) = weft.autograd.grad(y.sum(), x)
+    assert len(kept) == 3 and kept[1] is kept[2] is found and kept[0] is not found
+    kept.clear()
+    (x * 2).sum().backward()
+    assert kept[0] is kept[1] and kept[0].array is not x.grad.array

@@ -119,7 +119,7 @@ def _captured(
     task.needed = leading_to([seed[0] for seed in seeds], captures)
     run(seeds, task)
     results = _checked_use([task.captured.get(position) for position in range(len(wanted))], unused)
-    return results if task.tensors else tuple(None if value is None else wrap(value) for value in results)
+    return results if task.tensors else tuple([task.shown(value) for value in results])
 
 
 def _checked_use(results: list[Any], unused: bool) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ then post-accumulate hooks), node hooks.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -59,6 +60,10 @@ def add_hook(table: Any, hook: Callable[..., Any]) -> RemovableHandle:
     return handle
 
 
+UNHELD = 2
+"""How many references a function sees to a tensor that nobody else has: its own, and that of who counts."""
+
+
 class Hooks:
     """All hooks of one node (a leaf is the node of its own accumulation)."""
 
@@ -72,19 +77,23 @@ class Hooks:
         self.accumulated: HookTable | None = None
         self.accumulator: Any = None  # weak reference to a leaf's AccumulateGrad
 
-    def on_tensors(
-        self, node: Any, gradient: Any, graph: bool, comes_by: Callable[[Any, int | None], bool]
-    ) -> Any:
+    def on_tensors(self, node: Any, gradient: Any, task: Any) -> Any:
         """Runs the hooks of the tensors behind this node's outputs, then keeps retained gradients."""
-        several = node.outputs is not None
+        several, graph = node.outputs is not None, task.tensors
         values = list(gradient) if several else [gradient]
         together = getattr(node, "hooks_without_gradient", True)  # or it is a leaf
         some = together and any(value is not None for value in values)
         for slot, table in list(self.tensors.items()):
-            if values[slot] is None and not some and not comes_by(node, None if together else slot):
+            if values[slot] is None and not some and not task.comes_by(node, None if together else slot):
                 continue
+            given = values[slot] if graph else task.shown(values[slot])
             for hook in list(table.values()):
-                values[slot] = replaced(hook, values[slot], graph)
+                answer = hook(given)
+                given = given if answer is None else checked(hook, given, answer)
+                answer = None
+            values[slot] = given if graph or given is None else given.array
+            if not graph and given is not None and sys.getrefcount(given) > UNHELD:
+                task.show(given)
         for slot, reference in list(self.retained.items()):
             tensor = reference()
             if tensor is not None and values[slot] is not None:
@@ -159,16 +168,6 @@ def checked_tuple(hook: Any, before: tuple[Any, ...], answer: Any) -> tuple[Any,
             f"expected {len(before)})"
         )
     return tuple(checked(hook, b, a) for b, a in zip(before, answer))
-
-
-def replaced(hook: Callable[..., Any], gradient: Any, graph: bool) -> Any:
-    """The gradient after one tensor hook."""
-    given = gradient if graph or gradient is None else wrap(gradient)
-    answer = hook(given)
-    if answer is None:
-        return gradient
-    answer = checked(hook, given, answer)
-    return answer if graph else answer.array
 
 
 def retain(tensor: Tensor, gradient: Any, graph: bool) -> None:

@@ -67,6 +67,7 @@ class Task:
         "reached",
         "without",
         "sources",
+        "faces",
         "depth",
         "running",
         "callbacks",
@@ -88,6 +89,7 @@ class Task:
         self.reached: dict[Any, None] | None = None
         self.without: set[Any] = set()  # nodes that were run, though no gradient had come
         self.sources: dict[Any, list[tuple[Any, int]]] | None = None
+        self.faces: dict[int, Tensor] = {}  # by the array's id: what hooks were given and somebody keeps
         self.depth = 0
         self.running: Any = None  # the node whose rules run on tensors now
         self.callbacks: list[Callable[[], Any]] | None = None
@@ -118,7 +120,7 @@ class Task:
             gradient = [None] * len(node.outputs)
         given = gradient
         if hooks is not None:
-            given = hooks.on_tensors(node, gradient, self.tensors, self.comes_by)
+            given = hooks.on_tensors(node, gradient, self)
         if self.captures is not None and node in self.captures:
             seen = gradient if needed else given
             for slot, position in self.captures[node]:
@@ -142,6 +144,16 @@ class Task:
         if hooks is not None:
             results = hooks.on_post(node, results, given, self.tensors)
         return results or None
+
+    def shown(self, gradient: Any) -> Any:
+        """The tensor that users see for an array: the one that they have, if they do."""
+        if gradient is None:
+            return None
+        known = self.faces.get(id(gradient))
+        return wrap(gradient) if known is None or known.array is not gradient else known
+
+    def show(self, tensor: Tensor) -> None:
+        self.faces[id(tensor.array)] = tensor
 
     def rules(self, node: Any, given: Any) -> Any:
         """The gradient rules of a node on tensors. Where these only stand for arrays, no autocast sees what

@@ -659,3 +659,26 @@ def after(result, *args):
 def arguments():
     yield ((weft.ones(1, 2, requires_grad=True),), {})
 """)
+
+
+def test_gradients_that_hooks_keep(agrees):
+    agrees("""\
+import weft
+HISTORY = []
+W = weft.tensor([0.5, -1.25], requires_grad=True)
+W.register_hook(lambda grad: HISTORY.append(grad))
+
+def main(x):
+    W.register_hook(lambda grad: HISTORY.append(grad))
+    (found,) = weft.autograd.grad((x * W).sum(), W)
+    found.mul_(2)
+    (W * W).sum().backward()
+    return found
+
+def after(result, *args):
+    result.mul_(2)
+
+def arguments():
+    yield ((weft.ones(2),), {})
+    yield ((weft.ones(2),), {})
+""")

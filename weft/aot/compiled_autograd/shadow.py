@@ -140,7 +140,7 @@ class ShadowHooks:
         self.post = [next(rest) for _ in hooks.post or ()]
         self.accumulated = [next(rest) for _ in hooks.accumulated or ()]
 
-    def on_tensors(self, node: Any, gradient: Any, _graph: bool, _comes_by: Any) -> Any:
+    def on_tensors(self, node: Any, gradient: Any, _task: Any) -> Any:
         several = node.outputs is not None
         values = list(gradient) if several else [gradient]
         recording = self.recording
