@@ -18,7 +18,7 @@ def chain(x: Any, w: Any) -> Any:
     for _ in range(5):
         x = weft.tanh(x @ w.t())
         loss = loss + (x @ w).sum()
-    return weft.autograd.grad(loss, [x, w])[1]
+    return weft.autograd.grad(loss, [w])[0]
 
 
 def kept_otherwise(x: Any, w: Any) -> Any:
@@ -43,7 +43,7 @@ def test_values_are_eagers(program: Any) -> None:
         weft.manual_seed(0)
         x, w = weft.randn(12, 12), weft.randn(12, 12)
         if program is chain:
-            x, w = x.requires_grad_() * 1, (w * 0.1).detach().requires_grad_()
+            w = (w * 0.1).detach().requires_grad_()
         for _ in range(2):
             made = function(x, w)
         results.append((made, x.detach(), w.detach()))

@@ -1,8 +1,8 @@
 """Sums of products: a product is added to another one by BLAS itself.
 
-Takes the definitions of a program; gives them with each sum of two products (the gradient of a weight that is
-used again and again is a long one) as one product that is computed onto the other. One idea: BLAS adds to what
-is there for nothing, while a sum of its own reads everything again.
+Takes the definitions of a program; gives them with each sum of two products (the gradient of a weight that
+is used again and again is a long one) as one product that is computed onto the other. One idea: BLAS adds to
+what is there for nothing, while a sum of its own reads everything again.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ def is_sum(value: Definition) -> bool:
         made = value.make(builder, values, lambda axis: builder.make("index", "i64", value=axis))
     except AttributeError:  # it needs a builder that knows more
         return False
-    last = builder.instructions[-1]
-    return (
-        len(builder.instructions) == 3 and last.op == "add" and made.place == 2 and set(last.args) == {0, 1}
-    )
+    if len(builder.instructions) != 3 or made.place != 2:
+        return False
+    return builder.instructions[2].op == "add" and set(builder.instructions[2].args) == {0, 1}
 
 
 def summed(outputs: Sequence[Any], others: Sequence[Definition] = ()) -> list[Any]:
@@ -38,8 +37,8 @@ def summed(outputs: Sequence[Any], others: Sequence[Definition] = ()) -> list[An
     wanted = [value for value in (*outputs, *others) if isinstance(value, Definition)]
     order = ordered(wanted)
     readers: dict[int, int] = {}
-    for value in (*wanted, *[each for value in order for each in operands_of(value)]):
-        readers[id(value)] = readers.get(id(value), 0) + 1
+    for each in (*wanted, *[operand for value in order for operand in operands_of(value)]):
+        readers[id(each)] = readers.get(id(each), 0) + 1
     now: dict[int, Definition] = {}
     for value in order:
         _reread(value, now)
