@@ -28,6 +28,7 @@ import numpy as np
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.logs import log
+from weft.core.types import layout, memory_format
 from weft.graph.node import Node
 from weft.native.blas import function
 from weft.native.cache import key_of, store
@@ -130,7 +131,7 @@ class GraphText:
             return f"{{{', '.join([f'{self.text(k)}: {self.text(v)}' for k, v in value.items()])}}}"
         if isinstance(value, slice):
             return f"slice{self.text((value.start, value.stop, value.step))}"
-        if isinstance(value, (dtype, device, np.dtype)):
+        if isinstance(value, (dtype, device, layout, memory_format, np.dtype)):
             return repr(value)
         raise Unkept(f"an argument of type {type(value).__qualname__}")
 
