@@ -39,6 +39,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "rows that run on": ((3, 5, 7, 7), (6, 5, 3, 3), {"padding": 1}),
     "lanes of channels": ((3, 5, 7, 7), (64, 5, 3, 3), {"padding": 1}),
     "lanes of channels, a stride": ((3, 32, 13, 13), (32, 32, 3, 3), {"padding": 1, "stride": 2}),
+    "many weights": ((2, 120, 5, 6), (130, 120, 3, 3), {"padding": 1}),
     "no padding": ((2, 3, 9, 8), (4, 3, 2, 4), {}),
     "a stride": ((2, 3, 11, 13), (5, 3, 3, 3), {"stride": 2, "padding": 1}),
     "a stride larger than the kernel": ((2, 3, 11, 13), (5, 3, 2, 1), {"stride": 3}),

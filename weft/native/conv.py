@@ -28,8 +28,11 @@ PACK_CHUNK: Final = 1 << 16
 TILE_CHUNK: Final = 1 << 21
 """About how many multiplications a chunk of tiles has."""
 MOST_CHUNKS: Final = 16
-PART: Final = 4
-"""How many tiles are computed for one block of weights after the other."""
+PART: Final = 1 << 14
+"""About how many multiplications of vectors a part of an example has: tiles that are computed for one block
+of weights after the other."""
+NEAR: Final = 384 << 10
+"""How many bytes of input all blocks of weights go over before others are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,27 @@ class Weights:
     taps: list[int]
 
 
+MANY: Final = 1 << 17
+"""From how many weights on they are packed by a function that takes longer to compile."""
+
+
+def pieces_of(table: list[int], offsets: list[int], lanes: int) -> list[int]:
+    """Entries whose weights lie one after the other; none where they are too short to be worth it."""
+    pieces: list[int] = []
+    for first, count, to in zip(table[::3], table[1::3], table[2::3]):
+        at = 0
+        while at < count:
+            length = 1
+            while (
+                length < min(lanes, count - at)
+                and offsets[first + at + length] == offsets[first + at] + length
+            ):
+                length += 1
+            pieces += [to, count, at, offsets[first + at], length]
+            at += length
+    return pieces if len(pieces) // 5 * 4 <= len(offsets) else []
+
+
 def packed_weights(
     weights: Weights, variants: list[Variant], inputs: int, outputs: int, groups: int, block: int,
     type_: str, width: int,
@@ -141,19 +165,14 @@ def packed_weights(
         table += [len(offsets), count, size]
         offsets += [c * weights.input + weights.taps[tap] for c in range(inputs) for tap in variant.taps]
         size += blocks * count * block
-    place = 2 + 10
-    numbers = [
-        blocks,
-        block,
-        outputs,
-        weights.group,
-        weights.output,
-        weights.given.offset,
-        size,
-        len(variants),
-    ]
-    numbers += [place, place + len(table), *table, *offsets]
-    text = conv_text.weights(type_, width)
+    head = [blocks, block, outputs, weights.group, weights.output, weights.given.offset, size]
+    pieces = pieces_of(table, offsets, lanes_of(type_, width)) if size * groups >= MANY else []
+    if pieces:
+        numbers = [*head, len(pieces) // 5, 11, *pieces]
+        text = conv_text.many_weights(type_, width)
+    else:
+        numbers = [*head, len(variants), 12, 12 + len(table), *table, *offsets]
+        text = conv_text.weights(type_, width)
     shape = (max(size * groups, 1),)
     chunks = size * groups // PACK_CHUNK
     made = direct(text, "conv weights", shape, type_, [weights.given.base], numbers, groups * blocks, chunks)
@@ -217,7 +236,7 @@ def convolved(
     )
     vectors, segments, counts = vector_tables(variants, tile.across)
     operands = [made, packed, *([bias.base] if bias is not None else [])]
-    place = 1 + len(operands) + 18
+    place = 1 + len(operands) + 19
     entries: list[int] = []
     tiles: list[int] = []
     for variant, begin, count in zip(variants, begins, counts):
@@ -226,14 +245,17 @@ def convolved(
         entries += [c * plane.size + offset for c in range(sides.inputs) for offset in variant.offsets]
     places = [place + len(entries)]
     places += [places[0] + len(vectors), places[0] + len(vectors) + len(segments)]
-    parts = -(-sum(counts) // PART)
+    most = max(len(each.taps) for each in variants) * sides.inputs
+    length = max(4, PART // (most * (REGISTERS - 6) + 1))
+    parts = -(-sum(counts) // length)
+    each_part = -(-sides.inputs * plane.size * width // lanes_of(type_, width) // parts)
     blocks = -(-sides.outputs // tile.block)
     x_group = sides.inputs * plane.size
     y_group = sides.outputs * pixels
-    numbers = [sides.groups, parts, sum(counts), PART, blocks, sides.outputs]
+    numbers = [sides.groups, parts, sum(counts), length, blocks, sides.outputs]
     numbers += [sides.groups * x_group, x_group, sides.groups * y_group, y_group, pixels]
     numbers += [tables.column, size, *((bias.offset, bias.strides[0]) if bias is not None else (0, 0))]
-    numbers += [*places, *entries, *vectors, *segments, *tiles]
+    numbers += [max(1, NEAR // each_part), *places, *entries, *vectors, *segments, *tiles]
     rows = sides.examples * sides.groups * parts
     lanes = lanes_of(type_, width)
     work = sides.examples * sides.groups * sides.outputs * lanes

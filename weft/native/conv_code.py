@@ -86,7 +86,7 @@ class Code:
         return self.out.put(f"getelementptr {element or self.element}, ptr {pointer}, i64 {count}", "p")
 
     def room(self, vectors: int) -> str:
-        """Memory of the function's own: values that a loop is to count through."""
+        """Memory of the function's own, asked for before any loop: values that a loop is to count through."""
         name = self.out.name("room")
         self.out.lines.insert(1, f"  {name} = alloca [{vectors} x {self.vector}], align 64")
         return name

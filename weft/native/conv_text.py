@@ -119,6 +119,47 @@ def weights(type_: str, width: int) -> str:
 
 
 @cache
+def many_weights(type_: str, width: int) -> str:
+    """The same for many weights, sixteen entries of sixteen channels at a time. Rows are blocks of groups.
+
+    0 result, weights    2 blocks a group, block, outputs a group, stride of a group, of an output    7 where
+    the weights start, packed size of a group    9 pieces, their table: where their variant begins, its
+    entries, the first entry, its offset, how many (offsets one after the other)
+    """
+    code = Code(type_, width)
+    target, source = code.buffer(0), code.buffer(1)
+    blocks, block, outputs, group, output, start, packed, pieces, place = code.numbers(2, 9)
+    room = code.room(code.lanes)
+    table = code.table(place)
+    source = code.past(source, start)
+    with code.loop("%lo", "%hi") as row:
+        g, b = code.apart(row.at, blocks)
+        into = code.past(target, code.mul(g, packed))
+        first = code.mul(b, block)
+        taken = code.past(code.past(source, code.mul(g, group)), code.mul(first, output))
+        rest = code.least(code.sub(outputs, first), block)
+        with code.loop("0", pieces) as piece, code.loop("0", block, code.lanes) as some:
+            line = code.past(table, code.mul(piece.at, 5), "i64")
+            to, count, entry, offset, length = [code.number(i, line) for i in range(5)]
+            there = code.add(to, code.mul(code.add(code.mul(b, count), entry), block))
+            slot = code.past(into, code.add(there, some.at))
+            here = code.past(code.past(taken, offset), code.mul(some.at, output))
+            left = code.sub(rest, some.at)
+            rows = []
+            for i in range(code.lanes):
+                fits = code.out.put(f"icmp sgt i64 {left}, {i}")
+                long = code.out.put(f"select i1 {fits}, i64 {length}, i64 0")
+                rows.append(code.masked_load(here, code.first_lanes(long)))
+                here = code.past(here, output)
+            code.put_by(transposed(code, rows), room)
+            mask = code.first_lanes(code.sub(block, some.at))
+            with code.loop("0", length) as each:
+                value = code.load(code.past(room, code.mul(each.at, code.lanes)))
+                code.masked_store(value, code.past(slot, code.mul(each.at, block)), mask)
+    return code.text()
+
+
+@cache
 def tiles(type_: str, width: int, block: int, across: int, run: int, bias: bool, unit: bool) -> str:
     """Tiles of `block` output channels and `across` vectors of pixels. Rows are parts of groups of examples.
     With a `run`, channels are the lanes, and vectors of pixels are so many neighbours: no lane is idle where
@@ -126,25 +167,28 @@ def tiles(type_: str, width: int, block: int, across: int, run: int, bias: bool,
 
     0 result, packed input, packed weights (bias)    then: groups, parts, tiles, tiles a part, blocks a group,
     outputs a group (6)    input: of an example, of a group    result: of an example, of a group, of an
-    output, of a column    weights of a group    bias: start, stride    tables: vectors, segments, tiles
+    output, of a column    weights of a group    bias: start, stride    rows at once    tables: vectors,
+    segments, tiles
     """
     code = Code(type_, width)
     target, source, packed = code.buffer(0), code.buffer(1), code.buffer(2)
     added = code.buffer(3) if bias else ""
-    numbers = code.numbers(3 + bias, 18)
+    numbers = code.numbers(3 + bias, 19)
     groups, parts, count, length, blocks, outputs, x_example, x_group = numbers[:8]
     y_example, y_group, y_output, column, w_group, bias_start, bias_step = numbers[8:15]
-    vectors, segments, tile_table = [code.table(place) for place in numbers[15:]]
+    together = numbers[15]
+    vectors, segments, tile_table = [code.table(place) for place in numbers[16:]]
     room = code.room(block * across if not run else block // code.lanes * across * run)
-    with code.loop("%lo", "%hi") as row:
-        ng, part = code.apart(row.at, parts)
-        n, g = code.apart(ng, groups)
-        x = code.past(code.past(source, code.mul(n, x_example)), code.mul(g, x_group))
-        y = code.past(code.past(target, code.mul(n, y_example)), code.mul(g, y_group))
-        w = code.past(packed, code.mul(g, w_group))
-        first = code.mul(part, length)
-        last = code.least(code.add(first, length), count)
-        with code.loop("0", blocks) as outer:
+    with code.loop("%lo", "%hi", together) as some:
+        until = code.least(code.add(some.at, together), "%hi")
+        with code.loop("0", blocks) as outer, code.loop(some.at, until) as row:
+            ng, part = code.apart(row.at, parts)
+            n, g = code.apart(ng, groups)
+            x = code.past(code.past(source, code.mul(n, x_example)), code.mul(g, x_group))
+            y = code.past(code.past(target, code.mul(n, y_example)), code.mul(g, y_group))
+            w = code.past(packed, code.mul(g, w_group))
+            first = code.mul(part, length)
+            last = code.least(code.add(first, length), count)
             k = code.mul(outer.at, block)
             rest = code.sub(outputs, k)
             here = code.past(y, code.mul(k, y_output))

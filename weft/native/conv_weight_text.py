@@ -82,8 +82,8 @@ def gradient(type_: str, width: int, block: int, taps: int, unit: bool) -> str:
                     n.following = _products(code, own, n.values, table, masks, count, block, taps)
                 code.put_by(n.values[:-1], room)
                 with code.loop("0", code.least(code.sub(entries, entry.at), taps)) as tap:
-                    own = code.past(room, code.mul(tap.at, block * code.lanes))
-                    sums = [code.load(code.past(own, i * code.lanes)) for i in range(block)]
+                    held = code.past(room, code.mul(tap.at, block * code.lanes))
+                    sums = [code.load(code.past(held, i * code.lanes)) for i in range(block)]
                     e = code.add(entry.at, tap.at)
                     _kept(code, sums, code.past(into, code.mul(e, block)), fresh)
     return code.text()
@@ -221,10 +221,10 @@ def turned(type_: str, width: int, wide: int, taps: int, unit: bool) -> str:
                     n.following = _by_pixels(code, own, slot, n.values, places, pixels, wide)
                 code.put_by(n.values, room)
                 with code.loop("0", code.least(code.sub(entries, entry.at), taps)) as tap:
-                    own = code.past(room, code.mul(tap.at, block))
+                    held = code.past(room, code.mul(tap.at, block))
                     there = code.past(into, code.mul(code.add(entry.at, tap.at), block))
                     for v in range(wide):
-                        value = code.load(code.past(own, v * code.lanes))
+                        value = code.load(code.past(held, v * code.lanes))
                         _added(code, value, code.past(there, v * code.lanes), fresh)
     return code.text()
 
