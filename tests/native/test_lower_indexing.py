@@ -83,3 +83,15 @@ def test_nothing_is_written_where_an_index_is_bad() -> None:
     with pytest.raises(IndexError):
         compiled(x, weft.tensor([9]))
     np.testing.assert_array_equal(x.numpy(), np.full(5, 4.0))  # by eager's write before its error
+
+
+def test_one_hot() -> None:
+    def f(x: weft.Tensor) -> weft.Tensor:
+        return weft.nn.functional.one_hot(x, 7) * 2
+
+    x = weft.randint(0, 7, (40, 3))
+    x[0, 0] = 6
+    assert not opaques(f, x)
+    assert_same(f, x)
+    with pytest.raises(RuntimeError, match="smaller than num_classes"):
+        weft.compile(f, backend="native", fullgraph=True)(x + 1)

@@ -82,3 +82,22 @@ def test_bad_targets(bad: int) -> None:
     weft.testing.assert_close(compiled(x, target), F.cross_entropy(x, target))
     target[:] = -100
     assert compiled(x, target).isnan()
+
+
+LOSSES = (
+    F.l1_loss,
+    F.smooth_l1_loss,
+    F.huber_loss,
+    F.binary_cross_entropy,
+    F.binary_cross_entropy_with_logits,
+)
+
+
+def test_other_losses() -> None:
+    def f(x: Any, y: Any) -> Any:
+        losses = [loss(x, y, reduction=word) for loss in LOSSES for word in ("mean", "sum", "none")]
+        return *losses, *weft.autograd.grad(sum(loss.sum() for loss in losses), x)
+
+    x, y = weft.rand(30, 40, requires_grad=True), weft.rand(30, 40)
+    assert not opaques(f, x, y)
+    assert_same(f, x, y)

@@ -123,6 +123,7 @@ class Lowering:
         for number, (node, array) in enumerate(zip(self.program.inputs, arrays)):
             self.values[node] = self.given(number, array)
         self.node: Node | None = None
+        self.op: Any = None
 
     def given(self, number: int, array: Any) -> Lowered:
         if not isinstance(array, np.ndarray):
@@ -251,6 +252,7 @@ class Lowering:
             for item in value if isinstance(value, (tuple, list)) else (value,):
                 if isinstance(item, Definition):
                     type_name_of(item)
+        self.op = op
         known = RULES.get(op.qualified_name)
         if known is not None:
             if numbers and op.qualified_name not in NUMBERS_WELCOME:
@@ -287,8 +289,10 @@ class Lowering:
         return tuple(made) if several else made[0]
 
     # -- pointwise -------------------------------------------------------------------------------------------
-    def pointwise(self, op: Op, bound: tuple[Any, ...]) -> Definition:
-        """`emit` on the elements, in the dtype that the op computes in."""
+    def pointwise(self, op: Op, bound: tuple[Any, ...], divides: bool = False) -> Definition:
+        """`emit` on the elements, in the dtype that the op computes in. It may divide ints by anything where
+        zeros are somebody else's business.
+        """
         slots = [slot for slot in op.signature.tensor_slots if bound[slot] is not None]
         others = [i for i, v in enumerate(bound) if isinstance(v, Definition) and i not in slots]
         if not all(isinstance(bound[i], Number) for i in others):
@@ -312,6 +316,7 @@ class Lowering:
                     full[slot] = number(builder, value, inner)
             for place in others:
                 full[place] = next(given)
+            builder.divides = divides
             with np.errstate(all="ignore"):
                 made = op.emit(builder, *full)
             if made is NotImplemented:

@@ -64,9 +64,9 @@ def folded(kind: str, value: Definition, axes: Sequence[int], keepdim: bool, nam
     """A fold over any axes; see Note [Ways to fold]."""
     if not axes:
         return value
-    if 0 in value.shape:
-        raise Unlowered("a fold of nothing")
     rank = len(value.shape)
+    if 0 in value.shape:
+        return of_nothing(kind, value, axes, keepdim, name)
     rest = [axis for axis in range(rank) if axis not in axes]
     shape = tuple([value.shape[axis] for axis in rest])
     long = [axis for axis in range(rank) if value.shape[axis] != 1]
@@ -76,6 +76,15 @@ def folded(kind: str, value: Definition, axes: Sequence[int], keepdim: bool, nam
     if keepdim:
         made = reshaped(made, tuple([1 if axis in axes else value.shape[axis] for axis in range(rank)]))
     return made
+
+
+def of_nothing(kind: str, value: Definition, axes: Sequence[int], keepdim: bool, name: str) -> Definition:
+    """What a fold starts from, everywhere."""
+    if kind in ("max", "min"):
+        raise Unlowered("an extreme of nothing")
+    number = {"sum": 0, "prod": 1, "any": False, "all": True}[kind]
+    kept = [1 if axis in axes else n for axis, n in enumerate(value.shape) if keepdim or axis not in axes]
+    return point(lambda b, _v, _p: b.const(number, value.type), tuple(kept), value.type, (), name, 0)
 
 
 def _folded(kind: str, value: Definition, over: list[int], name: str) -> Definition:

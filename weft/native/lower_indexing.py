@@ -19,8 +19,9 @@ from weft.native.lower import Lowering, Unlowered, number, point, rule
 from weft.native.lower_folds import folded
 from weft.native.lower_pointwise import copied, made, result_of
 from weft.native.lower_products import memory_of
-from weft.native.scalar import Builder, Value
+from weft.native.scalar import FLOATS, Builder, Value
 from weft.native.tensors import Definition, Gather, Given, Shape, broadcast, reshaped
+from weft.ops.record import REGISTRY, Op
 from weft.ops.replay import READERS, read, replay
 
 Axis = int | Definition
@@ -486,3 +487,39 @@ def _scatter_flat(lowering: Lowering, g: Definition, positions: Any, shape: Any)
     back = np.full(prod(whole), -1, np.int64)
     back[places[inside]] = inside
     return picked(lowering, g, back, "scatter")
+
+
+@rule("one_hot_elements")
+def _one_hot(lowering: Lowering, x: Definition, _classes: int) -> Definition:
+    shape, type_ = result_of(lowering)
+    not_empty(x)
+    at = reshaped(checked(lowering, x, 0, shape[-1]), (*x.shape, 1))
+    last = len(shape) - 1
+    return made(lambda b, v, place: b.cast(b.eq(v[0], place(last)), type_), shape, type_, (at,), "one_hot")
+
+
+# -- division of ints ----------------------------------------------------------------------------------------
+@rule("floor_divide", "trunc_divide", "remainder", "fmod")
+def _divide(lowering: Lowering, x: Any, y: Any) -> Definition:
+    return divided(lowering, lowering.op, x, y)
+
+
+@rule("div")
+def _div(lowering: Lowering, x: Any, y: Any, rounding_mode: Any) -> Definition:
+    """Rounding division promotes otherwise than true division."""
+    if rounding_mode is None:
+        return lowering.pointwise(REGISTRY["div"], (x, y, None))
+    return divided(lowering, REGISTRY[f"{rounding_mode}_divide"], x, y)
+
+
+def divided(lowering: Lowering, op: Op, x: Any, y: Any) -> Definition:
+    """A quotient, or a remainder; eager refuses to divide ints by zeros."""
+    _, type_ = result_of(lowering)
+    if type_ in FLOATS or not isinstance(y, Definition) or not y.size:
+        return lowering.pointwise(op, (x, y))
+
+    def by_zero(b: Builder, v: list[Value], _: Any) -> Value:
+        return b.not_(b.cast(b.cast(v[0], type_), "b1"))
+
+    fail(lowering, made(by_zero, y.shape, "b1", (y,), "divided by zero"))
+    return lowering.pointwise(op, (x, y), divides=True)

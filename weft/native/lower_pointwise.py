@@ -13,7 +13,6 @@ from weft.native.lower import Lowering, Unlowered, number, point, rule, tried, t
 from weft.native.scalar import TYPES, Builder, Value
 from weft.native.tensors import Definition, Shape, broadcast, reshaped, view
 from weft.ops.create import Steps
-from weft.ops.record import REGISTRY
 
 MOST_STACKED = 4
 Make = Callable[[Builder, list[Value], Any], Value]
@@ -77,14 +76,6 @@ def _masked_fill(lowering: Lowering, x: Definition, mask: Definition, value: Any
         (x, mask),
         "masked_fill",
     )
-
-
-@rule("div")
-def _div(lowering: Lowering, x: Any, y: Any, rounding_mode: Any) -> Definition:
-    """Rounding division promotes otherwise than true division."""
-    if rounding_mode is None:
-        return lowering.pointwise(REGISTRY["div"], (x, y, None))
-    return lowering.pointwise(REGISTRY[f"{rounding_mode}_divide"], (x, y))
 
 
 # -- copies --------------------------------------------------------------------------------------------------

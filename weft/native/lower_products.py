@@ -11,7 +11,8 @@ from typing import Any
 
 from weft.native.blas import FUNCTIONS, function
 from weft.native.lower import Lowering, Unlowered, point, rule
-from weft.native.lower_folds import each
+from weft.native.lower_folds import each, folded
+from weft.native.scalar import FLOATS
 from weft.native.tensors import (
     Definition,
     Given,
@@ -87,9 +88,9 @@ def product(left: Definition, right: Definition, name: str) -> Definition:
     rows, depth = left.shape[-2:]
     columns = right.shape[-1]
     batch = batch_shape(left.shape[:-2], right.shape[:-2])
-    if 0 in (*batch, rows, columns, depth):
-        raise Unlowered("a product of nothing")
     shape = (*batch, rows, columns)
+    if 0 in (*shape, depth):
+        return point(lambda b, _v, _p: b.const(0, left.type), shape, left.type, (), name, 0)
     if len(right.shape) == 2 and len(left.shape) > 2:  # one product of all rows
         flat = product(reshaped(left, (prod(left.shape[:-1]), depth)), right, name)
         return reshaped(flat, shape)
@@ -134,3 +135,72 @@ def _linear(_lowering: Lowering, x: Definition, weight: Definition, bias: Any) -
     if bias is not None:
         made = each(lambda b, v, w: b.add(v, w), made, bias, name="bias")
     return reshaped(made, (*x.shape[:-1], weight.shape[0]))
+
+
+# -- products with something added ---------------------------------------------------------------------------
+def added(total: Definition, made: Definition, beta: Any, alpha: Any) -> Definition:
+    """`beta * total + alpha * made`; where beta is 0, what `total` holds does not count."""
+    if isinstance(beta, Definition) or isinstance(alpha, Definition):
+        raise Unlowered("factors that only running tells")
+    if alpha != 1:
+        made = each(lambda b, v: b.mul(v, b.like(alpha, v)), made, name="alpha")
+    if beta == 0:
+        return made
+    if total.type != made.type:
+        raise Unlowered(f"products of {made.type} and {total.type}")
+    if beta == 1:
+        return each(lambda b, v, t: b.add(v, t), made, broadcast(total, made.shape), name="add")
+    return each(
+        lambda b, v, t: b.add(v, b.mul(t, b.like(beta, t))), made, broadcast(total, made.shape), name="add"
+    )
+
+
+@rule("addmm", "baddbmm")
+def _addmm(
+    _lowering: Lowering, total: Definition, left: Definition, right: Definition, beta: Any, alpha: Any
+) -> Definition:
+    return added(total, product(left, right, "addmm"), beta, alpha)
+
+
+@rule("addbmm")
+def _addbmm(
+    _lowering: Lowering, total: Definition, left: Definition, right: Definition, beta: Any, alpha: Any
+) -> Definition:
+    rows, depth = left.shape[1], left.shape[0] * left.shape[2]
+    wide = reshaped(permuted(left, (1, 0, 2)), (rows, depth))
+    return added(total, product(wide, reshaped(right, (depth, right.shape[2])), "addbmm"), beta, alpha)
+
+
+def vector_product(matrix_: Definition, vector: Definition) -> Definition:
+    found = product(matrix_, reshaped(vector, (*vector.shape, 1)), "mv")
+    return reshaped(found, found.shape[:-1])
+
+
+@rule("mv")
+def _mv(_lowering: Lowering, left: Definition, right: Definition) -> Definition:
+    return vector_product(left, right)
+
+
+@rule("addmv")
+def _addmv(
+    _lowering: Lowering, total: Definition, left: Definition, right: Definition, beta: Any, alpha: Any
+) -> Definition:
+    return added(total, vector_product(left, right), beta, alpha)
+
+
+@rule("dot")
+def _dot(_lowering: Lowering, left: Definition, right: Definition) -> Definition:
+    if left.type != right.type or left.type not in FLOATS or not left.size:
+        raise Unlowered(f"a product of {left.type} and {right.type}")
+    parts = each(lambda b, x, y: b.mul(x, y), left, right, name="dot")
+    return folded("sum", parts, (0,), False, "dot")
+
+
+@rule("addr")
+def _addr(
+    _lowering: Lowering, total: Definition, left: Definition, right: Definition, beta: Any, alpha: Any
+) -> Definition:
+    if left.type != right.type or left.type not in FLOATS or not left.size or not right.size:
+        raise Unlowered(f"a product of {left.type} and {right.type}")
+    column = reshaped(left, (left.size, 1))
+    return added(total, each(lambda b, x, y: b.mul(x, y), column, right, name="addr"), beta, alpha)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weft.native.lower_conv as _conv  # noqa: F401 - registers how convolutions are lowered
+import weft.native.lower_extremes as _extremes  # noqa: F401 - and extremes
 import weft.native.lower_folds as _folds  # noqa: F401 - and folds
 import weft.native.lower_indexing as _indexing  # noqa: F401 - and gathers, pads
 import weft.native.lower_joining as _joining  # noqa: F401 - and tensors that are put together

@@ -72,6 +72,8 @@ class Builder:
     def __init__(self) -> None:
         self.instructions: list[Instruction] = []
         self._known: dict[Any, int] = {}
+        self.divides = False
+        """Whether ints may be divided by what is not known: somebody looks for zeros."""
 
     def make(self, op: str, type_: str, *args: Value, value: Any = None) -> Value:
         """The result of an instruction."""

@@ -77,8 +77,10 @@ def copy_sign(b: Any, x: Any, y: Any) -> Any:
 
 # -- quotients -----------------------------------------------------------------------------------------------
 def dividing(b: Any, y: Any) -> bool:
-    """Whether a division by y cannot fail: ints are divided only by numbers that are known not to be 0."""
-    return is_float(y) or bool(constant(b, y))
+    """Whether a division by y cannot fail: ints are divided only by numbers that are known not to be 0, or
+    where somebody else looks for zeros.
+    """
+    return is_float(y) or b.divides or bool(constant(b, y))
 
 
 def wrong_side(b: Any, rest: Any, y: Any) -> Any:

@@ -1,0 +1,187 @@
+"""Lowering of extremes with their places: argmax, max along an axis, and their gradients.
+
+Gives rules for `weft.native.lower`. One idea: the place of the greatest element is the least of the places
+where an element equals the greatest, so it is two folds, which go over all elements at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weft.core.dims import wrap_dim
+from weft.native import maths
+from weft.native.lower import Lowering, Unlowered, point, rule
+from weft.native.lower_folds import axes_of, cast, folded
+from weft.native.lower_pointwise import copied, made, result_of
+from weft.native.scalar import FLOATS, Builder, Value
+from weft.native.tensors import Definition, broadcast, reshaped
+
+NOWHERE: Final = (1 << 63) - 1
+
+
+def equal(b: Builder, x: Value, extreme: Value) -> Value:
+    """Whether an element is the extreme; NaN is beyond all numbers."""
+    same = b.eq(x, extreme)
+    return b.or_(same, b.ne(x, x)) if x.type in FLOATS else same
+
+
+def place_of(x: Definition, axis: int, kind: str) -> Definition:
+    """The first place of the extreme along an axis, which stays with length 1."""
+    if not x.size:
+        raise Unlowered("the place of an extreme of nothing")
+    extreme = broadcast(folded(kind, x, (axis,), True, kind), x.shape)
+
+    def body(b: Builder, values: list[Value], place: Any) -> Value:
+        return b.select(equal(b, *values), place(axis), b.const(NOWHERE, "i64"))
+
+    places = point(body, x.shape, "i64", (x, extreme), f"arg{kind}", 4)
+    return folded("min", places, (axis,), True, f"arg{kind}")
+
+
+def argument(lowering: Lowering, x: Definition, dim: Any, kind: str) -> Definition:
+    shape, _ = result_of(lowering)
+    flat = reshaped(x, (x.size,)) if dim is None or not x.shape else x
+    axis = 0 if flat is not x else wrap_dim(dim, len(x.shape))
+    return reshaped(place_of(flat, axis, kind), shape)
+
+
+@rule("argmax", "_max_indices")
+def _argmax(lowering: Lowering, x: Definition, dim: Any, _keepdim: bool) -> Definition:
+    return argument(lowering, x, dim, "max")
+
+
+@rule("argmin", "_min_indices")
+def _argmin(lowering: Lowering, x: Definition, dim: Any, _keepdim: bool) -> Definition:
+    return argument(lowering, x, dim, "min")
+
+
+@rule("_max_all")
+def _max_all(_lowering: Lowering, x: Definition) -> Definition:
+    return folded("max", x, tuple(range(len(x.shape))), False, "max")
+
+
+@rule("_min_all")
+def _min_all(_lowering: Lowering, x: Definition) -> Definition:
+    return folded("min", x, tuple(range(len(x.shape))), False, "min")
+
+
+@rule("_placed")
+def _placed(
+    lowering: Lowering, g: Definition, index: Definition, _shape: Any, dim: int, _keepdim: bool
+) -> Definition:
+    """The gradient of a value along an axis: at its place, and zero elsewhere."""
+    shape, type_ = result_of(lowering)
+    if not shape:
+        return copied(lowering, g)
+    axis = wrap_dim(dim, len(shape))
+    thin = tuple([1 if i == axis else n for i, n in enumerate(shape)])
+    operands = [reshaped(each, thin) for each in (g, index)]
+    return made(
+        lambda b, v, place: b.select(b.eq(place(axis), v[1]), v[0], b.like(0, v[0])),
+        shape, type_, operands, "placed",
+    )  # fmt: skip
+
+
+@rule("_tie_weights")
+def _tie_weights(lowering: Lowering, x: Definition, value: Definition, dim: Any) -> Definition:
+    """What part of a gradient each of several equal extremes gets."""
+    _, type_ = result_of(lowering)
+    if type_ not in FLOATS:
+        raise Unlowered("weights of ints")
+    axes = axes_of(dim, len(x.shape))
+    hits = made(lambda b, v, _: b.cast(_hit(b, *v), type_), x.shape, type_, (x, value), "ties")
+    counts = folded("sum", hits, axes, True, "ties")
+    return made(lambda b, v, _: b.div(v[0], v[1]), x.shape, type_, (hits, counts), "ties")
+
+
+def _hit(b: Builder, x: Value, value: Value) -> Value:
+    same = b.eq(x, value)
+    return b.or_(same, b.and_(b.ne(x, x), b.ne(value, value))) if x.type in FLOATS else same
+
+
+# -- statistics ----------------------------------------------------------------------------------------------
+def variance(x: Definition, dim: Any, correction: Any, keepdim: bool) -> Definition:
+    if x.type not in FLOATS:
+        raise Unlowered(f"the variance of {x.type}")
+    axes = axes_of(dim, len(x.shape))
+    count = 1
+    for axis in axes:
+        count *= x.shape[axis]
+    mean = made(
+        lambda b, v, _: b.div(v[0], b.like(count, v[0])),
+        tuple([1 if axis in axes else n for axis, n in enumerate(x.shape)]),
+        x.type, (folded("sum", x, axes, True, "mean"),), "mean",
+    )  # fmt: skip
+
+    def square(b: Builder, v: list[Value], _: Any) -> Value:
+        less = b.sub(v[0], v[1])
+        return b.mul(less, less)
+
+    total = folded("sum", made(square, x.shape, x.type, (x, mean), "square"), axes, keepdim, "variance")
+    freedom = max(count - correction, 0)
+    return made(lambda b, v, _: b.div(v[0], b.like(freedom, v[0])), total.shape, x.type, (total,), "variance")
+
+
+@rule("_var")
+def _var(_lowering: Lowering, x: Definition, dim: Any, correction: Any, keepdim: bool) -> Definition:
+    return variance(x, dim, correction, keepdim)
+
+
+@rule("_std")
+def _std(_lowering: Lowering, x: Definition, dim: Any, correction: Any, keepdim: bool) -> Definition:
+    found = variance(x, dim, correction, keepdim)
+    return made(lambda b, v, _: b.sqrt(v[0]), found.shape, x.type, (found,), "std")
+
+
+@rule("logsumexp")
+def _logsumexp(lowering: Lowering, x: Definition, dim: Any, keepdim: bool) -> Definition:
+    shape, type_ = result_of(lowering)
+    if not x.size or type_ not in FLOATS:
+        raise Unlowered("logsumexp of nothing")
+    axes = axes_of(dim, len(x.shape))
+    given = cast(x, type_)
+    peak = folded("max", given, axes, True, "max")
+    infinity = float("inf")
+
+    def finite(b: Builder, v: list[Value], _: Any) -> Value:
+        within = b.lt(b.abs(v[0]), b.like(infinity, v[0]))
+        return b.select(within, v[0], b.like(0, v[0]))
+
+    safe = made(finite, peak.shape, type_, (peak,), "peak")
+    powers = made(lambda b, v, _: maths.exp(b, b.sub(v[0], v[1])), x.shape, type_, (given, safe), "exp")
+    total = folded("sum", powers, axes, True, "sum")
+    found = made(
+        lambda b, v, _: b.add(maths.log(b, v[0]), v[1]), total.shape, type_, (total, safe), "logsumexp"
+    )
+    return reshaped(found, shape)
+
+
+@rule("linalg.vector_norm")
+def _vector_norm(
+    lowering: Lowering, x: Definition, order: Any, dim: Any, keepdim: bool, _dtype: Any
+) -> Definition:
+    _, type_ = result_of(lowering)
+    if not x.size or type_ not in FLOATS or isinstance(order, Definition):
+        raise Unlowered("a norm of nothing, or of ints")
+    axes, given = axes_of(dim, len(x.shape)), cast(x, type_)
+    power = float(order)
+
+    def part(b: Builder, v: list[Value], _: Any) -> Value:
+        if power == 2:
+            return b.mul(v[0], v[0])
+        if power == 0:
+            return b.cast(b.ne(v[0], b.like(0, v[0])), type_)
+        size = b.abs(v[0])
+        return (
+            size if power in (1, float("inf"), -float("inf")) else maths.power(b, size, b.like(power, size))
+        )
+
+    kind = {float("inf"): "max", -float("inf"): "min"}.get(power, "sum")
+    total = folded(kind, made(part, x.shape, type_, (given,), "norm"), axes, keepdim, "norm")
+    if power in (0, 1, float("inf"), -float("inf")):
+        return total
+
+    def root(b: Builder, v: list[Value], _: Any) -> Value:
+        return b.sqrt(v[0]) if power == 2 else maths.power(b, v[0], b.like(1 / power, v[0]))
+
+    return made(root, total.shape, type_, (total,), "norm")
