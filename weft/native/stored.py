@@ -133,6 +133,8 @@ class GraphText:
             return f"slice{self.text((value.start, value.stop, value.step))}"
         if isinstance(value, (dtype, device, layout, memory_format, np.dtype)):
             return repr(value)
+        if isinstance(value, Op):
+            return target_text(value)
         raise Unkept(f"an argument of type {type(value).__qualname__}")
 
 
