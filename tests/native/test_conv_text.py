@@ -1,4 +1,4 @@
-"""The functions of convolutions, pools and resizing alone: vectors of other widths, and no access elsewhere."""
+"""The functions of convolutions, pools and resizing alone: other widths of vectors, no access elsewhere."""
 
 from __future__ import annotations
 
