@@ -21,13 +21,13 @@ from typing import Final
 from weft.native import conv_text
 from weft.native.conv_tables import Geometry, Plane, Tables, Variant, backward, forward
 from weft.native.tensors import Definition, Direct, Shape
+from weft.native.work import CHUNK, MOST_CHUNKS
 
 REGISTERS: Final = 32
-PACK_CHUNK: Final = 1 << 16
-"""About how many elements a chunk of packing has."""
-TILE_CHUNK: Final = 1 << 21
-"""About how many multiplications a chunk of tiles has."""
-MOST_CHUNKS: Final = 16
+MOVE: Final = 0.25
+"""How many ns it takes to move an element to where it is read."""
+PRODUCT: Final = 0.02
+"""And to multiply and add one."""
 PART: Final = 1 << 14
 """About how many multiplications of vectors a part of an example has: tiles that are computed for one block
 of weights after the other."""
@@ -46,11 +46,13 @@ class Laid:
 
 def direct(
     text: str, name: str, shape: Shape, type_: str, operands: Sequence[Definition], numbers: list[int],
-    rows: int, chunks: int,
+    rows: int, work: float, most: int = MOST_CHUNKS,
 ) -> Direct:  # fmt: skip
+    """A step of so much work, in ns; it is cut into chunks by its size alone."""
     return Direct(
         shape=shape, type=type_, name=name, call=None, operands=list(operands), function=name, text=text,
-        numbers=tuple(numbers), rows=rows, chunks=max(1, min(chunks, rows, MOST_CHUNKS)),
+        numbers=tuple(numbers), rows=rows, chunks=max(1, min(int(work) // CHUNK, rows, most)),
+        work=int(work) + 1,
     )  # fmt: skip
 
 
@@ -65,8 +67,7 @@ def packed_input(given: Laid, plane: Plane, examples: int, channels: int, type_:
     numbers += [plane.size, plane.count, 10, given.offset, *plane.rows]
     size = count * plane.size + max(plane.last - plane.size, 0)
     text = conv_text.pack(type_, width, plane.column if plane.column in (1, 2) else 0)
-    chunks = count * plane.size // PACK_CHUNK
-    return direct(text, "conv pack", (size,), type_, [given.base], numbers, count, chunks)
+    return direct(text, "conv pack", (size,), type_, [given.base], numbers, count, MOVE * size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +175,8 @@ def packed_weights(
         numbers = [*head, len(variants), 12, 12 + len(table), *table, *offsets]
         text = conv_text.weights(type_, width)
     shape = (max(size * groups, 1),)
-    chunks = size * groups // PACK_CHUNK
-    made = direct(text, "conv weights", shape, type_, [weights.given.base], numbers, groups * blocks, chunks)
+    work = size * groups * MOVE
+    made = direct(text, "conv weights", shape, type_, [weights.given.base], numbers, groups * blocks, work)
     return made, begins, size
 
 
@@ -257,12 +258,12 @@ def convolved(
     numbers += [tables.column, size, *((bias.offset, bias.strides[0]) if bias is not None else (0, 0))]
     numbers += [max(1, NEAR // each_part), *places, *entries, *vectors, *segments, *tiles]
     rows = sides.examples * sides.groups * parts
-    lanes = lanes_of(type_, width)
-    work = sides.examples * sides.groups * sides.outputs * lanes
-    work *= sum(prod(each.counts) // lanes * len(each.taps) for each in variants) * sides.inputs
+    taps = sum(prod(each.counts) * len(each.taps) for each in variants)
+    products = sides.examples * sides.groups * sides.outputs * sides.inputs * taps
+    work = products * PRODUCT * (1 if type_ == "f32" else 2) + prod(result) * MOVE / 2
     unit = tables.column == 1
     text = conv_text.tiles(type_, width, tile.block, tile.across, tile.run, bias is not None, unit)
-    return direct(text, "convolution", result, type_, operands, numbers, rows, work // TILE_CHUNK)
+    return direct(text, "convolution", result, type_, operands, numbers, rows, work)
 
 
 def taps_of(shape: Shape, strides: Shape) -> list[int]:

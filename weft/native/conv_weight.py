@@ -11,9 +11,20 @@ from math import prod
 from typing import Final
 
 from weft.native import conv_weight_text as texts
-from weft.native.conv import REGISTERS, TILE_CHUNK, Laid, Sides, direct, lanes_of, packed_input, vector_tables
+from weft.native.conv import (
+    MOVE,
+    PRODUCT,
+    REGISTERS,
+    Laid,
+    Sides,
+    direct,
+    lanes_of,
+    packed_input,
+    vector_tables,
+)
 from weft.native.conv_tables import Geometry, Tables, forward
 from weft.native.tensors import Definition, Shape
+from weft.native.work import CHUNK
 
 GRADIENT_TILES: Final = {1: 8, 2: 8, 4: 5, 8: 3}
 """Entries at once, by output channels at once: with wide registers."""
@@ -85,8 +96,9 @@ def weight_gradient(
     all_blocks = sides.groups * blocks
     whole = sides.examples >= 4 or sides.examples > all_blocks
     rows = sides.examples if whole else all_blocks
-    work = sides.examples * sides.groups * sides.outputs * pixels * len(entries)
-    chunks = max(1, min(work // TILE_CHUNK, MOST_CHUNKS, rows))
+    work = sides.examples * sides.groups * sides.outputs * pixels * len(entries) * PRODUCT
+    work *= 1 if type_ == "f32" else 2
+    chunks = max(1, min(int(work) // CHUNK, MOST_CHUNKS, rows))
     room = ((pixels + lanes) if tile.turned else count * lanes) * tile.block
     each_chunk = -(-sides.examples // chunks) if whole else sides.examples
     together = max(1, min(NEAR * lanes // (room * width), each_chunk))
@@ -112,7 +124,11 @@ def weight_gradient(
         place += len(table)
     numbers += [number for table in listed for number in table]
     shape = (parts * size + chunks * together * room,)
-    sums = direct(text, "convolution_weight", shape, type_, [g.base, packed], numbers, rows, chunks)
+    sums = direct(
+        text, "convolution_weight", shape, type_, [g.base, packed], numbers, rows, work, MOST_CHUNKS
+    )
     numbers = [parts, blocks, sides.outputs, len(entries), size]
     text = texts.combined(type_, tile.block)
-    return direct(text, "convolution_weight sum", result, type_, [sums], numbers, all_blocks, 1)
+    return direct(
+        text, "convolution_weight sum", result, type_, [sums], numbers, all_blocks, parts * size * MOVE / 2
+    )

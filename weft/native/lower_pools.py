@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.native import conv, window_text
-from weft.native.conv import PACK_CHUNK, Laid, Sides, direct, lanes_of
+from weft.native.conv import MOVE, Laid, Sides, direct, lanes_of
 from weft.native.conv_tables import Geometry
 from weft.native.engine import host
 from weft.native.lower import Lowering, Unlowered, point, rule
@@ -130,8 +130,8 @@ def maxima(x: Definition, geometry: Any, counts: Shape, axes: int, shape: Shape)
     for places in (False, True):
         text = window_text.maxima(x.type, width, column if column in (1, 2) else 0, places)
         kind = "i64" if places else x.type
-        chunks = rows * prod(sizes) // PACK_CHUNK
-        made.append(direct(text, "max_pool", shape, kind, [given.base], numbers, rows, chunks))
+        work = rows * prod(sizes) * MOVE
+        made.append(direct(text, "max_pool", shape, kind, [given.base], numbers, rows, work))
     return made[0], made[1]
 
 
@@ -180,9 +180,7 @@ def _scatter(
     rows, size = prod(lead), prod(lead) * prod(spatial)
     if not size:
         raise Unlowered("nothing to scatter to")
-    return direct(
-        text, "pool_scatter", (*lead, *spatial), g.type, [left, right], numbers, rows, size // PACK_CHUNK
-    )
+    return direct(text, "pool_scatter", (*lead, *spatial), g.type, [left, right], numbers, rows, size * MOVE)
 
 
 @rule("pool_gather")
@@ -195,8 +193,8 @@ def _gather(_lowering: Lowering, x: Definition, places: Definition, axes: int) -
     numbers = [prod(places.shape[len(lead) :]), prod(x.shape[len(lead) :]), start, place_start]
     text = window_text.gather(x.type, host()[2])
     rows = prod(lead)
-    chunks = places.size // PACK_CHUNK
-    return direct(text, "pool_gather", places.shape, x.type, [left, right], numbers, rows, chunks)
+    work = places.size * MOVE * 2
+    return direct(text, "pool_gather", places.shape, x.type, [left, right], numbers, rows, work)
 
 
 # -- averages ------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.native import resize_text
-from weft.native.conv import PACK_CHUNK, direct, lanes_of
+from weft.native.conv import MOVE, direct, lanes_of
 from weft.native.engine import host
 from weft.native.lower import Lowering, Unlowered, rule
 from weft.native.lower_pools import Windows, averaged, divided, divisor_of, floating, in_order, regular
@@ -48,7 +48,7 @@ def summed(x: Definition, axis: int, lists: Lists, name: str) -> Definition:
         vectors, taps = lane_tables(lists, lanes_of(x.type, width))
         numbers = [count, length, start, len(vectors) // 3, 8, 8 + len(vectors), *vectors, *taps]
         text, rows = resize_text.along(x.type, width, weighted), outer
-    return direct(text, name, shape, x.type, [base], numbers, rows, prod(shape) * 2 // PACK_CHUNK)
+    return direct(text, name, shape, x.type, [base], numbers, rows, prod(shape) * MOVE * 2)
 
 
 def lane_tables(lists: Lists, lanes: int) -> tuple[list[int], list[int]]:
