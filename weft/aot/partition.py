@@ -134,7 +134,7 @@ def min_cut(joint: Joint, stage: Stage) -> list[Node]:
     if len(joint.graph.nodes) > LARGEST:
         return save_everything(joint, stage)
     late = tangent_nodes(joint, stage)
-    candidates = _reached([n for n in stage.gradients if n is not None], set())
+    candidates = reached([n for n in stage.gradients if n is not None], set())
     order = [node for node in joint.graph.nodes if node in candidates and node not in late]
     network = Network()
     ends = {node: (network.vertex(), network.vertex()) for node in order}
@@ -248,7 +248,7 @@ def _forward(joint: Joint, residuals: list[Node]) -> GraphModule:
         made.input(node)
     ends = [node for node in (*joint.values, *residuals) if isinstance(node, Node)]
     ends += [node for node in joint.forward if effect(node).checks or effect(node).random]
-    needed = made.needed = _reached(ends, set(joint.inputs))
+    needed = made.needed = reached(ends, set(joint.inputs))
     for node in joint.graph.nodes:
         if node in made.copies or node.op in ("placeholder", "output"):
             continue
@@ -264,7 +264,7 @@ def _backward(joint: Joint, stage: Stage, residuals: list[Node]) -> GraphModule:
     for node in (*residuals, *stage.tangents):
         made.input(node)
     late = tangent_nodes(joint, stage)
-    needed = made.needed = _reached([n for n in stage.gradients if n is not None], set(made.copies))
+    needed = made.needed = reached([n for n in stage.gradients if n is not None], set(made.copies))
     for node in joint.graph.nodes:
         if node in needed and node not in made.copies and (node in late or node in stage.gradients):
             made.copy_with_inputs(node)
@@ -280,14 +280,14 @@ def derivative(joint: Joint, stage: Stage) -> GraphModule:
     made = _Copier(recorded=True)
     for node in (*joint.inputs, *[joint.values[lower] for lower in stage.lower]):
         made.input(node)
-    found = _reached([node for node in stage.gradients if node is not None], set(made.copies))
+    found = reached([node for node in stage.gradients if node is not None], set(made.copies))
     own = [number for number in stage.values if joint.values[number] in found]
     stage.own = [number for number in own if joint.values[number] not in made.copies]
     for node in (*[joint.values[number] for number in stage.own], *stage.tangents):
         made.input(node)
     draws = [node for node in joint.forward if effect(node).random and node not in made.copies]
     ends = [*draws, *[node for node in stage.gradients if node is not None]]
-    needed = made.needed = _reached(ends, set(made.copies))
+    needed = made.needed = reached(ends, set(made.copies))
     for node in joint.graph.nodes:
         if node in made.copies or node.op in ("placeholder", "output"):
             continue
@@ -297,7 +297,7 @@ def derivative(joint: Joint, stage: Stage) -> GraphModule:
     return GraphModule(joint.constants, made.graph, "Derivative")
 
 
-def _reached(ends: list[Node], stops: set[Node]) -> set[Node]:
+def reached(ends: list[Node], stops: set[Node]) -> set[Node]:
     """The nodes that the ends are computed from, as far as the stops."""
     seen: set[Node] = set()
     stack = list(ends)

@@ -661,6 +661,72 @@ def arguments():
 """)
 
 
+@pytest.mark.parametrize("wanted", ["W", "Q", "args[0]", "W, Q"])
+@pytest.mark.parametrize("written", ["W", "args[0]", "args[1]", "result[0]", "result[1]"])
+def test_writes_to_what_only_other_gradients_need(agrees, wanted, written):
+    agrees(f"""\
+import weft
+W = weft.tensor([0.5, 1.25], requires_grad=True)
+Q = weft.tensor([1.5, 0.25], requires_grad=True)
+
+def main(x, y):
+    z = y * W
+    return (x * x * y + (W + 1) * Q, z.exp() * (y + 1) + Q * 2)
+
+def after(result, *args):
+    with weft.no_grad():
+        {written}.mul_(2)
+    return weft.autograd.grad(sum(t.sum() for t in result), [{wanted}], allow_unused=True)
+
+def arguments():
+    for _ in range(2):
+        x = weft.tensor([0.5, -0.7], requires_grad=True) * 1
+        yield ((x, weft.tensor([0.3, 0.6])), {{}})
+""")
+
+
+def test_transforms_of_what_writes_views_without_gradients(agrees):
+    agrees("""\
+import weft
+
+def main(x):
+    v = x[:2]
+    with weft.no_grad():
+        v.add_(1)
+    return x.pow(2).sum() * v.sum()
+
+def after(result, x):
+    return weft.func.jacrev(lambda a: run(a * 2))(x), weft.func.hessian(lambda a: run(a * 2))(x)
+
+def arguments():
+    yield ((weft.tensor([0.3, 0.5, -0.7]),), {})
+""")
+
+
+@pytest.mark.parametrize("write", ["x.add_(1)", "x[:2].mul_(2)"])
+@pytest.mark.parametrize("first", ["0", "x.sin()"])
+def test_views_of_what_is_outside_written_without_gradients(agrees, write, first):
+    agrees(f"""\
+import weft
+
+def main(x):
+    y = {first}
+    with weft.no_grad():
+        {write}
+    return (y + x.pow(2).sum(),)
+
+def after(result, x):
+    grads = weft.autograd.grad(result[0].sum(), [x, BASE], allow_unused=True, retain_graph=True)
+    return grads, weft.autograd.grad(result[0].sum(), [x], allow_unused=True, create_graph=True)
+
+def arguments():
+    global BASE
+    for _ in range(2):
+        BASE = weft.tensor([1.46, 0.68, 1.48, -0.57, 1.01], requires_grad=True)
+        yield (((BASE * 2)[1:4],), {{}})
+""")
+
+
 def test_gradients_that_hooks_keep(agrees):
     agrees("""\
 import weft

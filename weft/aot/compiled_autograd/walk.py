@@ -284,7 +284,7 @@ class Walk:
         """The node of a compiled graph: its backward is a graph already."""
         if node.saved is None or node.rerun is None:
             raise Native("saved tensors that are freed")
-        if any(cell[0] != seen for cell, seen, _, _ in node.watched):
+        if any(cell[0] != seen for cell, seen, *_ in node.watched):
             raise Native("a saved tensor that was written since")
         self.programs.append(node.call.program)
         return id(node.call.program), node.stage, self.keys.value(node.saved)

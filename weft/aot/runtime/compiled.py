@@ -164,6 +164,10 @@ class Plan:
         lower = {number for stage in self.program.joint.stages for number in stage.lower}
         if any(w.value in lower and args[w.input].origin is not None for w in self.facts.written):
             return "a view that is written, and then read by what has a history"
+        # Eager makes the history of such a view anew, so what is read afterwards leads to another node.
+        silent = [args[w.input] for w in self.facts.written if not w.history]
+        if self.program.joint.stages and any(t.origin is not None and t.tracked for t in silent):
+            return "a view with a history that is written without gradients"
         places = tuple([address(value.array) for value in args if type(value) in PLAIN])
         if places != self.last:
             if overlapping(self.facts, args):

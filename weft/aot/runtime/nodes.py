@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from weft.aot.joint import Joint
+from weft.aot.partition import base_of, reached
 from weft.aot.runtime.around import plainly
 from weft.aot.runtime.effects import Edges
 from weft.aot.runtime.rerun import Rerun, behind, types_of, words_of
-from weft.aot.saved import INPUT, OUTPUT
+from weft.aot.saved import INPUT, OUTPUT, VALUE, Saved
 from weft.autograd.tasks import local
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
@@ -45,14 +46,15 @@ class CompiledFunctionBackward(Node):
     rerun: Rerun | None
     lower: list[tuple[Any, int]]
     """Where the gradients of values of earlier stages go."""
-    watched: list[tuple[Any, int, tuple[Any, Any], int | None]]
+    watched: list[tuple[Any, int, tuple[Any, Any], int | None, Saved]]
     """Version cells of tensors outside that eager code would have saved, and what they were."""
 
     def raw_backward(self, grad: Any) -> Any:
-        rerun = self.check()
         stage = self.call.program.joint.stages[self.stage]
+        as_planned = all((v is not None) == there for v, there in zip(grad, stage.mask, strict=True))
+        rerun = self.check(as_planned)
         tangents: list[Any] = [None if value is None else wrap(value) for value in grad]
-        if all((value is not None) == there for value, there in zip(grad, stage.mask, strict=True)):
+        if as_planned:
             given = [*self.saved, *[t for t in tangents if t is not None]]
             tangents = []
             backward = self.call.program.backwards[self.stage]
@@ -101,15 +103,38 @@ class CompiledFunctionBackward(Node):
         missing = {number for number, value in zip(values, grad, strict=True) if value is None}
         return frozenset((self.call.program.absent - set(values)) | missing)
 
-    def check(self) -> Rerun:
+    def check(self, compiled: bool = False) -> Rerun:
+        """Raises where eager would: what it needs was freed, or written since. `compiled`: whether the
+        backward graph will run, which reads nothing but residuals."""
         if self.saved is None or self.rerun is None:
             freed()
-        for cell, seen, kind, index in self.watched:
-            if cell[0] != seen:
+        for cell, seen, kind, index, saved in self.watched:
+            if cell[0] != seen and not (compiled and self.does_without(saved)):
                 origin = "" if index is None else f", which is output {index} of CompiledFunction,"
                 raise RuntimeError(stale_words(words_of(*kind), origin, cell[0], seen))
         assert self.rerun is not None
         return self.rerun
+
+    def does_without(self, saved: Saved) -> bool:
+        """Whether this run asks only for gradients that neither eager's nodes nor compiled code compute from
+        what was saved here."""
+        task = local.task
+        if task is None or task.needed is None or saved.kind == OUTPUT:
+            return False
+        captures = task.captures or ()
+        asked = [j for j, n in enumerate(self.next) if n is not None and (n in task.needed or n in captures)]
+        if any(saved.gradients >> j & 1 for j in asked):
+            return False
+        program = self.call.program
+        joint, residuals = program.joint, program.cut.residuals[self.stage]
+        numbers = [saved.number] if saved.kind == VALUE else []
+        numbers += [w.value for w in joint.facts.written if (INPUT, w.input) == saved[:2]]
+        nodes = {joint.values[number] for number in numbers}
+        if saved.kind == INPUT:
+            nodes.add(joint.inputs[saved.number])
+        gradients = [joint.stages[self.stage].gradients[j] for j in asked]
+        read = reached([node for node in gradients if node is not None], set(residuals))
+        return not any(node in read and base_of(node) in nodes for node in residuals)
 
     def release(self) -> None:
         if self.call.program.joint.stages[self.stage].spent:
@@ -205,10 +230,10 @@ def watch(
     for node, places in zip(call.nodes, made.places, strict=True):
         node.saved = tuple([residuals[place] for place in places])
         node.watched = []
-        for kind, number, _ in call.program.joint.stages[node.stage].saved:
-            owner = known.get(kind, held)[number]
+        for saved in call.program.joint.stages[node.stage].saved:
+            owner = known.get(saved.kind, held)[saved.number]
             cell = owner.shared_cell() if type(owner) in PLAIN else None
             if type(cell) is list:
                 index = owner.index if isinstance(owner.node, CompiledFunctionBackward) else None
-                node.watched.append((cell, cell[0], (owner.array.dtype, owner.array.shape), index))
+                node.watched.append((cell, cell[0], (owner.array.dtype, owner.array.shape), index, saved))
     call.nodes, call.edges, call.rerun = [], {}, None  # nodes hold the call

@@ -19,7 +19,6 @@ from weft.aot.runtime.around import AUTOCAST, Around, entered
 from weft.aot.runtime.counting import counters
 from weft.aot.runtime.effects import in_layout
 from weft.autograd import engine
-from weft.autograd.nodes import GradientEdge
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
 from weft.core.generator import Generator, default_generator
@@ -183,7 +182,12 @@ class Rerun:
                 return [None] * len(edges)
             cut_tape([value.node for value, _ in pairs], stops)
             starts, tangents = zip(*pairs, strict=True)
-            wanted = [n if isinstance(n, Tensor) else GradientEdge(n, slot) for n, slot in edges]
+            known = [given[index] for index in self.wanted] + [values[number] for number in stage.lower]
+            # Tensors stand for edges, which transforms do not take.
+            wanted = [
+                edge[0] if isinstance(edge[0], Tensor) else behind(edge, tensor.array, False)
+                for edge, tensor in zip(edges, known, strict=True)
+            ]
             return list(engine.grad(starts, wanted, tangents, create_graph=graph, allow_unused=True))
         finally:
             modes.leave(token)
