@@ -16,6 +16,7 @@ import pytest
 import weft
 import weft.nn.functional as F
 from weft.native import backend, memory, pool, programs
+from weft.native.calls import is_known
 from weft.native.memory import Block, Blocks
 from weft.native.run import Executable
 from weft.testing import assert_close
@@ -334,3 +335,12 @@ def test_bits_do_not_depend_on_threads(program: Callable[..., Any]) -> None:
     pool._pool[:] = before
     weft.compiler.reset()
     assert all(each == results[0] for each in results)
+
+
+def test_other_layouts_of_objects_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_known()
+    monkeypatch.setattr(backend, "is_known", lambda: False)
+    weft.compiler.reset()
+    with pytest.raises(weft.compiler.NotCompiled, match="laid out otherwise"):
+        weft.compile(pointwise, backend="native", fullgraph=True)(weft.ones(2, 3), weft.ones(2, 3))
+    weft.compiler.reset()

@@ -68,6 +68,12 @@ def test_few_blocks_wait() -> None:
     for _ in range(50):
         blocks.give(Block(1024))
     assert len(blocks.free[1024]) == Blocks.MOST
+    for number in range(40):
+        blocks.give(Block(1 << (20 + number % 8)))
+        assert blocks.held() <= Blocks.KEPT
+    large = Block(Blocks.KEPT * 2)
+    blocks.give(large)
+    assert blocks.take(Blocks.KEPT * 2) is large
 
 
 def test_a_block_has_one_owner() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.core.lazy import lazy
 from weft.core.logs import is_heard
+from weft.native.calls import is_known
 from weft.native.objects import Uncompiled, Unlowered
 from weft.native.programs import Changed, Failed, Program
 from weft.native.stored import kept_or_made
@@ -97,6 +98,8 @@ class Compiled:
         return tuple(found)
 
     def made(self, arrays: list[Any]) -> Program:
+        if not is_known():
+            raise Uncompiled("objects of this interpreter are laid out otherwise")
         return kept_or_made(self.graph_module, arrays, self.new, is_watched())
 
     def new(self, arrays: list[Any]) -> Program:

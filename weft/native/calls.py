@@ -20,6 +20,9 @@ number: an offset in the block, the item of the list that is an array or a float
 from __future__ import annotations
 
 import ctypes
+import struct
+import sysconfig
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -240,6 +243,33 @@ go:
   ret i64 %step
 }
 """
+
+
+@cache
+def is_known() -> bool:
+    """Whether objects of this interpreter are laid out as machine code reads them. Those of builds without
+    the interpreter's lock are not.
+    """
+    if sysconfig.get_config_var("Py_GIL_DISABLED") or struct.calcsize("P") != 8:
+        return False
+    array = np.zeros((3, 5), np.float32)[:, 1:]
+    sizes = [(ctypes.c_int64 * 2).from_address(_at(array, offset)) for offset in (32, 40)]
+    items = [array, 2.5]
+    return (
+        _at(array, 8) == id(np.ndarray)
+        and _at(array, 16) == address(array)
+        and ctypes.c_int32.from_address(id(array) + 24).value == 2
+        and [tuple(each) for each in sizes] == [array.shape, array.strides]
+        and _at(array, 56) == id(array.dtype)
+        and bool(ctypes.c_int32.from_address(id(array) + 64).value & WRITEABLE)
+        and ctypes.c_int64.from_address(_at(items, 24)).value == id(array)
+        and ctypes.c_double.from_address(id(items[1]) + 16).value == 2.5
+    )
+
+
+def _at(owner: Any, offset: int) -> int:
+    """A field of an object."""
+    return ctypes.c_int64.from_address(id(owner) + offset).value
 
 
 def address(array: Any) -> int:

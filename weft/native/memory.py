@@ -16,6 +16,8 @@ import numpy as np
 
 ALIGNMENT: Final = 64
 """A line of the cache, and the widest vector."""
+LARGE: Final = 1 << 20
+"""Smaller blocks need not be counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,9 @@ class Blocks:
     """
 
     KEPT: Final = 1 << 28
-    """How many bytes of each size may wait here."""
-    FEWEST: Final = 1
-    MOST: Final = 8
+    """How many bytes may wait here, about; a block that is larger than all may wait alone."""
+    MOST: Final = 4
+    """How many blocks of one size may."""
 
     def __init__(self) -> None:
         self.free: dict[int, list[Block]] = {}
@@ -125,8 +127,16 @@ class Blocks:
     def give(self, block: Block) -> None:
         """Gives a block back, which nobody may use from now on."""
         waiting = self.free.setdefault(block.room, [])
-        if len(waiting) < min(max(self.KEPT // block.room, self.FEWEST), self.MOST):
-            waiting.append(block)
+        if len(waiting) >= self.MOST:
+            return
+        if block.room >= LARGE and self.held() + block.room > self.KEPT:
+            self.free.clear()  # what is used again comes again
+            waiting = self.free.setdefault(block.room, [])
+        waiting.append(block)
+
+    def held(self) -> int:
+        """How many bytes wait here."""
+        return sum(room * len(waiting) for room, waiting in list(self.free.items()))
 
     def clear(self) -> None:
         self.free.clear()
