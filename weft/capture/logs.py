@@ -15,6 +15,12 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Final
 
+from weft.core import modes
+from weft.core.seams import seams
+from weft.core.warn import warn
+from weft.tensor.meta import recorder_of
+from weft.trace.op_recorder import OpRecorder
+
 PACKAGE: Final = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
 
 
@@ -57,3 +63,18 @@ class Hush:
 
 
 hush = Hush()
+
+
+def recorded(text: str, category: str) -> bool:
+    """What library code is about to warn of, while a graph is recorded: calls that stand in the graph as they
+    are will warn when it runs; of those that were taken apart nothing would be left that does.
+    """
+    recorder = recorder_of(modes.current())
+    if recorder is None:
+        return False
+    if isinstance(recorder, OpRecorder) and recorder in modes.modes().functions:
+        recorder.append(("call_function", warn, False), (text, category), {}, None)
+    return True
+
+
+seams.warned = recorded

@@ -31,6 +31,8 @@ class Seams:
     prepare: Callable[[Any, str], None] = staticmethod(lambda owner, name: None)
     """Said by library code that is about to make lasting state in a first call: capture calls the method of
     this name before the graph instead, which gives a function that undoes it."""
+    warned: Callable[[str, str], bool] = staticmethod(lambda text, category: False)
+    """Said by library code that is about to warn: says whether a graph is recorded, and will warn."""
     making_state: Callable[[Any], None] = staticmethod(lambda optimizer: None)
     """Said by an optimizer that is about to call `_init_state`, which capture wants done before the graph."""
     large: Callable[[Any, tuple[Any, ...]], Any] | None = None

@@ -15,6 +15,7 @@ from textwrap import indent
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.core.warn import LINES
 from weft.graph.describe import describe_readable
 from weft.graph.names import Paths
 from weft.graph.node import Node
@@ -33,6 +34,8 @@ class PythonCode:
 
     src: str
     globals: dict[str, Any] = field(default_factory=dict)
+    lines: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    """What its lines stand for, where that is known: a file of the user's and a line."""
     graphs: dict[str, Graph] = field(default_factory=dict)
 
 
@@ -149,6 +152,7 @@ def executable_code(graph: Graph) -> PythonCode:
     spelling = Executable()
     names = {node.name for node in graph.nodes}
     parameters, body = [], []
+    places: dict[int, tuple[Any, ...]] = {}
     freed = last_uses(graph)
     for node in graph.nodes:
         if node.op == "placeholder":
@@ -164,11 +168,13 @@ def executable_code(graph: Graph) -> PythonCode:
             gone = freed.get(node, ())
             tail = f";  {' = '.join([*map(spelling.node, gone), 'None'])}" if gone else ""
             body.append(spelling.statement(node) + tail)
+            if node.meta.get("source") is not None:
+                places[len(body) + 1] = node.meta["source"]  # the first line is the head
     head = ", ".join(["self", *parameters])
     lines = [f"    {line}" for line in body or ["pass"]]
     for name, inner in spelling.graphs.values():
         spelling.bound[name] = partial(compile_graph(inner), None)
-    return PythonCode(f"def forward({head}):\n" + "\n".join(lines) + "\n", spelling.bound)
+    return PythonCode(f"def forward({head}):\n" + "\n".join(lines) + "\n", spelling.bound, places)
 
 
 def compile_graph(graph: Graph) -> FunctionType:
@@ -179,6 +185,7 @@ def compile_graph(graph: Graph) -> FunctionType:
         **code.globals,
         "__name__": f"weft.generated.graph_{number}",
         "__loader__": _Text(code.src),  # linecache asks it, so that tracebacks show the line
+        LINES: code.lines,
     }
     # No angle brackets around the file's name: linecache would not ask for it.
     exec(compile(code.src, f"weft-graph-{number}", "exec"), namespace)

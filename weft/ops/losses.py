@@ -8,13 +8,13 @@ must be quick or needs care at the edges (the class losses, squared error, cross
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import HALVES, as_dtype, float32, int64, promote_types, uint8
 from weft.core.types import Size, TensorType
+from weft.core.warn import warn
 from weft.ops.batching import spread_to
 from weft.ops.families import composite, float_result, pointwise, reduce
 from weft.ops.normalisation import pairwise_distance
@@ -35,11 +35,7 @@ def legacy_reduction(size_average: Any, reduce: Any, reduction: str) -> str:
         return reduction
     average = size_average is None or size_average
     chosen = "none" if reduce is not None and not reduce else "mean" if average else "sum"
-    warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead.",
-        UserWarning,
-        stacklevel=4,
-    )
+    warn(f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead.")
     return chosen
 
 
@@ -64,12 +60,10 @@ def _matched(input: Any, target: Any) -> tuple[Any, Any]:
     have, want = type_of(input).shape, type_of(target).shape
     if have == want:
         return input, target
-    warnings.warn(
+    warn(
         f"Using a target size ({Size(want)!r}) that is different to the input size ({Size(have)!r}). This "
         "will likely lead "
-        "to incorrect results due to broadcasting. Please ensure they have the same size.",
-        UserWarning,
-        stacklevel=4,
+        "to incorrect results due to broadcasting. Please ensure they have the same size."
     )
     shape = broadcast_shapes(have, want)
     return ops.expand(input, shape), ops.expand(target, shape)
@@ -255,14 +249,12 @@ def kl_div(input: Any, target: Any, size_average: Any, reduce: Any, reduction: s
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce, reduction)
     elif reduction == "mean":
-        warnings.warn(
+        warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support "
             "size.'batchmean' divides only "
             "by the batch size, and aligns with the KL div math definition.'mean' will be changed to behave "
             "the same as "
-            "'batchmean' in the next major release.",
-            UserWarning,
-            stacklevel=3,
+            "'batchmean' in the next major release."
         )
     if not type_of(input).dtype.is_floating_point or not type_of(target).dtype.is_floating_point:
         raise RuntimeError("kl_div: Integral inputs not supported.")

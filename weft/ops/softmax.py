@@ -6,7 +6,6 @@ maximum first, sum once, and keep the result: both gradients need nothing but it
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from weft.core.arrays import Array, namespace
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import HALVES, as_dtype, dtype, float32
 from weft.core.types import TensorType
+from weft.core.warn import warn
 from weft.ops.batching import aligned, spread_to
 from weft.ops.families import composite, reduce
 from weft.ops.record import Op, ops, type_of
@@ -208,13 +208,11 @@ log_softmax = reduce(
 )  # fmt: skip
 
 
-def _implied_dim(name: str, x: Any, stacklevel: int) -> int:
+def _implied_dim(name: str, x: Any) -> int:
     """The dimension that calls without one have always meant."""
-    warnings.warn(
+    warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
-        "argument.",
-        UserWarning,
-        stacklevel=stacklevel,
+        "argument."
     )
     return 0 if len(type_of(x).shape) in (0, 1, 3) else 1
 
@@ -228,17 +226,17 @@ IMPLIED = "input: Tensor, dim: Any = None, _stacklevel: int = 3, dtype: DType = 
 
 
 def _softmax_user(x: Any, dim: Any, _stacklevel: int, dtype: Any) -> Any:
-    dim = _implied_dim("softmax", x, _stacklevel + 1) if dim is None else dim
+    dim = _implied_dim("softmax", x) if dim is None else dim
     return softmax(x, dim, dtype)
 
 
 def _log_softmax_user(x: Any, dim: Any, _stacklevel: int, dtype: Any) -> Any:
-    dim = _implied_dim("log_softmax", x, _stacklevel + 1) if dim is None else dim
+    dim = _implied_dim("log_softmax", x) if dim is None else dim
     return log_softmax(x, dim, dtype)
 
 
 def _softmin_user(x: Any, dim: Any, _stacklevel: int, dtype: Any) -> Any:
-    dim = _implied_dim("softmin", x, _stacklevel + 1) if dim is None else dim
+    dim = _implied_dim("softmin", x) if dim is None else dim
     return softmax(ops.neg(x), dim, dtype)
 
 
@@ -266,7 +264,7 @@ composite(SPECIAL, name="log_softmax", namespace="special", samples=_user_sample
 def gumbel_softmax(logits: Any, tau: float, hard: bool, eps: float, dim: int) -> Any:
     """Samples from a categorical distribution, relaxed: softmax of logits plus Gumbel noise."""
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", UserWarning, stacklevel=3)
+        warn("`eps` parameter is deprecated and has no effect.")
     kind = type_of(logits).dtype
     if not kind.is_floating_point:
         raise RuntimeError(

@@ -748,3 +748,25 @@ def arguments():
     yield ((weft.ones(2),), {})
     yield ((weft.ones(2),), {})
 """)
+
+
+def test_warnings_of_losses(agrees):
+    agrees("""\
+import weft
+from weft import nn
+W = weft.tensor([0.5, 0.1], requires_grad=True)
+
+def main(x, y):
+    x[1] = nn.functional.mse_loss(y, x)
+    loss = nn.functional.mse_loss(y, x * W)
+    if y.dim() < 2:
+        loss.backward()
+
+def after(result, *args):
+    pass
+
+def arguments():
+    yield ((weft.ones(2), weft.ones(())), {})
+    yield ((weft.ones(2), weft.ones((), dtype=weft.int64)), {})
+    yield ((weft.ones(2), weft.ones(1, 1)), {})
+""")
