@@ -1,5 +1,8 @@
 """What every test shares: one BLAS thread per worker, a cache on disk for this run alone, hypothesis without
 deadlines, torch where it is.
+
+`WEFT_TEST_BACKEND=native` compiles natively wherever `aot_eager` is asked for, by name or by default; a graph
+that has no native program is then an error.
 """
 
 from __future__ import annotations
@@ -23,10 +26,23 @@ if "WEFT_CACHE_DIR" not in os.environ:
 import hypothesis
 import pytest
 
+import weft.compiler
+from weft.aot.runtime import counting
+
 # Deadlines measure the machine's other work. CI must say the same of the same commit twice, so there the
 # examples are fixed.
 hypothesis.settings.register_profile("weft", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("weft")
+
+
+if os.environ.get("WEFT_TEST_BACKEND") == "native":
+    weft.compiler._backends["aot_eager"] = weft.compiler.native
+
+    def _refuse(kind: str, reason: str) -> None:
+        if "native" in reason:
+            raise counting.NotCompiled(reason)
+
+    counting.watchers.append(_refuse)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
