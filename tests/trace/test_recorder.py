@@ -18,7 +18,8 @@ from weft.ops.record import REGISTRY
 from weft.ops.samples import Maker
 from weft.trace.breaks import Break
 from weft.trace.fake import fake_of, is_fake
-from weft.trace.recorder import Recorder, _set_grad_enabled, _set_inference_mode
+from weft.trace.host import Host
+from weft.trace.recorder import _set_grad_enabled, _set_inference_mode
 
 DATA_DEPENDENT = {
     "allclose", "equal", "repeat_interleave", "nonzero", "argwhere", "masked_select", "unique",
@@ -327,7 +328,7 @@ def test_changes_of_autocast_break_where_nobody_can_write_them_down(monkeypatch)
         with weft.autocast("cpu"):
             return x @ x
 
-    monkeypatch.setattr(Recorder, "set_autocast", None)
+    monkeypatch.setattr(Host, "set_autocast", None)
     with pytest.raises(Break, match="mode-change"):
         Recording(program, weft.randn(2, 2))
     with weft.autocast("cpu"):

@@ -33,6 +33,7 @@ from weft.ops.record import REGISTRY, Kind, Op, ops
 from weft.ops.replay import READERS, as_called, view_scatter
 from weft.trace.breaks import Break
 from weft.trace.fake import bare, is_tensor
+from weft.trace.host import Host
 from weft.trace.op_recorder import OpRecorder, bound_of
 from weft.trace.recorder import Call, Recorded
 from weft.trace.recorder_rules import Form
@@ -113,7 +114,7 @@ class FunctionalRecorder(OpRecorder):
 
     def __init__(self, graph: Graph, on_input: Callable[[Any], Node]) -> None:
         super().__init__(graph, on_input)
-        self.user_function = _unheard
+        self.host = _Unheard()
         self.plain_histories = True
         self._drew = False  # whether the call that was run last draws random numbers
         self._places: dict[int, Place] = {}
@@ -457,9 +458,11 @@ class FunctionalRecorder(OpRecorder):
         return call
 
 
-def _unheard(_op: Any, name: str, function: Any) -> Any:
+class _Unheard(Host):
     """Nothing of the user's runs while graphs are made: gradients of custom ops are those of their nodes."""
-    return (lambda **_named: None) if name == "_setup_context" else function
+
+    def user_function(self, op: Any, attribute: str, function: Any) -> Any:
+        return (lambda **_named: None) if attribute == "_setup_context" else function
 
 
 def _fills(target: Any, key: Any, value: Any) -> bool:

@@ -465,9 +465,9 @@ def set_up(definition: CustomOpDef, ctx: Any, bound: tuple[Any, ...], result: An
 def called(definition: CustomOpDef, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """What is called for a function of the user's: itself, unless a program is being captured."""
     recorder = recorder_of(modes.current())
-    if recorder is None or recorder.user_function is None:
+    if recorder is None:
         return function
-    return recorder.user_function(definition, name, function)  # type: ignore[no-any-return]
+    return recorder.host.user_function(definition, name, function)  # type: ignore[no-any-return]
 
 
 def run_backward(definition: CustomOpDef, ctx: Any, gradients: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -175,9 +175,7 @@ class Task:
     def at_leaf(self, leaf: Tensor, gradient: Any) -> None:
         if self.accumulate and gradient is not None and leaf.tracked:
             recorder = recorder_of(modes.current()) if self.tensors else None
-            if recorder is not None and recorder.accumulate is not None:
-                recorder.accumulate(leaf, gradient, self.graph)
-            else:
+            if recorder is None or recorder.host.accumulate(leaf, gradient, self.graph) is NotImplemented:
                 accumulate(leaf, gradient, self.tensors, 1)
             if leaf.hooks is not None:
                 leaf.hooks.on_accumulated(leaf, self.graph)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import builtins
 import types
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import weft.capture.arrays as _arrays  # noqa: F401 - registers NumPy
@@ -31,12 +30,11 @@ import weft.capture.library as _library  # noqa: F401 - and for functions of the
 import weft.capture.optimizers as _optimizers  # noqa: F401 - and for optimizers' state
 import weft.capture.saving as _saving  # noqa: F401 - and for saved-tensor hooks
 import weft.capture.transforms as _transforms  # noqa: F401 - and function transforms
-from weft.capture.autocasting import _set_autocast
 from weft.capture.builtins import CALLED, INSTANCES
 from weft.capture.bytecode.effects import values_seen
 from weft.capture.bytecode.instructions import Instruction
 from weft.capture.frame import Frame, PreviousException, Unread
-from weft.capture.gradients import accumulate, change, differentiate
+from weft.capture.hosting import MachineHost
 from weft.capture.operators import Operators
 from weft.capture.sources import Source, builtin, module
 from weft.capture.tape_calls import item_node
@@ -85,10 +83,9 @@ class Machine(Operators):
         self.root_steps = 0
         self.root: Frame | None = None
         self.recorder.where = self.where
-        self.recorder.set_autocast = _set_autocast
-        self.recorder.autograd = partial(differentiate, self)
-        self.recorder.change = partial(change, self)
-        self.recorder.accumulate = partial(accumulate, self)
+        self.recorder.host = MachineHost(self)
+        self.hears_ops = False
+        """Whether functions that were registered with custom ops are captured code's."""
         self.leaves: set[int] = set()
         """The leaves whose hooks are known, by `id`."""
         self.handed: set[int] = set()

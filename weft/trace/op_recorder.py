@@ -178,8 +178,10 @@ class OpRecorder(Recorder):
 
     # -- calls -----------------------------------------------------------------------------------------------
     def treat(self, treatment: Treatment, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if treatment is Treatment.AUTOGRAD and self.autograd is not None:
-            return self.autograd(func, self._name(func), args, kwargs)
+        if treatment is Treatment.AUTOGRAD:
+            result = self.host.autograd(func, self._name(func), args, kwargs)
+            if result is not NotImplemented:
+                return result
         if treatment is Treatment.AUTOGRAD or treatment is Treatment.GRAD:
             return self.within(self.plain(func), self.faked(args), self.faked(kwargs))
         top = highest(args)

@@ -43,6 +43,7 @@ from weft.tensor.wrapper import highest
 from weft.trace.breaks import Break, NeedOps
 from weft.trace.expressions import Expression
 from weft.trace.fake import Originals, bare, fake_of
+from weft.trace.host import Host
 from weft.trace.recorder_rules import Form, Rules, Treatment, refusal
 from weft.trace.scalars import Scalars, to_node
 
@@ -61,6 +62,7 @@ REFUSED: Final = {
 
 CONSTANTS: Final = frozenset({PUBLIC["tensor"], PUBLIC["as_tensor"]})
 """Makers of tensors whose only element is known, where it is given as a number."""
+HOSTED: Final = (Treatment.AUTOGRAD, Treatment.WRITE)
 READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "item": lambda value: value, "__int__": int, "__float__": float, "__index__": int, "__bool__": bool,
     "is_nonzero": bool, "tolist": lambda value: value,
@@ -163,21 +165,8 @@ class Recorder:
     """Whether `contiguous` of a tensor of unknown strides is a node; else it is taken to give that tensor."""
     scalars: Scalars | None = None
     """Owner of numbers that only running can tell; without one they are no part of graphs."""
-    set_autocast: Callable[[Any, bool], None] | None = None
-    """What switches autocast in a graph: its dtype (or None) and whether casts are kept."""
-
-    autograd: Callable[..., Any] | None = None
-    """What takes over calls that concern the tape: `(function, name, args, kwargs)`."""
-    change: Callable[..., Any] | None = None
-    """What takes over calls that change what a tensor is, or answers NotImplemented."""
-    user_function: Callable[[Any, str, Any], Any] | None = None
-    """Gives what is called in place of a function that the user registered with a custom op: `(op, attribute,
-    function)`. Where a program is captured, what it reads is guarded, and what it changes is written down.
-    """
-    accumulate: Callable[[Any, Any, bool], None] | None = None
-    """What adds a gradient to a leaf's `.grad` where the engine runs over fakes; the last argument says
-    whether the sum must be differentiable.
-    """
+    host: Host = Host()
+    """What takes over calls that concern more than tensors and graphs."""
 
     repeated: int | None = None
     """Which repetition is recorded, if any; see `repeating`."""
@@ -301,10 +290,9 @@ class Recorder:
         name = self._name(func)
         if treatment is Treatment.FACT:
             return self.note(func, name, first, args, kwargs)
-        if treatment is Treatment.AUTOGRAD and self.autograd is not None:
-            return self.autograd(func, name, args, kwargs)
-        if treatment is Treatment.WRITE and self.change is not None:
-            result = self.change(func, name, args, kwargs)
+        if treatment in HOSTED:
+            take = self.host.autograd if treatment is Treatment.AUTOGRAD else self.host.change
+            result = take(func, name, args, kwargs)
             if result is not NotImplemented:
                 return result
         if treatment is Treatment.GRAD and isinstance(first, Tensor) and self.knows(first):
@@ -544,9 +532,9 @@ class Recorder:
         (old_grad, old_inference, old_autocast), (grad, inference, autocast) = self._state, wanted
         calls: list[tuple[Any, tuple[Any, ...]]] = []
         if autocast != old_autocast:
-            if self.set_autocast is None:
+            if self.host.set_autocast is None:
                 raise Break("mode-change", "autocast entered or left inside")
-            calls.append((self.set_autocast, autocast or (None, True)))
+            calls.append((self.host.set_autocast, autocast or (None, True)))
         if inference != old_inference:
             calls.append((_set_inference_mode, (inference,)))
         if grad != old_grad:

@@ -34,6 +34,7 @@ from weft.tensor.saved import Item
 from weft.tensor.tape import Node
 from weft.trace.breaks import Break
 from weft.trace.fake import bare
+from weft.trace.host import Host
 from weft.trace.module import GraphModule
 from weft.trace.op_recorder import OpRecorder
 from weft.trace.scalars import Scalars
@@ -267,6 +268,16 @@ class InlinedBackward(Node):
 STANDS_FOR[CompiledFunctionBackward] = InlinedBackward
 
 
+class _Leaves(Host):
+    """Gradients of leaves are effects of the graph."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+
+    def accumulate(self, leaf: Any, gradient: Any, graph: bool) -> Any:
+        self.recording.accumulate(leaf, gradient, graph)
+
+
 class Recording:
     """The graph of a tape, and what it was made for."""
 
@@ -281,7 +292,7 @@ class Recording:
         self.graph = Graph()
         self.constants: dict[str, Any] = {}
         self.recorder: Any = OpRecorder(self.graph, self.on_input)
-        self.recorder.accumulate = self.accumulate
+        self.recorder.host = _Leaves(self)
         self.lists = {name: self.graph.placeholder(name) for name in ("inputs", "sizes", "scalars", "hooks")}
         for node in self.lists.values():
             node.type = list

@@ -1,0 +1,34 @@
+"""Hosting: what a machine takes over from its recorder.
+
+Takes a machine; gives a `Host`. One idea: the calls are the recorder's to see, and the machine's to answer,
+since they concern what lies outside of graphs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.capture.autocasting import _set_autocast
+from weft.capture.custom_ops import user_function
+from weft.capture.gradients import accumulate, change, differentiate
+from weft.trace.host import Host
+
+
+class MachineHost(Host):
+    """A machine's answers."""
+
+    def __init__(self, machine: Any) -> None:
+        self.machine = machine
+        self.set_autocast = _set_autocast
+
+    def autograd(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return differentiate(self.machine, func, name, args, kwargs)
+
+    def change(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return change(self.machine, func, name, args, kwargs)
+
+    def user_function(self, op: Any, attribute: str, function: Any) -> Any:
+        return user_function(self.machine, op, attribute, function) if self.machine.hears_ops else function
+
+    def accumulate(self, leaf: Any, gradient: Any, graph: bool) -> Any:
+        accumulate(self.machine, leaf, gradient, graph)
