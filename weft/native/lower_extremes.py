@@ -40,9 +40,9 @@ def place_of(x: Definition, axis: int, kind: str) -> Definition:
 
 def argument(lowering: Lowering, x: Definition, dim: Any, kind: str) -> Definition:
     shape, _ = result_of(lowering)
-    flat = reshaped(x, (x.size,)) if dim is None or not x.shape else x
-    axis = 0 if flat is not x else wrap_dim(dim, len(x.shape))
-    return reshaped(place_of(flat, axis, kind), shape)
+    if dim is None or not x.shape:
+        return reshaped(place_of(reshaped(x, (x.size,)), 0, kind), shape)
+    return reshaped(place_of(x, wrap_dim(dim, len(x.shape)), kind), shape)
 
 
 @rule("argmax", "_max_indices")
