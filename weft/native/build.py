@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 
-from weft.native.kernels import Access, Kernel, Phase, Scope, Step, Store
+from weft.native.kernels import Access, Kernel, Phase, Scope, Step, Store, is_even, row_of
 from weft.native.kernels import Fold as FoldRecord
 from weft.native.scalar import Builder, Value
 from weft.native.tensors import Definition, Fold, Given, Opaque, Shape
@@ -30,6 +30,8 @@ from weft.native.units import (
 )
 
 MOST_CUTS = 32
+LEAST_ROW = 512
+"""Shorter rows are not worth cutting a long one into them."""
 
 
 @dataclass(slots=True)
@@ -203,6 +205,9 @@ def _finished(state: _Building, group: Group) -> Built:
         return _record(state, group, sizes, moves)
     if not group.settled:
         sizes, moves = joined(sizes, moves)
+        row = row_of(sizes[0]) if len(sizes) == 1 else 0
+        if row and (row >= LEAST_ROW or row == sizes[0]):
+            sizes, moves = (sizes[0] // row, row), [(each[0] * row, each[0]) for each in moves]
         return _record(state, group, sizes, moves)
     rows, row_moves = joined(sizes[:outer], [each[:outer] for each in moves])
     walked, walked_moves = joined(sizes[outer:], [each[outer:] for each in moves])
@@ -249,7 +254,9 @@ def _columns(state: _Building, group: Group, sizes: Shape, moves: list[Shape]) -
     record = FoldRecord(fold.kind, fold.value, fold.type, Scope.COLUMN, store.access)
     accesses = list(kernel.accesses)
     accesses[store.access] = Access(fold.type, Step.ONE, True)
-    built_by_rows.kernel = Kernel(kernel.outer, tuple(accesses), (Phase(phase.body, (), (record,)),))
+    built_by_rows.kernel = Kernel(
+        kernel.outer, tuple(accesses), (Phase(phase.body, (), (record,)),), (), kernel.even
+    )
     return built_by_rows
 
 
@@ -301,5 +308,5 @@ def _record(state: _Building, group: Group, sizes: Shape, moves: list[Shape]) ->
     ]
     operands = [Load(load.value, load.offset, each) for load, each in zip(state.loads, moves)]
     names = [member.value.name for member in group.members.values() if member.value.name]
-    kernel = Kernel(len(sizes) - 1, tuple(accesses), tuple(phases))
+    kernel = Kernel(len(sizes) - 1, tuple(accesses), tuple(phases), (), is_even(sizes))
     return Built(kernel, sizes, operands, " ".join(dict.fromkeys(names)), group.parts)

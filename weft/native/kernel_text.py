@@ -25,6 +25,9 @@ from weft.native.scalar import FLOATS, TYPES, Instruction, bits_of
 
 COMBINED: Final = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
 
+SHORT: Final = 12
+"""So many instructions do not hide that an addition waits for the one before."""
+
 
 def identity(fold: Fold) -> Any:
     """What a fold starts from."""
@@ -93,7 +96,8 @@ class KernelText:
     def write(self, name: str) -> None:
         out, kernel = self.out, self.kernel
         parameters = "ptr %record, ptr %buffers, ptr %outside, i64 %lo, i64 %hi, i64 %chunk"
-        out.lines.append(f"define void @{name}({parameters}) {{")
+        attributes = "optnone noinline " if kernel.quick else ""
+        out.lines.append(f"define void @{name}({parameters}) {attributes}{{")
         out.open("entry")
         place = 0
         self.sizes = [self.number(place + axis) for axis in range(kernel.outer + 1)]
@@ -214,15 +218,17 @@ class KernelText:
         place = self.start
         self.settle(phase)
         if self.lanes > 1:
-            unroll = LANES if rowwise else 1
+            unroll = self.unroll(phase) if rowwise else 1
             vectors = [[self.many.constant(identity(fold), fold.type)] * unroll for fold in rowwise]
             place, vectors = self.walk(phase, rowwise, place, vectors, self.lanes, unroll)
-            if unroll > 1:
+            if unroll > 1 and not self.kernel.even:
                 heads = [[each[0]] for each in vectors]
                 place, heads = self.walk(phase, rowwise, place, heads, self.lanes, 1)
                 vectors = [[head[0], *each[1:]] for head, each in zip(heads, vectors)]
             starts = [self.gather_lanes(fold, each) for fold, each in zip(rowwise, vectors)]
-        place, scalars = self.walk(phase, rowwise, place, [[start] for start in starts], 1, 1)
+        scalars = [[start] for start in starts]
+        if self.lanes == 1 or not self.kernel.even:
+            place, scalars = self.walk(phase, rowwise, place, scalars, 1, 1)
         results = iter([each[0] for each in scalars])
         for number, fold in enumerate(phase.folds):
             result = "poison" if fold.scope is Scope.COLUMN else next(results)
@@ -243,6 +249,13 @@ class KernelText:
                 self.fold_types.append(phase.after[each].type)
             for store in phase.kept:
                 self.store(store.access, names[store.value], "0", 1)
+
+    def unroll(self, phase: Phase) -> int:
+        """How many vectors a fold takes at a time: few, where their elements take longer than additions wait
+        for each other.
+        """
+        length = sum(each.op not in ("const", "fold", "scalar") for each in phase.body)
+        return LANES if length <= SHORT else LANES // 2
 
     def settle(self, phase: Phase) -> None:
         """Computes what is the same for all elements of the row, before they are walked along."""

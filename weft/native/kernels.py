@@ -34,6 +34,23 @@ from weft.native.scalar import Body, text
 FOLDS: Final = ("sum", "prod", "max", "min", "any", "all")
 LANES: Final = 4
 """How many vectors of partial sums a fold has: enough to hide the latency of an addition."""
+EVEN: Final = 64
+"""What a walk takes at a time divides this."""
+LONGEST: Final = 8192
+"""Rows that one long row is cut into are not longer than this."""
+
+
+def is_even(sizes: tuple[int, ...]) -> bool:
+    """Whether loops of these sizes need no remainders."""
+    return len(sizes) > 1 and sizes[-1] % EVEN == 0
+
+
+def row_of(size: int) -> int:
+    """How long the rows are that one long row may be cut into; 0 where they would leave a rest."""
+    if size % EVEN:
+        return 0
+    times = size // EVEN
+    return EVEN * next(n for n in range(min(times, LONGEST // EVEN), 0, -1) if times % n == 0)
 
 
 class Scope(Enum):
@@ -107,6 +124,10 @@ class Kernel:
     phases: tuple[Phase, ...]
     scalars: tuple[str, ...] = ()
     """The types of the numbers that are arguments of the call."""
+    even: bool = False
+    """Whether rows are whole multiples of EVEN elements, and never cut: there are no remainders then."""
+    quick: bool = False
+    """Whether it is to be compiled quickly, since it takes a small part of a program's time."""
 
     def __str__(self) -> str:
         lines = [f"kernel of {self.outer} outer axes"]
