@@ -6,6 +6,7 @@ where an element equals the greatest, so it is two folds, which go over all elem
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final
 
 from weft.core.dims import wrap_dim
@@ -75,6 +76,8 @@ def _placed(
         return copied(lowering, g)
     axis = wrap_dim(dim, len(shape))
     thin = tuple([1 if i == axis else n for i, n in enumerate(shape)])
+    if prod(thin) != index.size:
+        raise Unlowered("places of several values, of a sort")
     operands = [reshaped(each, thin) for each in (g, index)]
     return made(
         lambda b, v, place: b.select(b.eq(place(axis), v[1]), v[0], b.like(0, v[0])),
