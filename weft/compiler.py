@@ -11,6 +11,7 @@ import functools
 import traceback
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, MethodType, TracebackType
 from typing import Any, NamedTuple
@@ -122,6 +123,7 @@ _native_eager: Any = lazy("weft.native.eager")
 _reference: Any = lazy("weft.native.reference")
 _tracing: Any = lazy("weft.native.tracing")
 _looking: Any = lazy("weft.native.looking")
+_stepping: Any = lazy("weft.native.stepping")
 
 
 @functools.cache
@@ -511,6 +513,12 @@ class ExplainOutput:
     out_guards: list[Any] = field(default_factory=list)
     programs: list[Any] = field(default_factory=list)
     """The native programs that the call has made."""
+    program_inputs: list[list[Any]] = field(default_factory=list)
+    """What each was made for: copies of the arrays of its first call."""
+
+    def stepping(self, number: int = 0) -> Any:
+        """A run of a native program, step by step, with every value to look at."""
+        return _stepping.Stepping(self.programs[number], self.program_inputs[number])
 
     def __str__(self) -> str:
         lines = [
@@ -559,7 +567,11 @@ def explain(f: Any, *, backend: Backend | None = None) -> Callable[..., ExplainO
         context = _context(backend, False, None)
         context.on_entry.append(note)
         target = f._orig_mod if isinstance(f, OptimizedModule) else runtime.original_of(f)
-        listener = output.programs.append
+
+        def listener(program: Any, arrays: list[Any]) -> None:
+            output.programs.append(program)
+            output.program_inputs.append([copy(array) for array in arrays])
+
         if inner in (native, reference):
             _native.listeners.append(listener)
         try:

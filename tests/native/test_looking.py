@@ -90,4 +90,6 @@ def test_explain() -> None:
     assert "Native Program 1:\n  0: kernel over 3 x 4, folding" in text
     assert f"{__file__}:{LINE + 2} in f" in text
     assert output.graph_count == 1
+    steps = list(output.stepping())
+    assert "softmax" in steps[0].name and steps[0].writes[0].shape == (3, 4)
     assert weft.compiler.explain(f, backend="eager")(weft.ones(3, 4), weft.ones(4, 5)).programs == []

@@ -23,7 +23,7 @@ def f(x: weft.Tensor, w: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch) -> Any:
     made: list[Any] = []
-    monkeypatch.setattr(backend, "listeners", [made.append])
+    monkeypatch.setattr(backend, "listeners", [lambda program, _arrays: made.append(program)])
     weft.compiler.reset()
     with weft.no_grad():
         weft.compile(f, backend="native", fullgraph=True)(weft.randn(3, 4), weft.randn(4, 5))

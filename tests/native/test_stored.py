@@ -249,11 +249,15 @@ def test_a_second_process_makes_nothing(folder: Path) -> None:
 
 def test_contents_are_plain() -> None:
     made: list[Program] = []
-    backend.listeners.append(made.append)
+
+    def listener(program: Program, _arrays: list[Any]) -> None:
+        made.append(program)
+
+    backend.listeners.append(listener)
     try:
         weft.compile(lambda x: (x + 1, x[:0] * 2), backend="native", fullgraph=True)(weft.ones(2))
     finally:
-        backend.listeners.remove(made.append)
+        backend.listeners.remove(listener)
     content = content_of(made[0])
     assert content is not None
     assert made[0].constants or any(isinstance(each, tuple) for each in made[0].outputs)

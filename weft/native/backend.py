@@ -23,8 +23,8 @@ from weft.native.stored import kept_or_made
 _run: Any = lazy("weft.native.run")
 _looking: Any = lazy("weft.native.looking")
 """Not needed where all programs are on disk."""
-listeners: list[Callable[[Any], None]] = []
-"""Told each program that is made."""
+listeners: list[Callable[[Any, list[Any]], None]] = []
+"""Told each program that is made, and for which inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Compiled:
         return kept_or_made(self.graph_module, arrays, self.new, is_watched())
 
     def new(self, arrays: list[Any]) -> Program:
-        return told(_run.executable(self.graph_module, arrays))
+        return told(_run.executable(self.graph_module, arrays), arrays)
 
     def program(self, arrays: list[Any]) -> Program | str:
         """The program for these inputs, or why there is none."""
@@ -124,12 +124,12 @@ def is_watched() -> bool:
     return bool(listeners) or any(is_heard(topic) for topic in ("fusion", "kernels", "memory"))
 
 
-def told(program: Program) -> Program:
+def told(program: Program, arrays: list[Any]) -> Program:
     """Says what a new program does."""
     if is_watched():
         _looking.say(program)
         for listener in listeners:
-            listener(program)
+            listener(program, arrays)
     return program
 
 
