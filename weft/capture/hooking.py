@@ -13,6 +13,7 @@ A handle is made before the hook is registered, so that whatever holds it can be
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -220,7 +221,16 @@ def histories_outside(builder: Builder) -> set[Any]:
     """The nodes of the tape that a backward outside can come to."""
     tensors = [node.meta.get("val") for node in builder.outputs]
     tensors += [known.value for known in builder.world.known.values()]
-    return set(reachable([t.node for t in tensors if isinstance(t, Tensor) and t.node is not None]))
+    roots = [history(tensor) for tensor in tensors if isinstance(tensor, Tensor)]
+    return set(reachable([root for root in roots if root is not None]))
+
+
+def history(tensor: Tensor) -> Any:
+    """The node behind a tensor as it is now: a view whose base was written has another than before."""
+    if tensor.origin is not None:
+        with contextlib.suppress(RuntimeError):  # a write made the view unusable: nobody comes by it
+            refresh(tensor)
+    return tensor.node
 
 
 def handle_text(builder: Builder, handle: Any) -> str:

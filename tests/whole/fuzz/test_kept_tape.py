@@ -770,3 +770,42 @@ def arguments():
     yield ((weft.ones(2), weft.ones((), dtype=weft.int64)), {})
     yield ((weft.ones(2), weft.ones(1, 1)), {})
 """)
+
+
+def test_hooks_of_what_is_written_into_a_view_of_a_view(agrees):
+    agrees("""\
+import weft
+LOG = []
+
+def main(x):
+    row = weft.zeros(2, 3)[0]
+    y = weft.ones(2, 3) * x
+    y.register_hook(lambda grad: LOG.append(grad))
+    row[1:].copy_(y.mean(0)[:2])
+    return row
+
+def after(result, *args):
+    weft.autograd.grad((result * result).sum(), args)
+
+def arguments():
+    yield ((weft.tensor([-0.08, -1.08, -1.05], requires_grad=True),), {})
+""")
+
+
+def test_hooks_of_what_is_written_into_an_input_that_is_a_view(agrees):
+    agrees("""\
+import weft
+W = weft.tensor(0.5, requires_grad=True)
+
+def main(x):
+    y = weft.arange(3.0) * W
+    y.register_hook(lambda grad: grad * grad)
+    x[0] = y + y
+    return x
+
+def after(result, *args):
+    sum((t * t).sum() for t in result).backward()
+
+def arguments():
+    yield ((weft.tensor([0.37, -0.32, -1.42, 1.29, 0.39, -0.23])[:6].view(2, 3),), {})
+""")
