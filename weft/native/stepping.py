@@ -22,7 +22,7 @@ from weft.native.build import Built
 from weft.native.calls import address
 from weft.native.programs import Failed
 from weft.native.run import Executable, is_ours, numpy_type
-from weft.native.tensors import Definition, Direct, Given, operands_of
+from weft.native.tensors import Definition, Direct, Given, Reshape, View, operands_of
 from weft.native.writes import reads_of, writes_of
 
 Source = tuple[Any, ...]
@@ -31,27 +31,33 @@ Doing = Callable[[Any, Any, list[Any], int, int, int], None]
 FUNCTION: Any = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
 
 
-def lines_of(step: Any) -> tuple[Source, ...]:
-    """The user's lines behind a step, in order: of all that it computes, not of what it reads."""
-    read = {id(value) for value in reads_of(step)} if isinstance(step, Built) else set()
-    waiting: list[Definition] = list(writes_of(step))
-    seen: set[int] = set()
-    found: dict[Source, None] = {}
+def computed(step: Any) -> list[Definition]:
+    """All that a step computes, each behind what it is made of; not what it reads."""
+    if not isinstance(step, Built):
+        return list(writes_of(step))
+    seen = {id(value) for value in reads_of(step)}
+    found: list[Definition] = []
+    waiting = [(value, False) for value in writes_of(step)]
     while waiting:
-        each = waiting.pop()
-        if id(each) in seen or id(each) in read or isinstance(each, Given):
-            continue
-        seen.add(id(each))
-        if each.source:
-            found[tuple(each.source[:3])] = None
-        if isinstance(step, Built):
-            waiting += operands_of(each)
-    return tuple(sorted(found))
+        each, done = waiting.pop()
+        if done:
+            found.append(each)
+        elif id(each) not in seen and not isinstance(each, Given):
+            seen.add(id(each))
+            waiting.append((each, True))
+            waiting += [(value, False) for value in reversed(operands_of(each))]
+    return found
+
+
+def lines_of(step: Any) -> tuple[Source, ...]:
+    """The user's lines behind a step, in order."""
+    return tuple(sorted({tuple(each.source[:3]) for each in computed(step) if each.source}))
 
 
 def ops_of(step: Any) -> str:
     """The ops that a step does, for people."""
-    return step.name or type(step).__name__.lower()
+    names = [each.name for each in computed(step) if each.name and not isinstance(each, (View, Reshape))]
+    return " ".join(dict.fromkeys(names)) or step.name or type(step).__name__.lower()
 
 
 @dataclass(frozen=True, slots=True)
