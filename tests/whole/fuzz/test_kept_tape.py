@@ -16,28 +16,6 @@ def agrees(request):
     return lambda source: agree(f"OPTIONS = {{'backend': '{request.param}'}}\n{source}")
 
 
-def test_hooks_of_tensors_that_no_gradient_comes_to(agrees):
-    agrees("""\
-import weft
-LOG = []
-W = weft.tensor(0.5, requires_grad=True)
-
-def main(x):
-    y = x * W
-    y.register_hook(lambda grad: LOG.append(grad))
-    z = y * 2
-    z.register_hook(lambda grad: grad * x)
-    return (x * W.sin(), y.cos(), z)
-
-def after(result, *args):
-    for t in result:
-        t.sum().backward(retain_graph=True)
-
-def arguments():
-    yield ((weft.ones(2),), {})
-""")
-
-
 def test_nested_gradients_of_a_tensor_with_a_tape(agrees):
     agrees("""\
 import weft
@@ -228,29 +206,6 @@ def arguments():
 """)
 
 
-def test_hooks_of_nodes_see_eager_nodes(agrees):
-    agrees("""\
-import weft
-LOG = []
-W = weft.tensor([0.5, -1.25], requires_grad=True)
-Q = weft.tensor([[0.5, -1.25], [1.0, 2.0]], requires_grad=True)
-
-def main(x):
-    y = (Q @ x).sin()
-    z = y * W
-    z.grad_fn.register_hook(lambda inputs, outputs: LOG.append((len(inputs), len(outputs))))
-    z.grad_fn.register_prehook(lambda outputs: (outputs[0] * 0.5,))
-    return (z.tanh(), y, z)
-
-def after(result, *args):
-    sum(t.sum() for t in result).backward()
-
-def arguments():
-    yield ((weft.ones(2),), {})
-    yield ((weft.ones(2),), {})
-""")
-
-
 def test_strides_beyond_a_view(agrees):
     agrees("""\
 import weft
@@ -377,27 +332,6 @@ def arguments():
 """)
 
 
-def test_modules_with_backward_hooks_on_what_is_written_afterwards(agrees):
-    agrees("""\
-import weft
-from weft import nn
-LOG = []
-NET = nn.Linear(3, 3)
-NET.register_full_backward_hook(lambda net, inputs, outputs: LOG.append(len(inputs)))
-
-def main(x):
-    y = weft.ones(2, 3) * x
-    y.add_(NET(y).cumsum(0))
-    return (y,)
-
-def after(result, *args):
-    result[0].sum().backward()
-
-def arguments():
-    yield ((weft.tensor([-0.78, -0.67, 0.01], requires_grad=True),), {})
-""")
-
-
 def test_free_strides_where_directions_are_a_batch(agrees):
     agrees("""\
 import weft
@@ -506,62 +440,6 @@ def after(result, *args):
 def arguments():
     yield ((weft.tensor([0.5, -0.7]),), {{}})
     yield ((weft.tensor([0.9, -0.1]),), {{}})
-""")
-
-
-def test_hooks_of_inputs_that_the_differentiated_output_does_not_depend_on(agrees):
-    agrees("""\
-import weft
-LOG = []
-W = weft.tensor(0.5, requires_grad=True)
-W.register_hook(lambda grad: LOG.append(grad))
-
-class Nothing(weft.autograd.Function):
-    def forward(ctx, x):
-        ctx.set_materialize_grads(False)
-        return x * 2
-
-    def backward(ctx, grad):
-        LOG.append('backward')
-        return grad
-
-def main(x, y):
-    return (x * 2, x * W, x * y)
-
-def after(result, *args):
-    result[0].sum().backward(retain_graph=True)
-    result[2].sum().backward(retain_graph=True)
-
-def arguments():
-    x = weft.ones(2, requires_grad=True)
-    y = Nothing.apply(x)
-    y.register_hook(lambda grad: LOG.append(grad))
-    yield ((x, y), {})
-""")
-
-
-def test_hooks_of_compiled_outputs_that_a_node_outside_hands_nothing_to(agrees):
-    agrees("""\
-import weft
-LOG = []
-
-class Blocked(weft.autograd.Function):
-    def forward(ctx, x, y):
-        return x + y
-
-    def backward(ctx, grad):
-        return grad, None
-
-def main(x):
-    y = x * 3
-    y.register_hook(lambda grad: LOG.append(grad))
-    return (x * 2, y)
-
-def after(result, *args):
-    Blocked.apply(*result).sum().backward()
-
-def arguments():
-    yield ((weft.ones(2, requires_grad=True),), {})
 """)
 
 
@@ -727,29 +605,6 @@ def arguments():
 """)
 
 
-def test_gradients_that_hooks_keep(agrees):
-    agrees("""\
-import weft
-HISTORY = []
-W = weft.tensor([0.5, -1.25], requires_grad=True)
-W.register_hook(lambda grad: HISTORY.append(grad))
-
-def main(x):
-    W.register_hook(lambda grad: HISTORY.append(grad))
-    (found,) = weft.autograd.grad((x * W).sum(), W)
-    found.mul_(2)
-    (W * W).sum().backward()
-    return found
-
-def after(result, *args):
-    result.mul_(2)
-
-def arguments():
-    yield ((weft.ones(2),), {})
-    yield ((weft.ones(2),), {})
-""")
-
-
 def test_warnings_of_losses(agrees):
     agrees("""\
 import weft
@@ -769,43 +624,4 @@ def arguments():
     yield ((weft.ones(2), weft.ones(())), {})
     yield ((weft.ones(2), weft.ones((), dtype=weft.int64)), {})
     yield ((weft.ones(2), weft.ones(1, 1)), {})
-""")
-
-
-def test_hooks_of_what_is_written_into_a_view_of_a_view(agrees):
-    agrees("""\
-import weft
-LOG = []
-
-def main(x):
-    row = weft.zeros(2, 3)[0]
-    y = weft.ones(2, 3) * x
-    y.register_hook(lambda grad: LOG.append(grad))
-    row[1:].copy_(y.mean(0)[:2])
-    return row
-
-def after(result, *args):
-    weft.autograd.grad((result * result).sum(), args)
-
-def arguments():
-    yield ((weft.tensor([-0.08, -1.08, -1.05], requires_grad=True),), {})
-""")
-
-
-def test_hooks_of_what_is_written_into_an_input_that_is_a_view(agrees):
-    agrees("""\
-import weft
-W = weft.tensor(0.5, requires_grad=True)
-
-def main(x):
-    y = weft.arange(3.0) * W
-    y.register_hook(lambda grad: grad * grad)
-    x[0] = y + y
-    return x
-
-def after(result, *args):
-    sum((t * t).sum() for t in result).backward()
-
-def arguments():
-    yield ((weft.tensor([0.37, -0.32, -1.42, 1.29, 0.39, -0.23])[:6].view(2, 3),), {})
 """)
