@@ -262,8 +262,10 @@ def convolved(
     products = sides.examples * sides.groups * sides.outputs * sides.inputs * taps
     work = products * PRODUCT * (1 if type_ == "f32" else 2) + prod(result) * MOVE / 2
     unit = tables.column == 1
-    text = conv_text.tiles(type_, width, tile.block, tile.across, tile.run, bias is not None, unit)
-    return direct(text, "convolution", result, type_, operands, numbers, rows, work)
+    facts = (type_, width, tile.block, tile.across, tile.run, bias is not None, unit)
+    made = direct(conv_text.plain_tiles(*facts), "convolution", result, type_, operands, numbers, rows, work)
+    made.finishing = partial(conv_text.tiles, *facts)
+    return made
 
 
 def taps_of(shape: Shape, strides: Shape) -> list[int]:

@@ -20,7 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from weft.native.body_text import BodyText
 from weft.native.conv_code import Code
+from weft.native.scalar import Body
 
 
 def _zeros(code: Code, pointer: str, count: str) -> None:
@@ -160,10 +162,16 @@ def many_weights(type_: str, width: int) -> str:
 
 
 @cache
-def tiles(type_: str, width: int, block: int, across: int, run: int, bias: bool, unit: bool) -> str:
+def plain_tiles(type_: str, width: int, block: int, across: int, run: int, bias: bool, unit: bool) -> str:
+    return tiles(type_, width, block, across, run, bias, unit, ())
+
+
+def tiles(
+    type_: str, width: int, block: int, across: int, run: int, bias: bool, unit: bool, after: Body
+) -> str:
     """Tiles of `block` output channels and `across` vectors of pixels. Rows are parts of groups of examples.
     With a `run`, channels are the lanes, and vectors of pixels are so many neighbours: no lane is idle where
-    rows are no multiples of vectors.
+    rows are no multiples of vectors. A body is computed of each result before it is stored.
 
     0 result, packed input, packed weights (bias)    then: groups, parts, tiles, tiles a part, blocks a group,
     outputs a group (6)    input: of an example, of a group    result: of an example, of a group, of an
@@ -205,7 +213,9 @@ def tiles(type_: str, width: int, block: int, across: int, run: int, bias: bool,
                 code.put_by(sums, room)
                 at = code.add(code.mul(g, outputs), k)
                 biases = code.past(added, code.add(code.mul(at, bias_step), bias_start)) if bias else ""
-                goal = Goal(vector, segments, here, rest, y_output, "" if unit else column, biases, bias_step)
+                goal = Goal(
+                    vector, segments, here, rest, y_output, "" if unit else column, biases, bias_step, after
+                )
                 if run:
                     _turned_results(code, room, goal, block, across, run)
                 else:
@@ -228,6 +238,13 @@ class Goal:
     column: str
     biases: str
     bias_step: str
+    after: Body
+
+    def finished(self, code: Code, value: str) -> str:
+        """What the body makes of a result."""
+        if not self.after:
+            return value
+        return BodyText(code.out, code.lanes).write(self.after, lambda _: value)[-1]
 
 
 def _sums(
@@ -307,7 +324,7 @@ def _results(code: Code, room: str, goal: Goal, block: int, across: int) -> None
             if goal.biases:
                 place = code.mul(code.least(str(i), last), goal.bias_step)
                 value = code.plus(value, code.splat(code.load_one(code.past(goal.biases, place))))
-            values.append(value)
+            values.append(goal.finished(code, value))
         _stored(code, values, p.at, goal.here, goal.rest, goal)
 
 
@@ -327,6 +344,7 @@ def _turned_results(code: Code, room: str, goal: Goal, block: int, across: int, 
             rows = [code.load(code.past(own, i * code.lanes)) for i in range(run)]
             if bias:
                 rows = [code.plus(row, bias) for row in rows]
+            rows = [goal.finished(code, row) for row in rows]
             _stored(code, transposed(code, rows), p.at, here, "", goal)
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 import weft.native.rules as _rules  # noqa: F401 - registers how ops are lowered
 from weft.native import blas
+from weft.native.absorbing import absorb
 from weft.native.build import Built
 from weft.native.calls import CHECK, address
 from weft.native.engine import Functions
@@ -269,6 +270,7 @@ def planned(lowering: Lowering, graph_module: Any) -> tuple[list[Any], Plan, dic
     """What a program gives, its steps, and the inputs in whose memory values lie."""
     program = lowering.run(lambda path: _attribute(graph_module, path))
     program.outputs = summed(program.outputs, [*program.checks, *program.failures])
+    program.outputs = absorb(program.outputs, [*program.checks, *program.failures])
     given = [lowering.values[node] for node in program.inputs]
     pairs = graph_module.graph.meta.get(WRITTEN, ())
     outputs, written = wished(program.outputs, given, pairs)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from weft.native.scalar import Builder, Value
+from weft.native.scalar import Body, Builder, Value
 
 Shape = tuple[int, ...]
 
@@ -177,6 +177,8 @@ class Direct(Opaque):
     """How long it takes, in ns; 0 where its chunks say so."""
     checks: bool = False
     """Whether the result says that the program must not go on: see Note [Steps that check]."""
+    finishing: Callable[[Body], str] | None = None
+    """Its text with a body that is computed of each result before it is stored, if there is such a text."""
 
 
 def operands_of(value: Definition) -> Sequence[Definition]:
