@@ -76,10 +76,12 @@ def tensors(layout: int) -> list[Any]:
         return [weft.randn(4, 6) for _ in range(3)]
     if layout == 1:
         return [weft.randn(6, 4).t() for _ in range(3)]
+    if layout == 2:
+        return [weft.randn(5, 5), weft.randn(5, 5).t(), weft.randn(10, 5)[::2]]
     return [weft.randn(4, 6), weft.randn(8, 12)[::2, ::2], weft.randn(6, 4).t()]
 
 
-@given(programs(), st.integers(0, 2))
+@given(programs(), st.integers(0, 3))
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_values_versions_and_identities_are_eagers(program: list[Instruction], layout: int) -> None:
     def function(a: Any, b: Any, c: Any) -> Any:

@@ -75,10 +75,12 @@ def tensors(layout: int) -> list[weft.Tensor]:
         return [weft.randn(7, 5) for _ in range(3)]
     if layout == 1:
         return [weft.randn(5, 7).t() for _ in range(3)]
+    if layout == 2:
+        return [weft.randn(5, 5).t(), weft.randn(5, 5), weft.randn(5, 5).t()]
     return [weft.randn(14, 5)[::2] for _ in range(3)]
 
 
-@pytest.mark.parametrize("layout", [0, 1, 2])
+@pytest.mark.parametrize("layout", [0, 1, 2, 3])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_values_and_versions_are_eagers(program: Callable[..., Any], layout: int) -> None:
     results = []

@@ -19,8 +19,8 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from weft.native.build import Built, built
-from weft.native.tensors import Definition, Direct, Given, Part, Point, Product
-from weft.native.units import Group, Member
+from weft.native.tensors import Definition, Direct, Given, Part, Point, Product, View, view
+from weft.native.units import Group, Member, row_major
 
 NATIVE = (Built, Product, Direct)
 SMALL = 60_000
@@ -79,10 +79,10 @@ def copy_of(value: Definition, strides: tuple[int, ...] | None = None) -> Point:
 
 
 def copying(copy: Point) -> Built:
-    """The kernel of a copy of something that lies in memory."""
+    """The kernel of a copy of something that lies in memory, perhaps with its axes in another order."""
     group = Group(1, copy.size)
     group.members[id(copy)] = Member(copy, 0, False)
-    return built(group, lambda _value: True)
+    return built(group, lambda value: not isinstance(value, View))
 
 
 def is_dense(target: Given) -> bool:
@@ -97,12 +97,39 @@ def is_dense(target: Given) -> bool:
     return True
 
 
+def layout_of(value: Definition) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape and the strides in which callers see a value."""
+    return value.shown or (value.shape, row_major(value.shape) if value.strides is None else value.strides)
+
+
+def lies_alike(value: Definition, target: Given) -> bool:
+    """Whether a value's memory is that of an input, element by element."""
+    strides = row_major(target.shape) if target.strides is None else target.strides
+    pairs = zip(target.shape, strides, layout_of(value)[1], strict=True)
+    return all(size == 1 or one == other for size, one, other in pairs)
+
+
+def as_seen(value: Definition) -> Definition:
+    """A value as callers see it: with the axes of its memory in their order."""
+    if value.shown is None:
+        return value
+    shape, strides = value.shown
+    inside = row_major(value.shape)
+    left = list(range(len(shape)))
+    steps = []
+    for size, stride in zip(value.shape, inside, strict=True):
+        axis = next(a for a in left if shape[a] == size and (size == 1 or strides[a] == stride))
+        left.remove(axis)
+        steps.append(tuple([int(a == axis) for a in range(len(shape))]))
+    return view(value, shape, (0,) * len(shape), steps)
+
+
 def may_write(step: Any, value: Definition, target: Given) -> str:
     """Why a step cannot compute a value where an input lies; "" if it can."""
     if is_python(step):
         return "Python computes it"
-    if target.strides is not None:
-        return "the input is not row-major"
+    if not lies_alike(value, target):
+        return "the input lies otherwise"
     if isinstance(step, Product) and step.onto is not None:
         return "it is added to another value"
     if any(isinstance(each, Part) for each in reads_of(step)):
@@ -215,7 +242,7 @@ def ordered(steps: Sequence[Any], written: Sequence[tuple[Definition, Given]]) -
         found.reasons.append(f"{value.name}: copied to {target.name}, since something must come after it")
     found.steps = [steps[number] for number in order]
     for value, target in copied.values():
-        copy = copy_of(value, target.strides)
+        copy = copy_of(as_seen(value), target.strides)
         found.steps.append(copying(copy))
         found.homes[id(copy)] = target
     found.homes.update({key: target for key, (_, target) in direct.items()})
@@ -233,7 +260,7 @@ def wished(
     for position, number in pairs:
         value, target = made[number], inputs[position]
         if isinstance(value, Definition) and isinstance(target, Given) and value is not target:
-            alike = (value.shape, value.type) == (target.shape, target.type)
+            alike = (layout_of(value)[0], value.type) == (target.shape, target.type)
             if alike and target.size and is_dense(target):
                 targets[number] = target
     over = {id(target) for target in targets.values()}
@@ -243,6 +270,7 @@ def wished(
         again = number in targets and id(value) in seen
         if again or (isinstance(value, Given) and (number in targets or id(value) in over)):
             made[number] = value = copy_of(value)  # as it is before anything changes
+            value.shown = outputs[number].shown
         if number in targets:
             seen.add(id(value))
             written[number] = value, targets[number]
