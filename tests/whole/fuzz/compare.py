@@ -42,8 +42,8 @@ FACTS = frozenset({"version", "strides", "storage", "float32"})
 
 
 class Spent(BaseException):
-    """A sweep that ran into a tape that was spent or stale: which gradients it had come to is left open (but
-    for sweeps within what is compiled by the backend that runs each op as it is).
+    """A sweep that ran into a tape that was spent or stale: which gradients and hooks it had come to is left
+    open.
 
     It is the last thing that is seen of a program.
     """
@@ -213,7 +213,7 @@ def observe(
         place = internal_error(error)
         if place:
             run.internal[len(run.calls)] = place
-        if tape and snapshot.tolerance and str(error).startswith(SPENT):
+        if tape and str(error).startswith(SPENT):
             run.calls.append((outcome, *[""] * (len(SECTIONS) - 1)))
             raise Spent from error
     else:
