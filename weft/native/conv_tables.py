@@ -35,15 +35,26 @@ class Plane:
 
     size: int
     rows: list[int]
-    """Five numbers each."""
+    """Five numbers each: where to, where from, zeros before, elements, zeros behind."""
     column: int
     """How far apart neighbours along a row lie in the source."""
     last: int = 0
     """How many elements a read may begin behind a plane's start."""
 
-    @property
-    def count(self) -> int:
-        return len(self.rows) // 5
+    def vectors(self, lanes: int) -> list[int]:
+        """How it is packed: see Note [Tables of a convolution] in `weft.native.conv_text`."""
+        found: list[int] = []
+        for place in range(0, len(self.rows), 5):
+            to, come, before, count, behind = self.rows[place : place + 5]
+            width = before + count + behind
+            for at in range(0, width, lanes):
+                first, last = max(before - at, 0), min(before + count - at, lanes)
+                bits = (1 << last) - (1 << first) if last > first else 0
+                if self.column == 2 and bits:
+                    bits = (1 << 2 * last - 1) - (1 << 2 * first)
+                stored = (1 << min(width - at, lanes)) - 1
+                found += [to + at, come + (at - before) * self.column, bits, stored]
+        return found
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ there the input of each tap lies, and where results belong; so stride, dilation,
 number of axes are the plan's business alone.
 
 # Note [Tables of a convolution]
-    rows        of a packed plane: where to, where from, zeros before, elements, zeros behind
+    packing     of a plane, vector by vector: where to, where from, which lanes come, which are stored
     entries     for each (channel, tap): how far its input lies from a pixel
     vectors     of pixels: where their input lies, which segments they have: from, to
     segments    where lane 0 of a vector belongs in the result, which lanes do (a row ends within a vector)
@@ -23,12 +23,6 @@ from functools import cache
 from weft.native.body_text import BodyText
 from weft.native.conv_code import Code
 from weft.native.scalar import Body
-
-
-def _zeros(code: Code, pointer: str, count: str) -> None:
-    with code.loop("0", count, code.lanes) as loop:
-        mask = code.first_lanes(code.sub(count, loop.at))
-        code.masked_store("zeroinitializer", code.past(pointer, loop.at), mask)
 
 
 def every_second(code: Code, pointer: str, elements: str, otherwise: str = "zeroinitializer") -> list[str]:
@@ -48,39 +42,30 @@ def every_second(code: Code, pointer: str, elements: str, otherwise: str = "zero
 def pack(type_: str, width: int, column: int) -> str:
     """Planes of channels, padded. Rows are planes.
 
-    0 result, input    2 channels, stride of an example, of a channel, of a column    6 plane, rows, their
-    table, where the input starts
+    0 result, input    2 channels, stride of an example, of a channel, of a column    6 plane, vectors, their
+    table (where to, where lane 0 comes from, which lanes come from there, which are stored; where columns lie
+    two apart, which elements come), where the input starts
     """
     code = Code(type_, width)
     target, source = code.buffer(0), code.buffer(1)
-    channels, example, channel, step, plane, rows, place, start = code.numbers(2, 8)
+    channels, example, channel, step, plane, count, place, start = code.numbers(2, 8)
     table = code.table(place)
     source = code.past(source, start)
     with code.loop("%lo", "%hi") as outer:
         n, c = code.apart(outer.at, channels)
         into = code.past(target, code.mul(outer.at, plane))
         taken = code.past(code.past(source, code.mul(n, example)), code.mul(c, channel))
-        with code.loop("0", rows) as row:
-            line = code.past(table, code.mul(row.at, 5), "i64")
-            to, come, before, count, behind = [code.number(i, line) for i in range(5)]
-            there = code.past(into, to)
-            _zeros(code, there, before)
-            there = code.past(there, before)
+        with code.loop("0", count) as vector:
+            line = code.past(table, code.mul(vector.at, 4), "i64")
+            to, come, bits, stored = [code.number(i, line) for i in range(4)]
             here = code.past(taken, come)
-            with code.loop("0", count, code.lanes) as at:
-                left = code.sub(count, at.at)
-                mask = code.first_lanes(left)
-                first = code.past(here, code.mul(at.at, step))
-                if column == 1:
-                    value = code.masked_load(first, mask)
-                elif column == 2:
-                    some = code.least(left, code.lanes)
-                    ones = code.out.put(f"shl i64 1, {code.sub(code.mul(some, 2), 1)}")
-                    value = every_second(code, first, code.sub(ones, 1))[0]
-                else:
-                    value = code.gather(code.spread(first, step), mask)
-                code.masked_store(value, code.past(there, at.at), mask)
-            _zeros(code, code.past(there, count), behind)
+            if column == 1:
+                value = code.masked_load(here, code.lanes_of(bits))
+            elif column == 2:
+                value = every_second(code, here, bits)[0]
+            else:
+                value = code.gather(code.spread(here, step), code.lanes_of(bits))
+            code.masked_store(value, code.past(into, to), code.lanes_of(stored))
     return code.text()
 
 
