@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import weft
+from weft.core.settings import settings as weft_settings
 from weft.testing import assert_close
 
 Instruction = tuple[str, int, int, int]
@@ -41,6 +43,12 @@ WRITING = {
     "sorted_": lambda a, b: a.copy_(b.sort(dim=-1)[0]),
     "lerp_": lambda a, b: a.lerp_(b, 0.1),
 }
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fallbacks are errors."""
+    monkeypatch.setattr(weft_settings, "strict", True)
 
 
 @st.composite
