@@ -280,23 +280,24 @@ def tanh_arrays(g: Any) -> list[Any]:
     return [*parameters, *[normal(g, *each.shape) for each in parameters], normal(g, 64, 16)]
 
 
-def tanh_mlp(tanh: Any, parameters: Any, x: Any) -> Any:
+def tanh_mlp(tanh: Any, linear: Any, parameters: Any, x: Any) -> Any:
     w1, b1, w2, b2, w3, b3 = parameters
-    return (tanh(tanh(x @ w1.T + b1) @ w2.T + b2) @ w3.T + b3).sum()
+    return linear(tanh(linear(tanh(linear(x, w1, b1)), w2, b2)), w3, b3).sum()
 
 
 def product_step(peer: str, lib: Any, arrays: list[Any]) -> Step:
     tensors = [lib.from_numpy(array) for array in arrays]
     parameters, vectors, x = tuple(tensors[:6]), tuple(tensors[6:12]), tensors[12]
+    linear = lib.nn.functional.linear
     if peer == "torch.compile":  # which knows no double backward, but forward over reverse
-        gradient = lib.func.grad(lambda p: tanh_mlp(lib.tanh, p, x))
+        gradient = lib.func.grad(lambda p: tanh_mlp(lib.tanh, linear, p, x))
         compiled = lib.compile(lambda p, v: lib.func.jvp(gradient, (p,), (v,))[1])
         return lambda: compiled(parameters, vectors)
     for each in parameters:
         each.requires_grad_()
 
     def twice(parameters: Any, vectors: Any, x: Any) -> Any:
-        loss = tanh_mlp(lib.tanh, parameters, x)
+        loss = tanh_mlp(lib.tanh, linear, parameters, x)
         first = lib.autograd.grad(loss, parameters, create_graph=True)
         total = sum((a * b).sum() for a, b in zip(first, vectors))
         return lib.autograd.grad(total, parameters, allow_unused=True)
@@ -308,7 +309,7 @@ def product_step(peer: str, lib: Any, arrays: list[Any]) -> Step:
 def jax_product(jax: Any, arrays: list[Any]) -> Step:
     given = [jax.numpy.asarray(array) for array in arrays]
     parameters, vectors, x = tuple(given[:6]), tuple(given[6:12]), given[12]
-    gradient = jax.grad(lambda p, x: tanh_mlp(jax.numpy.tanh, p, x))
+    gradient = jax.grad(lambda p, x: tanh_mlp(jax.numpy.tanh, lambda x, w, b: x @ w.T + b, p, x))
     compiled = jax.jit(lambda p, v, x: jax.jvp(lambda q: gradient(q, x), (p,), (v,))[1])
     return lambda: compiled(parameters, vectors, x)
 
