@@ -1,0 +1,101 @@
+"""Every op's samples: machine code against the reference, bit by bit but for the order of sums."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft.graph.graph import Graph
+from weft.native.reference import Reading, Reference
+from weft.native.run import Executable, planned
+from weft.native.tensors import Opaque
+from weft.ops.record import REGISTRY, Op
+from weft.ops.samples import Maker, Sample
+
+SUMS = frozenset({
+    "addmm", "addmv", "baddbmm", "bmm", "dot", "group_norm", "layer_norm", "lgamma", "matmul", "mm", "mv",
+    "nn.functional.adaptive_avg_pool2d", "nn.functional.adaptive_avg_pool3d", "nn.functional.linear",
+})  # fmt: skip
+"""Ops that BLAS or the C library has a part in, and sums that are long enough to have an order."""
+
+
+def one_call(op: Op, sample: Sample, expected: Any) -> tuple[Graph, list[Any]]:
+    """A call as a graph, and its inputs."""
+    graph, arrays = Graph(), []
+
+    def place(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            arrays.append(value.copy())
+            node = graph.placeholder(f"x{len(arrays)}")
+            node.meta["val"] = weft.from_numpy(arrays[-1])
+            return node
+        return type(value)([place(item) for item in value]) if type(value) in (tuple, list) else value
+
+    args, kwargs = place(tuple(sample.args)), {name: place(value) for name, value in sample.kwargs.items()}
+    node = graph.call_function(op, args, kwargs)
+    if not isinstance(expected, (tuple, list)):
+        node.meta["val"] = weft.from_numpy(np.asarray(expected))
+        graph.output((node,))
+        return graph, arrays
+    node.meta["val"] = tuple([weft.from_numpy(np.asarray(each)) for each in expected])
+    items = [graph.call_function(operator.getitem, (node, number)) for number in range(len(expected))]
+    for item, value in zip(items, node.meta["val"], strict=True):
+        item.meta["val"] = value
+    graph.output(tuple(items))
+    return graph, arrays
+
+
+def compared(op: Op, sample: Sample) -> bool:
+    """Compares one call; False where there is nothing to compare."""
+    try:
+        expected = op(*sample.args, **sample.kwargs)
+    except Exception:  # the op does not take such numbers
+        return False
+    several = expected if isinstance(expected, (tuple, list)) else (expected,)
+    if not all(isinstance(each, (np.ndarray, np.generic)) for each in several):
+        return False
+    if any(np.asarray(each).dtype.kind == "c" for each in several):
+        return False  # array kernels have these
+    graph, arrays = one_call(op, sample, expected)
+    results = []
+    for kind in (Reference, Executable):
+        outputs, plan, homes = planned(Reading(graph, arrays), SimpleNamespace(graph=graph))
+        if all(isinstance(step, Opaque) for step in plan.steps):
+            return False
+        results.append(kind(outputs, plan, arrays, homes)([array.copy() for array in arrays]))
+    for read, run in zip(*results, strict=True):
+        read, run = np.asarray(read), np.asarray(run)
+        assert (read.shape, read.dtype) == (run.shape, run.dtype)
+        if op.qualified_name in SUMS and read.dtype.kind == "f":
+            near = 1e-5 if read.dtype == np.float32 else 1e-13
+            assert np.allclose(read, run, rtol=near, atol=near, equal_nan=True), (op, sample)
+        else:
+            assert np.array_equal(read, run, equal_nan=read.dtype.kind == "f"), (op, sample)
+    return True
+
+
+@pytest.mark.parametrize(
+    ("kind", "most"), [(weft.float32, 2), (weft.float64, 1), (weft.int64, 1), (weft.uint8, 1)]
+)
+def test_samples(kind: Any, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE", "0")
+    count = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for op in REGISTRY.values():
+            if op.samples is None or op.composed or op.namespace.startswith("ops"):
+                continue
+            made: list[Sample] = []
+            try:
+                for sample, _ in zip(op.samples(Maker(kind)), range(most)):
+                    made.append(sample)
+            except (ValueError, TypeError, RuntimeError):  # no such numbers
+                pass
+            count += sum(compared(op, sample) for sample in made)
+    assert count > 150 * most
