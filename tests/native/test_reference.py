@@ -106,6 +106,13 @@ def test_it_needs_no_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [type(program) for program in programs] == [Reference]
 
 
+def test_views_of_bits_are_left_to_their_ops() -> None:
+    x = weft.randn(3, 2)
+    for backend in ("reference", "native"):
+        made = weft.compile(lambda x: weft.view_as_complex(x * 2) * 1j, backend=backend, fullgraph=True)(x)
+        assert_close(made, weft.view_as_complex(x * 2) * 1j)
+
+
 def test_it_is_a_backend_for_debugging() -> None:
     assert "reference" not in weft.compiler.list_backends()
     assert "reference" in weft.compiler.list_backends(exclude_tags=())

@@ -351,7 +351,10 @@ class Lowering:
         strides = tuple([int(i == axis) for i in range(len(shape))])
         dummy = as_strided(start, shape, strides, writeable=False)
         assert op.kernel is not None
-        made = op.kernel(dummy, *rest)
+        try:
+            made = op.kernel(dummy, *rest)
+        except (RuntimeError, TypeError, ValueError) as error:  # it looks at more than where elements lie
+            raise Unlowered(f"{op.name}: {error}") from None
         origin = start.__array_interface__["data"][0]
         return [
             (each.shape, each.strides, each.__array_interface__["data"][0] - origin)
