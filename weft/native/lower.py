@@ -53,7 +53,17 @@ NUMBER: Final = "number"
 NUMERIC: Final = frozenset({"_operator", "operator", "math"})
 BUILT_IN: Final = frozenset({abs, bool, divmod, float, int, max, min, pow, round, sum})
 """Where functions of numbers come from."""
-NUMBERS_WELCOME: Final = frozenset({"div", "_where"})
+NUMBERS_WELCOME: Final = frozenset(
+    {
+        "div",
+        "_where",
+        "layer_norm",
+        "norm_backward",
+        "batch_norm_training",
+        "batch_norm_inference",
+        "group_norm",
+    }
+)
 """Ops whose rules take numbers that only running tells."""
 
 

@@ -207,10 +207,19 @@ def normal(x: Definition, axes: tuple[int, ...], eps: float) -> tuple[Definition
     centred = each(lambda b, v, m: b.sub(v, m), x, mean(x, axes, True), name="centre")
     squares = each(lambda b, v: b.mul(v, v), centred, name="square")
     spread = mean(squares, axes, True)
-    scale = each(
-        lambda b, v: b.div(b.like(1, v), b.sqrt(b.add(v, b.like(eps, v)))), spread, name="scale", cost=8
-    )
+    scale = inverse(spread, eps)
     return each(lambda b, v, s: b.mul(v, s), centred, scale, name="normal"), scale
+
+
+def inverse(spread: Definition, eps: Any) -> Definition:
+    """One over the root of a variance, to which a number is added that may be known only in a call."""
+    known = not isinstance(eps, Definition)
+
+    def body(b: Builder, v: Value, *numbers: Value) -> Value:
+        more = b.like(eps, v) if known else b.cast(numbers[0], v.type)
+        return b.div(b.like(1, v), b.sqrt(b.add(v, more)))
+
+    return each(body, spread, *(() if known else (eps,)), name="scale", cost=8)
 
 
 @rule("layer_norm")

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 from weft.native.lower import Lowering, Unlowered, rule
-from weft.native.lower_folds import each, floating, mean, normal
+from weft.native.lower_folds import each, floating, inverse, mean, normal
 from weft.native.tensors import Definition, Shape, broadcast, reshaped
 
 
@@ -46,9 +46,7 @@ def _training(
     middle = mean(x, dims, True)
     centred = each(lambda b, v, m: b.sub(v, m), x, middle, name="centre")
     spread = mean(each(lambda b, v: b.mul(v, v), centred, name="square"), dims, True)
-    scale = each(
-        lambda b, v: b.div(b.like(1, v), b.sqrt(b.add(v, b.like(eps, v)))), spread, name="scale", cost=8
-    )
+    scale = inverse(spread, eps)
     if weight is not None:
         scale = each(lambda b, s, w: b.mul(s, w), scale, channels(weight, rank), name="scale")
     scale.kept = True
@@ -70,9 +68,7 @@ def _inference(
 ) -> Definition:
     known(x, weight, bias, middle, spread)
     rank = len(x.shape)
-    scale = each(
-        lambda b, v: b.div(b.like(1, v), b.sqrt(b.add(v, b.like(eps, v)))), spread, name="scale", cost=8
-    )
+    scale = inverse(spread, eps)
     if weight is not None:
         scale = each(lambda b, s, w: b.mul(s, w), scale, weight, name="scale")
     scale.kept = True
