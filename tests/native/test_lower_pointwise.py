@@ -40,7 +40,7 @@ UNLOWERED = {
 }  # fmt: skip
 """Ops that run as they are."""
 PARTLY = {
-    "pow", "_to_copy", "full", "repeat",
+    "binary_cross_entropy", "pow", "_to_copy", "full", "repeat",
     "conj_physical",
 }  # fmt: skip
 """Ops of which some calls run as they are: ints with a tensor as exponent; complex numbers

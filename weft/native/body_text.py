@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from weft.native.outside import place_of
-from weft.native.scalar import COMPARISONS, FLOATS, SIGNED, Instruction, bits_of
+from weft.native.scalar import COMPARISONS, FLOATS, HALVES, SIGNED, Instruction, bits_of
 
-LLVM: Final = {"f32": "float", "f64": "double", "b1": "i1"}
+LLVM: Final = {"f32": "float", "f64": "double", "b1": "i1", "f16": "half", "b16": "i16"}
 ORDERED: Final = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 ROUNDINGS: Final = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven"}
 
@@ -307,6 +307,8 @@ def _cast(text: BodyText, type_: str, args: list[str], types: list[str]) -> str:
     def convert(word: str, source: str, target: str, value: str) -> str:
         return text.out.put(f"{word} {text.type(source)} {value} to {text.type(target)}")
 
+    if given in HALVES or type_ in HALVES:
+        return _half(text, type_, x, given, convert)
     if given in FLOATS and type_ in FLOATS:
         return convert("fpext" if type_ == "f64" else "fptrunc", given, type_, x)
     if type_ in FLOATS:
@@ -318,6 +320,26 @@ def _cast(text: BodyText, type_: str, args: list[str], types: list[str]) -> str:
         return x
     word = "trunc" if after < before else "sext" if given in SIGNED else "zext"
     return convert(word, given, type_, x)
+
+
+def _half(text: BodyText, type_: str, x: str, given: str, convert: Callable[..., str]) -> str:
+    """Between float32 and the halves. The machine converts float16; bfloat16 is the upper half of a float32,
+    rounded to the nearest, of two to the even one.
+    """
+    if "f16" in (given, type_):
+        return convert("fpext" if given == "f16" else "fptrunc", given, type_, x)
+    plain, constant = text.plain, text.constant
+    if given == "b16":
+        wide = convert("zext", "b16", "i32", x)
+        return convert("bitcast", "i32", "f32", plain("shl", "i32", [wide, constant(16, "i32")]))
+    bits = convert("bitcast", "f32", "i32", x)
+    upper = plain("lshr", "i32", [bits, constant(16, "i32")])
+    odd = plain("and", "i32", [upper, constant(1, "i32")])
+    more = plain("add", "i32", [plain("add", "i32", [bits, constant(0x7FFF, "i32")]), odd])
+    near = plain("lshr", "i32", [more, constant(16, "i32")])
+    quiet = plain("or", "i32", [upper, constant(0x40, "i32")])
+    strange = plain("fcmp uno", "f32", [x, x])
+    return convert("trunc", "i32", "b16", text.choose(strange, "i32", quiet, near))
 
 
 def _to_int(text: BodyText, type_: str, x: str, given: str, convert: Callable[..., str]) -> str:

@@ -463,10 +463,19 @@ class Planning:
             except Keep as keep:
                 if id(keep.value) not in self.kept and not isinstance(keep.value, Given):
                     self.kept[id(keep.value)] = keep.value
-                elif not self.put_in_order(group):
+                elif not self.put_in_order(group) and not self.take_apart(home):
                     raise NotImplementedError(f"{keep.value.name}: {keep.reason}") from None
                 self.reasons.append(f"{keep.value.name}: {keep.reason}")
         return found
+
+    def take_apart(self, home: Home) -> bool:
+        """Has all members of a group computed by kernels of their own, if that is something new."""
+        members = {id(value): value for value in members_of(home)}
+        if len(members) == 1 or members.keys() <= self.closed.keys():
+            return False
+        self.alone.update(members)
+        self.closed.update(members)
+        return True
 
     def put_in_order(self, group: Group) -> bool:
         """Has what a lone fold folds copied, row-major, if that was not done before."""

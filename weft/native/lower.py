@@ -11,12 +11,13 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from weft.core.dtypes import BY_NUMPY
+from weft.core.dtypes import BY_NUMPY, float32
 from weft.core.requirements import require
 from weft.core.symbolic import Symbolic
 from weft.core.types import TensorType
@@ -27,7 +28,7 @@ from weft.native.lower_calls import Unlowered as Unlowered
 from weft.native.lower_calls import bound_arguments, is_op, op_of
 from weft.native.lower_numbers import checked, computed, given_number
 from weft.native.lower_numbers import read as read_number
-from weft.native.scalar import NAMES, TYPES, Builder, Value
+from weft.native.scalar import HALVES, NAMES, TYPES, Builder, Value
 from weft.native.tensors import (
     Definition,
     Given,
@@ -53,6 +54,8 @@ NUMBER: Final = "number"
 NUMERIC: Final = frozenset({"_operator", "operator", "math"})
 BUILT_IN: Final = frozenset({abs, bool, divmod, float, int, max, min, pow, round, sum})
 """Where functions of numbers come from."""
+MOVED: Final = frozenset({"reshape", "_unsafe_view"})
+"""Ops that are views where they can be, on numbers of any type."""
 NUMBERS_WELCOME: Final = frozenset(
     {
         "div",
@@ -257,11 +260,24 @@ class Lowering:
         return computed(function, args, self.program.failures)
 
     def lowered(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
-        numbers = any(isinstance(value, Number) for value in bound)
-        for value in bound:
-            for item in value if isinstance(value, (tuple, list)) else (value,):
-                if isinstance(item, Definition):
-                    type_name_of(item)
+        """Definitions of what an op gives. On halves it computes in float32, and rounds what it gives."""
+        if op.kind is Kind.VIEW or op.name in MOVED or not (has_half(bound) or has_half(result)):
+            return self.plainly(op, bound, result)
+        node = self.node
+        assert node is not None
+        self.node = cast(Any, SimpleNamespace(meta={"val": widened_result(result)}))
+        try:
+            made = self.plainly(op, widened(bound), result)
+        finally:
+            self.node = node
+        return narrowed(made, result)
+
+    def plainly(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
+        flat = [item for v in bound for item in (v if isinstance(v, (tuple, list)) else (v,))]
+        numbers = any(isinstance(item, Number) for item in flat)
+        for item in flat:
+            if isinstance(item, Definition):
+                type_name_of(item)
         self.op = op
         known = RULES.get(op.qualified_name)
         if known is not None:
@@ -402,6 +418,48 @@ def as_type(value: Any) -> Any:
 def dtype_of_name(name: str) -> Any:
     found = next((kind for kind, known in NAMES.items() if known == name), None)
     return BY_NUMPY[np.dtype(name) if found is None else found]
+
+
+# -- halves --------------------------------------------------------------------------------------------------
+def has_half(value: Any) -> bool:
+    """Whether there are halves among arguments, or among results."""
+    if isinstance(value, (tuple, list)):
+        return any(has_half(item) for item in value)
+    if isinstance(value, Definition):
+        return value.type in HALVES
+    array = getattr(value, "array", None)
+    return array is not None and NAMES.get(array.dtype) in HALVES
+
+
+def widened(value: Any) -> Any:
+    """Arguments, with float32 for halves."""
+    if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
+        return type(value)([widened(item) for item in value])
+    if isinstance(value, Definition) and value.type in HALVES:
+        return point(lambda b, v, _: b.cast(v[0], "f32"), value.shape, "f32", (value,), "widen")
+    return value
+
+
+def widened_result(value: Any) -> Any:
+    """The type of a result, as rules ask for it, with float32 for halves."""
+    if isinstance(value, (tuple, list)):
+        return tuple([widened_result(item) for item in value])
+    if not has_half(value):
+        return value
+    array = SimpleNamespace(shape=value.array.shape, dtype=float32.numpy)
+    return SimpleNamespace(array=array, dtype=float32, shape=value.array.shape)
+
+
+def narrowed(made: Lowered, result: Any) -> Lowered:
+    """What a rule gave, with halves where the op gives halves."""
+    if isinstance(made, tuple):
+        return tuple([narrowed(item, part) for item, part in zip(made, result)])
+    if not isinstance(made, Definition) or not has_half(result):
+        return made
+    to = NAMES[result.array.dtype]
+    if made.type != "f32":
+        raise Unlowered(f"{made.type} as {to}")
+    return point(lambda b, v, _: b.cast(v[0], to), made.shape, to, (made,), made.name, 4)
 
 
 def numpy_type(name: str) -> Any:

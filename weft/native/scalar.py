@@ -30,14 +30,19 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from weft.core.dtypes import bfloat16
+
 TYPES: Final[dict[str, Any]] = {
     "b1": np.dtype(np.bool_), "i8": np.dtype(np.int8), "u8": np.dtype(np.uint8), "i16": np.dtype(np.int16),
     "i32": np.dtype(np.int32), "u32": np.dtype(np.uint32), "i64": np.dtype(np.int64),
     "u64": np.dtype(np.uint64),
-    "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
+    "f32": np.dtype(np.float32), "f64": np.dtype(np.float64), "f16": np.dtype(np.float16),
+    "b16": bfloat16.numpy,
 }  # fmt: skip
 NAMES: Final = {kind: name for name, kind in TYPES.items()}
 FLOATS: Final = frozenset({"f32", "f64"})
+HALVES: Final = frozenset({"f16", "b16"})
+"""float16 and bfloat16: numbers that are only stored, moved, and cast to float32 and back."""
 SIGNED: Final = frozenset({"i8", "i16", "i32", "i64"})
 COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
@@ -90,6 +95,8 @@ class Builder:
     # -- leaves ----------------------------------------------------------------------------------------------
     def const(self, number: Any, type_: str) -> Value:
         """A number, rounded to the type."""
+        if type_ in HALVES:
+            return self.cast(self.const(number, "f32"), type_)
         kind = TYPES[type_]
         exact = kind.type(number).item() if type_ not in FLOATS else float(kind.type(number))
         return self.make("const", type_, value=exact)
@@ -107,6 +114,10 @@ class Builder:
     def cast(self, x: Value, type_: str) -> Value:
         if x.type == type_:
             return x
+        if x.type in HALVES and type_ != "f32":
+            return self.cast(self.cast(x, "f32"), type_)
+        if type_ in HALVES and x.type != "f32":
+            return self.cast(self.cast(x, "f32"), type_)
         if type_ == "b1":
             return self.ne(x, self.like(0, x))
         return self.make("cast", type_, x)
