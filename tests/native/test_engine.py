@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.core.settings import settings
 from weft.native import engine
 from weft.native.engine import NAME, Functions, Loaded, host, living
 from weft.native.kernels import Access, Kernel, Phase, Step, Store
@@ -252,6 +253,47 @@ def test_refused_code_is_an_error_of_the_engine(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(engine, "executing", lambda: "Permission denied")
     with pytest.raises(Uncompiled, match="this process may not make code: Permission denied"):
         Loaded("")
+
+
+def test_code_that_cannot_be_made_is_an_error_under_strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_text: str, _level: int) -> bytes:
+        raise Uncompiled("LLVM refuses a text")
+
+    def f(x: weft.Tensor) -> weft.Tensor:
+        return weft.cosh(x * 3.375) - 0.4375
+
+    x = weft.randn(3)
+    monkeypatch.setattr(engine, "compiled", refused)
+    monkeypatch.setattr(settings, "strict", False)
+    monkeypatch.setattr("weft.native.backend._warned", set())
+    with pytest.warns(
+        UserWarning, match="op by op, since it has no native program: LLVM refuses"
+    ):
+        assert_close(weft.compile(f, backend="native", fullgraph=True)(x), f(x))
+    monkeypatch.setattr(settings, "strict", True)
+    weft.compiler.reset()
+    with pytest.raises(weft.compiler.NotCompiled, match="no native program: LLVM refuses a text"):
+        weft.compile(f, backend="native", fullgraph=True)(x)
+
+
+def held() -> int:
+    """How many KiB this process has in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4
+
+
+def test_compiling_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE", "0")
+    monkeypatch.setattr(engine, "LIVING", 4)
+    sizes = []
+    for turn in range(3):
+        for number in range(150):
+            functions = Functions(0)
+            functions.kernel(adding(1000.0 * turn + number))
+            functions.load()
+        gc.collect()
+        sizes.append(held())
+    assert sizes[2] - sizes[1] < 1500
+    assert living() <= 5
 
 
 def test_this_machine() -> None:

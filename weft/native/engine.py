@@ -89,7 +89,7 @@ def compiled(text: str, level: int) -> bytes:
     """The object of a text, which asks for nothing from outside."""
     log("llvm", lambda: text)
     try:
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text, llvm.create_context())  # what that knows goes with it
         module.verify()
         machine = target(level)
         log("asm", lambda: str(machine.emit_assembly(module)))
