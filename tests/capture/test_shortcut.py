@@ -373,6 +373,62 @@ def test_gradients_in_one_call() -> None:
         found[0].backward()
 
 
+def test_forward_with_gradients_outside() -> None:
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    compiled = weft.compile(lambda x: net(x).exp(), backend="native")
+    x = weft.rand(5, 3, requires_grad=True)
+
+    def gradients(function: Any, order: int) -> Any:
+        found = weft.autograd.grad(function(x).sum(), [x, *net.parameters()], create_graph=order > 1)
+        if order == 1:
+            return found
+        return weft.autograd.grad(sum((each * each).sum() for each in found), [x, *net.parameters()])
+
+    for order in (1, 1, 1, 1, 2, 1):
+        weft.testing.assert_close(
+            gradients(compiled, order), gradients(lambda x: net(x).exp(), order), rtol=1e-4, atol=1e-6
+        )
+    assert is_direct(compiled)
+    out = compiled(x)
+    out.sum().backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        out.sum().backward()
+    out = compiled(x)
+    with weft.no_grad():
+        net[2].weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+    out = compiled(x)
+    assert out.grad_fn is not None and out.grad_fn.name() == "CompiledFunctionBackward"
+
+
+def test_parts_of_gradients() -> None:
+    def function(x: Any, y: Any) -> Any:
+        return (x * y).sin(), (x + y).tanh()
+
+    compiled = weft.compile(function, backend="native")
+    x, y = weft.rand(4, requires_grad=True), weft.rand(4, requires_grad=True)
+    for turn in range(8):
+        ours, theirs = compiled(x, y), function(x, y)
+        place = turn % 2 if turn > 3 else 0
+        for one, other in zip(
+            weft.autograd.grad(ours[place].sum(), (x, y)), weft.autograd.grad(theirs[place].sum(), (x, y))
+        ):
+            weft.testing.assert_close(one, other)
+    assert is_direct(compiled)
+
+
+def test_results_that_gradients_need_may_not_be_written() -> None:
+    compiled = weft.compile(lambda x: x.exp(), backend="native")
+    x = weft.rand(4, requires_grad=True)
+    for _ in range(4):
+        out = compiled(x)
+    assert is_direct(compiled)
+    out.detach().mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
 def test_floats_may_vary() -> None:
     net = nn.Linear(2, 2)
     optimizer = weft.optim.SGD(net.parameters(), lr=0.1)

@@ -31,7 +31,8 @@ from weft.core import modes
 from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.tape import INFERENCE
 
-NATIVE, SLOW, FOUND = "_v_shortcut", "_v_slow", "_v_found"
+NATIVE, SLOW, FINISH = "_v_shortcut", "_v_slow", "_v_finish"
+FOUND, MADE = "_v_found", "_v_made"
 DICTS: Final = (dict, OrderedDict)
 C_CONTIGUOUS, WRITEABLE = 0x1, 0x400
 Operands = list[tuple[int, int | None]]
@@ -56,6 +57,10 @@ class Machine(Protocol):
 
     def direct(self, graph: Any, inputs: Sequence[Any]) -> Any:
         """How the graph runs on these inputs without Python; None if it does not."""
+
+    def finish(self, direct: Any) -> Any:
+        """What is left to do behind it, as a function of all that it gives and its inputs; None if nothing
+        is. It gives the graph's results, or None where the entry itself must run."""
 
     def make(
         self, checks: list[Any], registers: int, returned: list[int], direct: Any, operands: Operands
@@ -490,23 +495,35 @@ def shortcut(
             checks.typing.setdefault(guard.source, []).append(guard)
     left = _settle(checks, ordered)
     direct, operands = _direct(recipe, machine, checks)
+    finish = None if direct is None else machine.finish(direct)
     read = recipe.read if direct is None else recipe.read_behind
     try:
         wanted = [checks.read(source) for source in read.values()]
     except Unreadable:
         return None
+    if finish is not None:
+        wanted += [register for register, _array in operands]
     if left:
         rest = python(recipe.code, _with_types(left, checks))
         checks.done.insert(0, ("call_missing", 0, rest))
     checks.done.sort(key=lambda check: check[0] not in ("call_missing", "call_is"))
     native = machine.make(checks.done, checks.registers, wanted, direct, operands)
-    variables = [*(recipe.outputs if direct is not None else ()), *read]
     given = ", ".join([FUNCTION, *map(local_name, names)])
     lines = [f"{FOUND} = {NATIVE}({given})", f"if {FOUND} is {MISS!r}: return {SLOW}({given})"]
-    lines += [f"[{', '.join(variables)}] = {FOUND}", f"del {FOUND}"] if variables else []
+    if finish is not None:
+        start = -len(wanted)
+        results, inputs = f"{FOUND}[:{start}]", f"{FOUND}[{-len(operands)}:]"
+        lines += [f"{MADE} = {FINISH}({results}, {inputs})", f"if {MADE} is None: return {SLOW}({given})"]
+        lines += [f"[{', '.join(recipe.outputs)}] = {MADE}"] if recipe.outputs else []
+        part = f"{FOUND}[{start}:{-len(operands)}]"
+        lines += [f"[{', '.join(read)}] = {part}"] if read else []
+        lines.append(f"del {FOUND}, {MADE}")
+    else:
+        variables = [*(recipe.outputs if direct is not None else ()), *read]
+        lines += [f"[{', '.join(variables)}] = {FOUND}", f"del {FOUND}"] if variables else []
     lines += recipe.lines if direct is None else recipe.ending or []
     text = "\n".join([f"def entry({given}):", *("    " + line for line in lines)]) + "\n"
-    return text, {NATIVE: native, SLOW: slow, repr(MISS): MISS}
+    return text, {NATIVE: native, SLOW: slow, FINISH: finish, repr(MISS): MISS}
 
 
 def _settle(checks: Checks, guards: list[Guard]) -> list[Guard]:

@@ -17,6 +17,10 @@ from weft.native.backend import Compiled, key_of, plain
 from weft.native.blas import guard
 from weft.native.calls import ALIGNED, WRITEABLE, address
 from weft.native.entry import (
+    AGAIN,
+    CONSTANT,
+    NEW,
+    THERE,
     Borrowed,
     Layout,
     Run,
@@ -26,6 +30,7 @@ from weft.native.entry import (
     slot_offset,
     supported,
 )
+from weft.native.memory import blocks
 from weft.native.pool import pool
 from weft.native.programs import LONG, Program
 
@@ -55,6 +60,10 @@ class Machine:
         if program is None or program.frame is None or not _is_simple(found, program):
             return None
         return found, program
+
+    def finish(self, direct: Any) -> Any:
+        """What is left to do behind the program, as a function of what it gives and of its inputs."""
+        return direct[0].finish
 
     def make(
         self, checks: list[Any], registers: int, returned: list[int], direct: Any, operands: Operands
@@ -116,24 +125,28 @@ def _number(register: int, value: Any, is_read: bool) -> list[Any]:
 
 
 def _is_simple(found: Any, program: Program) -> bool:
-    """Whether each value of a program is a new array, or in the memory of the input that it is written to."""
+    """Whether each value of a program is a new array, or in the memory of the input that it is written to;
+    what is kept for gradients beside them may also be an input.
+    """
     frame = program.frame
     assert frame is not None
     made = {place: (shape, kind) for place, shape, kind in frame.made}
     inside = {number for _place, number in frame.written}
     written = {value: number for number, value, _times in found.written}
-    for value, (place, strides) in enumerate(zip(frame.outputs, found.strides, strict=False)):
+    if len(frame.outputs) != len(found.strides):
+        return False
+    for value, (place, strides) in enumerate(zip(frame.outputs, found.strides, strict=True)):
         if value in written:
             if written[value] not in inside:
                 return False
-        elif (
-            not isinstance(place, int)
-            or place not in made
-            or strides is not None
-            and strides != _row_major(*made[place])
-        ):
+        elif isinstance(place, int) and place in made:
+            if strides not in (None, _row_major(*made[place])):
+                return False
+            if value < found.values and place in frame.outputs[:value]:
+                return False
+        elif isinstance(place, int) or place[0] != "input" or value < found.values:
             return False
-    return len(frame.outputs) == len(found.strides)
+    return True
 
 
 def _row_major(shape: tuple[int, ...], kind: Any) -> tuple[int, ...]:
@@ -168,21 +181,27 @@ def _run(found: Any, program: Program, operands: Operands) -> Run:
         numbers[number] = len(givens)
         givens.append((place, register if array is None else array, array is None, low, high))
     outputs: list[tuple[Any, ...]] = []
+    seen: set[int] = set()
     for how, what, version in found.outputs:
-        if how == "value":
-            outputs.append((0, order[frame.outputs[what]], version))
+        result = frame.outputs[what] if how == "value" else None
+        if isinstance(result, int):
+            outputs.append((AGAIN if result in seen else NEW, order[result], version))
+            seen.add(result)
+        elif how == "constant":
+            outputs.append((CONSTANT, what))
         else:
-            outputs.append((1, operands[what][0]) if how == "input" else (2, what))
+            outputs.append((THERE, operands[what if result is None else result[1]][0]))
     written = [(operands[number][0], numbers[number], times) for number, _value, times in found.written]
     threads = pool()
     if program.splits and not threads.started:
         threads.start()
-    block = guard() if frame.multiplies else None
-    addresses = [threads.run_address, threads.here, 0 if block is None else address(block)]
+    one = guard() if frame.multiplies else None
+    addresses = [threads.run_address, threads.here, 0 if one is None else address(one)]
     return Run(
         givens=givens, made=[(place, np.dtype(kind), shape, None) for place, shape, kind in frame.made],
         outputs=outputs, written=written, constants=frame.constants, arena=frame.arena,
         arena_bytes=frame.arena_bytes, places=frame.places, code=frame.code, steps=frame.count,
         outside=frame.outside, pool=np.array(addresses, np.int64), release=program.work > LONG,
-        keep=(program, threads, block, found.forward),
+        keep=(program, threads, one, found.forward),
+        block=blocks.take(frame.arena_bytes) if frame.arena_bytes else None,
     )  # fmt: skip

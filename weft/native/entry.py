@@ -25,6 +25,10 @@ import numpy as np
 
 from weft.native.engine import Loaded
 from weft.native.entry_checks import write_checks
+from weft.native.entry_run import AGAIN as AGAIN
+from weft.native.entry_run import CONSTANT as CONSTANT
+from weft.native.entry_run import NEW as NEW
+from weft.native.entry_run import THERE as THERE
 from weft.native.entry_run import write_run
 from weft.native.entry_text import API, CHECKS, HEADER, KIND, PROLOGUE, RANK, ROW, VERSION, EntryText
 from weft.native.outside import address_of
@@ -76,6 +80,8 @@ class Run:
     pool: Any
     """An array of addresses: the loop of programs, the state of its threads, what keeps BLAS to one."""
     release: bool
+    block: Any = None
+    """Memory for what the program keeps to itself (`weft.native.memory.Block`)."""
     keep: Any = None
 
 
@@ -321,11 +327,11 @@ def _run_values(run: Run, holding: Holding) -> dict[str, int]:
         for place, kind, shape, strides in run.made
     ]
     outputs = [
-        (2, holding.address(value[1])) if value[0] == 2 else tuple(map(int, value)) for value in run.outputs
+        (CONSTANT, holding.address(value[1])) if value[0] == CONSTANT else tuple(map(int, value))
+        for value in run.outputs
     ]
-    block = np.zeros(run.arena_bytes + 64, np.uint8)
-    home = -(-_data(block) // 64) * 64 if run.arena_bytes else 0
-    holding.keep += [template, block, run]
+    home = run.block.address if run.arena_bytes else 0
+    holding.keep += [template, run]
     return {
         "runs": 1, "givens": len(run.givens),
         "givens_at": holding.table([tuple(map(int, given)) for given in run.givens]),

@@ -6,9 +6,10 @@ the results are owned by one tuple from the start, so giving up is dropping that
 # Note [Tables of a run]
     givens    place, register of the array (or float), whether it is a float, first and last byte reached
     made      place, dtype, rank, sizes, strides (or 0)           arrays that the program fills
-    outputs   0, number of `made`, version                        a new tensor on one of these
-              1, register                                         an object that is there
-              2, object
+    outputs   NEW, number of `made`, version                      a new tensor on a new array
+              AGAIN, number of `made`, version                    another one on an array made before
+              THERE, register                                     an object that is there
+              CONSTANT, object
     written   register of the tensor, number in `givens`, by how much its version grows
     arena     place, offset
 """
@@ -19,6 +20,7 @@ from typing import Any
 
 from weft.native.entry_text import DATA, ITEMS, LENGTH
 
+NEW, THERE, CONSTANT, AGAIN = range(4)
 FLOAT_AT = 16
 """Where a float's bits stand."""
 
@@ -106,13 +108,18 @@ def _results(w: Any) -> None:
     items, table = w.at(found, ITEMS), w.header("outputs_at")
     number, head, done = w.loop(outputs)
     row, place = w.row(table, number), w.at(items, w.scaled(number, 8))
-    new, other, there, constant, end = (w.label() for _ in range(5))
-    w.choose(w.same("i64", w.field(row, 0), "0"), new, other)
+    new, again, there, constant, end = (w.label() for _ in range(5))
+    kinds = {THERE: there, CONSTANT: constant, AGAIN: again}
+    cases = " ".join(f"i64 {kind}, label %{label}" for kind, label in kinds.items())
+    w.put(f"switch i64 {w.field(row, 0)}, label %{new} [{cases}]")
     w.begin(new)
-    w.put(f"store ptr {_tensor(w, row)}, ptr {place}")
+    w.put(f"store ptr {_tensor(w, row, _new_array(w, row))}, ptr {place}")
     w.go(end)
-    w.begin(other)
-    w.choose(w.same("i64", w.field(row, 0), "1"), there, constant)
+    w.begin(again)
+    array = w.load("%fresh", w.scaled(w.field(row, 1), 8))
+    w.call("void", "Py_IncRef", f"ptr {array}")
+    w.put(f"store ptr {_tensor(w, row, array)}, ptr {place}")
+    w.go(end)
     w.begin(there)
     _share(w, w.operand(row, 1), place)
     w.go(end)
@@ -133,8 +140,7 @@ def _share(w: Any, value: str, place: str) -> None:
     w.put(f"store ptr {value}, ptr {place}")
 
 
-def _tensor(w: Any, row: str) -> str:
-    """A new tensor on a new array."""
+def _new_array(w: Any, row: str) -> str:
     made = w.field(row, 1)
     facts = w.row(w.header("made_at"), made)
     kind = w.pointer(facts, 1)
@@ -145,6 +151,11 @@ def _tensor(w: Any, row: str) -> str:
     array = w.call("ptr", "PyArray_NewFromDescr", *given)
     w.need(w.other("ptr", array, "null"), "short")
     w.put(f"store ptr {array}, ptr {w.at('%fresh', w.scaled(made, 8))}")
+    return str(array)
+
+
+def _tensor(w: Any, row: str, array: str) -> str:
+    """A new tensor that holds an array, which becomes its own."""
     tensor = w.call("ptr", "PyType_GenericAlloc", f"ptr {w.api('Tensor')}", "i64 0")
     holds = w.label()
     drop = w.label()

@@ -99,6 +99,8 @@ class Program:
     """The values that require grad and get no gradient."""
     types: list[Any] | None = None
     """Those of the inputs, when first needed."""
+    node_facts: dict[Any, Any] = field(default_factory=dict)
+    """What nodes have in common, see `weft.aot.runtime.nodes.node_facts`."""
     derivatives: dict[int, CompiledFunction] = field(default_factory=dict)
     """A stage's gradients as a function of inputs and tangents, when first needed."""
 
@@ -144,6 +146,14 @@ class Plan:
         values, residuals = list(results[:count]), list(results[count:])
         del results
         separate(values, facts, args)
+        return self.ended(args, values, residuals, rerun)
+
+    def ended(self, args: tuple[Any, ...], values: list[Any], residuals: list[Any], rerun: Any = None) -> Any:
+        """What a call gives whose values each have memory of their own: with effects, and on the tape."""
+        facts, program = self.facts, self.program
+        stages = program.joint.stages
+        if stages and rerun is None:
+            rerun = Rerun(self.unchecked, facts, program, args, self.around, self.casts)
         call = Call(self.compiled, self, program, rerun)
         if stages:
             keep_apart(residuals, facts, args, values, program.cut.private)

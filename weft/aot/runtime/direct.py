@@ -1,12 +1,13 @@
-"""Direct runs: what a call of a compiled graph comes to where nothing is recorded, as data.
+"""Direct runs: what a call of a compiled graph comes to, as data.
 
 Takes a compiled function and the inputs of a call; gives a `Direct`, from which the call can be done without
-this package. One idea: a call without histories, views and casts is its forward graph, a version here and
-there, and nothing else.
+this package, but for its end where something is recorded. One idea: a call without casts is its forward
+graph, a version here and there, and nodes behind what it gives.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,11 @@ class Direct:
     """Inputs that are written: number, the value that each holds at the end, how often its version grows."""
     strides: list[tuple[int, ...] | None]
     """How each value is to lie in memory; None where that does not matter."""
+    values: int
+    """How many of what the forward graph gives are values; the rest is kept for gradients."""
+    finish: Callable[[tuple[Any, ...], tuple[Any, ...]], Any] | None = None
+    """Where something is recorded: makes the outputs from all that the forward graph gives (`outputs` then
+    are these) and the inputs; None where it cannot."""
 
 
 def direct(function: Any, args: tuple[Any, ...]) -> Direct | None:
@@ -40,8 +46,10 @@ def direct(function: Any, args: tuple[Any, ...]) -> Direct | None:
     if type(function) is not CompiledFunction or type(mode) is not bool:
         return None
     plan = function.plan_for(args, PLAIN_MODES[mode])
-    if type(plan) is not Plan or plan.program.joint.stages or plan.casts or plan.unwritable(args) is not None:
+    if type(plan) is not Plan or plan.casts or plan.unwritable(args) is not None:
         return None
+    if plan.program.joint.stages:
+        return _recorded(plan, args)
     facts = plan.facts
     if not all(_is_plain(value) for value in args) or any(written.history for written in facts.written):
         return None
@@ -70,7 +78,27 @@ def direct(function: Any, args: tuple[Any, ...]) -> Direct | None:
         check_writable(args[written.input], False, False)
     forward = getattr(plan.program.forward, "function", None)
     writes = [(written.input, written.value, written.times) for written in facts.written]
-    return Direct(forward, list(args), outputs, writes, [made.strides for made in facts.values])
+    strides = [made.strides for made in facts.values]
+    return Direct(forward, list(args), outputs, writes, strides, len(strides))
+
+
+def _recorded(plan: Plan, args: tuple[Any, ...]) -> Direct | None:
+    """A call that ends with nodes of the tape."""
+    facts, program = plan.facts, plan.program
+    if facts.written or facts.draws or not all(map(_is_plain, args)):
+        return None
+    count = len(facts.values)
+    kept = len(program.cut.forward.graph.output_node.args[0])
+    outputs: list[tuple[str, Any, int]] = [("value", number, 0) for number in range(kept)]
+
+    def finish(results: tuple[Any, ...], given: tuple[Any, ...]) -> Any:
+        if plan.program is not program:  # gradients were asked for that it does not keep enough for
+            return None
+        return plan.ended(given, list(results[:count]), list(results[count:]))
+
+    strides = [made.strides for made in facts.values] + [None] * (kept - count)
+    forward = getattr(program.forward, "function", None)
+    return Direct(forward, list(args), outputs, [], strides, count, finish)
 
 
 def plain_value(output: Output) -> Output:

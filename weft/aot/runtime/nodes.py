@@ -6,7 +6,7 @@ what the node cannot answer with compiled code, the captured graph answers on th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.aot.joint import Joint
 from weft.aot.partition import base_of, reached
@@ -189,29 +189,60 @@ def _inputs_behind(joint: Joint, stack: list[Any]) -> set[int]:
     return {index for index, node in enumerate(joint.inputs) if node in seen}
 
 
-def new_node(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) -> None:
-    """The node of one stage: edges to the inputs that require grad, and to values of earlier stages."""
+class NodeFacts(NamedTuple):
+    """What the nodes of one stage have in common in all calls of a program."""
+
+    wanted: list[tuple[int, bool]]
+    """The inputs that have edges, and whether a gradient goes there."""
+    lower: list[bool]
+    """The same for values of earlier stages."""
+    types: tuple[Any, ...]
+    outputs: tuple[TensorType, ...]
+
+
+def node_facts(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) -> NodeFacts:
+    """Made in the first call, and anew when it is known for more gradients where they go."""
     joint = call.program.joint
     stage = joint.stages[number]
+    whole = call.plan.programs.get(frozenset(), call.program)
+    known: dict[Any, NodeFacts] = call.program.node_facts
+    key = number, id(call.plan.whole), id(whole)
+    if key not in known:
+        ways = call.plan.whole.joint.stages[number].gradients, whole.joint.stages[number].gradients
+        there = [None not in both for both in zip(*ways, strict=True)]
+        count = len(joint.wanted)
+        behind_edges = [types_of(call.program, args)[index][:2] for index in joint.wanted]
+        behind_edges += [(values[lower].array.shape, values[lower].array.dtype) for lower in stage.lower]
+        arrays = [values[value].array for value in stage.values]
+        known[key] = NodeFacts(
+            list(zip(joint.wanted, there[:count], strict=True)),
+            there[count:],
+            tuple([fact for type_ in behind_edges for fact in type_]),
+            tuple([TensorType(array.shape, BY_NUMPY[array.dtype]) for array in arrays]),
+        )
+    return known[key]
+
+
+NOWHERE = (None, 0)
+
+
+def new_node(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) -> None:
+    """The node of one stage: edges to the inputs that require grad, and to values of earlier stages."""
+    stage = call.program.joint.stages[number]
+    facts = node_facts(call, number, args, values)
     node = CompiledFunctionBackward.__new__(CompiledFunctionBackward)
     node._seq = next_sequence()
     assert call.rerun is not None
     node.call, node.stage, node.rerun = call, number, call.rerun
     node.lower = [call.edges[lower] for lower in stage.lower]
-    reached = [gradient is not None for gradient in call.plan.whole.joint.stages[number].gradients]
-    edges = [call.rerun.edges[index] for index in joint.wanted] + node.lower
-    edges = [edge if there else (None, 0) for edge, there in zip(edges, reached, strict=True)]
-    whole = call.plan.programs.get(frozenset(), call.program).joint.stages[number].gradients
-    edges = [edge if found is not None else (None, 0) for edge, found in zip(edges, whole, strict=True)]
+    ends = call.rerun.edges
+    edges = [ends[index] if there else NOWHERE for index, there in facts.wanted]
+    edges += [edge if there else NOWHERE for edge, there in zip(node.lower, facts.lower, strict=True)]
     node.next = tuple([target for target, _ in edges])
     node.slots = tuple([slot for _, slot in edges])
     node.params = ()
     node.hooks = node.versions = None
-    behind_edges = [types_of(call.program, args)[index][:2] for index in joint.wanted]
-    behind_edges += [(values[lower].array.shape, values[lower].array.dtype) for lower in stage.lower]
-    node.types = tuple([fact for type_ in behind_edges for fact in type_])
-    arrays = [values[value].array for value in stage.values]
-    node.outputs = tuple([TensorType(array.shape, BY_NUMPY[array.dtype]) for array in arrays])
+    node.types, node.outputs = facts.types, facts.outputs
     for slot, value in enumerate(stage.values):
         call.edges[value] = (node, slot)
     call.nodes.append(node)
