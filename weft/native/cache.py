@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
 import time
 from collections import Counter
@@ -162,7 +161,7 @@ class Store:
         log("cache", lambda: f"{kind} {key[:16]} written, {len(content)} bytes")
 
     def write(self, place: int, name: str, content: bytes) -> None:
-        passing = f".{name}.{os.getpid()}.{secrets.token_hex(4)}"
+        passing = f".{name}.{os.getpid()}.{os.urandom(4).hex()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         file = os.open(passing, flags, 0o600, dir_fd=place)
         try:

@@ -8,14 +8,16 @@ table is the same in every program and every process, so machine code can be kep
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
+from weft.core.lazy import lazy
 from weft.native.blas import FUNCTIONS, function
+
+_util: Any = lazy("ctypes.util")
 
 NAMES: Final = ("fmod.f32", "fmod.f64", "lgamma.f32", "lgamma.f64", "sgemm.blas", "dgemm.blas", "pow.f64")
 """What machine code may call, each at its place. New ones come last: code that is kept on disk counts."""
@@ -24,7 +26,7 @@ NAMES: Final = ("fmod.f32", "fmod.f64", "lgamma.f32", "lgamma.f64", "sgemm.blas"
 def _libraries() -> Iterator[Any]:
     """Where functions are looked for: this process, then the C library's mathematics."""
     yield ctypes.CDLL(None)
-    yield ctypes.CDLL(ctypes.util.find_library("m") or None)  # dear: it asks other programs
+    yield ctypes.CDLL(_util.find_library("m") or None)  # dear: it asks other programs
 
 
 @cache
