@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 
 import weft.native.rules as _rules  # noqa: F401 - registers how ops are lowered
-from weft.native import blas
+from weft.native import blas, gemm
 from weft.native.absorbing import absorb
 from weft.native.build import Built
 from weft.native.calls import CHECK, address
-from weft.native.engine import Functions
+from weft.native.drawing import Draws
+from weft.native.engine import Functions, host
 from weft.native.fuse import Plan, fused
 from weft.native.lower import NUMBER, Call, Lowering, Operand
 from weft.native.lower_numbers import any_of
@@ -82,7 +83,8 @@ class Executable(Program):
         self.places: dict[int, int] = {}
         self.keep: list[Any] = []
         self.values: dict[int, Definition] = {}
-        self.inputs = len(inputs)
+        self.draws = Draws(plan.draws) if plan.draws else None
+        self.inputs = len(inputs) + bool(plan.draws)
         self.python: dict[int, tuple[Step, int]] = {}
         self.work = 0
         self.splits = False
@@ -116,7 +118,10 @@ class Executable(Program):
         if isinstance(step, Built):
             return self.functions.kernel(step.kernel)
         if isinstance(step, Product):
-            return self.functions.text(blas.lines(step.type, step.count > 1 or column_tiles(step) > 1))
+            batched = step.count > 1 or column_tiles(step) > 1
+            if gemm.is_better(step):
+                return self.functions.text(gemm.lines(step.type, batched, host()[2]))
+            return self.functions.text(blas.lines(step.type, batched))
         return self.functions.text(step.text.splitlines()) if isinstance(step, Direct) else ""
 
     def place(self, value: Definition) -> int:
@@ -279,6 +284,7 @@ def planned(lowering: Lowering, graph_module: Any) -> tuple[list[Any], Plan, dic
     plan = fused([*wanted, *program.checks, *checks_of(program.failures)])
     found = ordered(plan.steps, list(written.values()))
     plan.steps = found.steps
+    plan.draws = program.draws
     plan.reasons += found.reasons
     for number, (_, target) in written.items():
         outputs[number] = target
