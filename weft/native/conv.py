@@ -6,7 +6,8 @@ loop that does the work reads one element after the other, and any layout will d
 
 # Note [Steps of a convolution]
     result                    pack(input), weights(weight), tiles(both, bias)
-    gradient of the input     pack(gradient), weights(weight), tiles(both): a tap's shift is turned round
+    gradient of the input     pack(gradient), weights(weight), tiles(both): a tap's shift is turned round;
+                              together(that), where columns of the result are computed apart
     gradient of the weight    pack(input), gradient(both), combined: a sum over chunks of examples
 """
 
@@ -19,7 +20,7 @@ from math import prod
 from typing import Final
 
 from weft.native import conv_text
-from weft.native.conv_tables import Geometry, Plane, Tables, Variant, backward, forward
+from weft.native.conv_tables import Geometry, Plane, Tables, Variant, backward, forward, put_together
 from weft.native.tensors import Definition, Direct, Shape
 from weft.native.work import CHUNK, MOST_CHUNKS
 
@@ -308,11 +309,19 @@ def input_gradient(
     """What a convolution's input gets from its result's gradient `g`; `sides` say what is read and given
     here: outputs are the convolution's input channels.
     """
-    moves = _moves(geometry.input)
-    make = partial(backward, geometry, g.strides[2:], moves)
+    twice = geometry.stride[2] == 2
+    make = partial(backward, geometry, g.strides[2:], None if twice else _moves(geometry.input))
     taps = taps_of(geometry.taps, w.strides[2:])
     weights = Weights(w, sides.inputs * w.strides[0], w.strides[1], w.strides[0], taps)
-    return convolved(g, weights, bias, make, sides, result, type_, width)
+    made = convolved(g, weights, bias, make, sides, result, type_, width)
+    if not twice:
+        return made
+    made.finishing = None
+    table = put_together(geometry, lanes_of(type_, width))
+    numbers = [prod(result[2:]), len(table) // 6, 5, *table]
+    text = conv_text.together(type_, width)
+    rows, work = result[0] * result[1], prod(result) * MOVE
+    return direct(text, "convolution_input", result, type_, [made], numbers, rows, work)
 
 
 def _moves(sizes: Shape) -> Shape:

@@ -179,8 +179,9 @@ def forward(geometry: Geometry, strides: Sizes, moves: Sizes, lanes: int) -> Tab
     return Tables(plane, [variant], moves[2], inner)
 
 
-def backward(geometry: Geometry, strides: Sizes, moves: Sizes, lanes: int) -> Tables:
-    """Of the gradient for the input: the output gradient's strides and the result's along the axes.
+def backward(geometry: Geometry, strides: Sizes, moves: Sizes | None, lanes: int) -> Tables:
+    """Of the gradient for the input: the output gradient's strides and the result's along the axes. Without
+    the latter, pixels that a stride keeps apart are laid apart, those of one variant after the other.
 
     With `i + padding = stride * q + f`, an element of the input is met by the taps of phase `f`, whose shift
     is `m`, at the output's `q - m`.
@@ -199,6 +200,7 @@ def backward(geometry: Geometry, strides: Sizes, moves: Sizes, lanes: int) -> Ta
         found.append(choices)
     inner = row_major(wide)
     variants = []
+    laid = 0
     for choice in product(*found):
         numbers: list[int] = []
         offsets: list[int] = []
@@ -216,17 +218,43 @@ def backward(geometry: Geometry, strides: Sizes, moves: Sizes, lanes: int) -> Ta
             (start + geometry.padding[axis]) // geometry.stride[axis] - least[axis]
             for axis, (start, _, _) in enumerate(choice)
         ]
-        variant.vectors = vectors_of(
-            counts,
-            sum(a * b for a, b in zip(begins, inner)),
-            inner,
-            sum(start * move for (start, _, _), move in zip(choice, moves)),
-            tuple([stride * move for stride, move in zip(geometry.stride, moves)]),
-            lanes,
-        )
+        if moves is None:
+            result, own = laid, row_major(counts)
+            laid += prod(counts)
+        else:
+            result = sum(start * move for (start, _, _), move in zip(choice, moves))
+            own = tuple([stride * move for stride, move in zip(geometry.stride, moves)])
+        source = sum(a * b for a, b in zip(begins, inner))
+        variant.vectors = vectors_of(counts, source, inner, result, own, lanes)
         variants.append(variant)
     before = tuple([a - b for a, b in zip(most, least)])
     rows = packed_rows(geometry.output, strides, [[0]] * AXES, (1, 1, 1), before, (wide[0], wide[1], wide[2]))
     plane = Plane(prod(wide), rows, strides[2])
     reach(plane, variants, lanes)
-    return Tables(plane, variants, geometry.stride[2] * moves[2], inner)
+    return Tables(plane, variants, 1 if moves is None else geometry.stride[2] * moves[2], inner)
+
+
+def put_together(geometry: Geometry, lanes: int) -> list[int]:
+    """How the pixels of `backward` without moves are put in order, where the last stride is two: for each two
+    vectors of a row, where to; where even and odd pixels lie; which of both exist, and which are stored.
+    """
+    sizes, strides = geometry.input, geometry.stride
+    bases: dict[Sizes, int] = {}
+    total = 0
+    for choice in product(*[range(min(size, stride)) for size, stride in zip(sizes, strides)]):
+        bases[choice] = total
+        total += prod(-(-(size - start) // stride) for size, stride, start in zip(sizes, strides, choice))
+    found: list[int] = []
+    for d, h in product(range(sizes[0]), range(sizes[1])):
+        rows = []
+        for start in range(min(sizes[2], 2)):
+            deep, high = -(-(sizes[1] - h % strides[1]) // strides[1]), -(-(sizes[2] - start) // 2)
+            at = bases[d % strides[0], h % strides[1], start]
+            rows.append(at + ((d // strides[0]) * deep + h // strides[1]) * high)
+        rows += rows[: 2 - len(rows)]
+        for begin in range(0, sizes[2], 2 * lanes):
+            left = min(sizes[2] - begin, 2 * lanes)
+            masks = [(1 << -(-left // 2)) - 1, (1 << left // 2) - 1]
+            to = (d * sizes[1] + h) * sizes[2] + begin
+            found += [to, rows[0] + begin // 2, rows[1] + begin // 2, *masks, (1 << left) - 1]
+    return found

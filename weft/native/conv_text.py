@@ -70,6 +70,37 @@ def pack(type_: str, width: int, column: int) -> str:
 
 
 @cache
+def together(type_: str, width: int) -> str:
+    """Planes whose even and odd columns are put together. Rows are planes.
+
+    0 result, planes    2 plane, vectors, their table: where to, where even and odd ones lie, which of both
+    exist, which are stored
+    """
+    code = Code(type_, width)
+    target, source = code.buffer(0), code.buffer(1)
+    plane, count, place = code.numbers(2, 3)
+    table = code.table(place)
+    with code.loop("%lo", "%hi") as outer:
+        start = code.mul(outer.at, plane)
+        into, taken = code.past(target, start), code.past(source, start)
+        with code.loop("0", count) as vector:
+            line = code.past(table, code.mul(vector.at, 6), "i64")
+            to, even, odd, evens, odds, stored = [code.number(i, line) for i in range(6)]
+            first = code.masked_load(code.past(taken, even), code.lanes_of(evens))
+            second = code.masked_load(code.past(taken, odd), code.lanes_of(odds))
+            for half in (0, 1):
+                begin = half * code.lanes // 2
+                picks = [begin + i // 2 + (code.lanes if i % 2 else 0) for i in range(code.lanes)]
+                which = ", ".join(f"i32 {pick}" for pick in picks)
+                kinds = f"{code.vector} {first}, {code.vector} {second}"
+                value = code.out.put(f"shufflevector {kinds}, <{code.lanes} x i32> <{which}>")
+                bits = code.out.put(f"lshr i64 {stored}, {half * code.lanes}")
+                there = code.past(code.past(into, to), half * code.lanes)
+                code.masked_store(value, there, code.lanes_of(bits))
+    return code.text()
+
+
+@cache
 def weights(type_: str, width: int) -> str:
     """Weights in blocks of output channels, each entry's beside each other. Rows are blocks of groups.
 

@@ -26,9 +26,6 @@ from weft.native.conv_tables import Geometry, Tables, forward
 from weft.native.tensors import Definition, Shape
 from weft.native.work import CHUNK
 
-GRADIENT_TILES: Final = {1: 8, 2: 8, 4: 5, 8: 3}
-"""Entries at once, by output channels at once: with wide registers."""
-NARROW_TILES: Final = {1: 6, 2: 4, 4: 2}
 NEAR: Final = 24 << 10
 """How many bytes of the gradient are used again and again before others are."""
 MOST_CHUNKS: Final = 8
@@ -45,13 +42,13 @@ class Tile:
 
 def tile_for(outputs: int, entries: int, vectors: int, pixels: int, lanes: int, width: int) -> Tile:
     """The tile that needs least: products, some for each load, and adding up lanes or turning round."""
-    choices = GRADIENT_TILES if width == 64 else NARROW_TILES
     most = REGISTERS if width == 64 else REGISTERS // 2
     found = []
-    for block, taps in choices.items():
-        if block <= lanes:
-            each = vectors * (block * taps + 0.35 * (block + taps)) + 3 * taps * lanes
-            found.append((-(-outputs // block) * -(-entries // taps) * each, Tile(block, taps)))
+    for block in (1, 2, 4, 8) if width == 64 else (1, 2, 4):
+        for taps in range(1, 13):
+            if block <= lanes and block * taps + taps + 1 <= most:
+                each = vectors * max(block * taps + 0.35 * (block + taps), 4.0) + 3 * taps * lanes
+                found.append((-(-outputs // block) * -(-entries // taps) * each, Tile(block, taps)))
     for wide in (1, 2):
         for taps in range(6, (most - 1) // wide):
             if wide * (taps + 1) + 1 > most:
