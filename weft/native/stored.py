@@ -27,12 +27,14 @@ import numpy as np
 
 from weft.core.device import device
 from weft.core.dtypes import dtype
+from weft.core.generator import Generator
 from weft.core.logs import log
 from weft.core.types import layout, memory_format
 from weft.graph.node import Node
 from weft.native.blas import function
 from weft.native.cache import key_of, store
 from weft.native.calls import address
+from weft.native.drawing import Draws
 from weft.native.engine import Functions, identity
 from weft.native.outside import table
 from weft.native.programs import Program
@@ -162,8 +164,8 @@ def input_text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         strides = tuple([0 if size == 1 else step for size, step in zip(value.shape, value.strides)])
         return f"{value.shape} {strides} {value.dtype.str} {value.dtype}"
-    if type(value) is float:
-        return "float"
+    if type(value) in (float, Generator):  # streams are read when it runs
+        return type(value).__name__
     if type(value) in PLAIN:
         return f"{type(value).__name__} {value!r}"
     raise Unkept(f"an input of type {type(value).__qualname__}")
@@ -183,6 +185,13 @@ def key_of_program(graph_module: Any, arrays: Sequence[Any]) -> str | None:
 
 
 # -- contents ------------------------------------------------------------------------------------------------
+def type_text(kind: np.dtype[Any]) -> str:
+    """The name of a dtype, which says all of it."""
+    if kind.hasobject or np.dtype(kind.name) != kind:
+        raise Unkept(f"numbers of type {kind}")
+    return kind.name
+
+
 def content_of(program: Program) -> bytes | None:
     """A program as bytes; None where Python does some of its steps."""
     if program.python:
@@ -201,13 +210,15 @@ def content_of(program: Program) -> bytes | None:
     def constant(value: Any) -> Any:
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
             blobs.append(np.ascontiguousarray(value).tobytes())
-            return [list(value.shape), value.dtype.str, len(blobs[-1])]
-        if type(value) not in PLAIN or type(value) in (complex, type(...)):
+            return [list(value.shape), type_text(value.dtype), len(blobs[-1])]
+        if type(value) not in PLAIN or isinstance(value, (complex, type(...))):
             raise Unkept("an output that is an object")
         return value
 
     facts = {name: getattr(program, name) for name in FACTS}
+    facts["draws"] = [] if program.draws is None else program.draws.rows
     try:
+        facts["made"] = [[place, list(shape), type_text(kind)] for place, shape, kind in program.made]
         facts["constants"] = [[place, constant(value)] for place, value in program.constants]
         facts["outputs"] = [
             each if isinstance(each, int) else [each[0], constant(each[1])] for each in program.outputs
@@ -216,9 +227,6 @@ def content_of(program: Program) -> bytes | None:
         return None
     if sum(map(len, blobs)) > MOST_CONSTANTS:
         return None
-    facts["made"] = [[place, list(shape), kind.str] for place, shape, kind in program.made]
-    if any(np.dtype(text) != kind for (_, _, text), (_, _, kind) in zip(facts["made"], program.made)):
-        return None  # bfloat16 has no text of its own
     head = json.dumps({"facts": facts, "records": records, "objects": objects}).encode()
     return struct.pack("<Q", len(head)) + head + b"".join(blobs)
 
@@ -237,6 +245,7 @@ class Restored(Program):
         facts = data["facts"]
         for name in FACTS:
             setattr(self, name, facts[name])
+        self.draws = Draws(facts["draws"]) if facts["draws"] else None
         self.strides = [None if each is None else tuple(each) for each in facts["strides"]]
         self.made = [(place, tuple(shape), np.dtype(kind)) for place, shape, kind in facts["made"]]
         place = 8 + length
