@@ -219,13 +219,13 @@ def backward(geometry: Geometry, strides: Sizes, moves: Sizes | None, lanes: int
             for axis, (start, _, _) in enumerate(choice)
         ]
         if moves is None:
-            result, own = laid, row_major(counts)
+            result, apart = laid, row_major(counts)
             laid += prod(counts)
         else:
             result = sum(start * move for (start, _, _), move in zip(choice, moves))
-            own = tuple([stride * move for stride, move in zip(geometry.stride, moves)])
+            apart = tuple([stride * move for stride, move in zip(geometry.stride, moves)])
         source = sum(a * b for a, b in zip(begins, inner))
-        variant.vectors = vectors_of(counts, source, inner, result, own, lanes)
+        variant.vectors = vectors_of(counts, source, inner, result, apart, lanes)
         variants.append(variant)
     before = tuple([a - b for a, b in zip(most, least)])
     rows = packed_rows(geometry.output, strides, [[0]] * AXES, (1, 1, 1), before, (wide[0], wide[1], wide[2]))
