@@ -12,7 +12,7 @@ makes again are not built again. So a program takes a few tries, however long it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -21,6 +21,7 @@ from typing import Any
 
 from weft.native.build import Built, built, first_of
 from weft.native.kernels import Kernel
+from weft.native.likeness import Likeness, Unlike
 from weft.native.tensors import (
     Definition,
     Direct,
@@ -35,7 +36,7 @@ from weft.native.tensors import (
     operands_of,
 )
 from weft.native.twins import without_twins
-from weft.native.units import Group, Keep, Member, Split, row_major
+from weft.native.units import Group, Keep, Load, Member, Split, row_major
 from weft.native.work import CHUNK, product_work, work_of
 
 DEAR = 6
@@ -403,7 +404,8 @@ class Planning:
 
     def __init__(self, outputs: list[Definition]) -> None:
         self.outputs = outputs
-        without_twins(ordered(outputs))
+        self.twins = without_twins(ordered(outputs))
+        self.alike: dict[Any, tuple[Built, list[int]]] = {}
         self.order = ordered(outputs)
         self.kept = kept_at_first(outputs, self.order)
         self.alone: dict[int, Definition] = {}
@@ -452,7 +454,7 @@ class Planning:
         found = self.known.get(key)
         if found is None:
             try:
-                found = self.known[key] = built(group, partial(_among, stored))
+                found = self.known[key] = self.built_once(group, partial(_among, stored))
             except Split as split:
                 if id(split.value) in self.alone:  # nothing goes with anything there
                     all_of_it = {id(value): value for value in members_of(home)}
@@ -476,6 +478,25 @@ class Planning:
         self.alone.update(members)
         self.closed.update(members)
         return True
+
+    def built_once(self, group: Group, is_stored: Callable[[Definition], bool]) -> Built:
+        """The kernel of a group; that of a group that is like it, on other memory, if there is one."""
+        try:
+            like = Likeness(group, is_stored, self.twins)
+        except Unlike:
+            return built(group, is_stored)
+        known = self.alike.get(like.key)
+        if known is not None:
+            first, numbers = known
+            loads = [
+                Load(like.met[number], load.offset, load.strides)
+                for number, load in zip(numbers, first.operands)
+            ]
+            return replace(first, operands=loads)
+        made = built(group, is_stored)
+        if all(id(load.value) in like.numbers for load in made.operands):
+            self.alike[like.key] = made, [like.numbers[id(load.value)] for load in made.operands]
+        return made
 
     def put_in_order(self, group: Group) -> bool:
         """Has what a lone fold folds copied, row-major, if that was not done before."""
@@ -501,21 +522,26 @@ def hurried(steps: list[Built | Opaque]) -> None:
     """Has kernels that take a small part of the program's time compiled quickly: that takes a third of the
     time, and makes code that takes half as long again.
     """
-    works: dict[Kernel, int] = {}
+    kernels: dict[int, tuple[Kernel, int]] = {}
     total = 0
     for step in steps:
         if isinstance(step, Built):
             work = work_of(step.sizes, step.kernel)
-            works[step.kernel] = works.get(step.kernel, 0) + work
+            _, before = kernels.get(id(step.kernel), (step.kernel, 0))
+            kernels[id(step.kernel)] = step.kernel, before + work
             total += work
         elif isinstance(step, Product):
             total += product_work(step)
         elif isinstance(step, Direct):
             total += CHUNK * step.chunks
+    works: dict[Kernel, int] = {}
+    for kernel, work in kernels.values():  # of which some are equal
+        works[kernel] = works.get(kernel, 0) + work
     quick = {kernel: replace(kernel, quick=True) for kernel, work in works.items() if work < total * HASTE}
+    chosen = {key: quick.get(kernel, kernel) for key, (kernel, _) in kernels.items()}
     for step in steps:
         if isinstance(step, Built):
-            step.kernel = quick.get(step.kernel, step.kernel)
+            step.kernel = chosen[id(step.kernel)]
 
 
 def fused(outputs: list[Definition]) -> Plan:

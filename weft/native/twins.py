@@ -24,6 +24,14 @@ class Twins:
         self.first: dict[int, Definition] = {}
         """By `id`; those that are not there are the first themselves."""
         self.known: dict[Any, Definition] = {}
+        self.keys: dict[int, tuple[Point, Any]] = {}
+
+    def key_of(self, value: Point) -> Any:
+        """What a pointwise definition does with its operands."""
+        found = self.keys.get(id(value))
+        if found is None:
+            found = self.keys[id(value)] = value, self.key(value.make)
+        return found[1]
 
     def of(self, value: Definition) -> Definition:
         return self.first.get(id(value), value)
@@ -47,7 +55,7 @@ class Twins:
         elif type(value) is Point:
             value.operands = [self.of(each) for each in value.operands]
             operands = tuple([id(each) for each in value.operands])
-            key = (value.shape, value.type, operands, self.key(value.make))
+            key = (value.shape, value.type, operands, self.key_of(value))
         else:  # calls are made as often as they stand there; their operands are numbered
             operands_of_call = getattr(value, "operands", None)
             if operands_of_call is not None:
@@ -72,13 +80,14 @@ class Twins:
             return value.__code__, enclosed, self.key(value.__defaults__)
         if kind is tuple or kind is list:
             return kind, tuple([self.key(each) for each in value])
-        if isinstance(value, Definition):
-            return Definition, id(self.of(value))
+        if isinstance(value, Definition):  # which one it is, operands say
+            return Definition, value.shape, value.type
         return kind, id(value)
 
 
-def without_twins(order: Sequence[Definition]) -> None:
+def without_twins(order: Sequence[Definition]) -> Twins:
     """Makes readers of equal definitions read the first of them."""
     twins = Twins()
     for value in order:
         twins.add(value)
+    return twins
