@@ -29,7 +29,7 @@ def test_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
         settings.nan_trace = False
     said = capsys.readouterr().out
     assert space["x"].grad is not None
-    assert "Native Program 1:" in said and f"{PAGE}:5 in f" in said
+    assert "Native Program 1:" in said and f"{PAGE}:{space['f'].__code__.co_firstlineno + 1} in f" in said
     assert re.search(r"NaN comes from step 0: .*log", said)
     results = weft.compile(space["f"], backend="reference")(space["x"], space["w"])
     weft.testing.assert_close(results, space["f"](space["x"], space["w"]))
