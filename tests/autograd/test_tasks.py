@@ -125,3 +125,11 @@ def test_leading_to_finds_the_nodes_between():
     assert tasks.leading_to([c.node], {x}) == {c.node, a.node}
     assert tasks.leading_to([c.node], {a.node}) == {c.node}
     assert set(tasks.reachable([c.node])) == {a.node, b.node, c.node, x, y}
+
+
+def test_gradients_are_not_added_to_memory_that_several_elements_share():
+    x = weft.zeros(2, requires_grad=True)
+    x.grad = weft.ones(1).expand(2)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        (x * weft.tensor([2.0, 5.0])).sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0] and x.grad._version == 0

@@ -34,6 +34,7 @@ from weft.ops.record import REGISTRY, quiet, run_quietly
 from weft.ops.sweep import LEAF_SEQUENCE, sweep
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import MetaArray, faking, recorder_of
+from weft.tensor.views import refuse_overlap
 
 AUTOCAST = "autocast"
 """The name of autocast among the modes."""
@@ -247,6 +248,7 @@ def accumulate(leaf: Tensor, gradient: Any, graph: bool, held: int = 0) -> None:
             leaf._grad = wrap(gradient)
         else:
             into = before.array
+            refuse_overlap(into)
             if into.dtype is gradient.dtype and into.flags.writeable:
                 try:
                     run_quietly(np.add, into, gradient, into)
