@@ -47,7 +47,8 @@ class Memory:
     def of(cls, array: Any, places: Any) -> tuple[Any, Any]:
         """Elements in a row, and where among them these places are."""
         least, most = int(places.min()), int(places.max())
-        return np.asarray(cls(array, least, most)), places - least
+        elements = np.asarray(cls(array, least, most))
+        return elements.view(array.dtype), places - least  # bfloat16 is unknown to the interface of arrays
 
 
 class KernelRun:
