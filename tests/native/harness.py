@@ -62,7 +62,8 @@ def run_plan(outputs: list[Definition], inputs: list[Any], chunks: int = 1) -> t
             record += [place, load.offset, *load.strides]
         arrays = [array(load.value) for load in step.operands]
         total = int(np.prod(step.sizes[:-1])) if len(step.sizes) > 1 else step.sizes[0]
-        bounds = [total * i // chunks for i in range(chunks + 1)]
+        pieces = step.chunks or chunks
+        bounds = [total * i // pieces for i in range(pieces + 1)]
         for chunk, (low, high) in enumerate(zip(bounds, bounds[1:])):
             machine.call(f"k{number}", record, arrays, low, high, chunk)
     return [array(value) for value in outputs], steps

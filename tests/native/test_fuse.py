@@ -11,6 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as some
 
 from tests.native.harness import given, point, run_plan
+from weft.native.build import Built
+from weft.native.fuse import fused
 from weft.native.tensors import Definition, Fold, broadcast, permuted, reshaped, selected, sliced
 
 RANDOM = np.random.default_rng(0)
@@ -145,3 +147,85 @@ def looked_at(data: Any, value: Definition, array: Any) -> tuple[Definition, Any
     length = -(-(array.shape[axis] - start) // step)
     key = (slice(None),) * axis + (slice(start, None, step),)
     return sliced(value, axis, start, step, length), array[key]
+
+
+def in_parts(kind: str, operand: Definition, last: int, parts: int) -> Fold:
+    """A fold over leading axes, or over all."""
+    rest = operand.shape[last:]
+    shape = (parts, *rest) if parts > 1 or not rest else rest
+    return Fold(
+        shape=shape, type=operand.type, name=kind, kind=kind, operand=operand, first=0, last=last, parts=parts
+    )
+
+
+@pytest.mark.parametrize("shape", [(29, 64), (29, 37), (3, 5, 16)])
+def test_columns_are_folded_by_the_kernel_that_walks_along_rows(shape: tuple[int, ...]) -> None:
+    x = floats(*shape)
+    result, _ = normalised(given(x, 0), shape[-1])
+    columns, whole = in_parts("sum", result, len(shape) - 1, 4), in_parts("max", result, len(shape), 4)
+    (actual, sums, most), steps = run_plan([result, columns, whole], [x])
+    assert len(steps) == 1 and steps[0].chunks == 4
+    flat = actual.reshape(-1, shape[-1])
+    bounds = [len(flat) * i // 4 for i in range(5)]
+    parts = [flat[low:high] for low, high in zip(bounds, bounds[1:])]
+    np.testing.assert_allclose(sums, [part.sum(0) for part in parts], rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(most, [part.max(initial=-np.inf) for part in parts])
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("size", [64_000, 6401, 64, 130])
+def test_long_rows_are_folded_in_parts(size: int, missing: bool) -> None:
+    x = floats(size)
+    if missing:
+        x[size // 2] = np.nan
+    doubled = point(lambda b, v: b.add(v, v), given(x, 0))
+    (most, least, actual), steps = run_plan(
+        [in_parts("max", doubled, 1, 3), in_parts("min", doubled, 1, 3), doubled], [x]
+    )
+    assert len(steps) == 1
+    np.testing.assert_array_equal(actual, x + x)
+    assert np.isnan(most).sum() == np.isnan(least).sum() == missing
+    np.testing.assert_array_equal([most.max(), least.min()], [(x + x).max(), (x + x).min()])
+
+
+def test_what_reads_all_parts_is_another_kernel_and_says_why() -> None:
+    x = floats(40, 32)
+    parts = in_parts("sum", given(x, 0), 1, 4)
+    total = in_parts("sum", parts, 1, 1)
+    assert any("all chunks together" in reason for reason in fused([total]).reasons)
+    (actual,), steps = run_plan([total], [x])
+    assert len(steps) == 2
+    np.testing.assert_allclose(actual, x.sum(0), rtol=1e-4, atol=1e-5)
+
+
+def test_kernels_over_the_same_memory_become_one() -> None:
+    x, y = floats(6, 70), floats(6, 70)
+    a, b = given(x, 0), given(y, 1)
+    first = point(lambda b, v, w: b.mul(v, w), a, b, name="first")
+    second = point(lambda b, v: b.sqrt(b.abs(v)), b, name="second")
+    first.cost = second.cost = 20
+    both = point(lambda b, v, w: b.add(v, w), first, second)
+    other = point(lambda b, v, w: b.sub(v, w), first, second)
+    results, steps = run_plan([both, other], [x, y])
+    assert len(steps) == 1
+    np.testing.assert_allclose(results[0], x * y + np.sqrt(np.abs(y)), rtol=1e-6)
+    np.testing.assert_allclose(results[1], x * y - np.sqrt(np.abs(y)), rtol=1e-6, atol=1e-6)
+
+
+def test_a_fold_of_rows_that_lie_otherwise_is_put_in_order() -> None:
+    x = floats(5, 6, 7)
+    value = given(x, 0)
+    value.shape, value.strides = (7, 5, 6), (1, 42, 7)
+    (actual,), _ = run_plan([fold("sum", permuted(value, (1, 0, 2)), 1, 3)], [x])
+    np.testing.assert_allclose(actual, x.sum((1, 2)), rtol=1e-4, atol=1e-5)
+
+
+def test_many_equal_groups_take_few_tries() -> None:
+    x = floats(8, 64)
+    value: Definition = given(x, 0)
+    for _ in range(150):
+        norm, _ = normalised(value, 64)
+        value = fold("sum", norm, 1, 2)
+        value = point(lambda b, v, s: b.add(v, s), norm, reshaped(value, (8, 1)))
+    plan = fused([value])
+    assert len({step.kernel for step in plan.steps if isinstance(step, Built)}) <= 12
