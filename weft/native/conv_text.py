@@ -221,17 +221,16 @@ def tiles(
                 begin, entries, to = [code.number(i, line) for i in range(3)]
                 weight = code.past(code.past(w, to), code.mul(code.mul(outer.at, entries), block))
                 vector = code.past(vectors, code.mul(tile.at, 3 * across), "i64")
-                sums = (
-                    _turned_sums(code, x, weight, vector, begin, entries, block, across, run)
-                    if run
-                    else _sums(code, x, weight, vector, begin, entries, block, across)
-                )
-                code.put_by(sums, room)
                 at = code.add(code.mul(g, outputs), k)
                 biases = code.past(added, code.add(code.mul(at, bias_step), bias_start)) if bias else ""
-                goal = Goal(
-                    vector, segments, here, rest, y_output, "" if unit else column, biases, bias_step, after
+                starts = _biases(code, biases, bias_step, rest, block, run)
+                sums = (
+                    _turned_sums(code, x, weight, vector, begin, entries, block, across, run, starts)
+                    if run
+                    else _sums(code, x, weight, vector, begin, entries, block, across, starts)
                 )
+                code.put_by(sums, room)
+                goal = Goal(vector, segments, here, rest, y_output, "" if unit else column, after)
                 if run:
                     _turned_results(code, room, goal, block, across, run)
                 else:
@@ -252,8 +251,6 @@ class Goal:
     rest: str
     output: str
     column: str
-    biases: str
-    bias_step: str
     after: Body
 
     def finished(self, code: Code, value: str) -> str:
@@ -263,16 +260,32 @@ class Goal:
         return BodyText(code.out, code.lanes).write(self.after, lambda _: value)[-1]
 
 
+def _biases(code: Code, biases: str, step: str, rest: str, block: int, run: int) -> list[str]:
+    """What sums start from: for each output channel, or each vector of them if channels are lanes."""
+    if not biases:
+        return ["zeroinitializer"] * block
+    if run:
+        found = []
+        for v in range(block // code.lanes):
+            pointer = code.past(biases, code.mul(step, v * code.lanes))
+            found.append(code.gather(code.spread(pointer, step), "splat (i1 true)"))
+        return found
+    last = code.sub(rest, 1)
+    places = [code.mul(code.least(str(i), last), step) for i in range(block)]
+    return [code.splat(code.load_one(code.past(biases, place))) for place in places]
+
+
 def _sums(
-    code: Code, x: str, weight: str, vector: str, begin: str, entries: str, block: int, across: int
-) -> list[str]:
+    code: Code, x: str, weight: str, vector: str, begin: str, entries: str, block: int, across: int,
+    starts: list[str],
+) -> list[str]:  # fmt: skip
     """The register tile: [vector][output channel]."""
-    starts = [code.past(x, code.number(3 * p, vector)) for p in range(across)]
+    pixels = [code.past(x, code.number(3 * p, vector)) for p in range(across)]
     offsets = code.past("%record", begin, "i64")
-    carried = [(code.vector, "zeroinitializer")] * (block * across)
+    carried = [(code.vector, first) for _ in range(across) for first in starts]
     with code.loop("0", entries, 1, [*carried, ("ptr", weight)]) as loop:
         offset = code.number(loop.at, offsets)
-        values = [code.load(code.past(start, offset)) for start in starts]
+        values = [code.load(code.past(pixel, offset)) for pixel in pixels]
         now = loop.values[-1]
         for i in range(block):
             factor = code.splat(code.load_one(code.past(now, i)))
@@ -284,16 +297,17 @@ def _sums(
 
 
 def _turned_sums(
-    code: Code, x: str, weight: str, vector: str, begin: str, entries: str, block: int, across: int, run: int
-) -> list[str]:
+    code: Code, x: str, weight: str, vector: str, begin: str, entries: str, block: int, across: int, run: int,
+    starts: list[str],
+) -> list[str]:  # fmt: skip
     """The register tile with channels as lanes: [vector of channels][pixel]."""
-    starts = [code.past(x, code.number(3 * p, vector)) for p in range(across)]
+    runs = [code.past(x, code.number(3 * p, vector)) for p in range(across)]
     offsets = code.past("%record", begin, "i64")
     wide, pixels = block // code.lanes, across * run
-    carried = [(code.vector, "zeroinitializer")] * (wide * pixels)
+    carried = [(code.vector, first) for first in starts[:wide] for _ in range(pixels)]
     with code.loop("0", entries, 1, [*carried, ("ptr", weight)]) as loop:
         offset = code.number(loop.at, offsets)
-        here = [code.past(start, offset) for start in starts]
+        here = [code.past(start, offset) for start in runs]
         now = loop.values[-1]
         factors = [code.load(code.past(now, v * code.lanes)) for v in range(wide)]
         for p in range(pixels):
@@ -333,14 +347,7 @@ def _results(code: Code, room: str, goal: Goal, block: int, across: int) -> None
     """Puts the lanes of a tile where they belong."""
     with code.loop("0", str(across)) as p:
         own = code.past(room, code.mul(p.at, block * code.lanes))
-        values = []
-        last = code.sub(goal.rest, 1)
-        for i in range(block):
-            value = code.load(code.past(own, i * code.lanes))
-            if goal.biases:
-                place = code.mul(code.least(str(i), last), goal.bias_step)
-                value = code.plus(value, code.splat(code.load_one(code.past(goal.biases, place))))
-            values.append(goal.finished(code, value))
+        values = [goal.finished(code, code.load(code.past(own, i * code.lanes))) for i in range(block)]
         _stored(code, values, p.at, goal.here, goal.rest, goal)
 
 
@@ -349,17 +356,11 @@ def _turned_results(code: Code, room: str, goal: Goal, block: int, across: int, 
     wide = block // code.lanes
     with code.loop("0", str(wide)) as v:
         first = code.mul(v.at, code.lanes)
-        bias = ""
-        if goal.biases:
-            pointer = code.past(goal.biases, code.mul(first, goal.bias_step))
-            bias = code.gather(code.spread(pointer, goal.bias_step), "splat (i1 true)")
         here = code.past(goal.here, code.mul(first, goal.output))
         with code.loop("0", str(across)) as p:
             number = code.add(code.mul(v.at, across), p.at)
             own = code.past(room, code.mul(number, run * code.lanes))
             rows = [code.load(code.past(own, i * code.lanes)) for i in range(run)]
-            if bias:
-                rows = [code.plus(row, bias) for row in rows]
             rows = [goal.finished(code, row) for row in rows]
             _stored(code, transposed(code, rows), p.at, here, "", goal)
 
