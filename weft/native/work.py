@@ -58,14 +58,20 @@ def product_work(each: Product) -> int:
 def column_tiles(each: Product) -> int:
     """How many tiles of columns a product is cut into; they are as many products of a batch."""
     most = product_work(each) // CHUNK
-    if each.count > 1:
+    if each.count > 1 or by_rows(each):
         return 1
-    for tiles in (8, 4, 2):
-        if tiles <= most and each.columns % tiles == 0 and each.columns // tiles >= LEAST_COLUMNS:
+    for tiles, least in ((8, 2 * LEAST_COLUMNS), (4, LEAST_COLUMNS), (2, LEAST_COLUMNS)):
+        if tiles <= most and each.columns % tiles == 0 and each.columns // tiles >= least:
             return tiles
     return 1
 
 
+def by_rows(each: Product) -> bool:
+    """Whether tiles of rows are better than tiles of columns: the matrix that all tiles copy is smaller."""
+    return each.rows >= max(each.columns, 4 * LEAST_ROWS)
+
+
 def product_chunks(each: Product) -> int:
-    rows = each.count if each.count > 1 else each.rows // LEAST_ROWS
+    least = 2 * LEAST_ROWS if by_rows(each) else LEAST_ROWS
+    rows = each.count if each.count > 1 else each.rows // least
     return max(1, min(rows, product_work(each) // CHUNK, MOST_TILES))
