@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -104,11 +105,38 @@ def zero_last(model: Any, optimizer: Any) -> Step:
     return step
 
 
+class Near:
+    """Elements of an array: equal to others that differ in their last digits. Kernels of machine code add up
+    in another order than NumPy.
+    """
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __eq__(self, other: object) -> bool:
+        assert isinstance(other, Near)
+        if self.array.dtype.kind in "biu":
+            return np.array_equal(self.array, other.array)
+        within = 2e-2 if self.array.dtype.itemsize == 2 else 1e-3 if self.array.dtype == np.float32 else 1e-9
+        one, two = self.array.astype(np.float64), other.array.astype(np.float64)
+        return np.allclose(one, two, within, within, equal_nan=True)
+
+    def __repr__(self) -> str:
+        return f"near {self.array!r}"
+
+
+def elements(array: Any) -> Any:
+    """What two arrays have in common that are the same."""
+    if os.environ.get("WEFT_TEST_BACKEND") == "native" and array.dtype != np.uint8:
+        return Near(array.copy())
+    return np.ascontiguousarray(array).tobytes()
+
+
 def bits(value: Any) -> Any:
     """A value in which two that differ in any bit differ."""
     if isinstance(value, weft.Tensor):
         array = value.detach().numpy()
-        return str(value.dtype), array.shape, np.ascontiguousarray(array).tobytes(), value.requires_grad
+        return str(value.dtype), array.shape, elements(array), value.requires_grad
     if isinstance(value, dict):
         return [(bits(key), bits(item)) for key, item in value.items()]
     if isinstance(value, (tuple, list)):
