@@ -75,6 +75,10 @@ def test_llvm_is_shown_though_nothing_is_compiled(capsys: pytest.CaptureFixture[
     weft.compiler.reset()
     gc.collect()
     assert "define void @f" in said(capsys, "llvm", "cache")
+    engine.forget()
+    weft.compiler.reset()
+    gc.collect()
+    assert "retq" in said(capsys, "asm")
 
 
 def test_cache(capsys: pytest.CaptureFixture[str]) -> None:

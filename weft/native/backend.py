@@ -23,6 +23,8 @@ from weft.native.stored import kept_or_made
 _run: Any = lazy("weft.native.run")
 _looking: Any = lazy("weft.native.looking")
 """Not needed where all programs are on disk."""
+WATCHED: Final = ("fusion", "kernels", "memory", "llvm", "asm")
+"""Topics for which programs are made anew, though they may be on disk."""
 listeners: list[Callable[[Any, list[Any]], None]] = []
 """Told each program that is made, and for which inputs."""
 
@@ -121,7 +123,7 @@ class Compiled:
 
 def is_watched() -> bool:
     """Whether anybody wants to know what programs do."""
-    return bool(listeners) or any(is_heard(topic) for topic in ("fusion", "kernels", "memory"))
+    return bool(listeners) or any(map(is_heard, WATCHED))
 
 
 def told(program: Program, arrays: list[Any]) -> Program:

@@ -27,7 +27,7 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from weft.core.lazy import lazy
-from weft.core.logs import log
+from weft.core.logs import is_heard, log
 from weft.native.cache import key_of, store
 from weft.native.objects import Uncompiled, check
 
@@ -103,7 +103,7 @@ def compiled(text: str, level: int) -> bytes:
 def object_of(text: str, key: str, level: int) -> bytes:
     """The object of a text: the one on disk, or a new one, which is kept there."""
     kept = store()
-    content = kept.get("object", key)
+    content = None if is_heard("asm") else kept.get("object", key)
     if content is None:
         content = compiled(text, level)
         kept.put("object", key, content)
