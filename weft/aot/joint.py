@@ -294,7 +294,7 @@ def trace(
 
 
 def _joint(tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[int]) -> Joint:
-    recorder, before = tracing.recorder, modes.current()
+    recorder = tracing.recorder
 
     def call(node: Node, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tracing.current, mode = node, modes.current()
@@ -311,7 +311,7 @@ def _joint(tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[i
     build = tracing.finish(result)
     nodes = [recorder.root_node(value) if isinstance(value, Root) else value for value in tracing.values]
     recorder.finish()
-    modes.state.set(before)  # a part of a graph may end in others: its gradients are not computed in them
+    modes.enter(grad=True, inference=False)  # whatever modes the graph is run in, gradients are not
     forward = set(tracing.graph.nodes)
     wanted = [index for index in tracing.roots if tracing.tracked[index]]
     stages = _stages(tracing, absent)
