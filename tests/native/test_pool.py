@@ -44,3 +44,19 @@ def test_programs_from_several_threads_at_once() -> None:
     for thread in threads:
         thread.join()
     assert found == [True] * 80
+
+
+def test_the_number_of_threads_that_was_asked_for() -> None:
+    compiled = weft.compile(program, backend="native", fullgraph=True)
+    x = weft.randn(700, 300)
+    expected = compiled(x).numpy()
+    before = weft.get_num_threads()
+    try:
+        for number in (1, 4, 2):
+            weft.set_num_threads(number)
+            np.testing.assert_array_equal(compiled(x).numpy(), expected)
+            used = pool.pool()
+            assert used.threads == number and used.state[pool.THREADS] == (number if used.started else 1)
+            assert not used.started or len(used.workers) >= number - 1
+    finally:
+        weft.set_num_threads(before)

@@ -32,6 +32,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from weft.core.threads import count, watchers
 from weft.native import calls
 from weft.native.engine import Loaded
 from weft.native.outside import address_of
@@ -421,16 +422,27 @@ class Pool:
                 return
             self.started = True
             _living.append(self)
-            for number in range(self.threads - 1):
-                work = threading.Thread(
-                    target=self._work,
-                    args=(self.here, self.syscall, SPINS),
-                    name=f"weft pool {number}",
-                    daemon=True,
-                )
-                work.start()
-                self.workers.append(work)
-            self.state[THREADS] = self.threads
+            self.add_workers()
+
+    def use(self, threads: int) -> None:
+        """Uses so many threads from now on. Those that are too many sleep."""
+        with _starting:
+            self.threads = max(threads, 1)
+            if self.started:
+                self.add_workers()
+
+    def add_workers(self) -> None:
+        """Starts the threads that are missing."""
+        for number in range(len(self.workers), self.threads - 1):
+            work = threading.Thread(
+                target=self._work,
+                args=(self.here, self.syscall, SPINS),
+                name=f"weft pool {number}",
+                daemon=True,
+            )
+            work.start()
+            self.workers.append(work)
+        self.state[THREADS] = self.threads
 
     def close(self) -> None:
         """Ends the threads."""
@@ -454,13 +466,17 @@ _living: list[Pool] = []
 def pool() -> Pool:
     """The one pool of this process."""
     if not _pool:
-        _pool.append(Pool(available()))
+        _pool.append(Pool(count()))
     return _pool[0]
 
 
-def available() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _use(number: int) -> None:
+    """So many threads from now on."""
+    for each in _pool:
+        each.use(number)
+
+
+watchers.append(_use)
 
 
 def _forget() -> None:

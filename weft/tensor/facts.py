@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from weft.core import dtypes
+from weft.core import dtypes, threads
 from weft.core.device import device, get_default_device, set_default_device
 from weft.core.dtypes import as_dtype, dtype, finfo, get_default_dtype, iinfo, result_dtype, set_default_dtype
 from weft.core.types import MEMORY_FORMATS, Size, layout, memory_format, strided
@@ -296,11 +295,7 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
     return self if dtype is None else self.to(dtype)
 
 
-AFFINITY = hasattr(os, "sched_getaffinity")  # not on every system
-
-
 # -- threads -------------------------------------------------------------------------------------------------
-_threads: list[int] = []  # what was asked for, if anything was
 BLAS_SETTERS = (
     "scipy_openblas_set_num_threads64_",
     "openblas_set_num_threads64_",
@@ -311,17 +306,19 @@ BLAS_SETTERS = (
 @public
 def get_num_threads() -> int:
     """How many threads one op may use."""
-    return _threads[0] if _threads else len(os.sched_getaffinity(0)) if AFFINITY else os.cpu_count() or 1
+    return threads.count()
 
 
 @public
 def set_num_threads(num: int) -> None:
-    """How many threads one op may use. Today those are NumPy's matrix products: its own BLAS is told."""
+    """How many threads one op may use: those of compiled code, and of NumPy's matrix products, whose own
+    BLAS is told.
+    """
     if not isinstance(num, int) or isinstance(num, bool):
         raise RuntimeError(f"set_num_threads expects an int, but got {type(num).__name__}")
     if num <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
-    _threads[:] = [num]
+    threads.ask(num)
     for path in (Path(np.__file__).parent.parent / "numpy.libs").glob("*openblas*"):
         library = ctypes.CDLL(str(path))
         for name in BLAS_SETTERS:
