@@ -20,6 +20,8 @@ BLOCK: Final = 8
 FEWEST_ROWS: Final = 4
 MOST_ROWS: Final = 256
 """Of the first matrix: more of them outweigh what BLAS does for each call."""
+MOST_ELEMENTS: Final = 1 << 18
+"""Of the second: more lie in no near memory, so that copying takes longer than what it saves."""
 LEAST: Final = 16
 """Rows and columns of the second."""
 ELEMENT: Final = 0.25
@@ -84,7 +86,8 @@ def _turned(code: Code, vectors: list[str]) -> list[str]:
 def is_slow(each: Product) -> bool:
     """Whether BLAS would be slow with the second matrix as it lies."""
     sizes = min(each.columns, each.depth) >= LEAST and FEWEST_ROWS <= each.rows <= MOST_ROWS
-    return each.right.transposed and each.count == 1 and sizes
+    few = each.columns * each.depth <= MOST_ELEMENTS or each.rows < MOST_ROWS // 4
+    return each.right.transposed and each.count == 1 and sizes and few
 
 
 def transposed(base: Definition, product: Product) -> Direct:
