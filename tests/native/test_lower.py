@@ -67,6 +67,21 @@ def test_checks_that_nobody_reads_are_made() -> None:
         run([np.array(False)])
 
 
+def test_what_is_spread_is_stored_once() -> None:
+    seen: list[Any] = []
+
+    def f(x: weft.Tensor) -> weft.Tensor:
+        y = x * 2
+        y.register_hook(seen.append)
+        return y.sum(1)
+
+    for call in (f, weft.compile(f, backend="native", fullgraph=True)):
+        x = weft.ones(3, 4, requires_grad=True)
+        call(x).backward(weft.arange(3.0))
+    assert [grad.stride() for grad in seen] == [(1, 0), (1, 0)]
+    assert weft.equal(*seen)
+
+
 def test_other_functions_are_refused() -> None:
     graph = Graph()
     x = graph.placeholder("x")

@@ -40,6 +40,7 @@ from weft.native.tensors import (
     marked,
     permuted,
     reshaped,
+    sliced,
     view,
 )
 from weft.native.units import Indices, Inlining
@@ -171,10 +172,11 @@ class Lowering:
         """The values of outputs, in the order in which eager's lie in memory."""
         found: list[Any] = []
         layouts = Layouts(dict(zip(self.program.inputs, self.arrays)))
-        for node in nodes:
+        written = {output for _, output in self.graph.meta.get("written", ())}
+        for number, node in enumerate(nodes):
             value = self.argument(node)
             found.append(value)
-            if not isinstance(value, Definition) or isinstance(value, Given) or len(value.shape) < 2:
+            if not isinstance(value, Definition) or isinstance(value, Given) or not value.shape:
                 continue
             strides = layouts.of(node)
             if strides == row_major(value.shape):
@@ -183,7 +185,7 @@ class Lowering:
                 made = np.ndarray(value.shape, numpy_type(value.type))
                 found[-1] = Given(shape=value.shape, type=value.type, name="nothing", constant=made)
             elif value.type in TYPES:
-                found[-1] = turned(value, strides)
+                found[-1] = turned(value, strides, number not in written)
         return found
 
     def constant(self, array: Any) -> Lowered:
@@ -531,15 +533,22 @@ def point(
     return Point(shape=shape, type=type_, name=name, make=make, operands=given, cost=cost)
 
 
-def turned(value: Definition, strides: Shape) -> Definition:
-    """A copy that lies as these strides say, without gaps: axes from the outermost to the innermost."""
-    order = order_of(value.shape, strides)
-    without_gaps = dense(value.shape, order)
-    if without_gaps == row_major(value.shape):
+def turned(value: Definition, strides: Shape, spread: bool) -> Definition:
+    """A copy that lies as these strides say, without gaps: axes from the outermost to the innermost. Where
+    all elements along an axis share one, it may be stored once.
+    """
+    still = [axis for axis, n in enumerate(value.shape) if spread and n > 1 and not strides[axis]]
+    looked = value
+    for axis in still:
+        looked = sliced(looked, axis, 0, 1, 1)
+    order = order_of(looked.shape, strides)
+    without_gaps = dense(looked.shape, order)
+    shown = tuple([0 if axis in still else stride for axis, stride in enumerate(without_gaps)])
+    if shown == row_major(value.shape):
         return value
-    looked = permuted(value, order)
+    looked = permuted(looked, order)
     made = point(lambda _b, v, _p: v[0], looked.shape, value.type, (looked,), "copy")
-    made.shown = value.shape, without_gaps
+    made.shown = value.shape, shown
     return made
 
 

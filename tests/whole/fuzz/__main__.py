@@ -33,6 +33,7 @@ def main() -> int:
         choices=sorted(campaign.FAMILIES),
         help="tape: programs that differentiate",
     )
+    parser.add_argument("--backend", help="compiles all programs; else they choose one themselves")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--compile", default="weft", choices=sorted(campaign.COMPILES))
     parser.add_argument(
@@ -48,6 +49,8 @@ def main() -> int:
     options = parser.parse_args()
     compile_function = campaign.COMPILES[options.compile]
     program = campaign.FAMILIES[options.family]
+    if options.backend:
+        program = campaign.compiled_by(options.backend, program)
     if options.show is not None:
         print(program(options.show))
         return 0

@@ -30,6 +30,20 @@ SILENCE = 60.0
 
 Totals = defaultdict[str, Counter[str]]
 
+OPTIONS = re.compile(r"^OPTIONS = \{'backend': '\w+'", re.MULTILINE)
+
+
+def compiled_by(backend: str, program: Callable[[int], str]) -> Callable[[int], str]:
+    """The same programs, each compiled by this backend."""
+
+    def made(seed: int) -> str:
+        text = program(seed)
+        chosen = f"OPTIONS = {{'backend': '{backend}'"
+        return OPTIONS.sub(chosen, text) if OPTIONS.search(text) else f"{chosen}}}\n{text}"
+
+    return made
+
+
 FAMILIES: dict[str, Callable[[int], str]] = {"python": generator.program, "tape": tape_programs.program}
 Program = Callable[[int], str]
 COMPILES: dict[str, Compile] = {"weft": compiled, "identity": identity, **MUTANTS}
