@@ -65,14 +65,17 @@ def run(goal: Definition, given: dict[int, Any], fenced: Fenced) -> Any:
             assert isinstance(value, Direct), value
             for each in operands_of(value):
                 visit(each)
-            arrays[id(value)] = fenced.array(value.shape, TYPES[value.type])
+            arrays.setdefault(id(value), fenced.array(value.shape, TYPES[value.type]))
+            if value.also is not None:
+                arrays[id(value.also)] = fenced.array(value.also.shape, TYPES[value.also.type])
             order.append(value)
 
     visit(goal)
     names = [functions.text(value.text.splitlines()) for value in order]
     functions.load()
     for value, name in zip(order, names, strict=True):
-        places = [arrays[id(each)].__array_interface__["data"][0] for each in (value, *value.operands)]
+        held = [value, *([] if value.also is None else [value.also]), *value.operands]
+        places = [arrays[id(each)].__array_interface__["data"][0] for each in held]
         record = np.array([*range(len(places)), *value.numbers], np.int64)
         buffers = np.array(places, np.uint64)
         call = CALL(functions.address(name))

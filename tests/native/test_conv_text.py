@@ -90,9 +90,10 @@ def test_maxima(taps: int, stride: int, padding: int, width: int, at_end: bool, 
             wanted = pooling.max_pool(x, *geometry)
             value, _ = given(x)
             counts = wanted[0].shape[2:]
-            found = lower_pools.maxima(value, geometry, counts, 2, wanted[0].shape)
-            for one, other in zip(found, wanted, strict=True):
-                assert np.array_equal(run(one, {id(value): x}, fenced), other)
+            for read in (True, False):
+                found = lower_pools.maxima(value, geometry, counts, 2, wanted[0].shape, read)
+                for one, other in zip(found, wanted, strict=True):
+                    assert np.array_equal(run(one, {id(value): x}, fenced), other)
     fenced.open()
 
 

@@ -6,6 +6,7 @@ by how many elements each window has; one over the whole plane is a fold, and is
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from itertools import product
 from math import prod
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.graph.node import Node
 from weft.native import conv, window_text
 from weft.native.conv import MOVE, Laid, Sides, direct, lanes_of
 from weft.native.conv_tables import Geometry
@@ -104,7 +106,10 @@ def window_tables(
     return vectors, entries
 
 
-def maxima(x: Definition, geometry: Any, counts: Shape, axes: int, shape: Shape) -> tuple[Any, Any]:
+def maxima(
+    x: Definition, geometry: Any, counts: Shape, axes: int, shape: Shape, read: bool
+) -> tuple[Any, Any]:
+    """Maxima and their places; both by one function if somebody reads the latter."""
     floating(x)
     planes = as_planes(x, axes)
     given = laid(planes)
@@ -123,16 +128,19 @@ def maxima(x: Definition, geometry: Any, counts: Shape, axes: int, shape: Shape)
     head = [planes.shape[1], *given.strides[:2], stride[2] * given.strides[-1], given.offset, prod(counts)]
     head.append(stride[2])
     begins = [(i[0][1] * sizes[1] + j[0][1]) * sizes[2] + k[0][1] for i, j, k in product(*along)]
-    numbers = [*head, len(vectors) // 4, 13, 13 + len(vectors), 13 + len(vectors) + len(entries)]
-    numbers += [*vectors, *entries, *begins]
     rows = planes.shape[0] * planes.shape[1]
     made = []
     for places in (False, True):
+        place = 13 + places
+        numbers = [*head, len(vectors) // 4, place, place + len(vectors), place + len(vectors) + len(entries)]
+        numbers += [*vectors, *entries, *begins]
         text = window_text.maxima(x.type, width, column if column in (1, 2) else 0, places)
-        kind = "i64" if places else x.type
-        work = rows * prod(sizes) * MOVE
-        made.append(direct(text, "max_pool", shape, kind, [given.base], numbers, rows, work))
-    return made[0], made[1]
+        work = rows * prod(sizes) * MOVE * (1 + places)
+        made.append(direct(text, "max_pool", shape, x.type, [given.base], numbers, rows, work))
+    values, both = made
+    text = window_text.nothing(x.type, width)
+    found = both.also = direct(text, "max_pool places", shape, "i64", [both], [], 1, 0)
+    return (both if read else values), found
 
 
 def maximum_rule(axes: int) -> Callable[..., Any]:
@@ -142,9 +150,16 @@ def maximum_rule(axes: int) -> Callable[..., Any]:
         assert lowering.node is not None
         shape = tuple(lowering.node.meta["val"][0].array.shape)
         geometry = window("max_pool", axes, kernel, stride, padding, dilation)
-        return maxima(x, geometry, shape[len(shape) - axes :], axes, shape)
+        read = reads_places(lowering.node)
+        return maxima(x, geometry, shape[len(shape) - axes :], axes, shape, read)
 
     return lowered
+
+
+def reads_places(node: Node) -> bool:
+    """Whether somebody reads the second result."""
+    parts = [user for user in node.users if user.target is operator.getitem]
+    return len(parts) < len(node.users) or any(user.args[1] != 0 and user.users for user in parts)
 
 
 for _axes in (1, 2, 3):
@@ -152,11 +167,13 @@ for _axes in (1, 2, 3):
 
 
 def adaptive_maximum_rule(axes: int) -> Callable[..., Any]:
-    def lowered(_lowering: Lowering, x: Definition, size: Any) -> tuple[Any, Any]:
+    def lowered(lowering: Lowering, x: Definition, size: Any) -> tuple[Any, Any]:
+        assert lowering.node is not None
         counts = tuple(adaptive_size("adaptive_max_pool", axes, size, x.shape))
         lead = len(x.shape) - axes
         geometry = (*regular(x.shape[lead:], counts), (1,) * axes)
-        return maxima(x, geometry, counts, axes, (*x.shape[:lead], *counts))
+        read = reads_places(lowering.node)
+        return maxima(x, geometry, counts, axes, (*x.shape[:lead], *counts), read)
 
     return lowered
 

@@ -177,6 +177,8 @@ class Direct(Opaque):
     """How long it takes, in ns; 0 where its chunks say so."""
     checks: bool = False
     """Whether the result says that the program must not go on: see Note [Steps that check]."""
+    also: Definition | None = None
+    """A second result, behind the first in the record: a definition that reads this one and does nothing."""
     finishing: Callable[[Body], str] | None = None
     """Its text with a body that is computed of each result before it is stored, if there is such a text."""
 

@@ -37,23 +37,25 @@ def loaded(code: Code, pointer: str, column: int, bits: str, step: str, otherwis
 
 @cache
 def maxima(type_: str, width: int, column: int, places: bool) -> str:
-    """Maxima of windows, or their places: the first of equals, the last NaN. Rows are planes.
+    """Maxima of windows, and their places: the first of equals, the last NaN. Rows are planes.
 
-    0 result, input    2 channels, stride of an example, of a channel, of neighbouring windows    6 where the
-    input starts, results a plane, step from one window's place to the next    9 vectors, tables: vectors,
-    taps, the first places of all windows of a plane
+    0 result, (places,) input    then: channels, stride of an example, of a channel, of neighbouring windows
+    (4), where the input starts, results a plane, step from one window's place to the next, vectors (4),
+    tables: vectors, taps, the first places of all windows of a plane
     """
     code = Code(type_, width)
     whole = _integers(code)
-    target, source = code.buffer(0), code.buffer(1)
-    channels, example, channel, step, start, size, move, count = code.numbers(2, 8)
-    table, taps, begins = [code.table(place) for place in code.numbers(10, 3)]
+    target, source = code.buffer(0), code.buffer(1 + places)
+    where = code.buffer(1) if places else ""
+    channels, example, channel, step, start, size, move, count = code.numbers(2 + places, 8)
+    table, taps, begins = [code.table(place) for place in code.numbers(10 + places, 3)]
     source = code.past(source, start)
     lowest = f"splat ({code.element} {literal(float('-inf'), type_)})"
     with code.loop("%lo", "%hi") as plane:
         n, c = code.apart(plane.at, channels)
         x = code.past(code.past(source, code.mul(n, example)), code.mul(c, channel))
-        y = code.past(target, code.mul(plane.at, size), "i64" if places else None)
+        first_result = code.mul(plane.at, size)
+        y = code.past(target, first_result)
         with code.loop("0", count) as vector:
             line = code.past(table, code.mul(vector.at, 4), "i64")
             first, last, to, bits = [code.number(i, line) for i in range(4)]
@@ -69,10 +71,10 @@ def maxima(type_: str, width: int, column: int, places: bool) -> str:
                         _improve(code, tap.following, value, code.add(place, turn))
                     else:
                         tap.following[0] = _greater(code, tap.following[0], value)
+            code.masked_store(tap.values[0], code.past(y, to), code.lanes_of(bits))
             if places:
-                _store_places(code, tap.values[1], y, to, bits, move)
-            else:
-                code.masked_store(tap.values[0], code.past(y, to), code.lanes_of(bits))
+                found = code.past(where, first_result, "i64")
+                _store_places(code, tap.values[1], found, to, bits, move)
     return code.text()
 
 
@@ -134,6 +136,12 @@ def _store_places(code: Code, where: str, y: str, to: str, bits: str, move: str)
     out.declared[name] = f"declare void {name}({whole}, ptr, i32, {code.mask})"
     pointer = code.past(y, to, "i64")
     out.line(f"call void {name}({whole} {made}, ptr {pointer}, i32 8, {code.mask} {code.lanes_of(bits)})")
+
+
+@cache
+def nothing(type_: str, width: int) -> str:
+    """What another function has done already."""
+    return Code(type_, width).text()
 
 
 @cache

@@ -68,6 +68,8 @@ def writes_of(step: Any) -> Iterator[Definition]:
                 yield load.value
     else:
         yield step
+        if isinstance(step, Direct) and step.also is not None:
+            yield step.also
 
 
 def copy_of(value: Definition, strides: tuple[int, ...] | None = None) -> Point:
