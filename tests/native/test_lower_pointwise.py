@@ -221,6 +221,17 @@ def test_numbers_wrap_as_in_eager_calls() -> None:
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
 
 
+@pytest.mark.parametrize("kind", [weft.float16, weft.bfloat16, weft.float32, weft.float64])
+def test_infinities_become_the_largest_numbers_of_their_own_kind(kind: dtype) -> None:
+    def f(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        return x.nan_to_num(), (x * 2).nan_to_num(3.0, posinf=7.0)
+
+    x = weft.tensor([float("inf"), float("-inf"), float("nan"), 1.0], dtype=kind)
+    assert not opaques(f, x)
+    for ours, theirs in zip(weft.compile(f, backend="native", fullgraph=True)(x), f(x)):
+        assert ours.dtype is kind and ours.tolist() == theirs.tolist()
+
+
 @pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod", "trunc"])
 def test_ints_divided_by_zero_raise_as_in_eager_calls(name: str) -> None:
     def f(x: weft.Tensor, y: weft.Tensor) -> weft.Tensor:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.core.dtypes import BY_NUMPY
 from weft.native.lower import Lowering, Unlowered, number, point, rule, tried, type_name, type_name_of
 from weft.native.scalar import TYPES, Builder, Value
-from weft.native.tensors import Definition, Shape, broadcast, reshaped, view
+from weft.native.tensors import Definition, Point, Shape, broadcast, reshaped, view
+from weft.ops.bounds import finite_limits
 from weft.ops.create import Steps
 
 MOST_STACKED = 4
@@ -76,6 +78,14 @@ def _masked_fill(lowering: Lowering, x: Definition, mask: Definition, value: Any
         (x, mask),
         "masked_fill",
     )
+
+
+@rule("nan_to_num")
+def _nan_to_num(lowering: Lowering, x: Definition, nan: Any, *limits: Any) -> Definition:
+    """Infinities become the largest numbers of the result's dtype, not of the one that is computed in."""
+    given = x.operands[0] if isinstance(x, Point) and x.name == "widen" else x
+    kind = BY_NUMPY[TYPES[given.type]]
+    return lowering.pointwise(lowering.op, (x, nan, *finite_limits(kind, *limits)))
 
 
 # -- copies --------------------------------------------------------------------------------------------------

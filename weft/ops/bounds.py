@@ -253,7 +253,7 @@ def _emit_nan_to_num(b: Any, x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     return b.select(b.isnan(x), b.like(0 if nan is None else nan, x), made)
 
 
-def _finite_limits(
+def finite_limits(
     kind: dtype, posinf: float | None, neginf: float | None
 ) -> tuple[float | None, float | None]:
     """What infinities become.
@@ -272,7 +272,7 @@ class Replacing(Promotion):
     __slots__ = ()
 
     def run(self, op: Op, bound: tuple[Any, ...]) -> Array:
-        return super().run(op, (*bound[:2], *_finite_limits(kind_of(bound[0]), *bound[2:])))
+        return super().run(op, (*bound[:2], *finite_limits(kind_of(bound[0]), *bound[2:])))
 
 
 nan_to_num = pointwise(
