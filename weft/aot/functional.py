@@ -365,7 +365,7 @@ class FunctionalRecorder(OpRecorder):
             plain = name == "copy_" and not is_tensor(args[1])
             op = ops.fill if plain else REGISTRY[name[:-1]]
             args, kwargs = (args[:2], {}) if name != "zero_" else (args[:1], {})
-        known = op is not None and op.kind is not Kind.RANDOM and done.result is not None
+        known = op is not None and done.result is not None
         if op is None or not known or self._has_mask(func, args) or func in self.rules.specials:
             return self.values_applied(done)
         if "inplace" in op.signature.names:

@@ -67,6 +67,14 @@ class Generator:
             self._offset = after
         return key, offset
 
+    def take_back(self, key: int, offset: int, blocks: int) -> bool:
+        """Undo the `advance` that gave this pair, if it was the last one; tells whether it was."""
+        with self._lock:
+            last = self._seed == key and self._offset == offset + blocks
+            if last:
+                self._offset = offset
+        return last
+
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of this seed from its beginning; negative seeds wrap round to the upper half."""
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):

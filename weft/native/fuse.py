@@ -58,6 +58,8 @@ class Plan:
     steps: list[Built | Opaque] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     stored: dict[int, Definition] = field(default_factory=dict)
+    draws: list[tuple[Any, int]] = field(default_factory=list)
+    """See `weft.native.drawing`."""
 
 
 def ordered(outputs: Iterable[Definition]) -> list[Definition]:

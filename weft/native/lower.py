@@ -18,11 +18,14 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weft.core.dtypes import BY_NUMPY, float32
+from weft.core.generator import Generator
 from weft.core.requirements import require
 from weft.core.symbolic import Symbolic
 from weft.core.types import TensorType
+from weft.graph.effects import effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
+from weft.native.drawing import DRAWS, GENERATOR, Drawn, Stream, blocks_of, sampled
 from weft.native.layouts import Layouts, dense, order_of, row_major
 from weft.native.lower_calls import Unlowered as Unlowered
 from weft.native.lower_calls import bound_arguments, is_op, op_of
@@ -97,6 +100,8 @@ class Program:
     failures: list[Definition] = field(default_factory=list)
     """Truths of one element: where one holds, the program must not go on."""
     constants: dict[str, Any] = field(default_factory=dict)
+    draws: list[tuple[Any, int]] = field(default_factory=list)
+    """From which generator, and how many counter blocks: see `weft.native.drawing`."""
 
 
 Rule = Callable[..., Lowered]
@@ -138,8 +143,11 @@ class Lowering:
             self.values[node] = self.given(number, array)
         self.node: Node | None = None
         self.op: Any = None
+        self.seeds = Given(shape=(0,), type="u64", name="seeds", input=len(arrays))
 
     def given(self, number: int, array: Any) -> Lowered:
+        if isinstance(array, Generator):
+            return Stream(number)
         if not isinstance(array, np.ndarray):
             return given_number(number) if type(array) is float else array
         item = array.itemsize
@@ -212,10 +220,35 @@ class Lowering:
         op = op_of(node)
         bound = bound_arguments(op, args, kwargs)
         result = node.meta["val"]
+        if effect(node).random:
+            return self.drawn(op, bound, result)
         try:
             return unless_empty(self.lowered(op, bound, result), result)
         except Unlowered:
             return self.opaque(op, bound, result)
+
+    def drawn(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
+        """Random numbers, which are drawn when the program begins, in the order of the graph."""
+        if op.qualified_name not in DRAWS:
+            raise Unlowered(f"{op.name}, which draws random numbers")
+        names = op.signature.names
+        slot = names.index(GENERATOR)
+        stream = bound[slot]
+        blocks = blocks_of(op.qualified_name, dict(zip(names, bound, strict=True)), result.array)
+        if type(blocks) is not int:
+            raise Unlowered("as many random numbers as only running tells")
+        number, source = len(self.program.draws), stream.number if isinstance(stream, Stream) else stream
+        self.program.draws.append((source, blocks))
+        self.seeds.shape = (2 * number + 2,)
+        given = [*bound]
+        given[slot] = Drawn(self.seeds, number, result.array.dtype)
+        try:
+            return unless_empty(self.lowered(op, tuple(given), result), result)
+        except Unlowered:
+            given[slot] = self.seeds
+            made = self.opaque(op, tuple(given), result)
+            made.call.op = sampled(op, slot, number)
+            return made
 
     def outside(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
         """What is no op: numbers that are read from tensors, arithmetic on them, checks, tensors made of

@@ -28,6 +28,7 @@ from weft.native.calls import (
     check_row,
     function_address,
 )
+from weft.native.drawing import Draws
 from weft.native.engine import Functions
 from weft.native.memory import blocks
 from weft.native.pool import pool
@@ -79,7 +80,8 @@ class Program:
     size: int
     """How many places there are; see Note [Places] in `weft.native.run`."""
     inputs: int
-    """How many inputs."""
+    """How many inputs; the last are the seeds, where it draws: see Note [Seeds] in `weft.native.drawing`."""
+    draws: Draws | None
     functions: Functions
     """Machine code, held."""
     outside: Any
@@ -113,6 +115,7 @@ class Program:
 
     def connect(self, inputs: Sequence[Any]) -> None:
         """Settles how a call finds what the records name, for inputs that are laid out as these."""
+        inputs = inputs if self.draws is None else [*inputs, self.draws.example]
         over = {place for place, _ in self.written}
         flags = {n: ALIGNED | WRITEABLE if place in over else ALIGNED for place, n in self.givens}
         checks = [check_row(n, inputs[n], needed, self.keep) for n, needed in flags.items()]
@@ -123,7 +126,8 @@ class Program:
         fills += [[place, FIXED, address(array)] for place, array in self.constants]
         self.write_table(checks, fills)
         self.results = [self.result(each) for each in self.outputs]
-        self.frame = None if self.python or self.numbers or any(self.strides) else self.make_frame()
+        simple = not (self.python or self.numbers or any(self.strides) or self.draws)
+        self.frame = self.make_frame() if simple else None
 
     def write_table(self, checks: list[list[int]], fills: list[list[int]]) -> None:
         """See Note [Table of a program] in `weft.native.calls`."""
@@ -165,6 +169,17 @@ class Program:
         """The results for these inputs, which are numbered as the graph's are. Raises Changed where they are
         laid out otherwise."""
         items = list(inputs)
+        if self.draws is None:
+            return self.run(items)
+        seeds = self.draws.take(inputs)
+        try:
+            return self.run([*items, seeds])
+        except BaseException:
+            self.draws.give_back(seeds, inputs)
+            raise
+
+    def run(self, items: list[Any]) -> list[Any]:
+        """The results for these inputs and seeds, behind which new arrays are put."""
         for (_, shape, kind), strides in zip(self.made, self.strides):
             items.append(np.ndarray(shape, kind, None, 0, strides))
         threads = pool()

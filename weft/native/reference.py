@@ -24,6 +24,7 @@ from weft.native.scalar import FLOATS, TYPES, Instruction, interpret
 from weft.native.stepping import Stepping
 from weft.native.tensors import Definition, Direct, Product, operands_of
 from weft.native.work import column_tiles
+from weft.ops.philox import words
 from weft.ops.record import Op
 
 REDUCED: Final[dict[str, Any]] = {
@@ -163,7 +164,17 @@ def _transpose(numbers: Sequence[int], arrays: list[Any]) -> None:
     arrays[result][...] = elements[places]
 
 
-DIRECT: Final[dict[str, Any]] = {"check": _check, "transpose": _transpose}
+def _draw(numbers: Sequence[int], arrays: list[Any]) -> None:
+    """See Note [Record of a draw] in `weft.native.philox_text`."""
+    result, seeds, number, count, threshold = (int(each) for each in numbers)
+    key, offset = arrays[seeds][2 * number : 2 * number + 2].tolist()
+    target = arrays[result]
+    kind = np.dtype(np.uint32) if target.dtype.kind == "b" else target.dtype
+    found = words(key, offset, -(-count * kind.itemsize // 32)).view(kind)[:count].reshape(target.shape)
+    target[...] = found < threshold if target.dtype.kind == "b" else found
+
+
+DIRECT: Final[dict[str, Any]] = {"check": _check, "transpose": _transpose, "words": _draw, "below": _draw}
 """Functions that are no kernels, by the names of their steps."""
 
 

@@ -12,5 +12,6 @@ import weft.native.lower_norms as _norms  # noqa: F401 - and norms over channels
 import weft.native.lower_pointwise as _pointwise  # noqa: F401 - and selections, copies, ranges
 import weft.native.lower_pools as _pools  # noqa: F401 - and pools
 import weft.native.lower_products as _products  # noqa: F401 - and matrix products
+import weft.native.lower_random as _random  # noqa: F401 - and random numbers
 import weft.native.lower_resize as _resize  # noqa: F401 - and resizing
 import weft.native.lower_scatter as _scatter  # noqa: F401 - and scatters, running folds

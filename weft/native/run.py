@@ -26,6 +26,7 @@ from weft.native import blas, gemm
 from weft.native.absorbing import absorb
 from weft.native.build import Built
 from weft.native.calls import CHECK, address
+from weft.native.drawing import Draws
 from weft.native.engine import Functions, host
 from weft.native.fuse import Plan, fused
 from weft.native.lower import NUMBER, Call, Lowering, Operand
@@ -82,7 +83,8 @@ class Executable(Program):
         self.places: dict[int, int] = {}
         self.keep: list[Any] = []
         self.values: dict[int, Definition] = {}
-        self.inputs = len(inputs)
+        self.draws = Draws(plan.draws) if plan.draws else None
+        self.inputs = len(inputs) + bool(plan.draws)
         self.python: dict[int, tuple[Step, int]] = {}
         self.work = 0
         self.splits = False
@@ -283,6 +285,7 @@ def planned(lowering: Lowering, graph_module: Any) -> tuple[list[Any], Plan, dic
     plan = fused([*wanted, *program.checks, *checks_of(program.failures)])
     found = ordered(plan.steps, list(written.values()))
     plan.steps = found.steps
+    plan.draws = program.draws
     plan.reasons += found.reasons
     for number, (_, target) in written.items():
         outputs[number] = target

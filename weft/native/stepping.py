@@ -84,6 +84,8 @@ class Stepping:
     """A call of a program, step by step. `doing` does the steps in place of their machine code."""
 
     def __init__(self, program: Executable, inputs: Sequence[Any], doing: Doing | None = None) -> None:
+        if program.draws is not None:
+            inputs = [*inputs, program.draws.take(inputs)]
         self.program, self.inputs, self.doing = program, list(inputs), doing
         self.number = 0
         """Of the step that comes next."""
@@ -119,6 +121,8 @@ class Stepping:
         else:
             self.native(each, [int(field) for field in program.code[number]])
         if isinstance(each, Direct) and each.checks and self.value(each).item():
+            if program.draws is not None:
+                program.draws.give_back(self.inputs[-1], self.inputs)
             raise Failed
         reads = tuple([self.value(value) for value in reads_of(each)])
         writes = tuple([self.value(value) for value in writes_of(each)])

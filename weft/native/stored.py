@@ -34,6 +34,7 @@ from weft.graph.node import Node
 from weft.native.blas import function
 from weft.native.cache import key_of, store
 from weft.native.calls import address
+from weft.native.drawing import Draws
 from weft.native.engine import Functions, identity
 from weft.native.outside import table
 from weft.native.programs import Program
@@ -215,6 +216,7 @@ def content_of(program: Program) -> bytes | None:
         return value
 
     facts = {name: getattr(program, name) for name in FACTS}
+    facts["draws"] = [] if program.draws is None else program.draws.rows
     try:
         facts["made"] = [[place, list(shape), type_text(kind)] for place, shape, kind in program.made]
         facts["constants"] = [[place, constant(value)] for place, value in program.constants]
@@ -243,6 +245,7 @@ class Restored(Program):
         facts = data["facts"]
         for name in FACTS:
             setattr(self, name, facts[name])
+        self.draws = Draws(facts["draws"]) if facts["draws"] else None
         self.strides = [None if each is None else tuple(each) for each in facts["strides"]]
         self.made = [(place, tuple(shape), np.dtype(kind)) for place, shape, kind in facts["made"]]
         place = 8 + length

@@ -272,6 +272,11 @@ def _precision(bits: int, xp: Any) -> Precision:
     )
 
 
+def constants(bits: int) -> Precision:
+    """The constants for draws of 32 or of 64 bits, for who computes them otherwise."""
+    return _precision(bits, np)
+
+
 def _precision_of(dtype: Any, xp: Any) -> Precision:
     return _precision(64 if dtype == _float64 else 32, xp)
 
@@ -522,12 +527,18 @@ def _largest(dtype: Any) -> int:
     return int(float(limits(dtype).max))  # bfloat16's own int() goes through 64 bits
 
 
+def most_trials(dtype: Any) -> float:
+    """The most that `geometric` gives in this dtype."""
+    dtype = np.dtype(dtype)
+    most = float(_largest(dtype))
+    # 2**63 - 1 is no double, and 2**63 no int64.
+    return min(most, math.nextafter(2.0**63, 0)) if dtype.kind in "iu" else most
+
+
 def geometric(key: int, offset: int, shape: Sequence[int], dtype: Any, p: float, xp: Any = np) -> Array:
     """How many trials of probability p until the first success: 1 up to the most that the dtype holds."""
     dtype = np.dtype(dtype)
-    most = float(_largest(dtype))
-    if dtype.kind in "iu":
-        most = min(most, math.nextafter(2.0**63, 0))  # 2**63 - 1 is no double, and 2**63 no int64
+    most = most_trials(dtype)
     scale = math.log1p(-p)
     precision = _precision(64, xp)
 

@@ -1,0 +1,128 @@
+"""Drawing: the random numbers that a call of a program takes from generators.
+
+Takes what a graph draws, in its order; gives, for each call, the key and the first counter block of every
+draw. One idea: all numbers are functions of these two and of their index, so a program computes them like
+anything else, and a call that comes to nothing gives them back.
+
+# Note [Seeds]
+The last input of a program that draws is an array of u64, made for the call: key and offset of draw 0, of
+draw 1, ... Draws from one generator that follow each other are taken at once, so that no other thread's come
+between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from weft.core.generator import Generator, default_generator
+from weft.ops import philox
+
+DRAWS: Final = {
+    "rand": "uniform", "rand_like": "uniform", "uniform": "uniform", "randn": "normal",
+    "randn_like": "normal", "normal": "normal", "_normal": "normal", "randint": "integers",
+    "randint_like": "integers", "random": "integers", "bernoulli": "bernoulli", "_bernoulli": "bernoulli",
+    "exponential": "exponential", "cauchy": "cauchy", "log_normal": "log_normal", "geometric": "geometric",
+    "randperm": "permutation", "multinomial": "multinomial",
+}  # fmt: skip
+"""What samplers draw: names that `philox.blocks` knows."""
+GENERATOR: Final = "generator"
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A generator that is an input."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A draw of a program: where its seeds stand, and its number among them."""
+
+    seeds: Any
+    number: int
+    dtype: Any
+    """NumPy's, of the result: rules compute halves in float32, and do not see them."""
+
+
+Source = int | Generator | None
+"""An input, a generator that is known, or the default one."""
+
+
+def blocks_of(name: str, given: dict[str, Any], result: Any) -> int:
+    """How many counter blocks a sampler takes; its tensors are known by their shapes."""
+    count = prod(result.shape)
+    if name == "multinomial":
+        count = philox.multinomial_count(given["input"].shape, given["num_samples"], given["replacement"])
+    return philox.blocks(DRAWS[name], count, result.dtype)
+
+
+class Draws:
+    """All draws of a program."""
+
+    def __init__(self, rows: Sequence[Sequence[Any]]) -> None:
+        self.rows = [(source, blocks) for source, blocks in rows]
+        self.runs: list[tuple[Source, list[int]]] = []
+        for source, blocks in self.rows:
+            if self.runs and self.runs[-1][0] == source:
+                self.runs[-1][1].append(blocks)
+            else:
+                self.runs.append((source, [blocks]))
+
+    @property
+    def example(self) -> Any:
+        return np.zeros(2 * len(self.rows), np.uint64)
+
+    @property
+    def needs_inputs(self) -> bool:
+        """Whether generators are passed by callers."""
+        return any(isinstance(source, int) for source, _ in self.rows)
+
+    def generator(self, source: Source, inputs: Sequence[Any]) -> Any:
+        if isinstance(source, int):
+            return inputs[source]
+        return default_generator if source is None else source
+
+    def take(self, inputs: Sequence[Any] = ()) -> Any:
+        """The seeds of a call; generators move on."""
+        numbers: list[int] = []
+        for source, parts in self.runs:
+            generator = self.generator(source, inputs)
+            if type(generator) is not Generator:  # a class of the user's is asked as often as eagerly
+                for blocks in parts:
+                    numbers += generator.advance(blocks)
+                continue
+            key, offset = generator.advance(sum(parts))
+            for blocks in parts:
+                numbers += (key, offset)
+                offset += blocks
+        return np.array(numbers, np.uint64)
+
+    def give_back(self, seeds: Any, inputs: Sequence[Any] = ()) -> None:
+        """Undoes a call's draws, where nobody has drawn since."""
+        numbers = seeds.tolist()
+        after = len(self.rows)
+        for source, parts in reversed(self.runs):
+            first = after - len(parts)
+            generator = self.generator(source, inputs)
+            for number in reversed(range(first, after)):
+                key, offset = numbers[2 * number : 2 * number + 2]
+                generator.take_back(key, offset, parts[number - first])
+            after = first
+
+
+def sampled(op: Callable[..., Any], slot: int, number: int) -> Callable[..., Any]:
+    """A sampler's own array kernel, on the seeds of a call in the place of its generator."""
+
+    def run(*bound: Any) -> Any:
+        key, offset = bound[slot][2 * number : 2 * number + 2].tolist()
+        stream = Generator().manual_seed(key)
+        stream.set_offset(offset)
+        return op(*bound[:slot], stream, *bound[slot + 1 :])
+
+    return run
