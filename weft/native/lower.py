@@ -144,6 +144,7 @@ class Lowering:
         self.node: Node | None = None
         self.op: Any = None
         self.seeds = Given(shape=(0,), type="u64", name="seeds", input=len(arrays))
+        self.costs: dict[Any, int] = {}
 
     def given(self, number: int, array: Any) -> Lowered:
         if isinstance(array, Generator):
@@ -385,8 +386,10 @@ class Lowering:
             return builder.cast(made, outer)
 
         tensors += [bound[place] for place in others]
+        key = (op, inner, outer, divides, *[known(value) for value in bound])
+        cost = self.costs.get(key) if None not in key else None
         try:
-            cost = tried(make, tensors)
+            cost = self.costs[key] = tried(make, tensors) if cost is None else cost
         except (TypeError, AttributeError, ValueError) as error:
             if not others:
                 raise
@@ -534,6 +537,14 @@ def number(builder: Builder, value: Any, type_: str) -> Value:
 
 
 COSTS: Final = {"const": 0, "load": 0, "index": 0, "div": 4, "rem": 20, "sqrt": 4, "call": 20}
+
+
+def known(value: Any) -> Any:
+    """What the cost of a body may depend on, of one of its arguments; None where that is not known."""
+    if isinstance(value, Definition):
+        return value.type
+    plain = value is None or type(value) in (int, float, bool, str)
+    return (type(value), repr(value)) if plain else None
 
 
 def tried(make: Callable[[Builder, list[Value], Any], Value], operands: Sequence[Definition]) -> int:
