@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 import weft
 import weft.nn.functional as F
 from tests.native.whole import same
+from weft.core.threads import available
 from weft.native import conv_tables, pool
 
 TOLERANCE = {weft.float32: 2e-4, weft.float64: 1e-10}
@@ -159,7 +160,7 @@ def test_values_that_are_not_finite_stay_where_they_are() -> None:
     assert np.array_equal(*grads, equal_nan=True)
 
 
-@pytest.mark.skipif(pool.available() < 2, reason="one processor")
+@pytest.mark.skipif(available() < 2, reason="one processor")
 def test_the_bits_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     weft.manual_seed(0)
     inputs = [weft.randn(16, 16, 28, 28), weft.randn(32, 16, 3, 3), weft.randn(32)]
