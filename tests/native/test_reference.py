@@ -113,6 +113,13 @@ def test_views_of_bits_are_left_to_their_ops() -> None:
         assert_close(made, weft.view_as_complex(x * 2) * 1j)
 
 
+def test_halves_of_pools() -> None:
+    x = weft.randn(1, 2, 4, 4).bfloat16()
+    for backend in ("reference", "native"):
+        made = weft.compile(lambda x: F.max_pool2d(x, 2), backend=backend, fullgraph=True)(x)
+        assert_close(made, F.max_pool2d(x, 2))
+
+
 def test_it_is_a_backend_for_debugging() -> None:
     assert "reference" not in weft.compiler.list_backends()
     assert "reference" in weft.compiler.list_backends(exclude_tags=())

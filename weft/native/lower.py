@@ -301,7 +301,7 @@ class Lowering:
             return self.plainly(op, bound, result)
         node = self.node
         assert node is not None
-        self.node = cast(Any, SimpleNamespace(meta={"val": widened_result(result)}))
+        self.node = cast(Any, SimpleNamespace(meta={"val": widened_result(result)}, users=node.users))
         try:
             made = self.plainly(op, widened(bound), result)
         finally:
