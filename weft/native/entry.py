@@ -30,7 +30,19 @@ from weft.native.entry_run import CONSTANT as CONSTANT
 from weft.native.entry_run import NEW as NEW
 from weft.native.entry_run import THERE as THERE
 from weft.native.entry_run import write_run
-from weft.native.entry_text import API, CHECKS, HEADER, KIND, PROLOGUE, RANK, ROW, VERSION, EntryText
+from weft.native.entry_text import (
+    API,
+    CHECKS,
+    GENERAL,
+    HEADER,
+    KEYS,
+    KIND,
+    PROLOGUE,
+    RANK,
+    ROW,
+    VERSION,
+    EntryText,
+)
 from weft.native.outside import address_of
 
 Check = tuple[Any, ...]
@@ -206,6 +218,7 @@ SAMPLES: Final[dict[type, Any]] = {
     types.MethodType: lambda: _METHOD,
     types.CellType: lambda: _CELL,
 }
+KEYED: Final[tuple[dict[Any, int], ...]] = ({"a": 1}, {1: 1})
 
 
 def class_version(kind: type) -> int:
@@ -224,6 +237,8 @@ def supported() -> bool:
     if _read(at + 16) != _data(array) or _read(at + RANK, ctypes.c_int32) != 2:
         return False
     if _read(at + KIND) != id(array.dtype) or _read(_array_api() + 2 * 8) != id(np.ndarray):
+        return False
+    if [_read(_read(id(each) + KEYS) + GENERAL, ctypes.c_uint8) > 0 for each in KEYED] != [True, False]:
         return False
     kind = type("sample", (), {})
     before = class_version(kind)
@@ -250,6 +265,7 @@ NEW_FROM_DESCR: Final = 94
 def _address(name: str, layout: Layout) -> int:
     objects = {
         "None": None, "True": True, "False": False, "zero": 0, "ndarray": np.ndarray,
+        "str": str, "int": int,
         "Tensor": layout.tensor, "Parameter": layout.parameter, "View": layout.view,
     }  # fmt: skip
     if name in objects:
@@ -359,6 +375,7 @@ def entry_text(slots: dict[str, int]) -> str:
     write_checks(w, row)
     w.begin("passed")
     w.turn(number, head, done)
+    w.pause()
     w.choose(w.other("i64", w.header("runs", "i64"), "0"), "run", "give")
     w.begin("run")
     write_run(w)
@@ -366,6 +383,7 @@ def entry_text(slots: dict[str, int]) -> str:
     w.call("void", "PyErr_Clear")
     w.go("missed")
     w.begin("missed")
+    w.resume()
     miss = w.header("miss")
     w.call("void", "Py_IncRef", f"ptr {miss}")
     w.put(f"ret ptr {miss}")

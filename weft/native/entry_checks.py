@@ -10,7 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from weft.native.entry_text import CHECKS, FLAGS, ITEMS, KIND, LENGTH, RANK, SIZES, STRIDES, VERSION
+from weft.native.entry_text import (
+    CHECKS,
+    FLAGS,
+    GENERAL,
+    ITEMS,
+    KEYS,
+    KIND,
+    LENGTH,
+    RANK,
+    SIZES,
+    STRIDES,
+    VERSION,
+)
 
 Check = Callable[[Any, str], None]
 
@@ -47,17 +59,38 @@ def _type(w: Any, row: str) -> None:
 
 
 def _instance_dict(w: Any, row: str) -> None:
+    w.pause()  # it may be made here
     found = w.call("ptr", "PyObject_GenericGetDict", f"ptr {w.operand(row, 2)}", "ptr null")
+    w.resume()
     w.need(w.other("ptr", found, "null"), "erred")
     w.call("void", "Py_DecRef", f"ptr {found}")  # the object holds it
     w.kind_is(found, w.pointer(row, 3))
     w.give(row, found)
 
 
+def _plain_keys(w: Any, owner: str) -> None:
+    """That looking for a key compares it with strings and ints only: other keys are compared by users' code,
+    and what registers hold may go away meanwhile.
+    """
+    look, on = w.label(), w.label()
+    strings = w.other("i8", w.load(w.load(owner, KEYS), GENERAL, "i8"), "0")
+    w.choose(strings, on, look)
+    w.begin(look)
+    w.store("i64", "0", "%position")
+    number, head, done = w.loop(w.call("i64", "PyDict_Size", f"ptr {owner}"))
+    _next(w, owner)
+    kind = w.load(w.load("%key"), 8)
+    string, whole = (w.same("ptr", kind, w.api(name)) for name in ("str", "int"))
+    w.need(w.let(f"or i1 {string}, {whole}"))
+    w.turn(number, head, done)
+    w.go(on)
+    w.begin(on)
+
+
 def _dict_item(w: Any, row: str) -> None:
-    found = w.call(
-        "ptr", "PyDict_GetItemWithError", f"ptr {w.operand(row, 2)}", f"ptr {w.pointer(row, 3)}"
-    )  # fmt: skip
+    owner = w.operand(row, 2)
+    _plain_keys(w, owner)
+    found = w.call("ptr", "PyDict_GetItemWithError", f"ptr {owner}", f"ptr {w.pointer(row, 3)}")
     w.need(w.other("ptr", found, "null"), "erred")
     w.give(row, found)
 
@@ -121,7 +154,9 @@ def _is_object(w: Any, row: str) -> None:
 
 
 def _dict_lacks(w: Any, row: str) -> None:
-    found = w.call("i32", "PyDict_Contains", f"ptr {w.operand(row, 2)}", f"ptr {w.pointer(row, 3)}")
+    owner = w.operand(row, 2)
+    _plain_keys(w, owner)
+    found = w.call("i32", "PyDict_Contains", f"ptr {owner}", f"ptr {w.pointer(row, 3)}")
     w.need(w.same("i32", found, "0"), "erred")
 
 

@@ -41,6 +41,7 @@ def write_run(w: Any) -> None:
     _put_back(w)
     _finish(w)
     w.begin("finish")
+    w.resume()
     w.put(f"ret ptr {w.load('%results')}")
     w.begin("short")  # of memory, or of an end
     w.call("void", "Py_DecRef", f"ptr {w.load('%results')}")
@@ -268,9 +269,11 @@ def _call(w: Any) -> None:
     apart, here, on = (w.label() for _ in range(3))
     w.choose(w.other("i64", w.header("release", "i64"), "0"), apart, here)
     w.begin(apart)
+    w.resume()  # which is for all threads
     thread = w.call("ptr", "PyEval_SaveThread")
     w.store("i64", w.let(call), "%reached")
     w.call("void", "PyEval_RestoreThread", f"ptr {thread}")
+    w.pause()
     w.go(on)
     w.begin(here)
     w.store("i64", w.let(call), "%reached")

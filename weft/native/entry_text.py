@@ -9,10 +9,16 @@ to, so an entry costs no compilation.
 what to do, a register for the result, and operands; registers hold borrowed references to Python objects.
 Nothing that runs here can release the interpreter lock or run a user's code before all checks are done, so
 borrowed references stay good. Whatever is not as expected gives MISS; no error is ever raised.
+
+# Note [Collections]
+Up to Python 3.11, making an object may start a garbage collection, which runs finalizers, and these may drop
+what registers and addresses lead to. So nothing is collected while objects are made; later versions collect
+between instructions of Python's alone.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 HEADER: Final = (
@@ -37,8 +43,8 @@ API: Final = (
     "PyObject_RichCompareBool", "PyContextVar_Get", "PyObject_CallNoArgs", "PyObject_Vectorcall",
     "PyErr_Clear", "Py_IncRef", "Py_DecRef", "PyTuple_New", "PyType_GenericAlloc", "PyEval_SaveThread",
     "PyEval_RestoreThread", "PyList_New", "PyLong_FromLong", "PyLong_AsLong", "PyErr_Occurred",
-    "aligned_alloc", "free", "PyArray_NewFromDescr",
-    "None", "True", "False", "zero", "Tensor", "Parameter", "View", "ndarray",
+    "aligned_alloc", "free", "PyArray_NewFromDescr", "PyGC_Disable", "PyGC_Enable",
+    "None", "True", "False", "zero", "Tensor", "Parameter", "View", "ndarray", "str", "int",
 )  # fmt: skip
 """Addresses of functions and objects, in the order of their table."""
 
@@ -47,9 +53,13 @@ DATA, RANK, SIZES, STRIDES, KIND, FLAGS = 16, 24, 32, 40, 56, 64
 ITEMS = 24
 """Where a tuple's items stand, and a list's pointer to them."""
 LENGTH = 16
+KEYS, GENERAL = 32, 10
+"""Where a dict keeps its keys, and these of what kind they are: 0 unless all are exactly strings."""
 VERSION = 384
 """Where a class keeps the number that changes whenever it, or a class behind it, does."""
 ALIGNED, WRITEABLE = 0x100, 0x400
+COLLECTS: Final = sys.version_info < (3, 12)
+"""See Note [Collections]."""
 
 
 class Writer:
@@ -169,6 +179,22 @@ class EntryText(Writer):
     def row(self, table: str, number: str) -> str:
         return self.at(table, self.scaled(number, 8 * ROW))
 
+    def pause(self) -> None:
+        """Nothing is collected from here on; see Note [Collections]."""
+        if COLLECTS:
+            self.store("i32", self.call("i32", "PyGC_Disable"), "%collects")
+
+    def resume(self) -> None:
+        """Ends a pause, if there is one."""
+        if COLLECTS:
+            paused, on = self.label(), self.label()
+            self.choose(self.other("i32", self.load("%collects", 0, "i32"), "0"), paused, on)
+            self.begin(paused)
+            self.store("i32", "0", "%collects")
+            self.put(f"call i32 {self.api('PyGC_Enable')}()")
+            self.go(on)
+            self.begin(on)
+
     def kind_is(self, value: str, kind: str) -> None:
         self.need(self.same("ptr", self.load(value, 8), kind))
 
@@ -189,6 +215,8 @@ entry:
   %arena = alloca ptr
   %changed = alloca i1
   %reached = alloca i64
+  %collects = alloca i32
+  store i32 0, ptr %collects
   %places.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("places")}
   %place.count = load i64, ptr %places.at
   %buffers = alloca i64, i64 %place.count, align 64
