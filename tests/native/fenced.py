@@ -82,4 +82,6 @@ def run(goal: Definition, given: dict[int, Any], fenced: Fenced) -> Any:
         for chunk in range(value.chunks):
             low, high = [value.rows * (chunk + i) // value.chunks for i in (0, 1)]
             call(record.ctypes.data, buffers.ctypes.data, None, low, high, chunk)
+        if TYPES[value.type].kind == "f":
+            assert not np.isnan(arrays[id(value)]).any(), f"{value.name}: elements that nobody wrote"
     return arrays[id(goal)]

@@ -67,7 +67,7 @@ def packed_input(given: Laid, plane: Plane, examples: int, channels: int, type_:
     numbers = [channels, given.strides[0], given.strides[1], plane.column]
     table = plane.vectors(lanes_of(type_, width))
     numbers += [plane.size, len(table) // 4, 10, given.offset, *table]
-    size = count * plane.size + max(plane.last - plane.size, 0)
+    size = count * plane.size
     text = conv_text.pack(type_, width, plane.column if plane.column in (1, 2) else 0)
     return direct(text, "conv pack", (size,), type_, [given.base], numbers, count, MOVE * size)
 

@@ -38,8 +38,6 @@ class Plane:
     """Five numbers each: where to, where from, zeros before, elements, zeros behind."""
     column: int
     """How far apart neighbours along a row lie in the source."""
-    last: int = 0
-    """How many elements a read may begin behind a plane's start."""
 
     def vectors(self, lanes: int) -> list[int]:
         """How it is packed: see Note [Tables of a convolution] in `weft.native.conv_text`."""
@@ -145,10 +143,14 @@ def vectors_of(
 
 
 def reach(plane: Plane, variants: list[Variant], lanes: int) -> None:
-    """Notes how far behind its own end a plane is read."""
+    """Makes a plane as long as it is read, zeros behind it: nothing that nobody wrote is read."""
+    last = plane.size
     for variant in variants:
         most = max((start for start, _ in variant.vectors), default=0) + max(variant.offsets, default=0)
-        plane.last = max(plane.last, most + lanes)
+        last = max(last, most + lanes)
+    if last > plane.size:
+        plane.rows += [plane.size, 0, last - plane.size, 0, 0]
+        plane.size = last
 
 
 def forward(geometry: Geometry, strides: Sizes, moves: Sizes, lanes: int) -> Tables:

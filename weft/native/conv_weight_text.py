@@ -27,6 +27,8 @@ class Ranges:
         self.length = code.mul(entries, block)
         self.sums = code.past(target, code.mul(part, code.mul(all_blocks, self.length)))
         self.near = code.past(target, code.add(begin, code.mul("%chunk", room)))
+        with code.loop("0", room, code.lanes) as at:  # so that all memory is somebody's
+            code.store("zeroinitializer", code.past(self.near, at.at))
 
 
 @cache
