@@ -12,6 +12,7 @@ import pytest
 import weft
 import weft.nn.functional as F
 from tests.native.lowered import opaques
+from weft.native import directly
 from weft.native.drawing import Draws
 
 Function = Callable[..., Any]
@@ -285,6 +286,80 @@ def test_no_two_threads_draw_the_same_numbers() -> None:
     for _ in range(200):
         expected += [weft.rand(24).numpy().tobytes(), weft.rand(5000).numpy().tobytes()]
     assert sorted(sum(found, [])) == sorted(expected)
+
+
+@pytest.fixture
+def entries(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What direct entries draw with, one for each that is made."""
+    made: list[Any] = []
+    known = directly._run
+
+    def noted(*given: Any) -> Any:
+        run = known(*given)
+        made.append(run.draw)
+        return run
+
+    monkeypatch.setattr(directly, "_run", noted)
+    return made
+
+
+def test_whole_steps_with_dropout_are_direct(entries: list[Any]) -> None:
+    def losses(compile_: Callable[[Function], Function]) -> tuple[list[float], int]:
+        weft.manual_seed(1)
+        net = weft.nn.Sequential(weft.nn.Linear(8, 16), weft.nn.Dropout(0.3), weft.nn.Linear(16, 4))
+        optimizer = weft.optim.SGD(net.parameters(), lr=0.1)
+        x, y = weft.randn(5, 8), weft.randn(5, 4)
+
+        def step(x: weft.Tensor, y: weft.Tensor) -> weft.Tensor:
+            optimizer.zero_grad()
+            loss = F.mse_loss(net(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        run = compile_(step)
+        return [run(x, y).item() for _ in range(12)], weft.default_generator.get_offset()
+
+    expected, at = losses(lambda step: step)
+    found, there = losses(lambda step: weft.compile(step, backend="native"))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert there == at
+    assert len(entries) == 1 and entries[0] is not None
+
+
+def test_direct_entries_give_back_what_fails(entries: list[Any]) -> None:
+    f = weft.compile(lambda p: weft.rand(16) + weft.bernoulli(p).sum(), backend="native")
+    p = weft.full((8,), 0.25)
+    for _ in range(4):
+        f(p)
+    assert len(entries) == 1
+    weft.manual_seed(6)
+    with pytest.raises(RuntimeError, match="Expected p_in >= 0"):
+        f(weft.full((8,), -1.0))
+    assert weft.default_generator.get_offset() == 3
+    weft.manual_seed(6)
+    expected = weft.rand(16) + weft.bernoulli(p).sum()
+    weft.manual_seed(6)
+    assert weft.equal(f(p), expected)
+
+
+def test_direct_entries_follow_seeds_and_states(entries: list[Any]) -> None:
+    f = weft.compile(lambda: weft.randn(10), backend="native")
+    for _ in range(4):
+        f()
+    assert len(entries) == 1
+    state = weft.get_rng_state()
+    first = f()
+    weft.set_rng_state(state)
+    assert weft.equal(weft.randn(10), first)
+    weft.default_generator.set_offset(2**63 - 2)  # no two blocks are left
+    with pytest.raises(RuntimeError, match="cannot advance"):
+        f()
+    assert weft.default_generator.get_offset() == 2**63 - 2
+    weft.manual_seed(2**64 - 1)
+    found = f()
+    weft.manual_seed(2**64 - 1)
+    assert weft.equal(weft.randn(10), found)
 
 
 def test_the_reference_draws_the_same() -> None:

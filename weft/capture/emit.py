@@ -262,7 +262,7 @@ class _Segment:
         late = late_inputs(self.nodes, before if isinstance(before, bool) else before.grad)
         if self._modes_after_graph() != before or any(found.history for found in late.values()):
             return None
-        if draws(self.nodes) or not self.builder.outputs and not late:
+        if not self.builder.outputs and not late:
             return None
         ending = [*_titled("stores", self.parts.stores), *self.builder.late, *self.parts.end]
         return _shorten([*_titled("objects", self.builder.lines), *ending])

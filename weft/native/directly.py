@@ -192,6 +192,8 @@ def _run(found: Any, program: Program, operands: Operands) -> Run:
         else:
             outputs.append((THERE, operands[what if result is None else result[1]][0]))
     written = [(operands[number][0], numbers[number], times) for number, _value, times in found.written]
+    draws = program.draws
+    draw = None if draws is None else (draws.take, draws.give_back, frame.seeds)
     threads = pool()
     if program.splits and not threads.started:
         threads.start()
@@ -201,7 +203,9 @@ def _run(found: Any, program: Program, operands: Operands) -> Run:
         givens=givens, made=[(place, np.dtype(kind), shape, None) for place, shape, kind in frame.made],
         outputs=outputs, written=written, constants=frame.constants, arena=frame.arena,
         arena_bytes=frame.arena_bytes, places=frame.places, code=frame.code, steps=frame.count,
-        outside=frame.outside, pool=np.array(addresses, np.int64), release=program.work > LONG,
+        outside=frame.outside, pool=np.array(addresses, np.int64),
+        release=program.work > LONG or draw is not None,  # Python is asked for seeds, so all must be held
+        draw=draw,
         keep=(program, threads, one, found.forward),
         block=blocks.take(frame.arena_bytes) if frame.arena_bytes else None,
     )  # fmt: skip

@@ -95,6 +95,8 @@ class Run:
     block: Any = None
     """Memory for what the program keeps to itself (`weft.native.memory.Block`)."""
     keep: Any = None
+    draw: tuple[Any, Any, int] | None = None
+    """Gives seeds; takes them back; their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +361,9 @@ def _run_values(run: Run, holding: Holding) -> dict[str, int]:
         "outside": run.outside, "release": int(run.release), "outputs": len(outputs),
         "outputs_at": holding.table(outputs), "written": len(run.written),
         "written_at": holding.table(run.written), "pool": _data(run.pool),
+        "draw": 0 if run.draw is None else holding.address(run.draw[0]),
+        "give_back": 0 if run.draw is None else holding.address(run.draw[1]),
+        "seeds": 0 if run.draw is None else run.draw[2],
     }  # fmt: skip
 
 

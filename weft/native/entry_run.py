@@ -12,6 +12,8 @@ the results are owned by one tuple from the start, so giving up is dropping that
               CONSTANT, object
     written   register of the tensor, number in `givens`, by how much its version grows
     arena     place, offset
+`draw` is called without arguments and gives an array, the seeds: its memory is the program's at the place
+`seeds`. Where the program comes to nothing, `give_back` is called with it.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ def write_run(w: Any) -> None:
     _made_addresses(w)
     _arena(w)
     _hold(w, "Py_IncRef")
+    _draw(w)
     _call(w)
     _put_back(w)
     _finish(w)
@@ -260,6 +263,42 @@ def _hold(w: Any, what: str) -> None:
     w.begin(on)
 
 
+def _draw(w: Any) -> None:
+    """Asks Python for the seeds of random numbers, where the program draws; all that it reads is held."""
+    ask, given, none, on = (w.label() for _ in range(4))
+    w.put("store ptr null, ptr %drawn")
+    function = w.header("draw")
+    w.choose(w.same("ptr", function, "null"), on, ask)
+    w.begin(ask)
+    seeds = w.call("ptr", "PyObject_CallNoArgs", f"ptr {function}")
+    w.choose(w.other("ptr", seeds, "null"), given, none)
+    w.begin(none)
+    w.store("i64", "-1", "%reached")
+    w.go("called")
+    w.begin(given)
+    w.put(f"store ptr {seeds}, ptr %drawn")
+    w.store("i64", w.load(seeds, DATA, "i64"), "%buffers", w.scaled(w.header("seeds", "i64"), 8))
+    w.go(on)
+    w.begin(on)
+
+
+def _undraw(w: Any) -> None:
+    """Gives random numbers back that nobody has got to see."""
+    give, wrong, fine, on = (w.label() for _ in range(4))
+    w.choose(w.same("ptr", w.load("%drawn"), "null"), on, give)
+    w.begin(give)
+    given = [f"ptr {w.header('give_back')}", "ptr %drawn", "i64 1", "ptr null"]
+    found = w.call("ptr", "PyObject_Vectorcall", *given)
+    w.choose(w.same("ptr", found, "null"), wrong, fine)
+    w.begin(wrong)
+    w.call("void", "PyErr_Clear")
+    w.go(on)
+    w.begin(fine)
+    w.call("void", "Py_DecRef", f"ptr {found}")
+    w.go(on)
+    w.begin(on)
+
+
 def _call(w: Any) -> None:
     """Runs the program, without the interpreter's lock where it takes long."""
     run, state, blas = (w.load(w.header("pool"), 8 * place) for place in range(3))
@@ -279,6 +318,8 @@ def _call(w: Any) -> None:
     w.store("i64", w.let(call), "%reached")
     w.go(on)
     w.begin(on)
+    w.go("called")
+    w.begin("called")
 
 
 def _finish(w: Any) -> None:
@@ -288,8 +329,11 @@ def _finish(w: Any) -> None:
     w.begin(fine)
     _versions(w)
     _hold(w, "Py_DecRef")
+    w.call("void", "Py_DecRef", f"ptr {w.load('%drawn')}")
     w.go("finish")
     w.begin(failed)
+    _undraw(w)
+    w.call("void", "Py_DecRef", f"ptr {w.load('%drawn')}")
     _hold(w, "Py_DecRef")
     w.go("short")
 

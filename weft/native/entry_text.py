@@ -26,7 +26,7 @@ HEADER: Final = (
     "returned", "returned_at", "runs",
     "givens", "givens_at", "places", "template_at", "arena", "arena_at", "arena_bytes", "block",
     "home", "last_at", "made", "made_at", "code", "steps", "outside", "release",
-    "outputs", "outputs_at", "written", "written_at", "pool",
+    "outputs", "outputs_at", "written", "written_at", "pool", "draw", "give_back", "seeds",
 )  # fmt: skip
 """What stands in an entry's array, in order."""
 ROW: Final = 5
@@ -215,6 +215,7 @@ entry:
   %arena = alloca ptr
   %changed = alloca i1
   %reached = alloca i64
+  %drawn = alloca ptr
   %collects = alloca i32
   store i32 0, ptr %collects
   %places.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("places")}

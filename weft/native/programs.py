@@ -72,6 +72,8 @@ class Frame:
     outside: int
     multiplies: bool
     """Whether BLAS is to use one thread meanwhile: `blas.guard` is then an argument of `run`."""
+    seeds: int
+    """The place of seeds, where it draws."""
 
 
 class Program:
@@ -126,7 +128,8 @@ class Program:
         fills += [[place, FIXED, address(array)] for place, array in self.constants]
         self.write_table(checks, fills)
         self.results = [self.result(each) for each in self.outputs]
-        simple = not (self.python or self.numbers or any(self.strides) or self.draws)
+        passed = self.draws is not None and self.draws.needs_inputs
+        simple = not (self.python or self.numbers or any(self.strides) or passed)
         self.frame = self.make_frame() if simple else None
 
     def write_table(self, checks: list[list[int]], fills: list[list[int]]) -> None:
@@ -148,11 +151,13 @@ class Program:
         self.here = address(self.table)
 
     def make_frame(self) -> Frame | None:
+        last = self.inputs - 1 if self.draws is not None else None
         return Frame(
-            places=self.size, givens=self.givens, constants=self.constants, arena=self.arena,
-            arena_bytes=self.arena_bytes, made=self.made, outputs=self.outputs, written=self.written,
-            code=address(self.code), count=self.count, outside=address(self.outside),
-            multiplies=self.multiplies,
+            places=self.size, givens=[each for each in self.givens if each[1] != last],
+            seeds=next((place for place, number in self.givens if number == last), self.size),
+            constants=self.constants, arena=self.arena, arena_bytes=self.arena_bytes,
+            made=self.made, outputs=self.outputs, written=self.written, code=address(self.code),
+            count=self.count, outside=address(self.outside), multiplies=self.multiplies,
         )  # fmt: skip
 
     def result(self, output: int | tuple[str, Any]) -> tuple[str, Any]:
