@@ -258,6 +258,18 @@ def test_places_are_right_in_every_chunk() -> None:
         assert weft.equal(ours, theirs) and ours.dtype is theirs.dtype
 
 
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_many_are_stacked(dim: int) -> None:
+    def f(x: weft.Tensor, y: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        rows = [(x * i).tanh() for i in range(9)]
+        made = weft.stack([*rows, y.t()], dim)
+        return made, made.sum(dim), weft.stack([row[0].half() for row in rows], 0)
+
+    x, y = weft.randn(4, 5), weft.randn(5, 4)
+    assert not opaques(f, x, y)
+    assert_same(f, x, y)
+
+
 def test_places_in_folds() -> None:
     def f(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
         parts = weft.tril(x, 2)

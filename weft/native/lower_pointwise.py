@@ -7,10 +7,13 @@ of operands at that place, is a body; so these become parts of the kernels aroun
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from weft.core.dtypes import BY_NUMPY
+from weft.native.layouts import row_major
 from weft.native.lower import Lowering, Unlowered, number, point, rule, tried, type_name, type_name_of
+from weft.native.lower_joining import part, whole
 from weft.native.scalar import TYPES, Builder, Value
 from weft.native.tensors import Definition, Point, Shape, broadcast, reshaped, view
 from weft.ops.bounds import finite_limits
@@ -133,11 +136,14 @@ def _repeat(lowering: Lowering, x: Definition, _repeats: Any) -> Definition:
 
 @rule("stack")
 def _stack(lowering: Lowering, tensors: Sequence[Definition], dim: int) -> Definition:
-    """Few tensors, chosen by the index: all are read everywhere."""
+    """Few tensors, chosen by the index: all are read everywhere. Many are parts of a whole."""
     shape, type_ = result_of(lowering)
     axis = dim % len(shape)
-    if len(tensors) > MOST_STACKED:
-        raise Unlowered(f"a stack of more than {MOST_STACKED}")
+    if len(tensors) > MOST_STACKED and prod(shape):
+        found, strides = whole(shape, type_, "stack"), row_major(shape)
+        for place, each in enumerate(tensors):
+            part(found, each, place * strides[axis], (*strides[:axis], *strides[axis + 1 :]))
+        return found
     thin = [reshaped(each, (*each.shape[:axis], 1, *each.shape[axis:])) for each in tensors]
 
     def make(b: Builder, values: list[Value], place: Any) -> Value:
