@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import weft
 import weft.nn.functional as F
 from tests.native.whole import programs
 from weft import nn
+from weft.core.threads import available
+from weft.native import pool
 from weft.testing import assert_close
 
 
@@ -107,6 +110,20 @@ def test_training(make: Any) -> None:
     assert_close(found, trained(make, False), rtol=2e-3, atol=2e-4)
     left = {step.name for each in made for n, step in enumerate(each.plan.steps) if n in each.python}
     assert not left, left
+
+
+@pytest.mark.skipif(available() < 2, reason="one processor")
+@pytest.mark.parametrize("make", [Residuals, There])
+def test_the_bits_do_not_depend_on_threads(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for threads in (1, 2):
+        fresh = pool.Pool(threads)
+        monkeypatch.setattr(pool, "_pool", [fresh])
+        weft.compiler.reset()
+        found.append([each.detach().numpy().copy() for part in trained(make, True) for each in part])
+        fresh.close()
+    for one, two in zip(*found, strict=True):
+        assert np.array_equal(one, two)
 
 
 def test_evaluation() -> None:
