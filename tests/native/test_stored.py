@@ -263,3 +263,22 @@ def test_contents_are_plain() -> None:
     assert made[0].constants or any(isinstance(each, tuple) for each in made[0].outputs)
     value, nothing = Restored(content, [np.ones(2, np.float32)])([np.ones(2, np.float32)])
     assert value.tolist() == [2.0, 2.0] and nothing.shape == (0,) and nothing.dtype == np.float32
+
+
+def test_kept_programs_draw_from_the_generators_of_their_calls(programs: list[Program]) -> None:
+    def f(x: weft.Tensor, g: weft.Generator) -> tuple[weft.Tensor, ...]:
+        return weft.nn.functional.dropout(x, 0.4), weft.randn(7, generator=g), weft.rand(3)
+
+    def run(function: Callable[..., Any]) -> tuple[Any, ...]:
+        weft.manual_seed(11)
+        g = weft.Generator().manual_seed(12)
+        found = [function(weft.ones(50), g) for _ in range(2)]
+        return found, weft.default_generator.get_offset(), g.get_offset()
+
+    expected = run(f)
+    for _ in range(2):
+        forget()
+        found = run(weft.compile(f, backend="native", fullgraph=True))
+        assert_close(found[0], expected[0], rtol=0, atol=0)
+        assert found[1:] == expected[1:]
+    assert [type(program) is Restored for program in programs] == [False, True]

@@ -138,7 +138,7 @@ def told(program: Program, arrays: list[Any]) -> Program:
 
 def is_looked_at(value: Any) -> bool:
     """Whether programs check by themselves that an input is as they need it."""
-    return isinstance(value, np.ndarray) or type(value) in (float, Generator)
+    return isinstance(value, (np.ndarray, Generator)) or type(value) is float
 
 
 def plain(value: Any) -> Any:
@@ -166,8 +166,10 @@ def key_of(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         strides = tuple([0 if size == 1 else step for size, step in zip(value.shape, value.strides)])
         return value.shape, strides, value.dtype
-    if type(value) is float or isinstance(value, Generator):
-        return type(value)
+    if type(value) is float:
+        return float
+    if isinstance(value, Generator):
+        return Generator
     if isinstance(value, (tuple, list)):
         return type(value), tuple(map(key_of, value))
     if isinstance(value, (complex, np.inexact)):  # by bits: zeros have signs, and NaN is equal to itself

@@ -160,12 +160,14 @@ def target_text(target: Any) -> str:
 
 
 def input_text(value: Any) -> str:
-    """What a program depends on of an input: floats are read when it runs."""
+    """What a program depends on of an input: floats are read when it runs, and so are streams."""
     if isinstance(value, np.ndarray):
         strides = tuple([0 if size == 1 else step for size, step in zip(value.shape, value.strides)])
         return f"{value.shape} {strides} {value.dtype.str} {value.dtype}"
-    if type(value) in (float, Generator):  # streams are read when it runs
-        return type(value).__name__
+    if type(value) is float:
+        return "float"
+    if isinstance(value, Generator):
+        return "stream"
     if type(value) in PLAIN:
         return f"{type(value).__name__} {value!r}"
     raise Unkept(f"an input of type {type(value).__qualname__}")
