@@ -255,7 +255,7 @@ class KernelText:
         for each other.
         """
         length = sum(each.op not in ("const", "fold", "scalar") for each in phase.body)
-        return LANES if length <= SHORT else LANES // 2
+        return LANES if length <= SHORT else LANES // 2 if length <= 4 * SHORT else 1
 
     def settle(self, phase: Phase) -> None:
         """Computes what is the same for all elements of the row, before they are walked along."""
