@@ -95,3 +95,26 @@ def test_one_hot() -> None:
     assert_same(f, x)
     with pytest.raises(RuntimeError, match="smaller than num_classes"):
         weft.compile(f, backend="native", fullgraph=True)(x + 1)
+
+
+def test_elements_that_move() -> None:
+    def f(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        image = x.reshape(1, 8, 9, 5)
+        square = x[:, :8]
+        shuffled = weft.nn.functional.pixel_shuffle(image, 2), weft.channel_shuffle(image, 4)
+        made = weft.diag_embed(x), weft.diag(x[0], 1), weft.diag(square, -2), square.trace()
+        loss = sum((part * part).sum() for part in (*shuffled, *made))
+        return *shuffled, *made, *weft.autograd.grad(loss, x)
+
+    x = weft.randn(8, 45, dtype=weft.float64, requires_grad=True)
+    assert not opaques(f, x)
+    assert_same(f, x)
+
+
+def test_values_of_places_that_sorting_finds() -> None:
+    def f(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        return *x.sort(0), *x.topk(3, 1), *x.median(1)
+
+    x = weft.randn(20, 30)
+    assert not {name for name in opaques(f, x) if "values" in name}
+    assert_same(f, x)

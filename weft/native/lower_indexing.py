@@ -20,7 +20,7 @@ from weft.native.lower_folds import folded
 from weft.native.lower_pointwise import copied, made, result_of
 from weft.native.lower_products import memory_of
 from weft.native.scalar import FLOATS, Builder, Value
-from weft.native.tensors import Definition, Gather, Given, Shape, broadcast, reshaped
+from weft.native.tensors import Definition, Gather, Given, Shape, broadcast, reshaped, view
 from weft.ops.record import REGISTRY, Op
 from weft.ops.replay import READERS, read, replay
 
@@ -150,7 +150,7 @@ def _gather(lowering: Lowering, x: Definition, dim: int, index: Definition, _spa
     return copied(lowering, reshaped(gathered(source, places.shape, axes, "gather"), shape))
 
 
-@rule("_max_values", "_min_values")
+@rule("_max_values", "_min_values", "_sort_values", "_topk_values", "_median_values")
 def _at_indices(lowering: Lowering, x: Definition, index: Definition, dim: int, keepdim: bool) -> Definition:
     """Values at places that are known to be within."""
     shape, _ = result_of(lowering)
@@ -158,7 +158,8 @@ def _at_indices(lowering: Lowering, x: Definition, index: Definition, dim: int, 
         return copied(lowering, x)
     not_empty(x, index)
     axis = wrap_dim(dim, len(x.shape))
-    wide = tuple([1 if i == axis else n for i, n in enumerate(x.shape)])
+    length = index.shape[axis] if keepdim else 1
+    wide = tuple([length if i == axis else n for i, n in enumerate(x.shape)])
     at = reshaped(index, wide)
     axes: list[Axis] = [at if i == axis else i for i in range(len(x.shape))]
     return copied(lowering, reshaped(gathered(x, wide, axes, "values"), shape))
@@ -496,6 +497,48 @@ def _one_hot(lowering: Lowering, x: Definition, _classes: int) -> Definition:
     at = reshaped(checked(lowering, x, 0, shape[-1]), (*x.shape, 1))
     last = len(shape) - 1
     return made(lambda b, v, place: b.cast(b.eq(v[0], place(last)), type_), shape, type_, (at,), "one_hot")
+
+
+@rule("channel_shuffle", "pixel_shuffle", "pixel_unshuffle", "_diagonal_copy", "diag_embed")
+def _moved(lowering: Lowering, x: Definition, *rest: Any) -> Definition:
+    """Elements elsewhere, between zeros: the op's kernel tells which, from their numbers."""
+    not_empty(x)
+    if x.size > TABULATED or any(isinstance(value, Definition) for value in rest):
+        raise Unlowered("a table of too many places")
+    numbers = np.arange(1, x.size + 1).reshape(x.shape)
+    return picked(lowering, x, np.asarray(lowering.op.kernel(numbers, *rest)) - 1, lowering.op.name)
+
+
+@rule("trace")
+def _trace(lowering: Lowering, x: Definition) -> Definition:
+    _, type_ = result_of(lowering)
+    not_empty(x)
+    line = view(x, (min(x.shape),), (0, 0), [(1,), (1,)])
+    return folded(
+        "sum",
+        made(lambda b, v, _: b.cast(v[0], type_), line.shape, type_, (line,), "trace"),
+        (0,),
+        False,
+        "trace",
+    )
+
+
+@rule("trace_backward")
+def _trace_backward(lowering: Lowering, g: Definition, _shape: Any) -> Definition:
+    shape, type_ = result_of(lowering)
+    return made(
+        lambda b, v, place: b.select(b.eq(place(0), place(1)), v[0], b.like(0, v[0])),
+        shape, type_, (reshaped(g, ()),), "trace_backward",
+    )  # fmt: skip
+
+
+@rule("identity_like")
+def _identity_like(lowering: Lowering, _x: Definition) -> Definition:
+    shape, type_ = result_of(lowering)
+    row, column = len(shape) - 2, len(shape) - 1
+    return made(
+        lambda b, _v, place: b.cast(b.eq(place(row), place(column)), type_), shape, type_, (), "identity"
+    )
 
 
 # -- division of ints ----------------------------------------------------------------------------------------

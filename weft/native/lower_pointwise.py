@@ -7,7 +7,6 @@ of operands at that place, is a body; so these become parts of the kernels aroun
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 from weft.core.dtypes import BY_NUMPY
@@ -139,7 +138,7 @@ def _stack(lowering: Lowering, tensors: Sequence[Definition], dim: int) -> Defin
     """Few tensors, chosen by the index: all are read everywhere. Many are parts of a whole."""
     shape, type_ = result_of(lowering)
     axis = dim % len(shape)
-    if len(tensors) > MOST_STACKED and prod(shape):
+    if len(tensors) > MOST_STACKED and 0 not in shape:
         found, strides = whole(shape, type_, "stack"), row_major(shape)
         for place, each in enumerate(tensors):
             part(found, each, place * strides[axis], (*strides[:axis], *strides[axis + 1 :]))
