@@ -50,6 +50,7 @@ from weft.capture.shortcut import when_served
 from weft.capture.verifying import differing, uncompiled
 from weft.capture.wrapping import library_native
 from weft.core import device, dtypes
+from weft.core.collection import uncollected
 from weft.core.logs import log
 from weft.core.seams import seams
 from weft.core.settings import settings
@@ -389,7 +390,7 @@ class CodeCache:
         count("frames", "total")
         flag, region = capturing.set(True), active.set(None)
         try:
-            with hush(capturing.get):
+            with hush(capturing.get), uncollected():
                 entry = self.context.compile_frame(function, arguments, request)
         except (CompilerError, Unsupported, Unexpected, KeyboardInterrupt, SystemExit):
             raise
