@@ -81,7 +81,8 @@ def compared(op: Op, sample: Sample) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("kind", "most"), [(weft.float32, 2), (weft.float64, 1), (weft.int64, 1), (weft.uint8, 1), (weft.bfloat16, 1)]
+    ("kind", "most"),
+    [(weft.float32, 2), (weft.float64, 1), (weft.int64, 1), (weft.uint8, 1), (weft.bfloat16, 1)],
 )
 def test_samples(kind: Any, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_CACHE", "0")
