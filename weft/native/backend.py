@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from weft.core.collection import uncollected
 from weft.core.generator import Generator
 from weft.core.lazy import lazy
 from weft.core.logs import is_heard
@@ -111,7 +112,8 @@ class Compiled:
     def program(self, arrays: list[Any]) -> Program | str:
         """The program for these inputs, or why there is none."""
         try:
-            return self.made(arrays)
+            with uncollected():
+                return self.made(arrays)
         except (Unlowered, Uncompiled, NotImplementedError) as error:
             reason = str(error) or type(error).__name__
             self.layout.refuse(f"no native program: {reason}")
