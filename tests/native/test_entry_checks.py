@@ -58,3 +58,15 @@ def test_dicts_with_keys_of_users() -> None:
     numbered[Key("other")] = 3
     for _ in range(4):
         assert compiled(weft.zeros(3)).tolist() == [6.0] * 3
+
+
+@pytest.mark.parametrize("name", ["call_is", "call_missing"])
+def test_interrupts_come_through(name: str) -> None:
+    def interrupted(*_values: Any) -> Any:
+        raise KeyboardInterrupt
+
+    entrance = entry.entrance(entry.Layout(Tensor, Parameter, View, INFERENCE))
+    operands = (interrupted, None) if name == "call_is" else (interrupted,)
+    look = entrance.make([(name, 0, *operands)], 1, [], MISS, None)
+    with pytest.raises(KeyboardInterrupt):
+        look(1)

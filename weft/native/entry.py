@@ -267,7 +267,7 @@ NEW_FROM_DESCR: Final = 94
 def _address(name: str, layout: Layout) -> int:
     objects = {
         "None": None, "True": True, "False": False, "zero": 0, "ndarray": np.ndarray,
-        "str": str, "int": int,
+        "str": str, "int": int, "Exception": Exception,
         "Tensor": layout.tensor, "Parameter": layout.parameter, "View": layout.view,
     }  # fmt: skip
     if name in objects:
@@ -384,6 +384,11 @@ def entry_text(slots: dict[str, int]) -> str:
     w.choose(w.other("i64", w.header("runs", "i64"), "0"), "run", "give")
     w.begin("run")
     write_run(w)
+    w.begin("raised")  # by a function of Python's
+    raised = w.call("i32", "PyErr_ExceptionMatches", f"ptr {w.api('Exception')}")
+    w.choose(w.other("i32", raised, "0"), "erred", "stopped")
+    w.begin("stopped")
+    w.put("ret ptr null")
     w.begin("erred")
     w.call("void", "PyErr_Clear")
     w.go("missed")

@@ -269,7 +269,7 @@ def _mode(w: Any, row: str) -> None:
 def _call_is(w: Any, row: str) -> None:
     """A function of the library's own gives this object."""
     found = w.call("ptr", "PyObject_CallNoArgs", f"ptr {w.pointer(row, 2)}")
-    w.need(w.other("ptr", found, "null"), "erred")
+    w.need(w.other("ptr", found, "null"), "raised")
     w.call("void", "Py_DecRef", f"ptr {found}")
     w.need(w.same("ptr", found, w.pointer(row, 3)))
 
@@ -278,7 +278,7 @@ def _call_missing(w: Any, row: str) -> None:
     """A function that checks what only Python can; it gives None where all is well."""
     given = [f"ptr {w.pointer(row, 2)}", "ptr %args", "i64 %count", "ptr null"]
     found = w.call("ptr", "PyObject_Vectorcall", *given)
-    w.need(w.other("ptr", found, "null"), "erred")
+    w.need(w.other("ptr", found, "null"), "raised")
     w.call("void", "Py_DecRef", f"ptr {found}")
     w.need(w.same("ptr", found, w.api("None")))
 

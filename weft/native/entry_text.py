@@ -8,7 +8,8 @@ to, so an entry costs no compilation.
 `self` is an array of 64-bit numbers, named below; addresses are numbers, too. A check is a row of numbers:
 what to do, a register for the result, and operands; registers hold borrowed references to Python objects.
 Nothing that runs here can release the interpreter lock or run a user's code before all checks are done, so
-borrowed references stay good. Whatever is not as expected gives MISS; no error is ever raised.
+borrowed references stay good. Whatever is not as expected gives MISS; no error is raised, but interrupts
+come through.
 
 # Note [Collections]
 Up to Python 3.11, making an object may start a garbage collection, which runs finalizers, and these may drop
@@ -44,7 +45,8 @@ API: Final = (
     "PyErr_Clear", "Py_IncRef", "Py_DecRef", "PyTuple_New", "PyType_GenericAlloc", "PyEval_SaveThread",
     "PyEval_RestoreThread", "PyList_New", "PyLong_FromLong", "PyLong_AsLong", "PyErr_Occurred",
     "aligned_alloc", "free", "PyArray_NewFromDescr", "PyGC_Disable", "PyGC_Enable",
-    "None", "True", "False", "zero", "Tensor", "Parameter", "View", "ndarray", "str", "int",
+    "PyErr_ExceptionMatches",
+    "None", "True", "False", "zero", "Tensor", "Parameter", "View", "ndarray", "str", "int", "Exception",
 )  # fmt: skip
 """Addresses of functions and objects, in the order of their table."""
 
