@@ -145,8 +145,11 @@ class Layouts:
     # -- stand-ins -------------------------------------------------------------------------------------------
     def result(self, op: Op, bound: tuple[Any, ...], shapes: Any, most: int | None) -> Any:
         """What the kernel gives for zeros that lie as the operands do, in axes of at most this length."""
-        if most is None and sum(prod(each) for each in all_shapes(bound)) > 1 << 22:
-            return None
+        if most is None:
+            nodes = [node for node in nodes_in(bound) if isinstance(shapes_of(node.meta.get("val")), tuple)]
+            ordered = all(self.known[node] == row_major(shapes_of(node.meta["val"])) for node in nodes)
+            if sum(prod(each) for each in all_shapes(bound)) > (1 << 14 if ordered else 1 << 22):
+                return None  # what is made of row-major tensors hardly ever lies otherwise
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
@@ -218,6 +221,12 @@ def shapes_of(value: Any) -> Any:
         return [shapes_of(item) for item in value]
     array = getattr(value, "array", None)
     return None if array is None else tuple(array.shape)
+
+
+def nodes_in(value: Any) -> list[Node]:
+    if isinstance(value, (tuple, list)):
+        return [node for item in value for node in nodes_in(item)]
+    return [value] if isinstance(value, Node) else []
 
 
 def all_shapes(value: Any) -> list[Any]:
