@@ -561,6 +561,36 @@ def test_views_of_inputs_are_theirs():
     assert x._version == 1
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_tensors_may_move_to_other_memory_before_the_backward(backend):
+    """What is kept for a backward are elements, which a tensor can leave behind."""
+
+    def moves(x):
+        x.data = x.data * 3
+
+    def turns(x):
+        x.detach().t_()
+        with weft.no_grad():
+            x.t_()
+
+    def gradients(run, move):
+        x = weft.tensor([[0.5, 2.0], [-1.0, 4.0]], requires_grad=True)
+        w = weft.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        result = run(x, w)
+        move(x)
+        try:
+            result.sum().backward()
+        except RuntimeError as error:
+            return str(error)
+        return x.grad.tolist(), w.grad.tolist()
+
+    def product(x, w):
+        return x * x * w
+
+    for move in (moves, turns):
+        assert gradients(weft.compile(product, backend=backend), move) == gradients(product, move)
+
+
 def test_values_written_behind_the_tape_are_watched_too():
     def function(x, w):
         y = x * w

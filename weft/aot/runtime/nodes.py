@@ -258,6 +258,10 @@ def watch(
     for written in call.plan.facts.written:
         held[written.value] = args[written.input]  # which has the new elements
     known = {INPUT: args, OUTPUT: outputs}
+    given = set(map(id, args))
+    for place, value in enumerate(residuals):
+        if id(value) in given and type(value) in PLAIN:
+            residuals[place] = wrap(value.array)  # which the tensor may leave: `x.data = ...`
     for node, places in zip(call.nodes, made.places, strict=True):
         node.saved = tuple([residuals[place] for place in places])
         node.watched = []
