@@ -50,6 +50,21 @@ def assert_same(
         assert one.tobytes() == other.tobytes(), (place, one, other)
 
 
+@pytest.fixture
+def entries(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What direct entries draw with, one for each that is made."""
+    made: list[Any] = []
+    known = directly._run
+
+    def noted(*given: Any) -> Any:
+        run = known(*given)
+        made.append(run.draw)
+        return run
+
+    monkeypatch.setattr(directly, "_run", noted)
+    return made
+
+
 def test_floats_of_all_sizes() -> None:
     def f() -> tuple[weft.Tensor, ...]:
         found: list[weft.Tensor] = []
@@ -207,7 +222,7 @@ def test_large_dropout_in_chunks() -> None:
     assert_same(f, lambda: (weft.arange(300_003.0).requires_grad_(),))
 
 
-def test_backward_apart_from_forward() -> None:
+def test_backward_apart_from_forward(entries: list[Any]) -> None:
     def step(f: Function, x: weft.Tensor) -> list[Any]:
         found = []
         for _ in range(4):
@@ -228,6 +243,31 @@ def test_backward_apart_from_forward() -> None:
     for one, other in zip(step(compiled, x), expected, strict=True):
         assert np.array_equal(one, other)
     assert weft.default_generator.get_offset() == at
+    assert len(entries) == 1
+
+
+def test_second_derivatives_see_the_numbers_that_were_drawn(entries: list[Any]) -> None:
+    def f(x: weft.Tensor) -> weft.Tensor:
+        return (F.dropout(x, 0.5) ** 3 * weft.rand_like(x)).sum()
+
+    def run(g: Function, x: weft.Tensor) -> list[Any]:
+        weft.manual_seed(21)
+        found = []
+        for _ in range(5):
+            y = g(x)
+            weft.rand(5)
+            (first,) = weft.autograd.grad(y, x, create_graph=True)
+            weft.rand(6)
+            found += [first, *weft.autograd.grad(first.sum(), x)]
+        return [*found, weft.rand(1)]
+
+    x = weft.linspace(-1, 1, 300).requires_grad_()
+    compiled = weft.compile(f, backend="native")
+    expected = run(f, x)
+    for _ in range(2):
+        for one, other in zip(run(compiled, x), expected, strict=True):
+            np.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-5)
+    assert entries
 
 
 def test_calls_that_fail_draw_what_eager_calls_draw() -> None:
@@ -286,21 +326,6 @@ def test_no_two_threads_draw_the_same_numbers() -> None:
     for _ in range(200):
         expected += [weft.rand(24).numpy().tobytes(), weft.rand(5000).numpy().tobytes()]
     assert sorted(sum(found, [])) == sorted(expected)
-
-
-@pytest.fixture
-def entries(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What direct entries draw with, one for each that is made."""
-    made: list[Any] = []
-    known = directly._run
-
-    def noted(*given: Any) -> Any:
-        run = known(*given)
-        made.append(run.draw)
-        return run
-
-    monkeypatch.setattr(directly, "_run", noted)
-    return made
 
 
 def test_whole_steps_with_dropout_are_direct(entries: list[Any]) -> None:

@@ -59,11 +59,24 @@ class Machine:
         program = _program(found.forward, inputs)
         if program is None or program.frame is None or not _is_simple(found, program):
             return None
+        if found.finish is not None and program.draws is not None and not program.draws.is_default:
+            return None
         return found, program
 
     def finish(self, direct: Any) -> Any:
         """What is left to do behind the program, as a function of what it gives and of its inputs."""
-        return direct[0].finish
+        found, draws = direct[0], direct[1].draws
+        if found.finish is None or draws is None:
+            return found.finish
+
+        def finish(results: tuple[Any, ...], given: tuple[Any, ...]) -> Any:
+            seeds = results[-1]
+            made = found.finish(results[:-1], given, int(seeds[1]))
+            if made is None:  # all is done again
+                draws.give_back(seeds)
+            return made
+
+        return finish
 
     def make(
         self, checks: list[Any], registers: int, returned: list[int], direct: Any, operands: Operands
@@ -194,6 +207,10 @@ def _run(found: Any, program: Program, operands: Operands) -> Run:
     written = [(operands[number][0], numbers[number], times) for number, _value, times in found.written]
     draws = program.draws
     draw = None if draws is None else (draws.take, draws.give_back, frame.seeds)
+    seeds_item = 0
+    if draws is not None and found.finish is not None:
+        outputs.append((CONSTANT, None))
+        seeds_item = len(outputs)
     threads = pool()
     if program.splits and not threads.started:
         threads.start()
@@ -205,7 +222,7 @@ def _run(found: Any, program: Program, operands: Operands) -> Run:
         arena_bytes=frame.arena_bytes, places=frame.places, code=frame.code, steps=frame.count,
         outside=frame.outside, pool=np.array(addresses, np.int64),
         release=program.work > LONG or draw is not None,  # Python is asked for seeds, so all must be held
-        draw=draw,
+        draw=draw, seeds_item=seeds_item,
         keep=(program, threads, one, found.forward),
         block=blocks.take(frame.arena_bytes) if frame.arena_bytes else None,
     )  # fmt: skip

@@ -83,6 +83,11 @@ class Draws:
         """Whether generators are passed by callers."""
         return any(isinstance(source, int) for source, _ in self.rows)
 
+    @property
+    def is_default(self) -> bool:
+        """Whether all is drawn from the default generator."""
+        return all(source is None for source, _ in self.rows)
+
     def generator(self, source: Source, inputs: Sequence[Any]) -> Any:
         if isinstance(source, int):
             return inputs[source]

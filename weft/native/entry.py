@@ -97,6 +97,8 @@ class Run:
     keep: Any = None
     draw: tuple[Any, Any, int] | None = None
     """Gives seeds; takes them back; their place."""
+    seeds_item: int = 0
+    """Which of the results is to be the seeds, counted from 1; 0 if none is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +365,7 @@ def _run_values(run: Run, holding: Holding) -> dict[str, int]:
         "written_at": holding.table(run.written), "pool": _data(run.pool),
         "draw": 0 if run.draw is None else holding.address(run.draw[0]),
         "give_back": 0 if run.draw is None else holding.address(run.draw[1]),
-        "seeds": 0 if run.draw is None else run.draw[2],
+        "seeds": 0 if run.draw is None else run.draw[2], "seeds_item": run.seeds_item,
     }  # fmt: skip
 
 

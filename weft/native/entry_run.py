@@ -13,7 +13,8 @@ the results are owned by one tuple from the start, so giving up is dropping that
     written   register of the tensor, number in `givens`, by how much its version grows
     arena     place, offset
 `draw` is called without arguments and gives an array, the seeds: its memory is the program's at the place
-`seeds`. Where the program comes to nothing, `give_back` is called with it.
+`seeds`. Where the program comes to nothing, `give_back` is called with it; otherwise it may be one of the
+results.
 """
 
 from __future__ import annotations
@@ -284,6 +285,22 @@ def _draw(w: Any) -> None:
     w.begin(on)
 
 
+def _show_seeds(w: Any) -> None:
+    """Lets go of the seeds, or puts them where None stands among the results."""
+    keep, drop, on = (w.label() for _ in range(3))
+    item = w.header("seeds_item", "i64")
+    w.choose(w.same("i64", item, "0"), drop, keep)
+    w.begin(keep)
+    place = w.at(w.load("%results"), w.scaled(item, 8))
+    w.store("ptr", w.load("%drawn"), place, ITEMS - 8)
+    w.call("void", "Py_DecRef", f"ptr {w.api('None')}")
+    w.go(on)
+    w.begin(drop)
+    w.call("void", "Py_DecRef", f"ptr {w.load('%drawn')}")
+    w.go(on)
+    w.begin(on)
+
+
 def _undraw(w: Any) -> None:
     """Gives random numbers back that nobody has got to see."""
     give, wrong, fine, on = (w.label() for _ in range(4))
@@ -331,7 +348,7 @@ def _finish(w: Any) -> None:
     w.begin(fine)
     _versions(w)
     _hold(w, "Py_DecRef")
-    w.call("void", "Py_DecRef", f"ptr {w.load('%drawn')}")
+    _show_seeds(w)
     w.go("finish")
     w.begin(failed)
     _undraw(w)

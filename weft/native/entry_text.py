@@ -28,6 +28,7 @@ HEADER: Final = (
     "givens", "givens_at", "places", "template_at", "arena", "arena_at", "arena_bytes", "block",
     "home", "last_at", "made", "made_at", "code", "steps", "outside", "release",
     "outputs", "outputs_at", "written", "written_at", "pool", "draw", "give_back", "seeds",
+    "seeds_item",
 )  # fmt: skip
 """What stands in an entry's array, in order."""
 ROW: Final = 5

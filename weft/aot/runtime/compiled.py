@@ -148,12 +148,21 @@ class Plan:
         separate(values, facts, args)
         return self.ended(args, values, residuals, rerun)
 
-    def ended(self, args: tuple[Any, ...], values: list[Any], residuals: list[Any], rerun: Any = None) -> Any:
-        """What a call gives whose values each have memory of their own: with effects, and on the tape."""
+    def ended(
+        self,
+        args: tuple[Any, ...],
+        values: list[Any],
+        residuals: list[Any],
+        rerun: Any = None,
+        offset: int | None = None,
+    ) -> Any:
+        """What a call gives whose values each have memory of their own: with effects, and on the tape.
+        `offset`: where the default generator stood before, where there is no `rerun` that says so.
+        """
         facts, program = self.facts, self.program
         stages = program.joint.stages
         if stages and rerun is None:
-            rerun = Rerun(self.unchecked, facts, program, args, self.around, self.casts)
+            rerun = Rerun(self.unchecked, facts, program, args, self.around, self.casts, offset)
         call = Call(self.compiled, self, program, rerun)
         if stages:
             keep_apart(residuals, facts, args, values, program.cut.private)

@@ -35,9 +35,10 @@ class Direct:
     """How each value is to lie in memory; None where that does not matter."""
     values: int
     """How many of what the forward graph gives are values; the rest is kept for gradients."""
-    finish: Callable[[tuple[Any, ...], tuple[Any, ...]], Any] | None = None
+    finish: Callable[..., Any] | None = None
     """Where something is recorded: makes the outputs from all that the forward graph gives (`outputs` then
-    are these) and the inputs; None where it cannot."""
+    are these), the inputs and, if random numbers were drawn, where the default generator stood before; None
+    where it cannot."""
 
 
 def direct(function: Any, args: tuple[Any, ...]) -> Direct | None:
@@ -85,16 +86,16 @@ def direct(function: Any, args: tuple[Any, ...]) -> Direct | None:
 def _recorded(plan: Plan, args: tuple[Any, ...]) -> Direct | None:
     """A call that ends with nodes of the tape."""
     facts, program = plan.facts, plan.program
-    if facts.written or facts.draws or not all(map(_is_plain, args)):
+    if facts.written or not all(map(_is_plain, args)):
         return None
     count = len(facts.values)
     kept = len(program.cut.forward.graph.output_node.args[0])
     outputs: list[tuple[str, Any, int]] = [("value", number, 0) for number in range(kept)]
 
-    def finish(results: tuple[Any, ...], given: tuple[Any, ...]) -> Any:
+    def finish(results: tuple[Any, ...], given: tuple[Any, ...], offset: int | None = None) -> Any:
         if plan.program is not program:  # gradients were asked for that it does not keep enough for
             return None
-        return plan.ended(given, list(results[:count]), list(results[count:]))
+        return plan.ended(given, list(results[:count]), list(results[count:]), offset=offset)
 
     strides = [made.strides for made in facts.values] + [None] * (kept - count)
     forward = getattr(program.forward, "function", None)

@@ -75,8 +75,16 @@ class Rerun:
     )  # fmt: skip
 
     def __init__(
-        self, module: GraphModule, facts: Facts, program: Any, args: Args, modes_of: Around, casts: Casts
+        self,
+        module: GraphModule,
+        facts: Facts,
+        program: Any,
+        args: Args,
+        modes_of: Around,
+        casts: Casts,
+        offset: int | None = None,
     ) -> None:
+        """`offset`: where the default generator stood, if it has moved on since."""
         self.module, self.facts, self.wanted = module, facts, program.joint.wanted
         self.around, self.casts = modes_of, casts
         first = len(args) - len(casts)
@@ -105,6 +113,8 @@ class Rerun:
                 self.arrays[index] = array.copy("K") if index in written else array
         drawn = [value for value in args if isinstance(value, Generator)] if facts.draws else []
         self.offsets = [(g, g.get_offset()) for g in (default_generator, *drawn)] if facts.draws else []
+        if offset is not None:
+            self.offsets[:1] = [(default_generator, offset)]
 
     def check(self) -> None:
         """Raises where an input whose elements are needed was written since."""
