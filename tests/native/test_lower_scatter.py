@@ -87,3 +87,18 @@ def test_results_have_the_same_bits_in_any_order_of_chunks() -> None:
     compiled = weft.compile(f, backend="native", fullgraph=True)
     for _ in range(3):
         np.testing.assert_array_equal(compiled(x, at).numpy(), expected)
+
+
+def test_gradients_of_borders_and_windows() -> None:
+    pad = weft.nn.functional.pad
+
+    def f(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        parts = (
+            pad(x, (2, 1, 0, 3), mode="reflect"), pad(x, (2, 1, 0, 3), mode="replicate"),
+            pad(x, (2, 1, 0, 3), mode="circular"), weft.nn.functional.unfold(x, (2, 3), padding=1),
+        )  # fmt: skip
+        return *parts, *weft.autograd.grad(sum((part * part).sum() for part in parts[:3]), x)
+
+    x = weft.randn(2, 3, 6, 7, dtype=weft.float64, requires_grad=True)
+    assert not opaques(f, x)
+    assert_same(f, x)

@@ -499,7 +499,10 @@ def _one_hot(lowering: Lowering, x: Definition, _classes: int) -> Definition:
     return made(lambda b, v, place: b.cast(b.eq(v[0], place(last)), type_), shape, type_, (at,), "one_hot")
 
 
-@rule("channel_shuffle", "pixel_shuffle", "pixel_unshuffle", "_diagonal_copy", "diag_embed")
+@rule(
+    "channel_shuffle", "pixel_shuffle", "pixel_unshuffle", "_diagonal_copy", "diag_embed",
+    "nn.functional.unfold",
+)  # fmt: skip
 def _moved(lowering: Lowering, x: Definition, *rest: Any) -> Definition:
     """Elements elsewhere, between zeros: the op's kernel tells which, from their numbers."""
     not_empty(x)

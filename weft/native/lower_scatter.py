@@ -17,11 +17,12 @@ from weft.native import scatter_text
 from weft.native.engine import host
 from weft.native.lower import Lowering, Unlowered, number, point, rule
 from weft.native.lower_folds import cast
-from weft.native.lower_indexing import checked, index_axes, not_empty
+from weft.native.lower_indexing import TABULATED, checked, index_axes, not_empty, table
 from weft.native.lower_pointwise import made, result_of
 from weft.native.scalar import Builder, Value
 from weft.native.tensors import Definition, Direct, Shape, broadcast, reshaped, sliced, view
 from weft.native.units import row_major
+from weft.ops.record import REGISTRY
 
 ROW = 4
 """How long a row of some columns takes, in ns."""
@@ -279,6 +280,36 @@ def _take_backward(lowering: Lowering, g: Definition, index: Definition, _shape:
     at = checked(lowering, index, -prod(shape), prod(shape))
     flat = reshaped(at, (at.size,))
     return scattered("add", zeros(shape, type_), flat, reshaped(g, (at.size,)), 1, "take_backward")
+
+
+# -- places that are known -----------------------------------------------------------------------------------
+def gathered_back(lowering: Lowering, g: Definition, forward: Any) -> Definition:
+    """The gradient of an op that puts elements elsewhere, some of them often: its kernel tells where, from
+    their numbers.
+    """
+    shape, type_ = result_of(lowering)
+    not_empty(g)
+    if max(prod(shape), g.size) > TABULATED:
+        raise Unlowered("a table of too many places")
+    numbers = np.asarray(forward(np.arange(1, prod(shape) + 1).reshape(shape))).reshape(-1) - 1
+    at = table(numbers)
+    places = point(lambda b, v, _: b.max(v[0], b.const(0, "i64")), at.shape, "i64", (at,), "places", 1)
+    values = made(
+        lambda b, v, _: b.select(b.lt(v[1], b.const(0, "i64")), b.like(0, v[0]), v[0]),
+        at.shape, type_, (reshaped(g, (g.size,)), at), "values",
+    )  # fmt: skip
+    return scattered("add", zeros(shape, type_), places, values, 1, lowering.op.name)
+
+
+@rule("border_backward")
+def _border_backward(lowering: Lowering, g: Definition, _shape: Any, pad: Any, mode: str) -> Definition:
+    words = {"replicate": "replication", "reflect": "reflection", "circular": "circular"}
+    if mode not in words:
+        raise Unlowered(f"a border of mode {mode}")
+    op = REGISTRY[f"{words[mode]}_pad{len(tuple(pad)) // 2}d"]
+    assert op.kernel is not None
+    kernel = op.kernel
+    return gathered_back(lowering, g, lambda numbers: kernel(numbers, tuple(pad)))
 
 
 # -- running folds -------------------------------------------------------------------------------------------
