@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from weft.core.dtypes import BY_NUMPY, float32
+from weft.core.dtypes import BY_NUMPY
 from weft.core.generator import Generator
 from weft.core.requirements import require
 from weft.core.symbolic import Symbolic
@@ -29,9 +29,10 @@ from weft.native.drawing import DRAWS, GENERATOR, Drawn, Stream, blocks_of, samp
 from weft.native.layouts import Layouts, dense, order_of, row_major
 from weft.native.lower_calls import Unlowered as Unlowered
 from weft.native.lower_calls import bound_arguments, is_op, op_of
+from weft.native.lower_halves import has_half, narrowed, widened, widened_result
 from weft.native.lower_numbers import checked, computed, given_number
 from weft.native.lower_numbers import read as read_number
-from weft.native.scalar import HALVES, NAMES, TYPES, Builder, Value
+from weft.native.scalar import NAMES, TYPES, Builder, Value
 from weft.native.tensors import (
     Definition,
     Given,
@@ -456,48 +457,6 @@ def as_type(value: Any) -> Any:
 def dtype_of_name(name: str) -> Any:
     found = next((kind for kind, known in NAMES.items() if known == name), None)
     return BY_NUMPY[np.dtype(name) if found is None else found]
-
-
-# -- halves --------------------------------------------------------------------------------------------------
-def has_half(value: Any) -> bool:
-    """Whether there are halves among arguments, or among results."""
-    if isinstance(value, (tuple, list)):
-        return any(has_half(item) for item in value)
-    if isinstance(value, Definition):
-        return value.type in HALVES
-    array = getattr(value, "array", None)
-    return array is not None and NAMES.get(array.dtype) in HALVES
-
-
-def widened(value: Any) -> Any:
-    """Arguments, with float32 for halves."""
-    if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
-        return type(value)([widened(item) for item in value])
-    if isinstance(value, Definition) and value.type in HALVES:
-        return point(lambda b, v, _: b.cast(v[0], "f32"), value.shape, "f32", (value,), "widen")
-    return value
-
-
-def widened_result(value: Any) -> Any:
-    """The type of a result, as rules ask for it, with float32 for halves."""
-    if isinstance(value, (tuple, list)):
-        return tuple([widened_result(item) for item in value])
-    if not has_half(value):
-        return value
-    array = SimpleNamespace(shape=value.array.shape, dtype=float32.numpy)
-    return SimpleNamespace(array=array, dtype=float32, shape=value.array.shape)
-
-
-def narrowed(made: Lowered, result: Any) -> Lowered:
-    """What a rule gave, with halves where the op gives halves."""
-    if isinstance(made, tuple):
-        return tuple([narrowed(item, part) for item, part in zip(made, result)])
-    if not isinstance(made, Definition) or not has_half(result):
-        return made
-    to = NAMES[result.array.dtype]
-    if made.type != "f32":
-        raise Unlowered(f"{made.type} as {to}")
-    return point(lambda b, v, _: b.cast(v[0], to), made.shape, to, (made,), made.name, 4)
 
 
 def numpy_type(name: str) -> Any:
