@@ -29,6 +29,7 @@ from weft.capture.runtime import Entry, Request, count_ops
 from weft.capture.session import Broken, Failed, capture, mutation_guards, release
 from weft.capture.shortcut import shortcut
 from weft.capture.sources import fetch
+from weft.capture.sources import function as own_function
 from weft.capture.transforms import is_transforming
 from weft.core import modes
 from weft.graph.graph import Graph
@@ -73,7 +74,8 @@ def _compile(
 ) -> Entry:
     stop_at: int | None = None
     stop: Break | None = None
-    by_ops = "backward" in function.__code__.co_names  # else it would be found out on the way
+    names = function.__code__.co_names
+    by_ops = "backward" in names or ("autograd" in names and "grad" in names)  # else found out on the way
     by_calls = False
     while True:
         try:
@@ -129,6 +131,7 @@ def _entry(
 ) -> Entry:
     """Finishes the graph, has it compiled, and generates the entry around it."""
     mutation_guards(outcome)
+    outcome.world.guard("CODE", own_function(), function.__code__)
     graph: Graph = outcome.recorder.graph
     outputs = without_clones(outcome.recorder, plan_outputs(outcome))
     check_spent(outcome, outputs)

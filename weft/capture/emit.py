@@ -216,6 +216,7 @@ class _Segment:
     def __init__(self, outcome: Outcome, reader: Reader) -> None:
         self.outcome, self.reader = outcome, reader
         self.setbacks = Setbacks()
+        self._late: dict[Node, Any] | None = None
         self.nodes = list(outcome.recorder.graph.nodes)
         self.builder: Builder = make_builder(outcome, reader)
         self.parts: _Parts = self.builder.build(self._parts)
@@ -256,10 +257,16 @@ class _Segment:
             return _shorten([*_titled("objects", builder.lines), *ending])
         return self._with_graph(ending)
 
+    def late(self) -> dict[Node, Any]:
+        """The inputs that are written when nothing else can fail any more."""
+        if self._late is None:
+            before = self.outcome.modes_before
+            self._late = late_inputs(self.nodes, before if isinstance(before, bool) else before.grad)
+        return self._late
+
     def behind_graph(self) -> list[str] | None:
         """What follows on a graph that can neither fail nor change modes; None where it may do either."""
-        before = self.outcome.modes_before
-        late = late_inputs(self.nodes, before if isinstance(before, bool) else before.grad)
+        before, late = self.outcome.modes_before, self.late()
         if self._modes_after_graph() != before or any(found.history for found in late.values()):
             return None
         if not self.builder.outputs and not late:
@@ -289,11 +296,9 @@ class _Segment:
 
     def _readiness(self) -> list[str]:
         """Lines that fail where the graph would write some of its inputs and then be refused to go on."""
-        grad = self.outcome.modes_before
-        grad = grad if isinstance(grad, bool) else grad.grad
         reader = self.reader
         sources = {each.node: each.known.source for each in self.outcome.inputs}
-        late = {reader.read(sources[node]): found for node, found in late_inputs(self.nodes, grad).items()}
+        late = {reader.read(sources[node]): found for node, found in self.late().items()}
         if not late:
             return []
         lists = [[name for name, found in late.items() if found.whole is whole] for whole in (True, False)]

@@ -111,7 +111,21 @@ def effect(node: Node) -> Effect:
     return CHECK if node.target is require else UNKNOWN
 
 
+@cache
+def _steady_effect(op: Op, called: str) -> Effect | None:
+    """The effect of an op whatever it is given (but for `out`); None where that makes a difference."""
+    writes = called == f"{op.name}_" or op.name.endswith("_") or "inplace" in op.signature.names
+    if writes or body_effects(op):
+        return None
+    shares = op.kind in (Kind.VIEW, Kind.COMPOSITE, Kind.INDEX) or op.name in _IDENTITIES
+    return Effect(aliases=shares)
+
+
 def _effect_of_op(node: Node, op: Op, called: str) -> Effect:
+    if "out" not in node.kwargs:
+        steady = _steady_effect(op, called)
+        if steady is not None:
+            return steady
     defaults = dict(zip(op.signature.names, op.signature.defaults))
     given = {**defaults, **dict(zip(op.signature.names, node.args)), **node.kwargs}
     written = nodes_in(node.kwargs.get("out"))
