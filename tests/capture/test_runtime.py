@@ -640,3 +640,27 @@ def test_a_context_goes_with_its_functions():
     del context, front
     gc.collect()
     assert watch() is None
+
+
+def test_functions_that_are_given_other_code():
+    def f(x, k=2.0):
+        return x * k
+
+    def other(x, k=2.0):
+        return x + k
+
+    def fewer(x):
+        return x - 1
+
+    x, first = weft.ones(3), f.__code__
+    compiled = weft.compile(f, backend="eager")
+    for code in (first, other.__code__, first, fewer.__code__, other.__code__):
+        f.__code__ = code
+        if code is fewer.__code__:
+            for each in (f, compiled):
+                with pytest.raises(TypeError, match="positional argument"):
+                    each(x, 3.0)
+            continue
+        for _ in range(4):
+            assert compiled(x, 3.0).tolist() == f(x, 3.0).tolist()
+            assert compiled(x).tolist() == f(x).tolist()

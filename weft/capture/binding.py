@@ -31,6 +31,18 @@ def parameter_names(code: types.CodeType) -> tuple[str, ...]:
     return code.co_varnames[: count + bool(code.co_flags & VARARGS) + bool(code.co_flags & VARKEYWORDS)]
 
 
+def takes_alike(code: types.CodeType, other: types.CodeType) -> bool:
+    """Whether functions of these have the same parameters."""
+    flags = VARARGS | VARKEYWORDS
+    return (
+        parameter_names(code) == parameter_names(other)
+        and code.co_argcount == other.co_argcount
+        and code.co_posonlyargcount == other.co_posonlyargcount
+        and code.co_kwonlyargcount == other.co_kwonlyargcount
+        and code.co_flags & flags == other.co_flags & flags
+    )
+
+
 def signature_text(code: types.CodeType) -> str:
     """The parameters as a `def` writes them, without defaults. Odd names (`.0`) are mangled."""
     names = [_clean(name) for name in parameter_names(code)]

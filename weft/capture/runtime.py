@@ -33,7 +33,7 @@ from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodT
 from typing import Any
 
 from weft.autograd.compiled_calls import Unexpected
-from weft.capture.binding import parameter_names
+from weft.capture.binding import parameter_names, takes_alike
 from weft.capture.calls import BY_CODE
 from weft.capture.counters import count
 from weft.capture.fronts import front_code, is_front, make_front, original_call, public, uncounted
@@ -289,6 +289,10 @@ class CodeCache:
             return original_call(self.code)(function, *values)
         if failure.takes(function, values):
             return self.deoptimise(function, values)
+        if function.__code__ is not self.code:  # it was given other code
+            if not takes_alike(function.__code__, self.code):
+                return original_call(self.code)(function, *values)
+            return self.context.cache(function).serve(function, values, inside=inside)
         while True:
             entries = self.entries
             for place, installed in enumerate(entries):
