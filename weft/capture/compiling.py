@@ -30,7 +30,6 @@ from weft.capture.session import Broken, Failed, capture, mutation_guards, relea
 from weft.capture.shortcut import shortcut
 from weft.capture.sources import fetch
 from weft.capture.sources import function as own_function
-from weft.capture.sources import function as own_function
 from weft.capture.transforms import is_transforming
 from weft.core import modes
 from weft.graph.graph import Graph
