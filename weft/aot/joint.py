@@ -128,6 +128,7 @@ class _Tracing:
         self.tracked = {index: root.tensor.tracked for index, root in self.roots.items()}
         self.numbers: dict[int, int] = {}
         self.values: list[Any] = []
+        self.rows: set[int] = set()  # roots that lie row by row, wherever they are given out
         self.views: list[Any] = []  # outputs that are views, with their captured nodes
         self.cells: dict[int, tuple[str, int]] = {}  # version cells of tensors that others have, by id
         self.visible: set[int] = set()  # roots whose history can be reached from outside
@@ -171,7 +172,8 @@ class _Tracing:
             self.numbers[id(root)] = len(self.values)
             self.values.append(root)
             array = root.tensor.array
-            strides = array.strides if array.exact and root.writes else None
+            known = (array.exact and root.writes) or id(root) in self.rows
+            strides = array.strides if known else None
             inference = type(root.tensor.cell) not in (list, type(None))
             made = Made(bool(root.tensor.tracked), strides, version(root.tensor), inference)
             self.facts.values.append(made)
@@ -226,6 +228,14 @@ class _Tracing:
             if hasattr(last, "next") and last not in self.owners:
                 self.owners[last] = node
                 stack += last.next
+
+    def note_rows(self, node: Node, tensor: Any) -> None:
+        """A captured node was `contiguous`. Where strides are not known, no node stands for it."""
+        array = tensor.array
+        if not node.kwargs and not array.exact and min(array.shape, default=0) > 1:
+            place = self.recorder.place(tensor)
+            if place.parent is None and place.root.input is None:
+                self.rows.add(id(place.root))
 
     def node_of_value(self, numbers: list[int]) -> Node | None:
         """The captured node behind the first of these values."""
@@ -304,6 +314,8 @@ def _joint(tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[i
             tracing.current = None
             raise Break("mode-change", f"{node.name} changes modes")
         tracing.note_made(recorder.tensors_in(found), node)
+        if node.target == "contiguous":
+            tracing.note_rows(node, found)
         return found
 
     result = run(module.graph, given, call, module)

@@ -605,6 +605,49 @@ def arguments():
 """)
 
 
+def test_first_gradients_lie_row_by_row(agrees):
+    agrees("""\
+import weft
+W = weft.tensor([0.5, -1.25, 2.0], requires_grad=True)
+Q = weft.tensor([[0.5, 0.1, -0.3], [0.2, -0.6, 0.4]], requires_grad=True)
+Q.register_hook(lambda grad: grad * 2)
+
+def main():
+    (Q.t()[:, 0] * W * W).sum().backward()
+
+def after(result, *args):
+    return Q.grad, Q.grad.stride()
+
+def arguments():
+    yield ((), {})
+    yield ((), {})
+""")
+
+
+def test_inputs_that_are_views_written_through_what_is_detached(agrees):
+    agrees("""\
+import weft
+
+def main(x, y):
+    detached = x.detach()
+    detached.add_(1)
+    new = weft.zeros(3)
+    new[1:].copy_(x[:2])
+    return new.sum(), y, detached.expand(2, 3)
+
+def after(result, x, y):
+    grads = weft.autograd.grad(result[0] * result[0] + y.sum(), [x, y], create_graph=True, allow_unused=True)
+    return grads
+
+def arguments():
+    for _ in range(2):
+        view = (weft.tensor([-0.34, 0.49, -0.58, -0.26, -0.2], requires_grad=True) * 2)[1:4]
+        yield ((view, view), {})
+        yield ((view.detach(), view), {})
+        yield ((view, view * 2), {})
+""")
+
+
 def test_warnings_of_losses(agrees):
     agrees("""\
 import weft
