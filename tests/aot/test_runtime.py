@@ -561,6 +561,20 @@ def test_views_of_inputs_are_theirs():
     assert x._version == 1
 
 
+def test_views_behind_data_share_one_version():
+    def function(x):
+        data = x.data
+        data.sin_()
+        return data, data.t(), data.t()[0]
+
+    for run in (function, weft.compile(function, backend="aot_eager")):
+        first, second, third = run(floats(3, 3))
+        assert first._version == second._version == third._version == 1
+        second.add_(1)
+        third.add_(1)
+        assert first._version == second._version == third._version == 3
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "native"])
 def test_tensors_may_move_to_other_memory_before_the_backward(backend):
     """What is kept for a backward are elements, which a tensor can leave behind."""

@@ -154,8 +154,8 @@ def rebuilt(output: Output, args: tuple[Any, ...], values: list[Any], made: dict
         if identity not in made:
             made[identity] = stepped(tensor, step)
         tensor = made[identity]
-    if output.version:
-        tensor.cell = [output.version]
+    if output.version and tensor.cell is not INFERENCE:
+        tensor.shared_cell()[0] = output.version  # which other views of the same detached tensor share
     # Where the base is a view, too, both have their histories from the base of all, not one from the other.
     if tensor.origin is not None and (output.stale or (output.old and base.origin is not None)):
         tensor.origin.seen = -1
