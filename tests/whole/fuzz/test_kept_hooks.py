@@ -198,3 +198,36 @@ def after(result, *args):
 def arguments():
     yield ((weft.tensor([0.37, -0.32, -1.42, 1.29, 0.39, -0.23])[:6].view(2, 3),), {})
 """)
+
+
+def test_custom_functions_that_hand_none_on_to_what_is_compiled(agrees):
+    """Hooks are told, and what the run comes by there is freed."""
+    agrees("""\
+import weft
+LOG = []
+W = weft.tensor([0.5, -1.25, 2.0], requires_grad=True)
+
+class First(weft.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2, None
+
+def main(x, y):
+    z = y * W
+    z.register_hook(lambda grad: LOG.append(grad))
+    return First.apply(x.sin(), z * W), y
+
+def after(result, x, y):
+    y.register_hook(lambda grad: LOG.append(grad))
+    result[0].sum().backward()
+    result[1].sum().backward()
+
+def arguments():
+    for _ in range(2):
+        y = weft.tensor([0.37, -0.32, -1.42], requires_grad=True) * weft.ones(3, requires_grad=True)
+        yield ((weft.tensor([0.3, -1.2, 1.29], requires_grad=True), y), {})
+""")

@@ -39,7 +39,6 @@ class CompiledFunctionBackward(Node):
     """Behind the outputs of one stage of a compiled graph."""
 
     __slots__ = ("outputs", "call", "stage", "rerun", "lower", "watched")
-    hooks_without_gradient = False  # each of the outputs has a node of its own where nothing is compiled
     outputs: Any
     call: Any
     stage: int
@@ -48,6 +47,12 @@ class CompiledFunctionBackward(Node):
     """Where the gradients of values of earlier stages go."""
     watched: list[tuple[Any, int, tuple[Any, Any], int | None, Saved]]
     """Version cells of tensors outside that eager code would have saved, and what they were."""
+
+    @property
+    def hooks_without_gradient(self) -> bool:  # type: ignore[override]
+        """Each of the outputs has a node of its own where nothing is compiled: of several, it is not known
+        which of them a run has come by."""
+        return len(self.outputs) == 1
 
     def raw_backward(self, grad: Any) -> Any:
         stage = self.call.program.joint.stages[self.stage]
