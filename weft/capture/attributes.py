@@ -337,6 +337,8 @@ class Attributes(Wrapping):
     # -- from other things -----------------------------------------------------------------------------------
     def load_from_class(self, cls: type, name: str) -> Any:
         meta = type(cls)
+        if meta is not type and isinstance(self.lookup(meta, "__getattribute__"), types.FunctionType):
+            raise Break("unusual-object", seen=f"attributes of a class of {meta.__name__}")
         above = self.lookup(meta, name)
         if above is not ABSENT and self.is_data_descriptor(above):
             if isinstance(above, (types.GetSetDescriptorType, types.MemberDescriptorType)) or meta is type:

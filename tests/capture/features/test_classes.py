@@ -7,6 +7,7 @@ from __future__ import annotations
 import abc
 from typing import Any
 
+import weft
 from tests.capture.features.harness import check, tensor
 
 
@@ -552,6 +553,30 @@ def test_metaclass_call() -> None:
             self.x = x + 1
 
     check(lambda x: (Made(x), Made.describe()))
+
+
+def test_metaclass_that_gives_attributes_its_own_way() -> None:
+    class Own(type):
+        def __getattribute__(cls, name: str) -> Any:
+            return 5.0 if name == "scale" else type.__getattribute__(cls, name)
+
+    class Later(type):
+        pass
+
+    class Made(metaclass=Own):
+        scale = 2.0
+
+    class Other(metaclass=Later):
+        scale = 2.0
+
+    def f(x: Any) -> Any:
+        return x * Other.scale
+
+    compiled = weft.compile(f, backend="eager")
+    assert weft.compile(lambda x: x * Made.scale, backend="eager")(weft.ones(2)).tolist() == [5.0, 5.0]
+    assert compiled(weft.ones(2)).tolist() == [2.0, 2.0]
+    Later.__getattribute__ = Own.__getattribute__  # type: ignore[method-assign]
+    assert compiled(weft.ones(2)).tolist() == [5.0, 5.0]
 
 
 def test_metaclass_singleton() -> None:
