@@ -668,3 +668,28 @@ def arguments():
     yield ((weft.ones(2), weft.ones((), dtype=weft.int64)), {})
     yield ((weft.ones(2), weft.ones(1, 1)), {})
 """)
+
+
+@pytest.mark.parametrize("shown", ["y.grad_fn.register_hook(lambda a, b: None)", "HISTORY.append(y)"])
+def test_second_order_where_a_write_concerns_other_values_only(agrees, shown):
+    agrees(f"""\
+import weft
+HISTORY = []
+W = weft.tensor([0.5, -1.25, 2.0], requires_grad=True)
+
+def main(x):
+    z = W + x
+    y = x * z * W
+    {shown}
+    weft.compiler.graph_break()
+    x.view(3).mul_(2)
+    return (z * z * W,)
+
+def after(result, *args):
+    grads = weft.autograd.grad((result[0] * result[0]).sum(), [W], create_graph=True)
+    return grads, weft.autograd.grad(grads[0].sum(), [W])
+
+def arguments():
+    for _ in range(2):
+        yield ((weft.tensor([0.15, 0.88, -1.02]),), {{}})
+""")

@@ -79,14 +79,15 @@ class CompiledFunctionBackward(Node):
     def graph_backward(self, grad: Any) -> Any:
         """See Note [Any order]."""
         rerun = self.check()
-        rerun.check()
         compiled, program = self.call.compiled, None
         if self.call.plan.facts.plain_histories and type(modes.state.get()) is bool:
             program = compiled.program_for(self.call.plan, self.absent(grad), rerun.inputs(apart=True))
         if program is None:
+            rerun.check()
             stage = self.call.program.joint.stages[self.stage]
             return rerun.gradients(stage, self.lower, grad, True)
         function = compiled.derivative(program, self.stage)
+        rerun.check(None if rerun.casts else inputs_of_stage(program.joint, self.stage))
         given = [*rerun.inputs(apart=False), *self.known_values(program, rerun)]
         with rerun.drawing():
             return list(function(*given, *[g for g in grad if g is not None]))
@@ -150,6 +151,13 @@ class CompiledFunctionBackward(Node):
 def inputs_read(joint: Joint) -> set[int]:
     """The inputs on whose elements gradients depend."""
     return _inputs_behind(joint, [n for stage in joint.stages for n in stage.gradients if n is not None])
+
+
+def inputs_of_stage(joint: Joint, number: int) -> set[int]:
+    """The inputs on whose elements the gradients of one stage depend, and the values that it knows of."""
+    stage = joint.stages[number]
+    known = [joint.values[value] for value in (*stage.lower, *stage.own)]
+    return _inputs_behind(joint, [*known, *[node for node in stage.gradients if node is not None]])
 
 
 COPIES = 64 * 1024

@@ -7,7 +7,7 @@ kept are the arrays and the edges behind them, never the tensors, which may move
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -116,10 +116,10 @@ class Rerun:
         if offset is not None:
             self.offsets[:1] = [(default_generator, offset)]
 
-    def check(self) -> None:
-        """Raises where an input whose elements are needed was written since."""
-        for array, cell in zip(self.arrays, self.cells, strict=True):
-            if cell is not None and cell[0][0] != cell[1]:
+    def check(self, needed: Container[int] | None = None) -> None:
+        """Raises where an input whose elements are needed (for None, by some gradient) was written since."""
+        for index, (array, cell) in enumerate(zip(self.arrays, self.cells, strict=True)):
+            if cell is not None and cell[0][0] != cell[1] and (needed is None or index in needed):
                 words = words_of(array.dtype, array.shape)
                 raise RuntimeError(stale_words(words, "", cell[0][0], cell[1]))
 
