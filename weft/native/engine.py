@@ -177,6 +177,11 @@ def forget() -> None:
         _names.clear()
 
 
+def living() -> int:
+    """How many modules live."""
+    return len({id(each) for each in _modules.values()})
+
+
 def _used(module: Loaded) -> None:
     _latest[id(module)] = module
     _latest.move_to_end(id(module))
