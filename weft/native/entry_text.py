@@ -61,8 +61,8 @@ KEYS, GENERAL = 32, 10
 VERSION = 384
 """Where a class keeps the number that changes whenever it, or a class behind it, does."""
 ALIGNED, WRITEABLE = 0x100, 0x400
-COLLECTS: Final = sys.version_info < (3, 12)
-"""See Note [Collections]."""
+COLLECTS: Final = not hasattr(sys, "monitoring")
+"""See Note [Collections]; interpreters that collect between instructions alone have this module."""
 
 
 class Writer:
