@@ -13,12 +13,13 @@ come through.
 
 # Note [Collections]
 Up to Python 3.11, making an object may start a garbage collection, which runs finalizers, and these may drop
-what registers and addresses lead to. So nothing is collected while objects are made; it costs little where
-later versions collect between instructions of Python's alone.
+what registers and addresses lead to. So nothing is collected while objects are made; later versions collect
+between instructions of Python's alone.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 HEADER: Final = (
@@ -183,17 +184,19 @@ class EntryText(Writer):
 
     def pause(self) -> None:
         """Nothing is collected from here on; see Note [Collections]."""
-        self.store("i32", self.call("i32", "PyGC_Disable"), "%collects")
+        if COLLECTS:
+            self.store("i32", self.call("i32", "PyGC_Disable"), "%collects")
 
     def resume(self) -> None:
         """Ends a pause, if there is one."""
-        paused, on = self.label(), self.label()
-        self.choose(self.other("i32", self.load("%collects", 0, "i32"), "0"), paused, on)
-        self.begin(paused)
-        self.store("i32", "0", "%collects")
-        self.put(f"call i32 {self.api('PyGC_Enable')}()")
-        self.go(on)
-        self.begin(on)
+        if COLLECTS:
+            paused, on = self.label(), self.label()
+            self.choose(self.other("i32", self.load("%collects", 0, "i32"), "0"), paused, on)
+            self.begin(paused)
+            self.store("i32", "0", "%collects")
+            self.put(f"call i32 {self.api('PyGC_Enable')}()")
+            self.go(on)
+            self.begin(on)
 
     def kind_is(self, value: str, kind: str) -> None:
         self.need(self.same("ptr", self.load(value, 8), kind))
