@@ -79,8 +79,22 @@ def _forget() -> None:
         guard()[2:] = 0
 
 
+def _settle() -> None:
+    """Waits for products of other threads, which end without the interpreter: BLAS has locks of its own, and
+    one that is held in a fork is held for good in the child.
+    """
+    if guard.cache_info().currsize and guard() is not None:
+        sleep = ctypes.PyDLL(None).usleep  # keeps the interpreter, so that none begins meanwhile
+        for _ in range(LONGEST_WAIT // STEP):
+            if not guard()[2]:
+                return
+            sleep(STEP)
+
+
+LONGEST_WAIT, STEP = 2_000_000, 50
+"""In µs."""
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(before=_settle, after_in_child=_forget)
 
 
 def lines(type_: str, batched: bool) -> list[str]:
