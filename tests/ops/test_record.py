@@ -271,3 +271,11 @@ def check_batch(
         np.testing.assert_allclose(
             value, wanted, rtol=1e-6, atol=1e-9, err_msg=f"{op} {bound} {chosen} {last}"
         )
+
+
+def test_kernels_called_alone_teach_nothing_that_rules_refuse() -> None:
+    op = REGISTRY["lerp"]
+    whole = np.arange(3)
+    op.on_arrays((whole, whole, np.ones(3, np.int64)))
+    with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
+        weft.lerp(weft.tensor([1, 2]), weft.tensor([3, 4]), weft.tensor([1, 1]))

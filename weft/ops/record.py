@@ -325,7 +325,8 @@ class Promotion:
             out = quiet(kernel, *[cast[slot] for slot in slots], out=...)
         else:
             out = np.asarray(quiet(kernel, *cast))
-        self.remember(op, operands, same, compute, out.dtype is result.numpy)
+        if accepted(op, bound):
+            self.remember(op, operands, same, compute, out.dtype is result.numpy)
         return out if out.dtype is result.numpy else quiet(out.astype, result.numpy)
 
     def remember(self, op: Op, operands: list[Any], same: bool, compute: dtype, exact: bool) -> None:
@@ -343,6 +344,18 @@ class Promotion:
         elif type(operands[-1]) in op.known_scalar and native.kind in "fiu":
             if all(type(v) is ndarray and v.dtype is native for v in operands[:-1]):
                 op.known_scalar[type(operands[-1])].add(native)
+
+
+def accepted(op: Op, bound: tuple[Any, ...]) -> bool:
+    """Whether an op's own rule takes what its kernel was given: who calls kernels may not have asked it."""
+    if op.rule is None:
+        return True
+    types = [TensorType(v.shape, BY_NUMPY[v.dtype]) if type(v) is ndarray else v for v in bound]
+    try:
+        op.rule(*types)
+    except Exception:
+        return False
+    return True
 
 
 def exact_half(kernel: np.ufunc, native: np.dtype[Any]) -> bool:
