@@ -61,6 +61,7 @@ def test_what_has_no_program_runs_op_by_op(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Lowering, "call", refused)
     monkeypatch.setattr(settings, "strict", False)
     monkeypatch.setattr("weft.native.backend._warned", set())
+    monkeypatch.setenv("WEFT_CACHE", "0")  # where another test may have left its program
     with pytest.warns(UserWarning, match="no native program"):
         assert_close(weft.compile(f, backend="native", fullgraph=True)(x), x * 2)
     monkeypatch.setattr(settings, "strict", True)
