@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import weft
-from weft.native import run
 from weft.native.run import Executable
 from weft.testing import assert_close
 
@@ -34,21 +33,6 @@ def written(x: Any, y: Any) -> Any:
 
 def of_array_kernels(x: Any, y: Any) -> Any:
     return weft.cat([x.sort(dim=-1)[0], y]).sort(dim=0)[0], weft.cat([weft.cat([x, y]), x])
-
-
-@pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> list[Executable]:
-    found: list[Executable] = []
-    before = run.Executable.__init__
-
-    def noted(self: Any, *args: Any, **options: Any) -> None:
-        before(self, *args, **options)
-        found.append(self)
-
-    monkeypatch.setenv("WEFT_CACHE", "0")  # programs are made, not read
-    monkeypatch.setattr(run.Executable, "__init__", noted)
-    weft.compiler.reset()
-    return found
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import weft
-from weft.native import run
 from weft.native.run import Executable
 from weft.testing import assert_close
 
@@ -39,22 +38,6 @@ def in_other_ops(x: Any, a: float, b: float) -> Any:
 
 def that_know_them(x: Any, a: float, b: float) -> Any:
     return weft.full((3,), min(a, 1.0)), x.masked_fill(x > 0, min(a, 1.0))
-
-
-@pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> list[Executable]:
-    """The programs that are made."""
-    found: list[Executable] = []
-    before = run.Executable.__init__
-
-    def noted(self: Any, *args: Any, **options: Any) -> None:
-        before(self, *args, **options)
-        found.append(self)
-
-    monkeypatch.setenv("WEFT_CACHE", "0")  # programs are made, not read
-    monkeypatch.setattr(run.Executable, "__init__", noted)
-    weft.compiler.reset()
-    return found
 
 
 @pytest.mark.parametrize("program", [of_inputs, of_items, given_out, compared, in_other_ops, that_know_them])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.native import pool, run
+from weft.native import pool
 from weft.native.build import Built
 from weft.native.run import Executable
 from weft.native.tensors import Definition, Given, Point
@@ -93,33 +93,23 @@ def test_values_and_versions_are_eagers(program: Callable[..., Any], layout: int
     assert results[0][2] == results[1][2]
 
 
-def made(monkeypatch: pytest.MonkeyPatch, program: Callable[..., Any]) -> Executable:
+def made(programs: list[Executable], program: Callable[..., Any]) -> Executable:
     """The program that a function's graph becomes."""
-    found: list[Executable] = []
-    before = run.Executable.__init__
-
-    def noted(self: Any, *args: Any, **options: Any) -> None:
-        before(self, *args, **options)
-        found.append(self)
-
-    monkeypatch.setenv("WEFT_CACHE", "0")  # programs are made, not read
-    monkeypatch.setattr(run.Executable, "__init__", noted)
-    weft.compiler.reset()
     weft.compile(program, backend="native", fullgraph=True)(*tensors(0))
-    return found[-1]
+    return programs[-1]
 
 
-def test_elements_are_written_where_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = made(monkeypatch, momentum)
+def test_elements_are_written_where_they_lie(programs: list[Executable]) -> None:
+    program = made(programs, momentum)
     assert [number for _, number in program.written] == [0, 2]
     assert not any("copied" in reason for reason in program.plan.reasons)
     assert program.frame is not None and program.frame.written == program.written
     assert len(program.made) == 1  # the sum: new values of inputs need no arrays
 
 
-def test_nothing_that_can_fail_comes_after_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_that_can_fail_comes_after_a_write(programs: list[Executable]) -> None:
     for function in (with_array_kernels, swapped):
-        program = made(monkeypatch, function)
+        program = made(programs, function)
         assert len(program.written) == 3
         steps = program.plan.steps
         last = max(number for number, step in enumerate(steps) if is_python(step))
