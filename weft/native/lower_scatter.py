@@ -22,6 +22,7 @@ from weft.native.lower_pointwise import made, result_of
 from weft.native.scalar import Builder, Value
 from weft.native.tensors import Definition, Direct, Shape, broadcast, reshaped, sliced, view
 from weft.native.units import row_major
+from weft.native.work import CHUNK
 from weft.ops.record import REGISTRY
 
 ROW = 4
@@ -39,7 +40,7 @@ def direct(
     ]
     return Direct(
         shape=shape, type=type_, name=name, call=None, operands=in_memory, function=name, text=text,
-        numbers=tuple(numbers), rows=blocks, chunks=max(1, min(blocks, work // 30_000, 16)), work=work,
+        numbers=tuple(numbers), rows=blocks, chunks=max(1, min(blocks, work // CHUNK, 16)), work=work,
     )  # fmt: skip
 
 

@@ -7,11 +7,13 @@ Takes the range of seeds and how to run; prints the failures by cause, shrunk, a
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import os
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 # One thread per process: the processes fill the cores, and forking needs a process without other threads.
@@ -22,6 +24,7 @@ def main() -> int:
     from tests.whole.fuzz import (
         campaign,
         compare,
+        threads,
     )  # after the line above, which must precede NumPy
 
     parser = argparse.ArgumentParser(prog="python -m tests.whole.fuzz", description=__doc__)
@@ -34,6 +37,9 @@ def main() -> int:
         help="tape: programs that differentiate",
     )
     parser.add_argument("--backend", help="compiles all programs; else they choose one themselves")
+    parser.add_argument(
+        "--threads", action="store_true", help="all of it on one thread and on two, whose bits are compared"
+    )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--compile", default="weft", choices=sorted(campaign.COMPILES))
     parser.add_argument(
@@ -47,10 +53,20 @@ def main() -> int:
     parser.add_argument("--show", type=int, metavar="SEED")
     parser.add_argument("--check", type=Path, metavar="FILE")
     options = parser.parse_args()
-    compile_function = campaign.COMPILES[options.compile]
     program = campaign.FAMILIES[options.family]
     if options.backend:
         program = campaign.compiled_by(options.backend, program)
+    with contextlib.ExitStack() as stack:
+        if options.threads:
+            compare.BOTH.append(2)
+            stack.enter_context(threads.cut_small())
+        return run(options, program)
+
+
+def run(options: argparse.Namespace, program: Callable[[int], str]) -> int:
+    from tests.whole.fuzz import campaign, compare
+
+    compile_function = campaign.COMPILES[options.compile]
     if options.show is not None:
         print(program(options.show))
         return 0

@@ -23,7 +23,8 @@ from itertools import islice
 from typing import Any
 
 import weft
-from tests.whole.fuzz.snapshot import Numbers, Snapshot, difference, reachable
+from tests.whole.fuzz.snapshot import Numbers, Snapshot, bits, difference, reachable
+from tests.whole.fuzz.threads import threads
 from weft.core.settings import settings
 
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -37,6 +38,8 @@ AFTER_SECTIONS = ("outcome", "stdout", "arguments", "globals", "results", "modes
 
 TRANSFORMS = "__transforms__"
 """Where a module says whether it uses function transforms."""
+BOTH: list[int] = []
+"""On how many threads each program runs besides, if any: all that is seen is the same then, bit by bit."""
 SPENT = ("Trying to backward through the graph a second time", "one of the variables needed for gradient")
 FACTS = frozenset({"version", "strides", "storage", "float32"})
 
@@ -139,7 +142,8 @@ def execute(code: types.CodeType, compile_function: Compile) -> Run:
                     return run
             restart(output)
             if "after" not in names:
-                run.calls.append(("", "", "", "", "", "", (afterwards(results), output.getvalue())))
+                seen = afterwards(results, snapshot_for(names))
+                run.calls.append(("", "", "", "", "", "", (seen, output.getvalue())))
     finally:
         weft.set_default_dtype(weft.float32)
         sys.modules.pop(MODULE, None)
@@ -292,10 +296,9 @@ def module_state(names: dict[str, Any], snapshot: Snapshot) -> tuple[Any, ...]:
     )
 
 
-def afterwards(results: list[Any]) -> tuple[Any, ...]:
+def afterwards(results: list[Any], snapshot: Snapshot) -> tuple[Any, ...]:
     """Results put to use: iterators are drawn from, functions called, gradients taken."""
     seen = []
-    snapshot = Snapshot(MODULE)
     differentiated = 0
     used: set[int] = set()
     for value in [found for result in results for found in reachable(result)]:
@@ -348,11 +351,19 @@ def compare(source: str, compile_function: Compile = compiled, seconds: float = 
         with time_limit(seconds):
             expected = execute(code, identity)
         try:
-            with time_limit(seconds), strictly():
+            with time_limit(seconds), strictly(), threads(1) if BOTH else contextlib.nullcontext():
                 actual = execute(code, compile_function)
+            found = first_difference(expected, actual)
+            for number in BOTH if found is None else ():
+                with time_limit(seconds), strictly(), threads(number):
+                    again = execute(code, compile_function)
+                with bits():
+                    found = first_difference(actual, again)
+                if found is not None:
+                    found = Difference(f"{number} threads: {found.kind}", found.detail, found.call)
         except TooLong:
             return Difference("too long", f"the compiled side ran for {seconds} s")
-    return first_difference(expected, actual)
+    return found
 
 
 @contextlib.contextmanager

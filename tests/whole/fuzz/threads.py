@@ -1,0 +1,90 @@
+"""Native programs on one thread and on two: the same bits.
+
+Takes nothing; makes small programs be cut into chunks as large ones are, and chunks be shared as soon as
+there are two. One idea: threads that share little work rarely meet, so shared chunks are also taken from the
+last to the first: what depends on their order differs, whoever runs them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from unittest import mock
+
+import weft
+from weft.native import (
+    conv,
+    conv_weight,
+    lower_folds,
+    lower_random,
+    lower_scatter,
+    pool,
+    transposing,
+    work,
+    writes,
+)
+
+CHUNK = 20
+"""About how many ns of work a chunk is."""
+SMALL = {
+    **{
+        (module, "CHUNK"): CHUNK
+        for module in (work, conv, conv_weight, lower_random, lower_scatter, transposing)
+    },
+    (work, "LEAST_ROWS"): 1,
+    (work, "LEAST_COLUMNS"): 1,
+    (lower_folds, "PART"): 2,
+    (lower_folds, "LEAST_COLUMNS"): 1,
+    (writes, "LEAST_BUNCH"): 1,
+    (writes, "BUNCH_CHUNK"): CHUNK,
+}
+OTHER = "  %last = sub i64 %chunks, 1\n  %turned = sub i64 %last, %chunk\n"
+TURNED = (
+    (f"i64 {pool.WORTH_SHARING}, i64 {pool.WORTH_WAKING}", "i64 1, i64 1"),
+    ("i64 %rows, i64 %chunks, i64 %chunk)\n  %was", "i64 %rows, i64 %chunks, i64 %turned)\n  %was"),
+    ("work:\n  call void @part", f"work:\n{OTHER}  call void @part"),
+)
+"""What is changed in the text of the pool."""
+
+
+def turned(text: str) -> str:
+    for old, new in TURNED:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+@contextlib.contextmanager
+def cut_small() -> Iterator[None]:
+    """Cuts all work into small chunks, meanwhile, and shares it. Programs are kept on disk apart from others:
+    their chunks are.
+    """
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-fuzz-"))
+        stack.enter_context(mock.patch.dict(os.environ, {"WEFT_CACHE_DIR": folder}))
+        for (module, name), value in SMALL.items():
+            stack.enter_context(mock.patch.object(module, name, value))
+        stack.enter_context(mock.patch.object(pool, "TEXT", turned(pool.TEXT)))
+        before = list(pool._pool)
+        pool._pool.clear()
+        weft.compiler.reset()
+        try:
+            yield
+        finally:
+            for each in pool._pool:
+                each.close()
+            pool._pool[:] = before
+            weft.compiler.reset()
+
+
+@contextlib.contextmanager
+def threads(number: int) -> Iterator[None]:
+    """So many threads, meanwhile."""
+    before = weft.get_num_threads()
+    weft.set_num_threads(number)
+    try:
+        yield
+    finally:
+        weft.set_num_threads(before)
