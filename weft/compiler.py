@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import traceback
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
@@ -118,7 +119,7 @@ register_backend(aot_backends.aot_eager, name="aot_eager")
 aot = aot_backends.aot
 _native: Any = lazy("weft.native.backend")
 _native_eager: Any = lazy("weft.native.eager")
-
+_native_engine: Any = lazy("weft.native.engine")
 
 _reference: Any = lazy("weft.native.reference")
 _tracing: Any = lazy("weft.native.tracing")
@@ -132,18 +133,32 @@ def _native_backend(how: str = "native") -> BackendFunction:
         counting.refuse(reason)
         counting.strict(reason)
 
-    seams.large = _native_eager.large  # the machine code that eager ops may use is at hand from here on
-    layout = _native.Layout(lambda value: getattr(value, "array", value), wrap, refuse)
+    if not _native_engine.unusable():
+        seams.large = _native_eager.large  # the machine code that eager ops may use is at hand from here on
+    layout = _native.Layout(lambda value: getattr(value, "array", value), wrap, refuse, aot_backends.as_it_is)
     if how == "native":
         return aot(_native.compiler(layout))
     return aot(_native.compiler(layout, _reference.Interpreted if how == "reference" else _tracing.Tracing))
 
 
+@functools.cache
+def _say_once(text: str) -> None:
+    warnings.warn(text, stacklevel=3)
+
+
 @register_backend
 def native(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
-    """Compiles the graph, and that of its gradients, to machine code."""
+    """Compiles the graph, and that of its gradients, to machine code; as `aot_eager` where that cannot be."""
     how = "traced" if settings.nan_trace else "native"
-    made: Callable[..., Any] = _native_backend(how)(graph_module, example_inputs)
+    try:
+        backend = _native_backend(how)
+    except ImportError as error:  # of what Python has without us: some are built without ctypes or mmap
+        reason = f"no native program: {error}"
+        counting.refuse(reason)
+        counting.strict(reason)
+        _say_once(f"graphs run op by op, since there is {reason}")
+        backend = aot_backends.aot_eager
+    made: Callable[..., Any] = backend(graph_module, example_inputs)
     return made
 
 
@@ -160,7 +175,12 @@ _layout_of_entries: Any = lazy("weft.native.entry")
 
 @functools.cache
 def _native_machine() -> Any:
-    """What functions that are compiled natively make their entries with."""
+    """What functions that are compiled natively make their entries with; None where there is no native code."""
+    try:
+        if _native_engine.unusable():
+            return None
+    except ImportError:
+        return None
     layout = _layout_of_entries.Layout(Tensor, Parameter, View, INFERENCE)
     return _native_entries.machine(layout, MISS, direct)
 

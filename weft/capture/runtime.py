@@ -667,10 +667,15 @@ class Context:
         self, cache: CodeCache, installed: Installed, step: Any, function: FunctionType, values: Any
     ) -> None:
         """Puts a shortcut in front of an entry that has just served this call, if it has one."""
-        machine, hasten = self.machine(), installed.entry.hasten
-        quick = (
-            hasten(machine, step, function, values) if machine is not None and hasten is not None else None
-        )
+        machine, hasten, quick = self.machine(), installed.entry.hasten, None
+        try:
+            if machine is not None and hasten is not None:
+                quick = hasten(machine, step, function, values)
+        except Exception as error:  # the call is served, and the entry serves the next ones
+            reason = f"{function.__qualname__} has no native entry: {type(error).__name__}: {error}"
+            if settings.strict:
+                raise CaptureFailed(reason) from error
+            warn_user(reason)
         with cache.lock:
             installed.run = quick or step
             cache.refresh()

@@ -18,6 +18,7 @@ from weft.core.generator import Generator
 from weft.core.lazy import lazy
 from weft.core.logs import is_heard
 from weft.native.calls import is_known
+from weft.native.engine import unusable
 from weft.native.objects import Uncompiled, Unlowered
 from weft.native.programs import Changed, Failed, Program
 from weft.native.stored import kept_or_made
@@ -41,6 +42,10 @@ class Layout:
     """A tensor on an array."""
     refuse: Callable[[str], None] = lambda reason: None
     """Told why a graph has no program; may raise."""
+    otherwise: Callable[[Any, list[Any]], Callable[[list[Any]], Any]] = lambda module, examples: (
+        lambda values: module.forward(*values)
+    )
+    """Compiles a graph that has no program."""
 
 
 _warned: set[str] = set()
@@ -56,6 +61,7 @@ class Compiled:
         self.programs: dict[Any, Program | str] = {}
         self.last: Program | None = None
         """The program of the last call, if arrays are all that it depends on: it looks at them itself."""
+        self.otherwise: Callable[[list[Any]], Any] | None = None
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         arrays = [*map(self.layout.array, inputs)]
@@ -87,7 +93,9 @@ class Compiled:
             return self.op_by_op(inputs)
 
     def op_by_op(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        results: tuple[Any, ...] = self.graph_module.forward(*inputs)
+        if self.otherwise is None:
+            self.otherwise = self.layout.otherwise(self.graph_module, list(inputs))
+        results: tuple[Any, ...] = self.otherwise(list(inputs))
         return results
 
     def results(self, program: Program, inputs: tuple[Any, ...], values: list[Any]) -> tuple[Any, ...]:
@@ -104,6 +112,8 @@ class Compiled:
     def made(self, arrays: list[Any]) -> Program:
         if not is_known():
             raise Uncompiled("objects of this interpreter are laid out otherwise")
+        if unusable():
+            raise Uncompiled(unusable())
         return kept_or_made(self.graph_module, arrays, self.new, is_watched())
 
     def new(self, arrays: list[Any]) -> Program:
@@ -114,14 +124,29 @@ class Compiled:
         try:
             with uncollected():
                 return self.made(arrays)
-        except (Unlowered, Uncompiled, NotImplementedError) as error:
-            reason = str(error) or type(error).__name__
+        except Exception as error:
+            reason = reason_of(error)
             self.layout.refuse(f"no native program: {reason}")
-            if reason not in _warned:
-                _warned.add(reason)
-                text = f"a graph runs op by op, since it has no native program: {reason}"
-                warnings.warn(text, stacklevel=3)
+            warn_of(reason)
             return reason
+
+
+def reason_of(error: Exception) -> str:
+    """Why something could not be compiled. Errors that say so are expected; others are mistakes of ours, which
+    must not keep programs from running.
+    """
+    text = str(error)
+    if isinstance(error, (Unlowered, Uncompiled, NotImplementedError)) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def warn_of(reason: str) -> None:
+    """Says that a graph was not compiled, once for each reason."""
+    if reason not in _warned:
+        _warned.add(reason)
+        text = f"a graph runs op by op, since it has no native program: {reason}"
+        warnings.warn(text, stacklevel=4)
 
 
 def is_watched() -> bool:

@@ -84,6 +84,16 @@ def executing() -> str:
         page.close()
 
 
+@cache
+def unusable() -> str:
+    """Why this process cannot have machine code of ours; "" where it can."""
+    try:
+        host()
+    except Exception as error:  # a library that is not there, or that this machine cannot load
+        return f"LLVM cannot be loaded: {error}"
+    return f"this process may not make code: {executing()}" if executing() else ""
+
+
 # -- objects -------------------------------------------------------------------------------------------------
 def compiled(text: str, level: int) -> bytes:
     """The object of a text, which asks for nothing from outside."""
