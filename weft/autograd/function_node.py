@@ -19,6 +19,7 @@ import numpy as np
 from weft.autograd.function_context import FunctionCtx, SavedItem, unpack
 from weft.core.dtypes import BY_NUMPY
 from weft.core.modes import state
+from weft.core.naming import naming
 from weft.core.seams import seams
 from weft.core.types import TensorType
 from weft.ops.record import REGISTRY
@@ -176,7 +177,7 @@ class FunctionNode(Node):
         self.ctx._items = None
 
     def __repr__(self) -> str:
-        return f"<weft.autograd.function.{type(self).__name__} object at {id(self):#x}>"
+        return f"<{naming.namespace}.autograd.function.{type(self).__name__} object at {id(self):#x}>"
 
     # -- what users see -----------------------------------------------------------------------
     @property

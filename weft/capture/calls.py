@@ -30,6 +30,7 @@ from weft.capture.sources import module as module_source
 from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import library_native
+from weft.core.naming import home
 from weft.core.seams import seams
 from weft.tensor import shims
 from weft.tensor.base import Parameter, Tensor
@@ -274,7 +275,7 @@ class Calls(Attributes):
         """`type.__call__(cls, *args, **kwargs)`."""
         if cls.__flags__ & IMMUTABLE or not cls.__flags__ & HEAP:
             return self.call_native(cls, args, kwargs)
-        if issubclass(cls, Tensor) or (cls.__module__ or "").startswith(NATIVE_CLASSES):
+        if issubclass(cls, Tensor) or home(cls).startswith(NATIVE_CLASSES):
             return self.construct_library(cls, args, kwargs)
         if self.lookup(cls, "__del__") is not ABSENT:
             raise Break("finaliser", seen=cls.__qualname__)

@@ -29,6 +29,7 @@ from weft.capture.sources import GETTERS, PLAIN_PARTS, c_base, plain_part
 from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.world import is_changed
 from weft.capture.wrapping import SCALARS, SYMBOLIC
+from weft.core.naming import home
 from weft.core.types import Size
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
@@ -110,9 +111,7 @@ class Natives(Calls):
         if isinstance(value, InstanceDict):
             raise Break("opaque-object", seen="__dict__ handed to a builtin")
         if kind.__flags__ & HEAP and not kind.__flags__ & IMMUTABLE:
-            if kind.__module__.startswith("weft.") or isinstance(
-                value, (*SYMBOLIC, Callback, CapturedGenerator)
-            ):
+            if home(kind).startswith("weft.") or isinstance(value, (*SYMBOLIC, Callback, CapturedGenerator)):
                 return
             for name in names:
                 found = self.python_method(value, name)
@@ -458,7 +457,7 @@ class Natives(Calls):
         if kind not in ITERATORS and not isinstance(iterator, (UserIterator, SequenceIterator)):
             if not hasattr(kind, "__next__"):
                 raise self.fail(TypeError(f"'{kind.__name__}' object is not an iterator"))
-            if not (kind.__module__ or "").startswith(("weft", "_collections_abc")):
+            if not home(kind).startswith(("weft", "_collections_abc")):
                 raise Break("opaque-iterator", seen=f"a {kind.__name__}")
         return self.native(next, iterator)
 

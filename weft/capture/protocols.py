@@ -19,6 +19,7 @@ from weft.capture.sources import class_mro
 from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
+from weft.core.naming import home
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
 
@@ -37,7 +38,7 @@ MUTATES = frozenset(
 def is_users(value: Any) -> bool:
     """Whether the value's class is written in Python, and not ours."""
     kind = type(value)
-    if not kind.__flags__ & HEAP or kind.__flags__ & IMMUTABLE or kind.__module__.startswith("weft."):
+    if not kind.__flags__ & HEAP or kind.__flags__ & IMMUTABLE or home(kind).startswith("weft."):
         return False
     return not isinstance(value, (Tensor, type, Callback, CapturedGenerator, *SYMBOLIC))
 

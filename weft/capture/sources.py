@@ -32,6 +32,7 @@ import numpy as np
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.errors import IMMUTABLE_TYPE
+from weft.core.naming import home
 from weft.core.types import layout, memory_format
 from weft.tensor.base import PLAIN
 from weft.tensor.meta import MetaArray
@@ -258,7 +259,7 @@ def is_inert(value: Any) -> bool:
         maker, parts = value.__reduce__()
         more = (*maker.args, *maker.keywords.values()) if type(maker) is functools.partial else ()
         return all(type(part) in GETTER_PARTS for part in (*parts, *more))
-    return kind in INERT or is_a(value, np.dtype) or kind.__module__.startswith("weft.core.")
+    return kind in INERT or is_a(value, np.dtype) or home(kind).startswith("weft.core.")
 
 
 # -- sources -------------------------------------------------------------------------------------------------

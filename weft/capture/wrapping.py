@@ -29,6 +29,7 @@ from weft.capture.values import Raised, isinstance
 from weft.capture.world import Appended, Known, Partly, World, items_of
 from weft.core.device import device
 from weft.core.dtypes import dtype
+from weft.core.naming import home
 from weft.core.seams import Seams
 from weft.core.types import Size
 from weft.graph.graph import Graph
@@ -592,7 +593,7 @@ def _rule_for(value: Any, kind: type) -> Rule:
         return Wrapping.constant
     if isinstance(value, Tensor) and kind not in PLAIN:
         return Wrapping.typed
-    if kind.__module__.startswith("weft.core"):
+    if home(kind).startswith("weft.core"):
         by_identity: Any = kind.__hash__
         return Wrapping.identical if by_identity is object.__hash__ else Wrapping.typed
     for base, rule in SUBCLASSED:

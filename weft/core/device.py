@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ClassVar, Final
 
+from weft.core.naming import named
+
 KNOWN: Final = ("cpu", "meta", "cuda")
 
 
@@ -128,7 +130,7 @@ def creation_device(where: Any) -> device:
     if isinstance(where, int) and not isinstance(where, bool):
         raise RuntimeError("Cannot access accelerator device when none is available.")
     if not isinstance(where, (device, str)):
-        raise TypeError(f"argument 'device' must be weft.device, not {type(where).__name__}")
+        raise TypeError(named(f"argument 'device' must be weft.device, not {type(where).__name__}"))
     found = as_device(where)
     if found.type == "cuda":
         raise AssertionError("Weft not compiled with CUDA enabled")

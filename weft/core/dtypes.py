@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Final
 import ml_dtypes
 import numpy as np
 
+from weft.core.naming import named, naming
+
 BOOL, INTEGER, FLOAT, COMPLEX = range(4)
 
 
@@ -57,7 +59,7 @@ class dtype:
         return {float64: complex128, complex128: complex128}.get(self, complex64)
 
     def __repr__(self) -> str:
-        return f"weft.{self.name}"
+        return f"{naming.namespace}.{self.name}"
 
     def __reduce__(self) -> Any:
         return dtype_by_name, (self.name,)
@@ -233,7 +235,9 @@ class finfo:
         kind = default.dtype if type is None else type
         if not isinstance(kind, dtype) or kind.category < FLOAT:
             raise TypeError(
-                f"weft.finfo() requires a floating point input type. Use weft.iinfo to handle '{kind!r}'"
+                named(
+                    f"weft.finfo() requires a floating point input type. Use weft.iinfo to handle '{kind!r}'"
+                )
             )
         real = kind.to_real()
         limits: Any = ml_dtypes.finfo  # untyped
@@ -263,9 +267,9 @@ class iinfo:
     def __init__(self, type: dtype) -> None:
         if not isinstance(type, dtype) or type.category != INTEGER:
             raise TypeError(
-                f"weft.iinfo() requires an integer input type. Use weft.finfo to handle '{type!r}'"
+                named(f"weft.iinfo() requires an integer input type. Use weft.finfo to handle '{type!r}'")
                 if isinstance(type, dtype) and type is not bool_
-                else "weft.bool is not supported by weft.iinfo"
+                else named("weft.bool is not supported by weft.iinfo")
             )
         info = np.iinfo(type.numpy)
         self.dtype, self.bits, self.max, self.min = type.name, info.bits, int(info.max), int(info.min)

@@ -21,6 +21,7 @@ import numpy as np
 
 from weft.core.arrays import Array
 from weft.core.device import as_device, device
+from weft.core.naming import naming
 from weft.core.symbolic import Symbolic
 
 DEFAULT_SEED: Final = 67280421310721  # PyTorch's seed of a Generator that nobody has seeded
@@ -141,7 +142,7 @@ class Generator:
 
     def __repr__(self) -> str:
         key, offset = self.advance(0)
-        return f"<weft.Generator device={self._device} seed={key} offset={offset}>"
+        return f"<{naming.namespace}.Generator device={self._device} seed={key} offset={offset}>"
 
 
 default_generator: Final = Generator()

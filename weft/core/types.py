@@ -8,6 +8,7 @@ from typing import Any, SupportsIndex, overload
 
 import weft.core.device as devices
 import weft.core.dtypes as dtypes
+from weft.core.naming import naming
 from weft.core.symbolic import describe, size_of
 
 
@@ -24,7 +25,8 @@ class Size(tuple[int, ...]):
             if type(item) is not int:
                 if not hasattr(item, "__index__"):
                     raise TypeError(
-                        f"weft.Size() takes an iterable of 'int' (item {position} is '{type(item).__name__}')"
+                        f"{naming.namespace}.Size() takes an iterable of 'int' "
+                        f"(item {position} is '{type(item).__name__}')"
                     )
                 items = tuple(map(size_of, items))
         return tuple.__new__(cls, items)
@@ -33,7 +35,7 @@ class Size(tuple[int, ...]):
         return prod(self)
 
     def __repr__(self) -> str:
-        return f"weft.Size([{', '.join(map(str, self))}])"
+        return f"{naming.namespace}.Size([{', '.join(map(str, self))}])"
 
     @overload
     def __getitem__(self, key: SupportsIndex) -> int: ...
@@ -45,7 +47,9 @@ class Size(tuple[int, ...]):
 
     def __add__(self, other: Iterable[int]) -> Size:  # type: ignore[override]
         if not isinstance(other, tuple):
-            raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to weft.Size")
+            raise TypeError(
+                f"can only concatenate tuple (not {type(other).__name__}) to {naming.namespace}.Size"
+            )
         return Size(tuple.__add__(self, other))
 
     def __radd__(self, other: tuple[int, ...]) -> Size:
@@ -69,7 +73,7 @@ class memory_format:
         self.name, self.order = name, order  # dimensions from the outermost to the innermost
 
     def __repr__(self) -> str:
-        return f"weft.{self.name}"
+        return f"{naming.namespace}.{self.name}"
 
     def __reduce__(self) -> Any:
         return memory_format_by_name, (self.name,)
@@ -95,7 +99,7 @@ class layout:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"weft.{self.name}"
+        return f"{naming.namespace}.{self.name}"
 
     def __reduce__(self) -> Any:
         return layout_by_name, (self.name,)

@@ -72,7 +72,7 @@ def _typed(name: str, value: Any, describe: Describe) -> str:
     return name if text is None else f"{name}: {text}"
 
 
-def compact(graph: Graph, *, describe: Describe = describe_value, namespace: str = "weft") -> str:
+def compact(graph: Graph, *, describe: Describe = describe_value, namespace: str | None = None) -> str:
     """The graph in STYLE's form; sub-graphs follow, indented, under their names."""
     return "\n".join(_lines(graph, graph.name, describe, Paths(namespace)))
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from weft.core.naming import home as place
+from weft.core.naming import naming
 from weft.ops.record import Op
 
 RESERVED: Final = frozenset(
@@ -108,7 +110,8 @@ class Paths:
 
     __slots__ = ("namespace", "renamed")
 
-    def __init__(self, namespace: str = "weft", renamed: Mapping[str, str] | None = None) -> None:
+    def __init__(self, namespace: str | None = None, renamed: Mapping[str, str] | None = None) -> None:
+        namespace = namespace or naming.namespace
         self.namespace = namespace
         if renamed is None:
             renamed = TORCH_PATHS if namespace == "torch" else {}
@@ -139,6 +142,8 @@ def public_path(target: Any) -> str:
         return f"weft.{target.qualified_name}"
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or type(target).__name__
     module = getattr(target, "__module__", None) or type(target).__module__
+    if isinstance(target, type):
+        module = place(target)
     if module == "builtins":
         return str(name)
     if module == "_operator":

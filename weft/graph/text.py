@@ -87,7 +87,7 @@ def python_code(
     root_module: str = "self",
     *,
     verbose: bool = False,
-    namespace: str = "weft",
+    namespace: str | None = None,
     describe: Describe = describe_readable,
 ) -> PythonCode:
     """FX's text. `verbose` adds types from `meta["val"]` and the user's lines."""
@@ -132,7 +132,7 @@ def class_text(graph: Graph, name: str, inner: dict[str, str] | None = None, **o
     code = python_code(graph, verbose=True, **options)
     texts = [code.src.strip() + "\n", *(inner or {}).values()]
     texts += [class_text(among, key, **options) for key, among in code.graphs.items()]
-    namespace = options.get("namespace", "weft")
+    namespace = Paths(options.get("namespace")).namespace
     return f"class {name}({namespace}.nn.Module):\n" + indent("\n".join(texts), "    ")
 
 

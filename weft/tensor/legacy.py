@@ -12,6 +12,7 @@ from weft.core import dtypes
 from weft.core.device import cpu, device
 from weft.core.dtypes import dtype
 from weft.core.errors import qualified_name
+from weft.core.naming import naming
 from weft.core.types import Size
 from weft.ops.options import dtype_argument
 from weft.ops.record import ops
@@ -37,7 +38,7 @@ class LegacyType:
         return isinstance(instance, Tensor) and instance.dtype is self.dtype and not instance.is_meta
 
     def __repr__(self) -> str:
-        return f"<class 'weft.{self.__name__}'>"
+        return f"<class '{naming.namespace}.{self.__name__}'>"
 
     def __reduce__(self) -> Any:
         return LegacyType, (self.dtype,)
@@ -117,9 +118,10 @@ _type.__name__ = _type.__qualname__ = "type"
 method(_type)
 
 
-def type_name(kind: dtype, where: device = cpu, namespace: str = "weft") -> str:
+def type_name(kind: dtype, where: device = cpu, namespace: str | None = None) -> str:
     """What `Tensor.type()` says."""
-    return f"{namespace}.{'' if where.type == 'cpu' else where.type + '.'}{kind.scalar_name}Tensor"
+    place = "" if where.type == "cpu" else f"{where.type}."
+    return f"{namespace or naming.namespace}.{place}{kind.scalar_name}Tensor"
 
 
 def typename(value: Any) -> str:

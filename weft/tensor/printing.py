@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.arrays import Array
+from weft.core.naming import naming
 
 __all__ = ["PrintOptions", "format_tensor", "get_printoptions", "printoptions", "set_printoptions"]
 
@@ -219,7 +220,7 @@ def format_tensor(
     is_parameter: bool = False,
     indent: int = 0,
     tensor_contents: str | None = None,
-    namespace: str = "weft",
+    namespace: str | None = None,
     options: PrintOptions | None = None,
 ) -> str:
     """The text of `repr(tensor)`.
@@ -251,7 +252,7 @@ def format_tensor(
     if tensor_contents is not None:
         contents = tensor_contents
     if dtype_name not in unstated:
-        suffixes.append(f"dtype={namespace}.{dtype_name}")
+        suffixes.append(f"dtype={namespace or naming.namespace}.{dtype_name}")
     if grad_fn_name is not None:
         suffixes.append(f"grad_fn=<{grad_fn_name}>")
     elif requires_grad:

@@ -136,7 +136,7 @@ class GraphModule(Module):
         include_stride: bool = False,
         include_device: bool = False,
         *,
-        namespace: str = "weft",
+        namespace: str | None = None,
         nested_names: bool = True,
     ) -> str:
         """The graph as a class, with types and the user's lines; sub-graphs as nested classes.

@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
+from weft.core.naming import home
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.nn.modules.container import Sequential
@@ -175,7 +176,7 @@ class Tracer:
     # -- for subclasses --------------------------------------------------------------------------------------
     def is_leaf_module(self, module: Module, qualified_name: str) -> bool:
         """Whether calls of this module become one node: modules of weft.nn do, except Sequential."""
-        return type(module).__module__.startswith("weft.nn") and not isinstance(module, Sequential)
+        return home(type(module)).startswith("weft.nn") and not isinstance(module, Sequential)
 
     def call_module(
         self, module: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -53,6 +53,7 @@ from weft.core import modes
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.generator import Generator
+from weft.core.naming import home
 from weft.graph.interpreter import attribute
 from weft.graph.node import Node, map_arg
 from weft.tensor.base import PLAIN, Tensor, address, wrap
@@ -78,7 +79,7 @@ VALUES = (
 def is_plain(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return all(map(is_plain, value))
-    return isinstance(value, VALUES) or type(value).__module__.startswith("weft.core")
+    return isinstance(value, VALUES) or home(type(value)).startswith("weft.core")
 
 
 @dataclass(slots=True)
