@@ -15,6 +15,7 @@ from typing import Any
 
 from weft.capture.binding import parameter_names
 from weft.capture.bytecode.instructions import UnknownInstruction
+from weft.capture.chaining import chained, open_sources
 from weft.capture.checkpointing import check_spent, drop_idle_states
 from weft.capture.effects import early_numbers
 from weft.capture.emit import Emitted, emit, plan_outputs
@@ -163,12 +164,17 @@ def _entry(
 
 def _hasten(emitted: Emitted, machine: Any, slow: Any, function: Any, values: Any) -> Any:
     """A shortcut to an entry that has just served this call; None where there is none."""
-    assert emitted.recipe is not None
-    found = shortcut(emitted.recipe, machine, _check_of, slow, function, values)
-    if found is None:
-        return None
-    text, names = found
-    return replace(emitted, text=text, namespace=emitted.namespace | names).make()
+    recipe = emitted.recipe
+    assert recipe is not None
+
+    def make(behind: Any, function: Any, values: Any) -> tuple[Any, bool] | None:
+        found = shortcut(recipe, machine, _check_of, behind, function, values)
+        if found is None:
+            return None
+        text, names, direct = found
+        return replace(emitted, text=text, namespace=emitted.namespace | names).make(), direct
+
+    return chained(make, open_sources(recipe), parameter_names(recipe.code), slow, function, values)
 
 
 def _check_of(code: types.CodeType, guards: GuardSet) -> Callable[..., Any]:

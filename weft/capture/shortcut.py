@@ -8,6 +8,11 @@ only what is common, and can be checked without running any Python, is checked n
 Checks are tuples: a name of `weft.native.entry`, the register of the result, operands. A guard that has no
 such form is left to one Python function, which runs before anything is read: what native checks read must not
 go away under them.
+
+# Note [Sizes]
+An entry may serve many sizes, but each has a program of its own. A shortcut that runs one is for the sizes of
+the call that it was made from: these are in its checks on tensors, so sizes are constants to it, and
+conditions on them hold. `weft.capture.chaining` puts shortcuts for other sizes behind it.
 """
 
 from __future__ import annotations
@@ -94,6 +99,8 @@ class Checks:
     names: tuple[str, ...]
     function: Any
     values: Mapping[str, Any]
+    sized: bool = True
+    """Whether sizes and whole numbers must be those of this call: see Note [Sizes]."""
     done: list[Any] = field(default_factory=list)
     registers: int = 0
     found: dict[Source, int] = field(default_factory=dict)
@@ -199,6 +206,9 @@ class Checks:
                 return self.cell(parent)
             case "type":
                 return self.put("type", self.read(parent))
+            case "size" if self.sized:
+                _array(self, parent)  # whose sizes are checked
+                return self.put("constant", fetch(source, self.function, self.values))
             case _:
                 raise Unreadable(str(source))
 
@@ -377,8 +387,12 @@ def _tensor(checks: Checks, guard: Guard) -> None:
     source, facts = _source(guard), guard.payload
     if facts.cls not in PLAIN or facts.device.type != "cpu":
         raise Unreadable(str(guard))
-    sizes = [-1 if size is None else size for size in facts.shape]
-    expected = [facts.cls, facts.requires_grad, facts.dtype, len(sizes), *sizes]
+    sizes: Iterable[int] = [-1 if size is None else size for size in facts.shape]
+    if checks.sized and None in facts.shape:
+        if not holds(guard, checks.function, checks.values):
+            raise Unreadable(str(guard))
+        sizes = fetch(source, checks.function, checks.values).array.shape
+    expected = [facts.cls, facts.requires_grad, facts.dtype, len(facts.shape), *sizes]
     checks.arrays[source] = checks.put("tensor", checks.read(source), expected)
     checks.types[source] = facts.cls
 
@@ -437,6 +451,19 @@ def _ambient(checks: Checks, guard: Guard) -> None:
     checks.ask("call_is", checks.hold(ref), picture)
 
 
+def _condition(checks: Checks, guard: Guard) -> None:
+    """A condition on whole numbers that are checked to be those of this call, for which it holds."""
+    if not checks.sized or not holds(guard, checks.function, checks.values):
+        raise Unreadable(str(guard))
+    found = [(source, fetch(source, checks.function, checks.values)) for _, source in guard.payload.sources]
+    if any(type(value) is not int for _source, value in found):
+        raise Unreadable(str(guard))
+    for source, value in found:
+        register = checks.read(source)
+        if source.kind != "size":
+            differs(checks, register, value)
+
+
 def _left(checks: Checks, guard: Guard) -> None:
     raise Unreadable(str(guard))
 
@@ -450,7 +477,7 @@ CHECKERS: Final[dict[str, Callable[[Checks, Guard], None]]] = {
     "TYPE": _type, "IS": _is, "EQ": _equal, "CONTENTS": _equal, "LEN": _length, "KEYS": _keys,
     "HAS": _membership, "LACKS": _membership, "ABSENT": _of_class, "MRO": _of_class, "TENSOR": _tensor,
     "STRIDE": _stride, "FACT": _fact, "CODE": _code, "SAME": _same, "DISTINCT": _distinct, "UNSET": _left,
-    "MODE": _mode, "AMBIENT": _ambient, "CONDITION": _left,
+    "MODE": _mode, "AMBIENT": _ambient, "CONDITION": _condition,
 }  # fmt: skip
 
 
@@ -483,18 +510,26 @@ Python = Callable[[types.CodeType, GuardSet], Callable[..., Any]]
 
 def shortcut(
     recipe: Recipe, machine: Machine, python: Python, slow: Any, function: Any, values: Sequence[Any]
-) -> tuple[str, dict[str, Any]] | None:
-    """The text of an entry's shortcut, and what it needs beside the entry's own names; None where there is
-    none. The entry, which is to stand behind it, has just served a call of the function with these values.
+) -> tuple[str, dict[str, Any], bool] | None:
+    """The text of an entry's shortcut, what it needs beside the entry's own names, and whether it runs the
+    program, which then is for calls like this one alone; None where there is none. The entry, which is to
+    stand behind it, has just served a call of the function with these values.
     """
     names = parameter_names(recipe.code)
-    checks = Checks(machine, names, function, dict(zip(names, values, strict=True)))
-    ordered = list(recipe.guards)
-    for guard in ordered:
-        if guard.source is not None and guard.kind in ("TYPE", "TENSOR", "CODE"):
-            checks.typing.setdefault(guard.source, []).append(guard)
-    left = _settle(checks, ordered)
+    given = function, dict(zip(names, values, strict=True))
+    checks = Checks(machine, names, *given)
+    left = _settle(checks, recipe.guards)
     direct, operands = _direct(recipe, machine, checks)
+    if direct is None:
+        checks = Checks(machine, names, *given, sized=False)
+        left = _settle(checks, recipe.guards)
+    return _text(recipe, checks, left, direct, operands, python, slow)
+
+
+def _text(
+    recipe: Recipe, checks: Checks, left: list[Guard], direct: Any, operands: Operands, python: Any, slow: Any
+) -> tuple[str, dict[str, Any], bool] | None:
+    machine, names = checks.machine, checks.names
     finish = None if direct is None else machine.finish(direct)
     read = recipe.read if direct is None else recipe.read_behind
     try:
@@ -523,11 +558,14 @@ def shortcut(
         lines += [f"[{', '.join(variables)}] = {FOUND}", f"del {FOUND}"] if variables else []
     lines += recipe.lines if direct is None else recipe.ending or []
     text = "\n".join([f"def entry({given}):", *("    " + line for line in lines)]) + "\n"
-    return text, {NATIVE: native, SLOW: slow, FINISH: finish, repr(MISS): MISS}
+    return text, {NATIVE: native, SLOW: slow, FINISH: finish, repr(MISS): MISS}, direct is not None
 
 
-def _settle(checks: Checks, guards: list[Guard]) -> list[Guard]:
+def _settle(checks: Checks, guards: GuardSet) -> list[Guard]:
     """Puts guards among the checks; gives those that cannot be."""
+    for guard in guards:
+        if guard.source is not None and guard.kind in ("TYPE", "TENSOR", "CODE"):
+            checks.typing.setdefault(guard.source, []).append(guard)
     left = []
     first = ("MODE", "AMBIENT", "ABSENT", "MRO", "LEN", "KEYS")
     for guard in sorted(guards, key=lambda guard: guard.kind not in first):

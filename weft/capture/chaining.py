@@ -1,0 +1,134 @@
+"""Chaining: shortcuts of one entry for several layouts of its inputs, each behind the one before.
+
+Takes a way to make a shortcut from a call; gives a function that runs the shortcut which fits, or the entry.
+One idea: what stands behind a shortcut is a name of its own globals, so that a chain is changed by one store.
+
+The entry stands at the end, and counts what it still has to serve itself: sizes that come again and again get
+a shortcut of their own. Of these there are so many; for a new one the oldest goes, and it takes more and more
+calls to get one, so that sizes which never settle cost nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any, Final
+
+from weft.capture.fronts import uncounted
+from weft.capture.reading import MISS
+from weft.capture.shortcut import OFTEN, SLOW, Recipe
+from weft.capture.sources import Source, fetch
+from weft.tensor.base import PLAIN
+
+LONGEST: Final = 8
+"""So many shortcuts an entry may have."""
+MOST_COUNTED: Final = 64
+Make = Callable[[Any, Any, Sequence[Any]], "tuple[Any, bool] | None"]
+"""A shortcut, in front of something, from a call; and whether it is for calls like this one alone."""
+
+
+def open_sources(recipe: Recipe) -> list[Source]:
+    """What may differ between calls of an entry: tensors that have no fixed sizes, and numbers."""
+    tensors = [guard for guard in recipe.guards if guard.kind == "TENSOR"]
+    free = [guard.source for guard in tensors if None in guard.payload.shape]
+    fixed = {guard.source for guard in recipe.guards if guard.kind in ("TENSOR", "EQ")}
+    numbers = [source for source in recipe.inputs if source not in fixed and source.kind != "size"]
+    return [source for source in (*free, *numbers) if source is not None]
+
+
+def chained(
+    make: Make, sources: list[Source], names: Sequence[str], step: Any, function: Any, values: Sequence[Any]
+) -> Any:
+    """The first of a chain of shortcuts in front of an entry that has just served this call; None where it
+    has none.
+    """
+    first = make(step, function, values)
+    if first is None:
+        return None
+    quick, narrow = first
+    if narrow:
+        Chain(make, sources, names, step, quick)
+    return quick
+
+
+class Chain:
+    """Shortcuts for several layouts. The first stays; the others follow, newest first.
+
+    Each link holds the next one, and the last one this object, which must not hold them: who drops the first
+    drops all.
+    """
+
+    def __init__(
+        self, make: Make, sources: list[Source], names: Sequence[str], step: Any, first: FunctionType
+    ) -> None:
+        self.make, self.sources, self.names, self.step = make, sources, names, step
+        self.first = weakref.ref(first)
+        self.served: dict[Any, int] = {}
+        self.tried = 0
+        self.lock = threading.Lock()
+        self.join([first], self.counting())
+
+    def links(self) -> tuple[list[FunctionType], Any]:
+        """The shortcuts, and what stands at the end."""
+        found: list[FunctionType] = []
+        here: Any = self.first()
+        while here is not None and SLOW in here.__globals__:
+            found.append(here)
+            here = here.__globals__[SLOW]
+        return found, here
+
+    def counting(self) -> Callable[..., Any]:
+        """The entry; what it serves is counted."""
+        step = self.step
+
+        @uncounted
+        def run(function: Any, *values: Any) -> Any:
+            result = step(function, *values)
+            if result is not MISS:
+                self.count(function, values)
+            return result
+
+        return run
+
+    def layout(self, function: Any, values: Sequence[Any]) -> Any:
+        """What tells apart calls that need shortcuts of their own."""
+        given = dict(zip(self.names, values))
+        found: list[Any] = []
+        for source in self.sources:
+            value = fetch(source, function, given)
+            kind = type(value)
+            if kind in PLAIN:
+                found.append((value.array.shape, value.array.strides))
+            else:
+                found.append(value if kind is int else kind)
+        return tuple(found)
+
+    def count(self, function: Any, values: Sequence[Any]) -> None:
+        """Notes a call that no shortcut has served; what comes often gets one."""
+        try:
+            layout = self.layout(function, values)
+        except Exception:  # the call has changed what it was given
+            return
+        with self.lock:
+            times = self.served.get(layout, 0) + 1
+            if times < OFTEN << (self.tried // LONGEST):
+                if len(self.served) >= MOST_COUNTED:
+                    self.served.clear()
+                self.served[layout] = times
+                return
+            self.served.pop(layout, None)
+            self.tried += 1
+        made = self.make(self.step, function, values)
+        if made is None or not made[1]:
+            return
+        with self.lock:
+            links, end = self.links()
+            if links:  # else the entry itself is gone
+                self.join([links[0], made[0], *links[1 : LONGEST - 1]], end)
+
+    def join(self, links: list[FunctionType], end: Any) -> None:
+        """Lets each shortcut lead to the next, and the last to the entry."""
+        for link, behind in reversed(list(zip(links, [*links[1:], end], strict=True))):
+            link.__globals__[SLOW] = behind
