@@ -175,7 +175,7 @@ _layout_of_entries: Any = lazy("weft.native.entry")
 
 @functools.cache
 def _native_machine() -> Any:
-    """What functions that are compiled natively make their entries with; None where there is no native code."""
+    """What functions that are compiled natively make their entries with; None without native code."""
     try:
         if _native_engine.unusable():
             return None

@@ -1,4 +1,4 @@
-"""Whatever cannot be compiled runs op by op: every kind of failure is one warning, and an error under strict."""
+"""Whatever cannot be compiled runs op by op: each failure is one warning, and an error under strict."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Compiled:
 
 
 def reason_of(error: Exception) -> str:
-    """Why something could not be compiled. Errors that say so are expected; others are mistakes of ours, which
+    """Why something could not be compiled. Errors that say so are expected; others are our mistakes, which
     must not keep programs from running.
     """
     text = str(error)
