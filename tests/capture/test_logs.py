@@ -89,3 +89,10 @@ def test_environment():
     )
     assert result.returncode == 0, result.stderr
     assert "[weft.compile.graph] class GraphModule" in result.stderr
+
+
+def test_lines_of_a_graph_are_the_users():
+    net = weft.nn.Sequential(weft.nn.Linear(2, 2), weft.nn.Tanh())
+    nodes = weft.compiler.explain(lambda x: net(x))(weft.ones(1, 2)).graphs[0].graph.nodes
+    files = {node.meta["source"][0] for node in nodes if node.op == "call_function"}
+    assert files == {__file__}

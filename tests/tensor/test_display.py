@@ -56,3 +56,16 @@ def test_printoptions() -> None:
     with weft.printoptions(precision=2):
         assert repr(weft.tensor([1.5])) == "tensor([1.50])"
     assert weft.get_printoptions()["precision"] == 4
+
+
+def test_what_stands_for_a_tensor_in_a_graph_shows_its_size() -> None:
+    graph = weft.compiler.explain(lambda x: x.relu() + 1)(weft.ones(2, 3)).graphs[0].graph
+    assert [repr(node.meta["val"]) for node in graph.nodes if "val" in node.meta][:3] == [
+        "FakeTensor(..., size=(2, 3))"
+    ] * 3
+
+
+def test_text_of_a_tensor_is_not_folded_while_capturing() -> None:
+    compiled = weft.compile(lambda x: f"{x + 1}")
+    texts = [compiled(weft.full((2,), float(value))) for value in (1, 2)]
+    assert texts == ["tensor([2., 2.])", "tensor([3., 3.])"]

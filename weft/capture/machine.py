@@ -35,6 +35,7 @@ from weft.capture.bytecode.effects import values_seen
 from weft.capture.bytecode.instructions import Instruction
 from weft.capture.frame import Frame, PreviousException, Unread
 from weft.capture.hosting import MachineHost
+from weft.capture.logs import PACKAGE
 from weft.capture.operators import Operators
 from weft.capture.sources import Source, builtin, module
 from weft.capture.tape_calls import item_node
@@ -92,6 +93,12 @@ class Machine(Operators):
         """Gradients that hooks of a tape have got, by `id`."""
 
     def where(self) -> tuple[str, int, str] | None:
+        """The user's line that is being captured; a line of the library's where no user's is behind it."""
+        frame = self.frame
+        while frame is not None:
+            if not frame.code.co_filename.startswith(PACKAGE):
+                return frame.place()
+            frame = frame.parent
         return None if self.frame is None else self.frame.place()
 
     def item_of_list(self, value: Any, known: Known) -> Node | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.core.dtypes import get_default_dtype
 from weft.tensor.base import PUBLIC, Parameter, Tensor, method
+from weft.tensor.meta import MetaArray, refuse_read
 from weft.tensor.printing import PrintOptions, format_tensor, get_printoptions, printoptions, set_printoptions
 from weft.tensor.views import refresh
 
@@ -21,6 +22,11 @@ def show(
     default = get_default_dtype()
     kind = type(tensor)
     node = tensor.node
+    name = "tensor" if issubclass(kind, Parameter) or kind is Tensor else kind.__name__
+    unreal = isinstance(tensor.array, MetaArray)
+    if unreal and not tensor.is_meta:  # it stands for another, whose elements recorded code asks for
+        refuse_read("repr")
+        name = "FakeTensor"
     return format_tensor(
         tensor.array,
         dtype_name=tensor.dtype.name,
@@ -29,7 +35,8 @@ def show(
         requires_grad=tensor.tracked,
         grad_fn_name=None if node is None else getattr(node, "name", lambda: type(node).__name__)(),
         device=str(tensor.device),
-        class_name="tensor" if issubclass(kind, Parameter) or kind is Tensor else kind.__name__,
+        class_name=name,
+        has_elements=not unreal,
         is_parameter=isinstance(tensor, Parameter),
         indent=indent,
         tensor_contents=contents,

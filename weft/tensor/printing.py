@@ -218,6 +218,7 @@ def format_tensor(
     device: str = "cpu",
     class_name: str = "tensor",
     is_parameter: bool = False,
+    has_elements: bool = True,
     indent: int = 0,
     tensor_contents: str | None = None,
     namespace: str | None = None,
@@ -225,9 +226,9 @@ def format_tensor(
 ) -> str:
     """The text of `repr(tensor)`.
 
-    On the meta device only the shape of `array` is read. `indent` is the column at which the text will be
-    placed: it moves the continuation lines. `tensor_contents` replaces the elements, `options` the options in
-    force.
+    On the meta device, or without `has_elements`, only the shape of `array` is read. `indent` is the column at
+    which the text will be placed: it moves the continuation lines. `tensor_contents` replaces the elements,
+    `options` the options in force.
     """
     options = _current if options is None else options
     prefix = class_name + "("
@@ -235,7 +236,7 @@ def format_tensor(
     shape = tuple(array.shape)
     suffixes = [] if device == "cpu" else [f"device='{device}'"]
     unstated = {default_float}  # dtypes that the elements themselves show
-    if device == "meta":
+    if device == "meta" or not has_elements:
         suffixes.append(f"size={shape}")
         contents = "..."
     elif 0 in shape:
