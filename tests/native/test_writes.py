@@ -201,4 +201,6 @@ def test_what_runs_together_has_memory_apart() -> None:
     assert [each[:2] for each in bunches([*steps, *again], works, {})] == [(0, 4), (4, 4)]
     homes = {id(results[1]): givens[0]}  # which the first step reads
     assert [each[:2] for each in bunches(steps, works, homes)] == [(1, 3)]
+    homes = {id(results[0]): givens[0]}
+    assert not list(bunches([steps[0], step(results[0])], [20_000] * 2, homes))  # it reads what was written
     assert not list(bunches(steps, [1_000] * 4, {})) and not list(bunches(steps, [90_000] * 4, {}))

@@ -292,17 +292,27 @@ def bunches(
         made: set[int] = set()
         read: set[int] = set()
         while last < len(steps) and _is_small(steps[last], int(works[last])):
-            reads = {id(value) for value in reads_of(steps[last])}
-            writes = {id(homes.get(id(value), value)) for value in writes_of(steps[last])}
-            if reads & made or writes & made or writes & read:
+            reads = {key for value in reads_of(steps[last]) for key in _memory_of(value, homes)}
+            written = [_memory_of(value, homes) for value in writes_of(steps[last])]
+            # Parts of one memory are beside each other, so only what reads all of it has to wait for them.
+            if reads & made or any(own in made or memory in read for own, memory in written):
                 break
-            made |= writes
+            made |= {key for keys in written for key in keys}
             read |= reads
             work += int(works[last])
             last += 1
         if last - first > 1 and work >= LEAST_BUNCH:
             yield first, last - first, min(last - first, work // BUNCH_CHUNK), work
         first = max(last, first + 1)
+
+
+def _memory_of(value: Definition, homes: dict[int, Given]) -> tuple[int, int]:
+    """What a value is known by, and the memory in which it is computed. They are one, but for parts."""
+    memory = value.whole if isinstance(value, Part) else value
+    while isinstance(memory, Product) and memory.onto is not None:
+        memory = memory.onto
+    memory = homes.get(id(memory), memory)
+    return id(value) if isinstance(value, Part) else id(memory), id(memory)
 
 
 def _is_small(step: Any, work: int) -> bool:
