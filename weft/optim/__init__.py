@@ -1,10 +1,24 @@
-"""Optimizers: SGD, Adam, AdamW, RMSprop over groups of parameters, and schedules of their learning rates."""
+"""Optimizers over groups of parameters, schedules of their learning rates, and averages of what they
+train."""
 
 from weft.optim import lr_scheduler as lr_scheduler
+from weft.optim import swa_utils as swa_utils
+from weft.optim.adadelta import Adadelta as Adadelta
+from weft.optim.adafactor import Adafactor as Adafactor
+from weft.optim.adagrad import Adagrad as Adagrad
 from weft.optim.adam import Adam as Adam
+from weft.optim.adamax import Adamax as Adamax
 from weft.optim.adamw import AdamW as AdamW
+from weft.optim.asgd import ASGD as ASGD
+from weft.optim.lbfgs import LBFGS as LBFGS
+from weft.optim.nadam import NAdam as NAdam
 from weft.optim.optimizer import Optimizer as Optimizer
+from weft.optim.radam import RAdam as RAdam
 from weft.optim.rmsprop import RMSprop as RMSprop
+from weft.optim.rprop import Rprop as Rprop
 from weft.optim.sgd import SGD as SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
+__all__ = [
+    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam",
+    "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
+]  # fmt: skip

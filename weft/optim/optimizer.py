@@ -67,7 +67,7 @@ def without_recording(step: Step) -> Step:
 
     @wraps(step)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = put_grad(bool(self.defaults["differentiable"]))
+        before = put_grad(bool(self.defaults.get("differentiable")))
         try:
             return step(self, *args, **kwargs)
         finally:

@@ -1,0 +1,123 @@
+"""Adadelta: steps scaled by the root of past squared steps over that of past squared gradients.
+
+Takes parameters with gradients; writes to parameters and to the state `step`, `square_avg` and `acc_delta`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from weft.core.types import preserve_format
+from weft.ops.record import ops
+from weft.optim.optimizer import new_step, to_number
+from weft.optim.rules import (
+    Ruled,
+    check_not_negative,
+    check_rate,
+    column,
+    followed,
+    kept,
+    rate_of,
+    real_views,
+)
+from weft.optim.verbs import check_steps, count_up
+from weft.tensor.base import Tensor
+
+__all__ = ["Adadelta", "adadelta"]
+
+
+class Adadelta(Ruled):
+    """p -= lr * d, where d = g * sqrt(mean of d**2 + eps) / sqrt(mean of g**2 + eps).
+
+    >>> import weft
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> x.grad = weft.tensor([1.0, -4.0])
+    >>> optimizer = weft.optim.Adadelta([x])
+    >>> optimizer.step()
+    >>> list(optimizer.state[x])
+    ['step', 'square_avg', 'acc_delta']
+    """
+
+    _added = (("foreach", None), ("maximize", False), ("differentiable", False), ("capturable", False))
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_rate(lr)
+        check_not_negative(lr=lr)
+        if not 0.0 <= to_number(rho) <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        check_not_negative(eps=eps, weight_decay=weight_decay)
+        defaults = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "capturable": capturable,
+            "foreach": foreach,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        state["step"] = new_step(param)
+        for name in ("square_avg", "acc_delta"):
+            state[name] = ops.zeros_like(param, memory_format=preserve_format)
+
+    def _update(
+        self, group: dict[str, Any], params: list[Any], grads: list[Any], states: list[dict[str, Any]]
+    ) -> None:
+        adadelta(
+            params,
+            grads,
+            column(states, "square_avg"),
+            column(states, "acc_delta"),
+            column(states, "step"),
+            lr=group["lr"],
+            rho=group["rho"],
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            maximize=group["maximize"],
+        )
+
+
+def adadelta(
+    params: list[Any],
+    grads: list[Any],
+    square_avgs: list[Any],
+    acc_deltas: list[Any],
+    state_steps: list[Any],
+    capturable: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    lr: Any,
+    rho: float,
+    eps: float,
+    weight_decay: float,
+    maximize: bool,
+) -> None:
+    """One step on lists of parameters, gradients, running means and step counters."""
+    check_steps(state_steps)
+    count_up(state_steps)
+    lr = rate_of(lr)
+    for tensors in zip(params, grads, square_avgs, acc_deltas):
+        param, grad, square, past = real_views(tensors)
+        grad = followed(param, grad, weight_decay, maximize)
+        square.mul_(rho).add_(grad * grad, alpha=1 - rho)
+        move = (kept(past) + eps).sqrt() / (kept(square) + eps).sqrt() * grad
+        past.mul_(rho).add_(move * move, alpha=1 - rho)
+        param.sub_(move * lr)

@@ -1,0 +1,139 @@
+"""Adagrad: steps divided by the root of the sum of all squared gradients.
+
+Takes parameters with gradients; writes to parameters and to the state `step` and `sum`, which is there from
+the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from weft.core.types import preserve_format
+from weft.ops.record import ops
+from weft.optim.optimizer import check_fused, new_step, overflowed
+from weft.optim.rules import (
+    Ruled,
+    check_not_negative,
+    check_rate,
+    column,
+    followed,
+    kept,
+    rate_of,
+    real_views,
+)
+from weft.optim.verbs import advance, check_steps
+from weft.tensor.base import Tensor
+
+__all__ = ["Adagrad", "adagrad"]
+
+
+class Adagrad(Ruled):
+    """p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(sum of g**2) + eps).
+
+    >>> import weft
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> x.grad = weft.tensor([1.0, -4.0])
+    >>> weft.optim.Adagrad([x], lr=0.5).step()
+    >>> x.tolist()
+    [0.5, 1.5]
+    """
+
+    _added = (("foreach", None), ("maximize", False), ("differentiable", False), ("fused", None))
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_rate(lr)
+        check_not_negative(
+            lr=lr, lr_decay=lr_decay, weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value, eps=eps,
+        )  # fmt: skip
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+        check_fused(self, fused, foreach, differentiable)
+        for group in self.param_groups:
+            for param in group["params"]:
+                self._init_state(param, self.state[param], group)
+
+    def share_memory(self) -> None:
+        """Moves the sums to memory that processes share."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                self.state[param]["sum"].share_memory_()
+
+    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        start = group["initial_accumulator_value"]
+        value = complex(start, start) if param.is_complex() else start
+        state["step"] = new_step(param, group["fused"])
+        state["sum"] = ops.full_like(param, value, memory_format=preserve_format)
+
+    def _update(
+        self, group: dict[str, Any], params: list[Any], grads: list[Any], states: list[dict[str, Any]]
+    ) -> None:
+        adagrad(
+            params,
+            grads,
+            column(states, "sum"),
+            column(states, "step"),
+            fused=group["fused"],
+            grad_scale=getattr(self, "grad_scale", None),
+            found_inf=getattr(self, "found_inf", None),
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            lr_decay=group["lr_decay"],
+            eps=group["eps"],
+            maximize=group["maximize"],
+        )
+
+
+def adagrad(
+    params: list[Any],
+    grads: list[Any],
+    state_sums: list[Any],
+    state_steps: list[Any],
+    fused: bool | None = None,
+    grad_scale: Any = None,
+    found_inf: Any = None,
+    has_sparse_grad: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    lr: Any,
+    weight_decay: float,
+    lr_decay: float,
+    eps: float,
+    maximize: bool,
+) -> None:
+    """One step on lists of parameters, gradients, sums and step counters."""
+    check_steps(state_steps)
+    if overflowed(grads, grad_scale, found_inf):
+        return
+    lr = rate_of(lr)
+    for tensors, count in zip(zip(params, grads, state_sums), advance(state_steps)):
+        param, grad, total = real_views(tensors)
+        grad = followed(param, grad, weight_decay, maximize)
+        total.add_(grad * grad)
+        param.sub_(grad / (kept(total).sqrt() + eps) * (lr / (1 + (count - 1) * lr_decay)))

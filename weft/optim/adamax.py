@@ -1,0 +1,123 @@
+"""Adamax: Adam with a running maximum in place of the running mean of squares.
+
+Takes parameters with gradients; writes to parameters and to the state `step`, `exp_avg` and `exp_inf`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from weft.core.types import preserve_format
+from weft.ops.record import ops
+from weft.optim.optimizer import new_step
+from weft.optim.rules import (
+    Ruled,
+    check_betas,
+    check_not_negative,
+    check_rate,
+    column,
+    followed,
+    kept,
+    rate_of,
+    real_views,
+)
+from weft.optim.verbs import advance, check_steps
+from weft.tensor.base import Tensor
+
+__all__ = ["Adamax", "adamax"]
+
+
+class Adamax(Ruled):
+    """p -= lr * m / u, m being the unbiased running mean of gradients and u = max(beta2 * u, |g| + eps).
+
+    >>> import weft
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> x.grad = weft.tensor([1.0, -4.0])
+    >>> weft.optim.Adamax([x], lr=0.5).step()
+    >>> x.tolist()
+    [0.5, 1.5]
+    """
+
+    _added = (("foreach", None), ("maximize", False), ("differentiable", False), ("capturable", False))
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check_rate(lr)
+        check_not_negative(lr=lr, eps=eps)
+        check_betas(betas)
+        check_not_negative(weight_decay=weight_decay)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        state["step"] = new_step(param)
+        for name in ("exp_avg", "exp_inf"):
+            state[name] = ops.zeros_like(param, memory_format=preserve_format)
+
+    def _update(
+        self, group: dict[str, Any], params: list[Any], grads: list[Any], states: list[dict[str, Any]]
+    ) -> None:
+        beta1, beta2 = group["betas"]
+        adamax(
+            params,
+            grads,
+            column(states, "exp_avg"),
+            column(states, "exp_inf"),
+            column(states, "step"),
+            eps=group["eps"],
+            beta1=beta1,
+            beta2=beta2,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            maximize=group["maximize"],
+        )
+
+
+def adamax(
+    params: list[Any],
+    grads: list[Any],
+    exp_avgs: list[Any],
+    exp_infs: list[Any],
+    state_steps: list[Any],
+    foreach: bool | None = None,
+    maximize: bool = False,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    *,
+    eps: float,
+    beta1: float,
+    beta2: float,
+    lr: Any,
+    weight_decay: float,
+) -> None:
+    """One step on lists of parameters, gradients, state and step counters."""
+    check_steps(state_steps)
+    lr = rate_of(lr)
+    for tensors, count in zip(zip(params, grads, exp_avgs, exp_infs), advance(state_steps)):
+        param, grad, mean, largest = real_views(tensors)
+        grad = followed(param, grad, weight_decay, maximize)
+        mean.lerp_(grad, 1 - beta1)
+        largest.copy_(ops.maximum(largest * beta2, grad.abs() + eps))
+        param.sub_(kept(mean) / kept(largest) * (lr / (1 - beta1**count)))

@@ -1,0 +1,156 @@
+"""RAdam: Adam that divides by the root of squares only once enough of them were seen.
+
+Takes parameters with gradients; writes to parameters and to the state `step`, `exp_avg` and `exp_avg_sq`. One
+idea: the length of the running mean of squares, which grows with the count of steps, says whether to divide
+by it, and how much to trust it. Where the count is a number of a graph, both steps are computed and one is
+chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from weft.core.dtypes import float64
+from weft.core.seams import seams
+from weft.core.types import preserve_format
+from weft.ops.record import ops
+from weft.optim.optimizer import new_step
+from weft.optim.rules import (
+    Ruled,
+    check_betas,
+    check_not_negative,
+    check_rate,
+    column,
+    followed,
+    kept,
+    rate_of,
+    real_views,
+)
+from weft.optim.verbs import advance, check_steps
+from weft.tensor.base import Tensor
+
+__all__ = ["RAdam", "radam"]
+
+
+class RAdam(Ruled):
+    """Adam with rectified variance: plain momentum at first, then p -= lr * r * m / (sqrt(v) + eps).
+
+    >>> import weft
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> x.grad = weft.tensor([1.0, -4.0])
+    >>> weft.optim.RAdam([x], lr=0.5).step()
+    >>> x.tolist()
+    [0.5, 3.0]
+    """
+
+    _added = (
+        ("foreach", None), ("maximize", False), ("differentiable", False), ("decoupled_weight_decay", False),
+        ("capturable", False),
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_rate(lr)
+        check_not_negative(lr=lr, eps=eps)
+        check_betas(betas)
+        check_not_negative(weight_decay=weight_decay)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        state["step"] = new_step(param)
+        for name in ("exp_avg", "exp_avg_sq"):
+            state[name] = ops.zeros_like(param, memory_format=preserve_format)
+
+    def _update(
+        self, group: dict[str, Any], params: list[Any], grads: list[Any], states: list[dict[str, Any]]
+    ) -> None:
+        beta1, beta2 = group["betas"]
+        radam(
+            params,
+            grads,
+            column(states, "exp_avg"),
+            column(states, "exp_avg_sq"),
+            column(states, "step"),
+            group["decoupled_weight_decay"],
+            maximize=group["maximize"],
+            beta1=beta1,
+            beta2=beta2,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+        )
+
+
+def radam(
+    params: list[Any],
+    grads: list[Any],
+    exp_avgs: list[Any],
+    exp_avg_sqs: list[Any],
+    state_steps: list[Any],
+    decoupled_weight_decay: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    maximize: bool = False,
+    *,
+    beta1: float,
+    beta2: float,
+    lr: Any,
+    weight_decay: float,
+    eps: float,
+) -> None:
+    """One step on lists of parameters, gradients, state and step counters."""
+    check_steps(state_steps)
+    lr = rate_of(lr)
+    shrinks = decoupled_weight_decay and weight_decay != 0
+    longest = 2 / (1 - beta2) - 1
+    for tensors, count in zip(zip(params, grads, exp_avgs, exp_avg_sqs), advance(state_steps)):
+        param, grad, mean, square = real_views(tensors)
+        grad = followed(param, grad, 0 if shrinks else weight_decay, maximize)
+        if shrinks:
+            param.mul_(1 - lr * weight_decay)
+        mean.lerp_(grad, 1 - beta1)
+        square.mul_(beta2).add_(grad * grad, alpha=1 - beta2)
+        seen = 1 - beta2**count
+        length = longest - 2 * count * (beta2**count) / seen
+        move = kept(mean) * (lr / (1 - beta1**count))
+        if seams.is_compiling():
+            known = ops.add(ops.zeros((), dtype=float64, device=param.device), length)
+            trusted = move * (_trust(known, longest).sqrt() * math.sqrt(seen)) / (square.sqrt() + eps)
+            param.sub_(ops.where(known > 5.0, trusted, move))
+        elif length > 5.0:
+            trust = math.sqrt(_trust(length, longest)) * math.sqrt(seen)
+            param.sub_(move * trust / (kept(square).sqrt() + eps))
+        else:
+            param.sub_(move)
+
+
+def _trust(length: Any, longest: float) -> Any:
+    """The square of the rectification: how much of the longest mean's variance this length has."""
+    return (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)

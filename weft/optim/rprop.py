@@ -1,0 +1,115 @@
+"""Rprop: a step size per element, which grows while the gradient keeps its sign and shrinks when it turns.
+
+Takes parameters with gradients; writes to parameters and to the state `step`, `prev` and `step_size`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from weft.core.types import preserve_format
+from weft.ops.record import ops
+from weft.optim.optimizer import new_step, to_number
+from weft.optim.rules import Ruled, check_not_negative, check_rate, column, kept, real_views
+from weft.optim.verbs import check_steps, count_up
+from weft.tensor.base import Tensor
+
+__all__ = ["Rprop", "rprop"]
+
+
+class Rprop(Ruled):
+    """p -= sign(g) * s, s being multiplied by etas[1] where the sign stays and by etas[0] where it changes.
+
+    >>> import weft
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> x.grad = weft.tensor([1.0, -4.0])
+    >>> weft.optim.Rprop([x], lr=0.5).step()
+    >>> x.tolist()
+    [0.5, 1.5]
+    """
+
+    _added = (("foreach", None), ("maximize", False), ("differentiable", False), ("capturable", False))
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check_rate(lr)
+        check_not_negative(lr=lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        defaults = {
+            "lr": lr,
+            "etas": etas,
+            "step_sizes": step_sizes,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        size = to_number(group["lr"])
+        state["step"] = new_step(param)
+        state["prev"] = ops.zeros_like(param, memory_format=preserve_format)
+        state["step_size"] = ops.full_like(param, complex(size, size) if param.is_complex() else size)
+
+    def _update(
+        self, group: dict[str, Any], params: list[Any], grads: list[Any], states: list[dict[str, Any]]
+    ) -> None:
+        etaminus, etaplus = group["etas"]
+        step_size_min, step_size_max = group["step_sizes"]
+        rprop(
+            params,
+            grads,
+            column(states, "prev"),
+            column(states, "step_size"),
+            column(states, "step"),
+            maximize=group["maximize"],
+            step_size_min=step_size_min,
+            step_size_max=step_size_max,
+            etaminus=etaminus,
+            etaplus=etaplus,
+        )
+
+
+def rprop(
+    params: list[Any],
+    grads: list[Any],
+    prevs: list[Any],
+    step_sizes: list[Any],
+    state_steps: list[Any],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    maximize: bool = False,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    step_size_min: float,
+    step_size_max: float,
+    etaminus: float,
+    etaplus: float,
+) -> None:
+    """One step on lists of parameters, gradients, earlier gradients, step sizes and step counters."""
+    check_steps(state_steps)
+    count_up(state_steps)
+    for tensors in zip(params, grads, prevs, step_sizes):
+        param, grad, before, size = real_views(tensors)
+        if maximize:
+            grad = grad.neg()
+        turn = grad * kept(before)
+        changed = ops.where(turn > 0, size * etaplus, ops.where(turn < 0, size * etaminus, size))
+        size.copy_(changed.clamp(step_size_min, step_size_max))
+        grad = ops.where(turn < 0, ops.zeros_like(grad), grad)  # not at once again the other way
+        param.sub_(grad.sign() * kept(size))
+        before.copy_(grad)
