@@ -18,6 +18,7 @@ from weft.capture import runtime
 from weft.capture.counters import counters
 from weft.capture.fronts import FRONT
 from weft.capture.guards import Guard, TensorFacts
+from weft.capture.policy import Policy
 from weft.capture.reading import MISS
 from weft.capture.runtime import (
     BackendCompilerFailed,
@@ -494,7 +495,7 @@ def test_what_callee_leaves_alone():
     context = Context(never, Specialist())
     own = Context(never, Specialist()).front(helper)
     disabled = runtime.outside(helper)
-    disabled.__dict__[runtime.MARK] = (runtime.Policy.BREAK, "")
+    disabled.__dict__[runtime.MARK] = (Policy.BREAK, "")
     for thing in (
         len,
         Caller,

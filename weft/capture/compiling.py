@@ -18,6 +18,7 @@ from weft.capture.bytecode.instructions import UnknownInstruction
 from weft.capture.chaining import chained, open_sources
 from weft.capture.checkpointing import check_spent, drop_idle_states
 from weft.capture.effects import early_numbers
+from weft.capture.eligible import GENERATOR_LIKE
 from weft.capture.emit import Emitted, emit, plan_outputs
 from weft.capture.gradients import without_clones
 from weft.capture.guard_render import guarded, render_guards
@@ -37,8 +38,6 @@ from weft.graph.graph import Graph
 from weft.trace.breaks import Break, NeedCalls, NeedOps
 from weft.trace.module import GraphModule
 from weft.trace.scalars import hint_of
-
-GENERATOR_LIKE = 0x20 | 0x80 | 0x100 | 0x200
 
 
 def compile_frame(function: types.FunctionType, arguments: dict[str, Any], request: Request) -> Entry:

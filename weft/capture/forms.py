@@ -19,9 +19,10 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from weft.capture.calls import BY_CODE, handles
+from weft.capture.eligible import GENERATOR_LIKE
 from weft.capture.kinds import Unsupported
 from weft.capture.policy import MARK
-from weft.capture.runtime import GENERATOR_LIKE, Context, original_of
+from weft.capture.runtime import Context, original_of
 from weft.capture.wrapping import library_native
 from weft.core.seams import seams
 from weft.nn.modules import hooks

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import sysconfig
 import threading
 import weakref
 from collections import Counter
@@ -29,13 +28,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import get_ident
+from time import perf_counter
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from weft.autograd.compiled_calls import Unexpected
 from weft.capture.binding import parameter_names, takes_alike
-from weft.capture.calls import BY_CODE
 from weft.capture.counters import count
+from weft.capture.eligible import may_compile
 from weft.capture.fronts import front_code, is_front, make_front, original_call, public, uncounted
 from weft.capture.fronts import original_of as original_of
 from weft.capture.guards import Guard, explain_miss
@@ -44,19 +44,17 @@ from weft.capture.leaving import AS_WRITTEN, Errors, Setbacks, Tail, failure, li
 from weft.capture.logs import hush, warn_user
 from weft.capture.misses import changed_by, is_gone, wild_by
 from weft.capture.performing import enter_original
-from weft.capture.policy import MARK, Policy, policy_of
+from weft.capture.policy import MARK
 from weft.capture.reading import MISS
 from weft.capture.shortcut import when_served
 from weft.capture.verifying import differing, uncompiled
-from weft.capture.wrapping import library_native
 from weft.core import device, dtypes
 from weft.core.collection import uncollected
-from weft.core.logs import log
+from weft.core.logs import log, tell
 from weft.core.seams import seams
 from weft.core.settings import settings
 from weft.nn.modules.module import Module
 
-GENERATOR_LIKE = 0x20 | 0x80 | 0x100 | 0x200  # generator, coroutine, iterable coroutine, async generator
 DEEPEST = 30  # compiled frames may lie on each other: each is several of Python's, whose number is limited
 BackendFunction = Callable[[Any, list[Any]], Callable[..., Any]]
 
@@ -392,6 +390,7 @@ class CodeCache:
 
     def _capture(self, function: FunctionType, arguments: dict[str, Any], request: Request) -> Entry | None:
         count("frames", "total")
+        began = perf_counter()
         flag, region = capturing.set(True), active.set(None)
         try:
             with hush(capturing.get), uncollected():
@@ -408,6 +407,7 @@ class CodeCache:
             count("frames", "ok")
         if entry.stop is not None:
             count("graph_break", str(entry.stop))
+        tell("entry", self.code, entry, perf_counter() - began)
         return entry
 
     def _failed(self, error: BaseException) -> None:
@@ -435,8 +435,9 @@ class CodeCache:
         if reasons:
             count("recompiles", reasons[0])
             log("recompiles", lambda: f"{self.code.co_qualname}: " + "; ".join(reasons))
-            for tell in self.context.on_miss:
-                tell(reasons[0], self.code)
+            tell("miss", self.code, reasons)
+            for listener in self.context.on_miss:
+                listener(reasons[0], self.code)
         return reasons
 
     def _may_compile(self, reasons: list[str]) -> bool:
@@ -576,7 +577,7 @@ class Context:
         count("stats", "unique_graphs")
         count("stats", "calls_captured", ops)
         log("graph", lambda: str(graph_module.print_readable(print_output=False)))
-        flag = capturing.set(False)
+        flag, began = capturing.set(False), perf_counter()
         try:
             compiled = self.backend(graph_module, inputs)
             if not callable(compiled):
@@ -586,6 +587,7 @@ class Context:
             raise BackendCompilerFailed(text) from error
         finally:
             capturing.reset(flag)
+        tell("graph", graph_module, perf_counter() - began)
         if getattr(compiled, "__self__", None) is graph_module:
             return compiled
         return forward if compiled is graph_module else outside(compiled)
@@ -766,25 +768,7 @@ def _checked(guard: Callable[..., Any], original: Callable[..., Any], raises: bo
     return raising_step if raises else step
 
 
-# -- what may be compiled ------------------------------------------------------------------------------------
-@functools.cache
-def _library_folders() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    return tuple({paths["stdlib"], paths["platstdlib"]})
-
-
-def may_compile(function: FunctionType) -> bool:
-    """Whether the function may be compiled when something under a break calls it."""
-    code = function.__code__
-    if code.co_flags & GENERATOR_LIKE or policy_of(function)[0] is not Policy.INLINE:
-        return False
-    if library_native(function) or code in BY_CODE:
-        return False
-    name = code.co_filename
-    in_library = name.startswith(_library_folders()) and "site-packages" not in name
-    return not in_library and not name.startswith("<frozen ")
-
-
+# -- where an entry runs -------------------------------------------------------------------------------------
 def callee(value: Any) -> Any:
     """The compiled form of a callable, where a compiled frame is around; see Note [Regions]."""
     region = current_region()

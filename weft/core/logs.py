@@ -75,6 +75,18 @@ def log(topic: str, text: Callable[[], str]) -> None:
         listener.debug("%s", text())
 
 
+observers: Final[list[Callable[..., object]]] = []
+"""Who is told what is compiled, as it comes; reports and profiles are made of it. See `tell`."""
+
+
+def tell(event: str, *facts: object) -> None:
+    """Tells observers: "graph" (a graph module, the seconds that its backend took), "entry" (code, entry, the
+    seconds that compiling took), "miss" (code, reasons), "program" (graph module, native program, arrays).
+    """
+    for observer in tuple(observers):
+        observer(event, *facts)
+
+
 def read_environment() -> None:
     """Turns on what `WEFT_LOGS` names."""
     words = [word.strip() for word in os.environ.get("WEFT_LOGS", "").split(",")]

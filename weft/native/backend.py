@@ -16,7 +16,7 @@ import numpy as np
 from weft.core.collection import uncollected
 from weft.core.generator import Generator
 from weft.core.lazy import lazy
-from weft.core.logs import is_heard
+from weft.core.logs import is_heard, observers, tell
 from weft.native.calls import is_known
 from weft.native.engine import unusable
 from weft.native.objects import Uncompiled, Unlowered
@@ -117,7 +117,7 @@ class Compiled:
         return kept_or_made(self.graph_module, arrays, self.new, is_watched())
 
     def new(self, arrays: list[Any]) -> Program:
-        return told(_run.executable(self.graph_module, arrays), arrays)
+        return told(_run.executable(self.graph_module, arrays), arrays, self.graph_module)
 
     def program(self, arrays: list[Any]) -> Program | str:
         """The program for these inputs, or why there is none."""
@@ -151,13 +151,14 @@ def warn_of(reason: str) -> None:
 
 def is_watched() -> bool:
     """Whether anybody wants to know what programs do."""
-    return bool(listeners) or any(map(is_heard, WATCHED))
+    return bool(listeners or observers) or any(map(is_heard, WATCHED))
 
 
-def told(program: Program, arrays: list[Any]) -> Program:
+def told(program: Program, arrays: list[Any], graph_module: Any) -> Program:
     """Says what a new program does."""
     if is_watched():
         _looking.say(program)
+        tell("program", graph_module, program, arrays)
         for listener in listeners:
             listener(program, arrays)
     return program

@@ -249,4 +249,4 @@ class Interpreted(Compiled):
 
     def made(self, arrays: list[Any]) -> Program:
         outputs, plan, homes = planned(Reading(self.graph_module.graph, arrays), self.graph_module)
-        return told(Reference(outputs, plan, arrays, homes), arrays)
+        return told(Reference(outputs, plan, arrays, homes), arrays, self.graph_module)

@@ -77,4 +77,4 @@ class Tracing(Compiled):
 
     def made(self, arrays: list[Any]) -> Program:
         outputs, plan, homes = planned(Lowering(self.graph_module.graph, arrays), self.graph_module)
-        return told(Traced(outputs, plan, arrays, homes), arrays)
+        return told(Traced(outputs, plan, arrays, homes), arrays, self.graph_module)
