@@ -30,6 +30,7 @@ SETTINGS_LIMIT = 15
 TENSORS = {"core", "ops", "tensor", "autograd"}
 LIBRARY = TENSORS | {"namespaces", "func", "amp", "nn"}
 BELOW_COMPILER = LIBRARY | {"optim", "data", "utils", "graph", "trace", "fx", "capture", "native", "jit"}
+BELOW_COMPILER |= {"array_api", "files"}
 BELOW_COMPILER |= {"aot", "aot.runtime", "aot.backends", "aot.compiled_autograd"}
 TOP = BELOW_COMPILER | {"compiler", "weft"}
 LAYERS: dict[str, set[str]] = {
@@ -44,6 +45,8 @@ LAYERS: dict[str, set[str]] = {
     "optim": LIBRARY,
     "data": LIBRARY,
     "utils": LIBRARY | {"optim", "data"},
+    "files": LIBRARY | {"optim"},
+    "array_api": LIBRARY,
     "graph": {"core", "ops"},
     "trace": TENSORS | {"namespaces", "nn", "graph"},
     "fx": {"graph", "trace"},

@@ -1,0 +1,1 @@
+"""The array API standard over Weft tensors."""
