@@ -6,13 +6,17 @@ from weft.ops import (  # noqa: F401
     activation,
     arithmetic,
     attention,
+    bags,
     batching,
     bounds,
     comparison,
     contract,
     convolution,
     create,
+    ctc,
     custom,
+    distances,
+    dropouts,
     einsum,
     elementary,
     foreach,
@@ -22,6 +26,7 @@ from weft.ops import (  # noqa: F401
     linalg_decompositions,
     linalg_norms,
     losses,
+    margin_losses,
     normalisation,
     pooling,
     power,
@@ -37,6 +42,7 @@ from weft.ops import (  # noqa: F401
     statistics,
     view,
     vision,
+    windows,
 )
 
 

@@ -1,0 +1,50 @@
+"""Distances against norms of differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+import weft.nn.functional as F
+from weft.ops import distances
+
+X, Y = (np.random.default_rng(i).standard_normal((n, 3)) for i, n in ((0, 4), (1, 5)))
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 2.5, float("inf")])
+def test_all_pairs(p: float) -> None:
+    gaps = X[:, None] - Y
+    wanted = np.linalg.norm(gaps, ord=p, axis=-1)
+    np.testing.assert_allclose(weft.cdist(weft.from_numpy(X), weft.from_numpy(Y), p).numpy(), wanted)
+    wanted = np.array([np.linalg.norm(X[i] - X[j], ord=p) for i in range(4) for j in range(i + 1, 4)])
+    np.testing.assert_allclose(F.pdist(weft.from_numpy(X), p).numpy(), wanted)
+    got = weft.dist(weft.from_numpy(X), weft.from_numpy(Y[:4]), p)
+    np.testing.assert_allclose(got.item(), np.linalg.norm((X - Y[:4]).ravel(), ord=p))
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = weft.cdist(weft.from_numpy(X), weft.from_numpy(Y))
+    monkeypatch.setattr(distances, "BLOCK", 20)
+    np.testing.assert_array_equal(weft.cdist(weft.from_numpy(X), weft.from_numpy(Y)).numpy(), whole.numpy())
+
+
+def test_points_that_coincide_have_no_gradient() -> None:
+    x = weft.ones(2, 3, requires_grad=True)
+    weft.cdist(x, x).sum().backward()
+    assert not x.grad.any()
+
+
+def test_rows_are_cut_back() -> None:
+    x = weft.tensor([[3.0, 4.0], [0.3, 0.4]])
+    np.testing.assert_allclose(weft.renorm(x, 2, 0, 1.0).numpy(), [[0.6, 0.8], [0.3, 0.4]], rtol=1e-6)
+    assert x.renorm_(2, 0, 1.0) is x and x.norm(dim=1).max() <= 1
+
+
+def test_errors() -> None:
+    with pytest.raises(RuntimeError, match="X1 and X2 must have the same number of columns. X1: 3 X2: 2"):
+        weft.cdist(weft.ones(2, 3), weft.ones(2, 2))
+    with pytest.raises(RuntimeError, match="pdist only supports 2D tensors, got: 1D"):
+        weft.pdist(weft.ones(3))
+    with pytest.raises(RuntimeError, match="renorm: non-positive-norm not supported"):
+        weft.renorm(weft.ones(2, 2), 0, 0, 1.0)
