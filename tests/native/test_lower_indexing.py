@@ -118,3 +118,14 @@ def test_values_of_places_that_sorting_finds() -> None:
     x = weft.randn(20, 30)
     assert not {name for name in opaques(f, x) if "values" in name}
     assert_same(f, x)
+
+
+def test_a_write_through_a_view_of_one_number() -> None:
+    def f(x: weft.Tensor) -> weft.Tensor:
+        total = x.sum()
+        total.t().add_(1)
+        return total * 2
+
+    x = weft.randn(7)
+    assert not opaques(f, x)
+    assert_same(f, x)

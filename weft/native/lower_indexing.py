@@ -108,7 +108,7 @@ def table(places: Any) -> Definition:
     """Numbers that are known, in memory."""
     if places.size > TABULATED:
         raise Unlowered("a table of too many places")
-    held = np.ascontiguousarray(places, np.int64)
+    held = np.asarray(places, np.int64, order="C")
     return Given(shape=held.shape, type="i64", name="table", constant=held)
 
 
