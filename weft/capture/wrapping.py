@@ -496,8 +496,8 @@ class Wrapping:
 
 
 INLINED_LIBRARY = (
-    "weft.nn.modules", "weft.nn.utils", "weft.nn.init", "weft.optim", "weft.testing", "weft.amp",
-    "weft.func.modules", "weft.autograd.checkpoint", "weft.generated",
+    "weft.nn.modules", "weft.nn.utils", "weft.nn.init", "weft.nn.triplets", "weft.optim", "weft.testing",
+    "weft.amp", "weft.func.modules", "weft.autograd.checkpoint", "weft.generated",
 )  # fmt: skip
 
 
