@@ -129,3 +129,13 @@ def test_a_write_through_a_view_of_one_number() -> None:
     x = weft.randn(7)
     assert not opaques(f, x)
     assert_same(f, x)
+
+
+def test_one_element_that_moves_out_of_sight() -> None:
+    def f(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        gone = weft.nn.functional.pad(x, (-1, 1), value=3.0)
+        return gone, *weft.autograd.grad((x.cumprod(0) ** 2).sum(), x)
+
+    x = weft.tensor([0.5], requires_grad=True)
+    assert not opaques(f, x)
+    assert_same(f, x)

@@ -341,7 +341,7 @@ def placed(
             if own:
                 at = b.mul(index(b, own[0], place)[0], b.const(steps[axis][own[0]], "i64"))
                 wanted = b.add(wanted, at)
-            if own or shape[axis] != 1:
+            if own or shape[axis] != 1 or starts[axis]:
                 truths.append(b.eq(place(axis), wanted))
         inside = truths[0] if truths else b.const(True, "b1")
         for truth in truths[1:]:
