@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import weft.compiler
-from tests.whole.fuzz import generator, tape_programs
+from tests.whole.fuzz import generator, native_programs, tape_programs
 from tests.whole.fuzz.compare import Compile, Difference, TooLong, compare, compiled, identity
 from tests.whole.fuzz.mutants import MUTANTS
 from tests.whole.fuzz.shrink import shrink
@@ -44,7 +44,11 @@ def compiled_by(backend: str, program: Callable[[int], str]) -> Callable[[int], 
     return made
 
 
-FAMILIES: dict[str, Callable[[int], str]] = {"python": generator.program, "tape": tape_programs.program}
+FAMILIES: dict[str, Callable[[int], str]] = {
+    "python": generator.program,
+    "tape": tape_programs.program,
+    "native": native_programs.program,
+}
 Program = Callable[[int], str]
 COMPILES: dict[str, Compile] = {"weft": compiled, "identity": identity, **MUTANTS}
 

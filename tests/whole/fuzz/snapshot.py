@@ -35,6 +35,8 @@ ATOMS = (
     type(Ellipsis),
     type(NotImplemented),
 )
+HALVES = {"float16": 4e-3, "bfloat16": 3e-2}
+"""How much sums of numbers with few bits may differ."""
 ITERATOR_KINDS = (map, filter, zip, enumerate, reversed)
 
 
@@ -68,17 +70,17 @@ class Numbers:
             return False
         if self.values.tobytes() == other.values.tobytes():
             return True
-        if (
-            not self.tolerance
-            or self.values.dtype != other.values.dtype
-            or self.values.dtype.kind not in "fc"
-        ):
+        kind = self.values.dtype
+        if not self.tolerance or kind != other.values.dtype or Numbers.exact:
             return False
-        if Numbers.exact:
+        tolerance, ours, theirs = self.tolerance, self.values, other.values
+        if kind.name in HALVES:
+            tolerance = max(tolerance, HALVES[kind.name])
+            ours, theirs = ours.astype(np.float32), theirs.astype(np.float32)
+        elif kind.kind not in "fc":
             return False
-        sizes = np.abs(self.values[np.isfinite(self.values)])
-        absolute = self.tolerance * max(1.0, float(sizes.max(initial=0.0)))
-        return np.allclose(self.values, other.values, self.tolerance, absolute, equal_nan=True)
+        absolute = tolerance * max(1.0, float(np.abs(ours[np.isfinite(ours)]).max(initial=0.0)))
+        return np.allclose(ours, theirs, tolerance, absolute, equal_nan=True)
 
     __hash__ = None  # type: ignore[assignment]
 
