@@ -4,6 +4,7 @@ here."""
 from typing import TYPE_CHECKING
 
 from weft.nn.modules.activation import *  # noqa: F403
+from weft.nn.modules.adaptive import *  # noqa: F403
 from weft.nn.modules.batchnorm import *  # noqa: F403
 from weft.nn.modules.channelshuffle import *  # noqa: F403
 from weft.nn.modules.container import ModuleDict as ModuleDict
@@ -26,6 +27,7 @@ from weft.nn.modules.pixelshuffle import *  # noqa: F403
 from weft.nn.modules.pooling import *  # noqa: F403
 from weft.nn.modules.rnn import *  # noqa: F403
 from weft.nn.modules.sparse import *  # noqa: F403
+from weft.nn.modules.transformer import *  # noqa: F403
 from weft.nn.modules.upsampling import *  # noqa: F403
 
 if not TYPE_CHECKING:  # type checkers follow the imports above; at run time submodules stay out of `weft.nn`

@@ -11,12 +11,15 @@ from typing import Any
 import weft.nn.functional as F
 import weft.nn.init as init
 from weft.core.dtypes import int64
+from weft.nn.modules.lazy import LazyModuleMixin
 from weft.nn.modules.module import Module
-from weft.nn.parameter import Parameter
+from weft.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d",
+]  # fmt: skip
 
 
 class _NormBase(Module):
@@ -136,3 +139,68 @@ class BatchNorm3d(_BatchNorm):
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 5:
             raise ValueError(f"expected 5D input (got {input.dim()}D input)")
+
+
+# -- sizes from the first input ------------------------------------------------------------------------------
+class _LazyNormBase(LazyModuleMixin, _NormBase):
+    """Takes `num_features` from the first input."""
+
+    weight: Any
+    bias: Any
+    running_mean: Any
+    running_var: Any
+
+    def __init__(
+        self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(0, eps, momentum, False, False, device, dtype)
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        if affine:
+            self.weight = UninitializedParameter(device=device, dtype=dtype)
+            if bias:
+                self.bias = UninitializedParameter(device=device, dtype=dtype)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked = ops.zeros((), dtype=int64, device=device)
+
+    def reset_parameters(self) -> None:
+        """Back to scale 1, shift 0 and fresh statistics, once there are any."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Takes the channels of this input."""
+        if not self.has_uninitialized_params():
+            return
+        self.num_features = input.shape[1]
+        tensors = (self.weight, self.bias) if self.affine else ()
+        if self.track_running_stats:
+            tensors = (*tensors, self.running_mean, self.running_var)
+        for tensor in tensors:
+            if tensor is not None:
+                tensor.materialize((self.num_features,))
+        self.reset_parameters()
+
+
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    """A `BatchNorm1d` that takes `num_features` from its first input."""
+
+    cls_to_become = BatchNorm1d
+    _check_input_dim = BatchNorm1d._check_input_dim
+
+
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    """A `BatchNorm2d` that takes `num_features` from its first input."""
+
+    cls_to_become = BatchNorm2d
+    _check_input_dim = BatchNorm2d._check_input_dim
+
+
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    """A `BatchNorm3d` that takes `num_features` from its first input."""
+
+    cls_to_become = BatchNorm3d
+    _check_input_dim = BatchNorm3d._check_input_dim

@@ -14,7 +14,7 @@ from weft.nn.modules.module import Module
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
-__all__ = ["Dropout", "Dropout1d", "Dropout2d", "Dropout3d"]
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
 def _drop_channels(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
@@ -104,6 +104,21 @@ class Dropout3d(_DropoutNd):
             _warn_of_rank("dropout3d", rank, 3, "4D or 5D")
         drop = _drop_channels if rank == 5 else _drop_unbatched
         return drop(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(_DropoutNd):
+    """Sets elements to the least value of a SELU with probability `p` while training, mean and variance
+    kept."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.alpha_dropout(input, self.p, self.training, self.inplace)
+
+
+class FeatureAlphaDropout(_DropoutNd):
+    """As `AlphaDropout`, for whole channels."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)
 
 
 def _warn_of_rank(name: str, rank: int, spatial: int, expected: str) -> None:

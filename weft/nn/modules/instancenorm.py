@@ -9,10 +9,13 @@ import warnings
 from typing import Any
 
 import weft.nn.functional as F
-from weft.nn.modules.batchnorm import _NormBase
+from weft.nn.modules.batchnorm import _LazyNormBase, _NormBase
 from weft.tensor.base import Tensor
 
-__all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+__all__ = [
+    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+]  # fmt: skip
 
 OLD_STATISTICS = (
     "Unexpected running stats buffer(s) {names} for {kind} with track_running_stats=False. If "
@@ -95,3 +98,24 @@ class InstanceNorm3d(_InstanceNorm):
     """Instance normalisation of `(N, C, D, H, W)` or `(C, D, H, W)`."""
 
     _rank = 3
+
+
+class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
+    """An `InstanceNorm1d` that takes `num_features` from its first input."""
+
+    _rank = 1
+    cls_to_become = InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
+    """An `InstanceNorm2d` that takes `num_features` from its first input."""
+
+    _rank = 2
+    cls_to_become = InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
+    """An `InstanceNorm3d` that takes `num_features` from its first input."""
+
+    _rank = 3
+    cls_to_become = InstanceNorm3d

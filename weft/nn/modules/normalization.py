@@ -1,4 +1,4 @@
-"""Normalisation by statistics of each example: `LayerNorm`, `RMSNorm`, `GroupNorm`.
+"""Normalisation by statistics of each example: `LayerNorm`, `RMSNorm`, `GroupNorm`, `LocalResponseNorm`.
 
 Takes a tensor, gives it centred and scaled by its own mean and variance, then scaled and shifted by what is
 learnt.
@@ -16,7 +16,7 @@ from weft.nn.parameter import Parameter
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
-__all__ = ["GroupNorm", "LayerNorm", "RMSNorm"]
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 def _as_shape(shape: Any) -> tuple[int, ...]:
@@ -137,3 +137,27 @@ class GroupNorm(Module):
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
         )
+
+
+class LocalResponseNorm(Module):
+    """Each element over a power of what the squares of the `size` channels around it come to."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """The older name of `LocalResponseNorm`, for images."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__(size, alpha, beta, k)

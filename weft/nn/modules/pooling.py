@@ -10,13 +10,14 @@ from typing import Any
 
 import weft.nn.functional as F
 from weft.nn.modules.module import Module
-from weft.nn.modules.utils import _single
+from weft.nn.modules.utils import _ntuple, _single
 from weft.tensor.base import Tensor
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "LPPool3d",
-    "MaxPool1d", "MaxPool2d", "MaxPool3d",
+    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "FractionalMaxPool2d", "FractionalMaxPool3d",
+    "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d",
+    "MaxUnpool3d",
 ]  # fmt: skip
 
 
@@ -69,6 +70,108 @@ class MaxPool3d(_MaxPoolNd):
     """The greatest of each window of `(N, C, D, H, W)`."""
 
     _function = staticmethod(F.max_pool3d)
+
+
+class _FractionalMaxPoolNd(_Pool):
+    """Windows of one size at places drawn at random, so many that the output has the size asked for."""
+
+    _rank: int
+    return_indices: Any  # a bool
+
+    def __init__(
+        self, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+        return_indices: bool = False, _random_samples: Tensor | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        name, rank = type(self).__name__, self._rank
+        per_dimension = _ntuple(rank)
+        if rank == 3 and any(size <= 0 for size in per_dimension(kernel_size)):
+            raise ValueError(f"kernel_size must be greater than 0, but got {kernel_size}")
+        self.kernel_size = per_dimension(kernel_size)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = per_dimension(output_size) if output_size is not None else None
+        self.output_ratio = per_dimension(output_ratio) if output_ratio is not None else None
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+
+class FractionalMaxPool2d(_FractionalMaxPoolNd):
+    """Maxima of windows of `(N, C, H, W)` at random places, to an output size or ratio."""
+
+    _rank = 2
+
+    def forward(self, input: Tensor) -> Any:
+        return F.fractional_max_pool2d(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
+
+
+class FractionalMaxPool3d(_FractionalMaxPoolNd):
+    """Maxima of windows of `(N, C, D, H, W)` at random places, to an output size or ratio."""
+
+    _rank = 3
+
+    def forward(self, input: Tensor) -> Any:
+        return F.fractional_max_pool3d(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
+
+
+# -- back from maxima ----------------------------------------------------------------------------------------
+class _MaxUnpoolNd(Module):
+    """Puts maxima back where they were found, with zeros elsewhere."""
+
+    _rank: int
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        per_dimension = _ntuple(self._rank)
+        self.kernel_size = per_dimension(kernel_size)
+        self.stride = per_dimension(stride if stride is not None else kernel_size)
+        self.padding = per_dimension(padding)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpoolNd):
+    """Undoes `MaxPool1d` as far as its indices tell.
+
+    >>> import weft
+    >>> pool, unpool = weft.nn.MaxPool1d(2, return_indices=True), weft.nn.MaxUnpool1d(2)
+    >>> unpool(*pool(weft.tensor([[[1.0, 4.0, 3.0, 2.0]]]))).tolist()
+    [[[0.0, 4.0, 3.0, 0.0]]]
+    """
+
+    _rank = 1
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class MaxUnpool2d(_MaxUnpoolNd):
+    """Undoes `MaxPool2d` as far as its indices tell."""
+
+    _rank = 2
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class MaxUnpool3d(_MaxUnpoolNd):
+    """Undoes `MaxPool3d` as far as its indices tell."""
+
+    _rank = 3
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 # -- means ---------------------------------------------------------------------------------------------------
