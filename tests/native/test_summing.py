@@ -36,7 +36,13 @@ def written(x: Any, w: Any) -> Any:
     return x
 
 
-@pytest.mark.parametrize("program", [chain, kept_otherwise, given_out, written], ids=lambda p: p.__name__)
+def gathered(x: Any, w: Any) -> Any:
+    return weft.nn.functional.pad(x @ w + w @ x, (1, 1)), (x @ x + w @ w)[weft.arange(3)]
+
+
+@pytest.mark.parametrize(
+    "program", [chain, kept_otherwise, given_out, written, gathered], ids=lambda p: p.__name__
+)
 def test_values_are_eagers(program: Any) -> None:
     results = []
     for function in (program, weft.compile(program, backend="native", fullgraph=True)):

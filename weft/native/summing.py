@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.native.fuse import ordered
 from weft.native.scalar import Builder
-from weft.native.tensors import Definition, Fold, Opaque, Point, Product, Reshape, View, operands_of
+from weft.native.tensors import Definition, Fold, Gather, Opaque, Point, Product, Reshape, View, operands_of
 
 
 def is_sum(value: Definition) -> bool:
@@ -64,5 +64,8 @@ def _reread(value: Definition, now: dict[int, Definition]) -> None:
         value.operands[:] = [now.get(id(each), each) for each in value.operands]
     elif isinstance(value, (View, Reshape)):
         value.base = now.get(id(value.base), value.base)
+    elif isinstance(value, Gather):
+        value.base = now.get(id(value.base), value.base)
+        value.index = now.get(id(value.index), value.index)
     elif isinstance(value, Fold):
         value.operand = now.get(id(value.operand), value.operand)
