@@ -30,7 +30,7 @@ SETTINGS_LIMIT = 15
 TENSORS = {"core", "ops", "tensor", "autograd"}
 LIBRARY = TENSORS | {"namespaces", "func", "amp", "nn"}
 BELOW_COMPILER = LIBRARY | {"optim", "data", "utils", "graph", "trace", "fx", "capture", "native", "jit"}
-BELOW_COMPILER |= {"array_api", "files"}
+BELOW_COMPILER |= {"array_api", "files", "report"}
 BELOW_COMPILER |= {"aot", "aot.runtime", "aot.backends", "aot.compiled_autograd"}
 TOP = BELOW_COMPILER | {"compiler", "weft"}
 LAYERS: dict[str, set[str]] = {
@@ -57,13 +57,13 @@ LAYERS: dict[str, set[str]] = {
     "aot.compiled_autograd": {"core", "ops", "graph", "trace", "aot", "aot.runtime", "tensor", "autograd"},
     "native": {"core", "ops", "graph"},
     "jit": TENSORS | {"namespaces", "nn", "graph", "trace", "aot.runtime"},
+    "report": {"core", "graph", "namespaces", "native"},
     "compiler": BELOW_COMPILER,
     "weft": BELOW_COMPILER | {"compiler"},
     "testing": TOP,
     "compat": TOP,
     "profiler": TOP,
-    "report": TOP,
-    "cli": TOP | {"testing", "compat", "profiler", "report"},
+    "cli": TOP | {"testing", "compat", "profiler"},
     "__main__": {"cli"},
 }
 

@@ -12,8 +12,8 @@ import traceback
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass, field
+from os import PathLike
 from types import CodeType, FunctionType, MethodType, TracebackType
 from typing import Any, NamedTuple
 
@@ -41,6 +41,7 @@ from weft.capture.runtime import RecompileLimitExceeded as RecompileLimitExceede
 from weft.core.lazy import lazy
 from weft.core.logs import log, read_environment
 from weft.core.logs import set_logs as set_logs
+from weft.core.naming import naming
 from weft.core.seams import seams
 from weft.core.settings import settings as settings
 from weft.nn.modules.module import Module
@@ -63,6 +64,7 @@ __all__ = [
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 Backend = str | BackendFunction
+PATHS = {"list_backends": {"weft": "weft.compiler.list_backends", "torch": "torch._dynamo.list_backends"}}
 DEFAULT_BACKEND = "aot_eager"
 
 
@@ -103,7 +105,8 @@ def lookup_backend(backend: Backend) -> BackendFunction:
         return backend
     if not isinstance(backend, str) or backend not in _backends:
         raise InvalidBackend(
-            f"Invalid backend: {backend!r}, see `weft.compiler.list_backends()` for available backends."
+            f"Invalid backend: {backend!r}, see `{PATHS['list_backends'][naming.namespace]}()` for "
+            "available backends."
         )
     return _backends[backend]
 
@@ -125,6 +128,8 @@ _reference: Any = lazy("weft.native.reference")
 _tracing: Any = lazy("weft.native.tracing")
 _looking: Any = lazy("weft.native.looking")
 _stepping: Any = lazy("weft.native.stepping")
+_observing: Any = lazy("weft.report.observing")
+_page: Any = lazy("weft.report.page")
 
 
 @functools.cache
@@ -522,7 +527,7 @@ class GraphCompileReason:
 
 @dataclass
 class ExplainOutput:
-    """What compiling one call gave; prints as a report."""
+    """What compiling one call gave; prints as a report, in notebooks as a page."""
 
     graphs: list[Any] = field(default_factory=list)
     graph_count: int = 0
@@ -531,14 +536,26 @@ class ExplainOutput:
     op_count: int = 0
     ops_per_graph: list[list[Any]] = field(default_factory=list)
     out_guards: list[Any] = field(default_factory=list)
-    programs: list[Any] = field(default_factory=list)
-    """The native programs that the call has made."""
-    program_inputs: list[list[Any]] = field(default_factory=list)
-    """What each was made for: copies of the arrays of its first call."""
+    seen: Any = None
+    """All that was observed: a `weft.report.Observed`."""
+
+    @property
+    def programs(self) -> list[Any]:
+        """The native programs that the call has made."""
+        return [made.program for made in self.seen.programs]
 
     def stepping(self, number: int = 0) -> Any:
         """A run of a native program, step by step, with every value to look at."""
-        return _stepping.Stepping(self.programs[number], self.program_inputs[number])
+        made = self.seen.programs[number]
+        return _stepping.Stepping(made.program, made.inputs)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes a page of HTML: source beside graph beside kernels, times, memory, breaks and guards."""
+        _page.save(self.seen, path)
+
+    def _repr_html_(self) -> str:
+        html: str = _page.embedded(self.seen)
+        return html
 
     def __str__(self) -> str:
         lines = [
@@ -562,8 +579,8 @@ class ExplainOutput:
 
 
 def explain(f: Any, *, backend: Backend | None = None) -> Callable[..., ExplainOutput]:
-    """`explain(f)(*args)` runs the call compiled afresh and tells its graphs, breaks and guards; with
-    `backend="native"`, also the steps of its programs, with the lines that they come from.
+    """`explain(f)(*args)` runs the call compiled afresh and tells its graphs, breaks and guards, and what its
+    native programs do, with your lines; `.save("report.html")` makes a page of it.
     """
     inner = lookup_backend(DEFAULT_BACKEND if backend is None else backend)
 
@@ -587,18 +604,9 @@ def explain(f: Any, *, backend: Backend | None = None) -> Callable[..., ExplainO
         context = _context(backend, False, None)
         context.on_entry.append(note)
         target = f._orig_mod if isinstance(f, OptimizedModule) else runtime.original_of(f)
-
-        def listener(program: Any, arrays: list[Any]) -> None:
-            output.programs.append(program)
-            output.program_inputs.append([copy(array) for array in arrays])
-
-        if inner in (native, reference):
-            _native.listeners.append(listener)
-        try:
+        title = getattr(target, "__qualname__", type(target).__name__)
+        with _observing.observe(title) as output.seen:
             compiled_form(context, target)(*args, **kwargs)
-        finally:
-            if inner in (native, reference):
-                _native.listeners.remove(listener)
         output.graph_count, output.graph_break_count = len(output.graphs), len(output.break_reasons)
         return output
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from weft.native.writes import reads_of, writes_of
 Source = tuple[Any, ...]
 Doing = Callable[[Any, Any, list[Any], int, int, int], None]
 """Does a chunk of a step: the step, the numbers of its record, arrays by place, which rows, which chunk."""
+CHECKS = ("failed", "refused", "input ")
+"""Names of what programs compute to see whether they may go on."""
 FUNCTION: Any = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)
 
 
@@ -57,6 +60,7 @@ def lines_of(step: Any) -> tuple[Source, ...]:
 def ops_of(step: Any) -> str:
     """The ops that a step does, for people."""
     names = [each.name for each in computed(step) if each.name and not isinstance(each, (View, Reshape))]
+    names = [name for name in names if not name.startswith(CHECKS)]
     return " ".join(dict.fromkeys(names)) or step.name or type(step).__name__.lower()
 
 
@@ -89,6 +93,8 @@ class Stepping:
         self.program, self.inputs, self.doing = program, list(inputs), doing
         self.number = 0
         """Of the step that comes next."""
+        self.seconds = 0.0
+        """What the latest step took, without the time that looking at it takes."""
         self.arrays: list[Any] = [None] * len(program.places)
         """What lies at each place; None where nothing has been put yet."""
         for place, number in program.givens:
@@ -115,9 +121,12 @@ class Stepping:
         number, program = self.number, self.program
         each = program.plan.steps[number]
         self.number += 1
+        self.seconds = 0.0
         if number in program.python:
             function, _target = program.python[number]
+            began = perf_counter()
             function(self.arrays, 0, 0)
+            self.seconds = perf_counter() - began
         else:
             self.native(each, [int(field) for field in program.code[number]])
         if isinstance(each, Direct) and each.checks and self.value(each).item():
@@ -137,8 +146,10 @@ class Stepping:
         for chunk in range(chunks):
             low, high = rows * chunk // chunks, rows * (chunk + 1) // chunks
             if self.doing is None:
-                where = address(buffers), address(self.program.outside)
-                FUNCTION(function)(numbers, *where, low, high, chunk)
+                call, where = FUNCTION(function), (address(buffers), address(self.program.outside))
+                began = perf_counter()
+                call(numbers, *where, low, high, chunk)
+                self.seconds += perf_counter() - began
             else:
                 self.doing(each, self.numbers[numbers], self.arrays, low, high, chunk)
 

@@ -1,0 +1,269 @@
+"""Facts: what was observed, as plain data.
+
+Takes an `Observed`; gives dictionaries, lists, texts and numbers, which a page or a program can read (they
+are what stands in the page, as JSON). One idea: everything is linked by the user's lines, which graphs and
+native programs both carry.
+"""
+
+from __future__ import annotations
+
+import linecache
+import platform
+from collections.abc import Iterable, Iterator, Sequence
+from types import CodeType
+from typing import Any
+
+from weft.core import threads
+from weft.core.lazy import lazy
+from weft.graph.describe import describe
+from weft.graph.node import Node
+from weft.report.drawing import placed
+from weft.report.observing import Made, Observed
+from weft.report.timing import seconds_of_steps
+from weft.version import __version__
+
+_looking: Any = lazy("weft.native.looking")
+_stepping: Any = lazy("weft.native.stepping")
+_writes: Any = lazy("weft.native.writes")
+_run: Any = lazy("weft.native.run")
+_build: Any = lazy("weft.native.build")
+
+AROUND = 2
+"""So many lines are shown around one that something comes from."""
+DIFFERENTIATING = ("backward(", "grad(", "jacrev(", "hessian(", "vjp(")
+Facts = dict[str, Any]
+Place = tuple[str, int]
+
+
+def facts_of(seen: Observed, *, timed: bool = True) -> Facts:
+    """All that a report shows. `timed`: native programs are run again, step by step, for their times."""
+    drawings = [_graph_facts(f"graph {number}", module) for number, (module, _) in enumerate(seen.graphs, 1)]
+    programs = [_program_facts(number, made, timed) for number, made in enumerate(seen.programs, 1)]
+    joint = list(_joints(seen.programs))
+    breaks = [_break_facts(each) for each in seen.breaks]
+    return {
+        "title": seen.title,
+        "machine": _machine(),
+        "summary": _summary(seen, drawings, programs, breaks),
+        "sources": _sources(seen, [*drawings, *joint], programs, breaks),
+        "graphs": [*drawings, *joint],
+        "programs": programs,
+        "breaks": breaks,
+        "misses": [{"function": code.co_qualname, "reasons": reasons} for code, reasons in seen.misses],
+        "entries": [
+            {
+                "function": each.code.co_qualname,
+                "milliseconds": 1000 * each.seconds,
+                "guards": [str(guard) for guard in each.entry.guards],
+                "text": each.entry.text,
+            }
+            for each in seen.entries
+        ],
+    }
+
+
+def _machine() -> Facts:
+    return {
+        "weft": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "threads": threads.count(),
+    }
+
+
+def _summary(seen: Observed, graphs: list[Facts], programs: list[Facts], breaks: list[Facts]) -> Facts:
+    steps = [step for program in programs for step in program["steps"]]
+    return {
+        "calls compiled": len(seen.entries),
+        "graphs": len(graphs),
+        "breaks": len(breaks),
+        "recompiles": len(seen.misses),
+        "ops": sum(node["op"].startswith("call") for graph in graphs for node in graph["nodes"]),
+        "guards": sum(len(list(each.entry.guards)) for each in seen.entries),
+        "programs": len(programs),
+        "kernels": sum(step["kind"].startswith("kernel") for step in steps),
+        "products": sum("product" in step["kind"] for step in steps),
+        "compile milliseconds": round(1000 * sum(each.seconds for each in seen.entries), 1),
+    }
+
+
+# -- graphs --------------------------------------------------------------------------------------------------
+def _graph_facts(title: str, module: Any) -> Facts:
+    return _drawn(title, list(module.graph.nodes), {})
+
+
+def _joints(programs: Sequence[Made]) -> Iterator[Facts]:
+    """Each graph that was differentiated ahead of time, forward and backward in one drawing: what the forward
+    keeps for the backward is an edge from one to the other.
+    """
+    waiting: list[tuple[int, Made]] = []
+    for number, made in enumerate(programs, 1):
+        name = getattr(made.graph_module, "_class_name", "")
+        if name == "Forward":
+            waiting.append((number, made))
+        elif name == "Backward" and waiting:
+            taken = {node.target for node in made.graph_module.graph.nodes if node.op == "placeholder"}
+            best = max(waiting, key=lambda pair: len(taken & _names(pair[1])))
+            forward = list(best[1].graph_module.graph.nodes)
+            known = {node.name: node for node in forward}
+            nodes = list(made.graph_module.graph.nodes)
+            same = {
+                node: known[str(node.target)]
+                for node in nodes
+                if node.op == "placeholder" and str(node.target) in known
+            }
+            title = f"programs {best[0]} and {number}: forward and backward"
+            yield _drawn(title, [*forward, *(node for node in nodes if node not in same)], same, set(nodes))
+
+
+def _names(made: Made) -> set[str]:
+    return {node.name for node in made.graph_module.graph.nodes}
+
+
+def _drawn(title: str, nodes: list[Node], same: dict[Node, Node], backward: Iterable[Node] = ()) -> Facts:
+    numbers = {node: number for number, node in enumerate(nodes)}
+    edges = sorted(
+        {
+            (numbers[same.get(source, source)], numbers[node])
+            for node in nodes
+            for source in node.all_input_nodes
+            if same.get(source, source) in numbers
+        }
+    )
+    behind = set(backward)
+    found = [_node_facts(node, node in behind) for node in nodes]
+    for facts, (x, y) in zip(found, placed(len(nodes), edges)):
+        facts["x"], facts["y"] = round(x, 1), round(y, 1)
+    return {"title": title, "nodes": found, "edges": edges}
+
+
+def _node_facts(node: Node, backward: bool) -> Facts:
+    target = node.target if isinstance(node.target, str) else _target_name(node.target)
+    place = _place(node.meta.get("source"))
+    arguments = [_short(each) for each in node.args]
+    arguments += [f"{name}={_short(value)}" for name, value in node.kwargs.items()]
+    text = target if node.op in ("placeholder", "get_attr") else f"{target}({', '.join(arguments)})"
+    return {
+        "name": node.name,
+        "op": node.op,
+        "target": target,
+        "type": describe(node.meta.get("val")) or "",
+        "text": text,
+        "place": place,
+        "phase": _phase(node, place, backward),
+    }
+
+
+def _phase(node: Node, place: Place | None, backward: bool) -> str:
+    """For the colour of a node: by where it stands, what it writes, and what its line says."""
+    if node.op in ("placeholder", "get_attr", "output"):
+        return node.op.replace("get_attr", "placeholder")
+    if backward or (place and any(word in linecache.getline(*place) for word in DIFFERENTIATING)):
+        return "backward"
+    return "write" if node.meta.get("writes") else "forward"
+
+
+def _target_name(target: Any) -> str:
+    return str(getattr(target, "name", None) or getattr(target, "__name__", None) or target)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Node):
+        return value.name
+    if isinstance(value, (tuple, list)):
+        inner = ", ".join(map(_short, value))
+        return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _place(source: Any) -> Place | None:
+    return None if not source else (str(source[0]), int(source[1]))
+
+
+# -- programs ------------------------------------------------------------------------------------------------
+def _program_facts(number: int, made: Made, timed: bool) -> Facts:
+    program = made.program
+    times = seconds_of_steps(program, made.inputs) if timed else None
+    steps = [_step_facts(program, each, times) for each in range(program.count)]
+    is_backward = getattr(made.graph_module, "_class_name", "") == "Backward"
+    return {
+        "title": f"program {number}" + ": backward" * is_backward,
+        "steps": steps,
+        "reasons": list(dict.fromkeys(map(str, program.plan.reasons))),
+        "memory": _memory_facts(program),
+    }
+
+
+def _step_facts(program: Any, number: int, times: list[float] | None) -> Facts:
+    step = program.plan.steps[number]
+    is_kernel = isinstance(step, _build.Built)
+    return {
+        "kind": _looking.kind_of(step),
+        "ops": _stepping.ops_of(step),
+        "writes": [_looking.value_text(program, value) for value in _writes.writes_of(step)],
+        "reads": list(dict.fromkeys(_looking.value_text(program, value) for value in _writes.reads_of(step))),
+        "places": [(str(file), int(line)) for file, line, _ in _stepping.lines_of(step)],
+        "text": str(step.kernel) if is_kernel else "",
+        "microseconds": None if times is None else round(1e6 * times[number], 2),
+    }
+
+
+def _memory_facts(program: Any) -> Facts:
+    """Which values lie where in a program's block of memory, and from which step to which."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for number, step in enumerate(program.plan.steps):
+        for value in (*_writes.writes_of(step), *_writes.reads_of(step)):
+            place = program.places.get(id(value))
+            if place is not None:
+                first.setdefault(place, number)
+                last[place] = number
+    values = []
+    for place, offset in program.arena:
+        value = program.values[place]
+        size = value.size * _run.numpy_type(value.type).itemsize
+        span = first.get(place, 0), last.get(place, program.count - 1)
+        values.append({"name": f"%{place} {value.name}", "offset": offset, "bytes": size, "span": span})
+    live = [
+        sum(value["bytes"] for value in values if value["span"][0] <= step <= value["span"][1])
+        for step in range(program.count)
+    ]
+    return {"block": program.arena_bytes, "values": values, "live": live}
+
+
+# -- breaks and lines ----------------------------------------------------------------------------------------
+def _break_facts(each: Any) -> Facts:
+    entry = each.entry
+    if entry.stop is None:
+        reason, place = f"runs as written: {entry.reason}", None
+    else:
+        reason, place = str(entry.stop), _place(entry.where)
+    return {"function": each.code.co_qualname, "reason": reason, "place": place}
+
+
+def _sources(seen: Observed, graphs: list[Facts], programs: list[Facts], breaks: list[Facts]) -> list[Facts]:
+    """The user's lines: the functions that were compiled, and whatever anything comes from."""
+    places: set[Place] = {node["place"] for graph in graphs for node in graph["nodes"] if node["place"]}
+    places |= {place for program in programs for step in program["steps"] for place in step["places"]}
+    places |= {each["place"] for each in breaks if each["place"]}
+    wanted: dict[str, set[int]] = {}
+    for file, line in places:
+        wanted.setdefault(file, set()).update(range(line - AROUND, line + AROUND + 1))
+    for each in seen.entries:
+        if each.code.co_filename in wanted:
+            wanted[each.code.co_filename].update(range(*_extent(each.code)))
+    found = []
+    for file in sorted(wanted):
+        last = len(linecache.getlines(file))
+        numbers = [line for line in sorted(wanted[file]) if 0 < line <= last or (file, line) in places]
+        lines = [(line, linecache.getline(file, line).rstrip("\n")) for line in numbers]
+        found.append({"file": file, "lines": lines})
+    return found
+
+
+def _extent(code: CodeType) -> tuple[int, int]:
+    """From a function's first line to behind its last."""
+    inner = [_extent(each)[1] for each in code.co_consts if isinstance(each, CodeType)]
+    lines = [line for _, _, line in code.co_lines() if line is not None]
+    return code.co_firstlineno, max([*(line + 1 for line in lines), *inner, code.co_firstlineno + 1])

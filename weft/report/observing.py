@@ -1,0 +1,82 @@
+"""Observing: what the compiler makes while one looks.
+
+Takes what `weft.core.logs.tell` tells; gives lists of it, in order. One idea: nothing is looked at while code
+is compiled, except that the arrays of a program's first call are copied, so that it can be run again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from weft.core.logs import observers
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A call that was compiled."""
+
+    code: CodeType
+    entry: Any
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A native program, what it was made of, and copies of the arrays of its first call."""
+
+    graph_module: Any
+    program: Any
+    inputs: list[Any]
+
+
+@dataclass
+class Observed:
+    """What was compiled, in order."""
+
+    title: str = "compiled code"
+    graphs: list[tuple[Any, float]] = field(default_factory=list)
+    """Captured graphs, with the seconds that their backend took."""
+    entries: list[Compiled] = field(default_factory=list)
+    misses: list[tuple[CodeType, list[str]]] = field(default_factory=list)
+    """Calls that nothing compiled served, and why each entry did not."""
+    programs: list[Made] = field(default_factory=list)
+
+    def __call__(self, event: str, *facts: Any) -> None:
+        """Takes what `weft.core.logs.tell` tells."""
+        if event == "graph":
+            self.graphs.append((facts[0], facts[1]))
+        elif event == "entry":
+            self.entries.append(Compiled(*facts))
+        elif event == "miss":
+            self.misses.append((facts[0], list(facts[1])))
+        elif event == "program":
+            graph_module, program, arrays = facts
+            self.programs.append(Made(graph_module, program, [copy(array) for array in arrays]))
+
+    @property
+    def breaks(self) -> list[Compiled]:
+        """The calls that one graph was not enough for, or that run as written."""
+        return [each for each in self.entries if each.entry.stop is not None or each.entry.reason is not None]
+
+
+@contextlib.contextmanager
+def observe(title: str = "compiled code") -> Iterator[Observed]:
+    """Collects what is compiled in the block, in all threads.
+
+    >>> import weft
+    >>> with weft.report.observe() as seen:
+    ...     _ = weft.compile(lambda x: x + 1, backend="eager")(weft.ones(2))
+    >>> len(seen.graphs)
+    1
+    """
+    seen = Observed(title)
+    observers.append(seen)
+    try:
+        yield seen
+    finally:
+        observers.remove(seen)
