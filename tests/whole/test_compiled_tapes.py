@@ -13,6 +13,8 @@ import pytest
 import weft
 from tests.aot.backwards import AOT, EAGER, Compiler, afresh, as_it_is, compiler
 from tests.aot.test_joint import OPS, module_of
+from tests.capture.features.harness import STEADY
+from tests.capture.features.test_whole_steps import bits
 from tests.whole.fuzz import compare
 from tests.whole.fuzz.tape_programs import program
 from weft.compiler import compiled_autograd, counters
@@ -99,7 +101,7 @@ def trained(name: str, hooked: bool) -> tuple[Any, ...]:
     make, data = MODELS[name]
     weft.manual_seed(0)
     model = make()
-    optimizer = weft.optim.Adam(model.parameters(), lr=1e-2)
+    optimizer = weft.optim.Adam(model.parameters(), lr=1e-2, **STEADY)
     losses, log = [], []
 
     def clamp(parameter: Any) -> None:
@@ -114,8 +116,8 @@ def trained(name: str, hooked: bool) -> tuple[Any, ...]:
         loss = F.cross_entropy(model(data(rows)), weft.arange(rows) % 5)
         loss.backward()
         optimizer.step()
-        losses.append(loss.item())
-    return losses, [parameter.tolist() for parameter in model.parameters()], log
+        losses.append(bits(loss))
+    return losses, bits(list(model.parameters())), log
 
 
 @pytest.mark.parametrize("compile_graph", [EAGER, AOT, compiler("aot_eager", False, None)])

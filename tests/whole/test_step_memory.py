@@ -10,6 +10,7 @@ import pytest
 
 import weft
 from benchmarks import memory
+from weft.aot.backends import aot_eager
 from weft.core.seams import seams
 from weft.nn import functional as F
 
@@ -28,7 +29,7 @@ def perceptron():
 
 
 @functools.cache
-def peak(optimizer, rows, compiled):
+def peak(optimizer, rows, compiled, backend=aot_eager):
     """The most bytes beyond what is there before that one step allocates; `compiled`: what of it is."""
     model = perceptron()
     optimizer = OPTIMIZERS[optimizer](model.parameters())
@@ -37,7 +38,7 @@ def peak(optimizer, rows, compiled):
         return F.mse_loss(model(x), target)
 
     if compiled == "forward":
-        loss_of = weft.compile(loss_of, backend="aot_eager")
+        loss_of = weft.compile(loss_of, backend=backend)
 
     def step(x, target):
         optimizer.zero_grad()
@@ -47,7 +48,7 @@ def peak(optimizer, rows, compiled):
         return loss.detach()
 
     if compiled == "step":
-        step = weft.compile(step, backend="aot_eager", fullgraph=True)
+        step = weft.compile(step, backend=backend, fullgraph=True)
     x, target = weft.randn(rows, WIDTH), weft.randn(rows, WIDTH)
     for _ in range(3):
         step(x, target)
@@ -103,5 +104,28 @@ MOST = {
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "optimizer", "size"), MOST)
 def test_peaks_are_no_higher_than_eagers(kind, optimizer, size):
-    eager, compiled = [memory.peak(kind, optimizer, size, backend) for backend in (None, "aot_eager")]
+    eager, compiled = [memory.peak(kind, optimizer, size, backend) for backend in (None, aot_eager)]
     assert compiled <= MOST[kind, optimizer, size] * eager
+
+
+# -- machine code --------------------------------------------------------------------------------------------
+RESIDUALS = 8 * WIDTH * 4 * LAYERS * 3
+"""What is kept for gradients of eight rows: three values a layer."""
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "momentum", "Adam"])
+@pytest.mark.parametrize("rows", [8, ACTIVATIONS])
+def test_native_steps_take_no_more_memory_than_eager_ones(optimizer, rows):
+    assert peak(optimizer, rows, "step", "native") <= peak(optimizer, rows, None)
+
+
+def test_native_gradients_take_no_more_memory_than_eager_ones_with_what_they_read():
+    """A program that computes all gradients holds what it reads until it is done."""
+    assert peak("SGD", 8, "forward", "native") <= peak("SGD", 8, None) + RESIDUALS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("optimizer", "size"), [("SGD", "wide"), ("Adam", "wide"), ("Adam", "tall")])
+def test_native_peaks_are_no_higher_than_eagers(optimizer, size):
+    eager, compiled = [memory.peak("whole step", optimizer, size, backend) for backend in (None, "native")]
+    assert compiled <= eager

@@ -32,7 +32,7 @@ from weft.graph.node import Node
 from weft.ops.record import REGISTRY, Kind, Op, ops
 from weft.ops.replay import READERS, as_called, view_scatter
 from weft.trace.breaks import Break
-from weft.trace.fake import bare, is_tensor
+from weft.trace.fake import bare, is_tensor, of_arrays
 from weft.trace.host import Host
 from weft.trace.op_recorder import OpRecorder, bound_of
 from weft.trace.recorder import Call, Recorded
@@ -107,6 +107,10 @@ class Applied:
             given[position] = given[position].clone()
         self.function(*given, **kwargs)
         return tuple(given[position] for position in self.positions)
+
+    def on_arrays(self, *values: Any) -> tuple[Any, ...]:
+        """The same of arrays, as compilers call it that know no tensors."""
+        return tuple([each.array for each in self(*map(of_arrays, values))])
 
 
 class FunctionalRecorder(OpRecorder):

@@ -64,12 +64,22 @@ def store_lines(builder: Builder) -> list[str]:
 
 def let_go_lines(builder: Builder) -> list[str]:
     """Stores before the graph runs: see Note [Gradients let go] in `weft.capture.grads`."""
-    overlays = [o for o in builder.world.overlays.values() if builder.world.let_go.get(id(o.target))]
     return [
         _attribute_store(builder, overlay, builder.read(overlay.source), SLOT, None)
-        for overlay in overlays
-        if overlay.writes.get(SLOT) is not None
+        for overlay in _let_go(builder)
     ]
+
+
+def bytes_let_go(builder: Builder) -> int:
+    """How much memory the gradients have that are gone before the graph runs."""
+    world = builder.world
+    return sum(world.known[id(overlay.target)].original.array.nbytes for overlay in _let_go(builder))
+
+
+def _let_go(builder: Builder) -> list[Overlay]:
+    world = builder.world
+    overlays = [overlay for overlay in world.overlays.values() if world.let_go.get(id(overlay.target))]
+    return [overlay for overlay in overlays if overlay.writes.get(SLOT) is not None]
 
 
 # -- mirrors -------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ from weft.capture.bytecode.assembler import one_place
 from weft.capture.bytecode.native import Positions
 from weft.capture.bytecode.resume import StackKind
 from weft.capture.effects import (
+    bytes_let_go,
     changes_modes,
     check_ready,
     draws,
@@ -81,6 +82,8 @@ WARNED = "__warningregistry__"
 INDENT = "    "
 SEPARATE_GUARDS = 200
 """From so many lines on, guards are a function of their own."""
+MOST_HELD = 1 << 18
+"""Bytes of old gradients that may be there while new ones are made: shortcuts let go of them late."""
 ASSIGNMENT, NAME = re.compile(r"(_v\w+) = "), re.compile(r"_v\w+")
 
 
@@ -271,6 +274,8 @@ class _Segment:
             return None
         if not self.builder.outputs and not late:
             return None
+        if bytes_let_go(self.builder) > MOST_HELD:
+            return None  # they must be gone when the graph makes new ones
         ending = [*_titled("stores", self.parts.stores), *self.builder.late, *self.parts.end]
         return _shorten([*_titled("objects", self.builder.lines), *ending])
 

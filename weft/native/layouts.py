@@ -78,10 +78,17 @@ class Layouts:
         if node.target is operator.getitem:
             return self.known[node.args[0]][node.args[1]]
         shapes = shapes_of(value)
+        if isinstance(shapes, list) and hasattr(node.target, "positions"):  # copies of arguments
+            return tuple([self.copied(node.args[each]) for each in node.target.positions])
         if shapes is None or not is_op(node):
             return None if not isinstance(shapes, tuple) else row_major(shapes)
         strides = self.told(node, shapes)
         return default(shapes) if strides is None else strides
+
+    def copied(self, node: Node) -> Strides:
+        """The strides of a copy."""
+        shape = node.meta["val"].array.shape
+        return dense(shape, order_of(shape, self.known[node]))
 
     # -- ops -------------------------------------------------------------------------------------------------
     def told(self, node: Node, shapes: Any) -> Any:

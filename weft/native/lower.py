@@ -57,6 +57,8 @@ Lowered = Any
 NUMBER: Final = "number"
 """The type of what is no tensor: a number that only running tells."""
 NUMERIC: Final = frozenset({"_operator", "operator", "math"})
+MAKERS: Final = ("tensor", "as_tensor", "asarray", "scalar_tensor")
+"""Functions that make tensors of numbers, by name."""
 BUILT_IN: Final = frozenset({abs, bool, divmod, float, int, max, min, pow, round, sum})
 """Where functions of numbers come from."""
 MOVED: Final = frozenset({"reshape", "_unsafe_view"})
@@ -259,13 +261,15 @@ class Lowering:
         function = node.target
         result = node.meta.get("val")
         tensor = getattr(result, "array", None)
+        if hasattr(function, "on_arrays") and not effect(node).random and not kwargs:
+            return self.opaque(function.on_arrays, args, result, str(node.name))
         if node.op == "call_method" and function == "item":
             function = np.ndarray.item
         elif node.op != "call_function" or not (
             function is require
             or getattr(function, "__module__", "") in NUMERIC
             or function in BUILT_IN
-            or (tensor is not None and getattr(function, "__name__", "") == "tensor")
+            or (tensor is not None and getattr(function, "__name__", "") in MAKERS)
         ):
             raise Unlowered(f"a call of {node.target}")
         made = self.on_numbers(function, args, kwargs)
@@ -327,8 +331,10 @@ class Lowering:
             return self.looked_at(op, bound)
         raise Unlowered(op.name)
 
-    def opaque(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
-        """The op's own kernel, on arrays."""
+    def opaque(
+        self, op: Callable[..., Any], bound: tuple[Any, ...], result: Any, name: str | None = None
+    ) -> Lowered:
+        """The op's own kernel, on arrays; of what is no op, a function of arrays, and a name."""
         operands: list[Definition] = []
         call = Call(op, tuple([collected(operands, value) for value in bound]))
         several = isinstance(result, (tuple, list))
@@ -343,7 +349,7 @@ class Lowering:
                 Opaque(
                     shape=() if array is None else tuple(array.shape),
                     type=kind,
-                    name=op.name,
+                    name=cast(Op, op).name if name is None else name,
                     call=call,
                     operands=operands,
                     number=number,

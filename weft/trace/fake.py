@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from weft.core.device import device
 from weft.core.types import TensorType
 from weft.tensor.base import PLAIN, Parameter, Tensor, wrap
@@ -89,6 +91,13 @@ def bare(fake: Tensor, exact: bool = True) -> Tensor:
 def leaf_on(tensor: Tensor) -> Tensor:
     """A leaf with the elements of a tensor: where gradients stop that would flow on behind it."""
     return wrap(tensor.array, True)
+
+
+def of_arrays(value: Any) -> Any:
+    """A tensor on an array, also in tuples and lists; whatever else there is, as it is."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(of_arrays, value))
+    return wrap(value) if isinstance(value, np.ndarray) else value
 
 
 def is_tensor(value: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import weft
-from tests.capture.features.harness import everything_strict, own_lines, tensor
+from tests.capture.features.harness import LAST_DIGITS, everything_strict, own_lines, tensor
 from tests.whole.fuzz.snapshot import Snapshot, difference
 from weft.capture.counters import counters
 from weft.compiler import Unsupported
@@ -67,7 +67,7 @@ def same(
 
 def observe(called: Any, make: Any, watch: Any, after: Any) -> dict[str, Any]:
     """What is seen of one call, by what it is seen on."""
-    snapshot = Snapshot(__name__)
+    snapshot = Snapshot(__name__, tolerance=LAST_DIGITS)
     args = make()
     seen: dict[str, Any] = {}
     try:

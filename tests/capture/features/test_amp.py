@@ -13,6 +13,7 @@ from tests.capture.features.test_whole_steps import (  # noqa: F401
     BACKENDS,
     OPTIMIZERS,
     Convolutional,
+    Near,
     bits,
     perceptron,
     pictures,
@@ -259,7 +260,9 @@ def test_steps_under_autocast(name: str, kind: Any, backend: str) -> None:
     check_steps(stepping=stepping, optimizer=OPTIMIZERS[name], backend=backend)
 
 
-def test_a_convolutional_network_under_autocast(backend: str) -> None:
+def test_a_convolutional_network_under_autocast(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Near, "rounded", True)
+
     def stepping(model: Any, optimizer: Any) -> Any:
         def step(x: Any, y: Any) -> Any:
             optimizer.zero_grad()

@@ -16,7 +16,7 @@ import pytest
 
 import weft
 from tests.capture.features.committing import LOG, Refused, bad, good, mixed, places, refused, same
-from tests.capture.features.harness import everything_strict, tensor
+from tests.capture.features.harness import STEADY, everything_strict, tensor
 from weft import nn
 from weft.aot.backends import aot
 from weft.capture import runtime
@@ -540,7 +540,9 @@ def test_whole_steps_check_before_parameters_are_written(kind: str) -> None:
         weft.manual_seed(0)
         layers = nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Dropout(0.2), nn.Linear(4, 1)
         model = made["model"] = nn.Sequential(*layers)
-        optimizer = getattr(weft.optim, kind)(model.parameters(), lr=0.1)
+        optimizer = getattr(weft.optim, kind)(
+            model.parameters(), lr=0.1, **(STEADY if kind == "Adam" else {})
+        )
 
         def step(x: Any, y: Any) -> Any:
             optimizer.zero_grad()
