@@ -16,6 +16,7 @@ import numpy as np
 import weft.amp.state as state
 from weft.amp.casting import is_eligible
 from weft.core.dtypes import bfloat16, dtype, float16
+from weft.core.naming import named
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -87,9 +88,12 @@ class autocast:
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(func):
             raise TypeError(
-                f"autocast()(func) requires a callable, but got {type(func).__name__}. Did you mean to use "
-                "autocast as a context manager? For example:\n    with weft.autocast(device_type=...):\n"
-                "        output = model(input)"
+                named(
+                    f"autocast()(func) requires a callable, but got {type(func).__name__}. "
+                    f"Did you mean to use "
+                    "autocast as a context manager? For example:\n    with weft.autocast(device_type=...):\n"
+                    "        output = model(input)"
+                )
             )
         return autocast_decorator(self, func)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from weft.autograd.grad_mode import no_grad
 from weft.core.dtypes import float16, float32, float64, int32
+from weft.core.naming import named
 from weft.core.seams import seams
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
@@ -55,7 +56,7 @@ class GradScaler:
         self._enabled = enabled
         if enabled and device == "cuda":
             warnings.warn(
-                "weft.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2
+                named("weft.amp.GradScaler is enabled, but CUDA is not available.  Disabling."), stacklevel=2
             )
             self._enabled = False
         if not self._enabled:
@@ -237,7 +238,7 @@ class GradScaler:
             return
         if new_scale.device.type != self._device or new_scale.numel() != 1 or new_scale.requires_grad:
             raise AssertionError(
-                "new_scale should be a float or a 1-element weft.FloatTensor with requires_grad=False."
+                named("new_scale should be a float or a 1-element weft.FloatTensor with requires_grad=False.")
             )
         self._scale.copy_(new_scale)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from weft.autograd.reverse import cut, gradients
+from weft.core.naming import named as said
 from weft.core.types import TensorType
 from weft.ops.batching import batch, logical_result, to_front
 from weft.ops.record import INTERPRETERS, Kind, Op, broadcast_shapes, ops
@@ -190,10 +191,13 @@ class BatchTensor(Wrapper):
             if value is not None:
                 if not is_batched(x, level):
                     raise RuntimeError(
-                        "vmap: the gradient of a batched output with respect to a tensor that is not "
-                        "batched was asked "
-                        "for; use weft.func.grad or weft.func.vjp inside vmap, which give one gradient per "
-                        "example"
+                        said(
+                            "vmap: the gradient of a batched output with respect to a tensor that is not "
+                            "batched was asked "
+                            "for; use weft.func.grad or weft.func.vjp inside vmap, which "
+                            "give one gradient per "
+                            "example"
+                        )
                     )
                 results[position] = enclosed(value, x.place, level)
         if rest:

@@ -30,6 +30,7 @@ from weft.autograd.tasks import local
 from weft.core import modes
 from weft.core.device import device
 from weft.core.generator import get_rng_state, set_rng_state
+from weft.core.naming import named
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import MetaArray, recorder_of
 from weft.tensor.overrides import name_of
@@ -147,10 +148,14 @@ def checkpoint(
     """Runs `function(*args, **kwargs)`; what it saves for backward is computed again when needed."""
     if use_reentrant is None:
         warnings.warn(
-            "weft.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
-            "use_reentrant=False is recommended, but if you need to preserve the current default behavior, "
-            "you can pass use_reentrant=True. Refer to docs for more details on the differences between the "
-            "two variants.",
+            named(
+                "weft.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
+                "use_reentrant=False is recommended, but if you need to preserve the "
+                "current default behavior, "
+                "you can pass use_reentrant=True. Refer to docs for more details on the "
+                "differences between the "
+                "two variants."
+            ),
             UserWarning,
             stacklevel=2,
         )
@@ -290,8 +295,8 @@ class _Part:
 
     def fail(self, reason: str) -> None:
         if self.log is not None:
-            raise CheckpointError(f"weft.utils.checkpoint: {reason}\n\n{self.log.text()}")
-        raise CheckpointError(f"weft.utils.checkpoint: {reason}{TIP}")
+            raise CheckpointError(named(f"weft.utils.checkpoint: {reason}\n\n{self.log.text()}"))
+        raise CheckpointError(named(f"weft.utils.checkpoint: {reason}{TIP}"))
 
 
 def _facts(tensor: Tensor) -> tuple[Any, ...]:
@@ -418,9 +423,12 @@ class CheckpointFunction(Function):
         task = local.task
         if task is None or task.captures is not None or task.needed is not None:
             raise RuntimeError(
-                "When use_reentrant=True, weft.utils.checkpoint is incompatible with .grad() or passing an "
-                "`inputs` parameter to .backward(). To resolve this error, you can either set "
-                "use_reentrant=False, or call .backward() without passing the `inputs` argument."
+                named(
+                    "When use_reentrant=True, weft.utils.checkpoint is incompatible with "
+                    ".grad() or passing an "
+                    "`inputs` parameter to .backward(). To resolve this error, you can either set "
+                    "use_reentrant=False, or call .backward() without passing the `inputs` argument."
+                )
             )
         inputs = list(ctx.inputs)
         for place, tensor in zip(ctx.places, ctx.saved_tensors):
@@ -467,10 +475,14 @@ def checkpoint_sequential(
     """Runs functions one after the other, cut into parts of which all but the last are checkpointed."""
     if use_reentrant is None:
         warnings.warn(
-            "weft.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed "
-            "explicitly. use_reentrant=False is recommended, but if you need to preserve the current default "
-            "behavior, you can pass use_reentrant=True. Refer to docs for more details on the differences "
-            "between the two variants.",
+            named(
+                "weft.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed "
+                "explicitly. use_reentrant=False is recommended, but if you need to "
+                "preserve the current default "
+                "behavior, you can pass use_reentrant=True. Refer to docs for more details "
+                "on the differences "
+                "between the two variants."
+            ),
             UserWarning,
             stacklevel=2,
         )

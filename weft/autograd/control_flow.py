@@ -28,6 +28,7 @@ from weft.autograd.shapes import result_of, typed
 from weft.core import modes
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import FLOAT, as_dtype, bool_
+from weft.core.naming import named
 from weft.core.trees import flatten
 from weft.core.types import TensorType
 from weft.ops.record import ops
@@ -86,8 +87,10 @@ def _check_constants(values: list[Any]) -> None:
     for value in values:
         if value is not None and not isinstance(value, (Tensor, int)):
             raise RuntimeError(
-                "weft.cond: a branch's output must consist of tensors or ints/bools only but got "
-                f"{type(value)}. Return a tensor, for example weft.tensor(value)."
+                named(
+                    "weft.cond: a branch's output must consist of tensors or ints/bools only but got "
+                    f"{type(value)}. Return a tensor, for example weft.tensor(value)."
+                )
             )
 
 
@@ -161,15 +164,21 @@ def compare_branches(first: list[Any], second: list[Any]) -> None:
         if not isinstance(a, TensorType) or not isinstance(b, TensorType):
             if type(a) is not type(b):
                 raise RuntimeError(
-                    f"When merging two branches' output in weft.cond, expected same type but got {a!r} and "
-                    f"{b!r}."
+                    named(
+                        f"When merging two branches' output in weft.cond, expected same "
+                        f"type but got {a!r} and "
+                        f"{b!r}."
+                    )
                 )
             continue
         for word, left, right in (("dtype", a.dtype, b.dtype), ("dim", a.ndim, b.ndim)):
             if left != right:
                 raise RuntimeError(
-                    f"When merging two branches' output in weft.cond,  expected same {word} but got {left} "
-                    f"and {right}."
+                    named(
+                        f"When merging two branches' output in weft.cond,  expected same "
+                        f"{word} but got {left} "
+                        f"and {right}."
+                    )
                 )
 
 
@@ -480,7 +489,9 @@ def _stacked(rows: list[list[Any]], dim: int = 0) -> list[Any]:
             continue
         for value in column:
             if not isinstance(value, Tensor):
-                raise RuntimeError(f"Expected all leaves to be of weft.Tensor type, but got {value!r}.")
+                raise RuntimeError(
+                    named(f"Expected all leaves to be of weft.Tensor type, but got {value!r}.")
+                )
         results.append(ops.stack(list(column), dim if dim <= column[0].ndim else 0))
     return results
 

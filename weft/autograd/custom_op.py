@@ -23,6 +23,7 @@ from weft.autograd.function_context import FunctionCtx
 from weft.autograd.mapping import structure
 from weft.core import modes
 from weft.core.device import device, meta
+from weft.core.naming import named
 from weft.core.trees import flatten, tree_map
 from weft.core.types import TensorType
 from weft.ops import custom
@@ -327,9 +328,11 @@ def execute_fake(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
         if definition._schema.is_mutable and not definition._schema.returns:
             return None
         raise RuntimeError(
-            f"There was no fake impl registered for {definition}. This is necessary for "
-            "weft.compile/export/fx tracing "
-            f"to work. Please use `{definition._name}.register_fake` to add an fake impl."
+            named(
+                f"There was no fake impl registered for {definition}. This is necessary for "
+                "weft.compile/export/fx tracing "
+                f"to work. Please use `{definition._name}.register_fake` to add an fake impl."
+            )
         )
     token = modes.enter(grad=False)
     try:

@@ -17,6 +17,7 @@ from weft.autograd.nodes import GradientEdge, anchor, output_type
 from weft.autograd.tasks import Seeds, Task, leading_to, run
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY, dtype
+from weft.core.naming import named
 from weft.core.types import Size
 from weft.ops.record import REGISTRY, ops
 from weft.tensor.base import Tensor, wrap
@@ -84,9 +85,11 @@ def grad(
     wanted = _sequence(inputs)
     if not only_inputs:
         warnings.warn(
-            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate "
-            "gradient for other parts "
-            "of the graph, please use weft.autograd.backward.",
+            named(
+                "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate "
+                "gradient for other parts "
+                "of the graph, please use weft.autograd.backward."
+            ),
             FutureWarning,
             stacklevel=2,
         )

@@ -27,6 +27,7 @@ from weft.autograd.function_node import FunctionNode, missing_backward, node_cla
 from weft.autograd.function_witness import ABSENT, Witness
 from weft.core.dtypes import BY_NUMPY
 from weft.core.modes import enter, leave, state
+from weft.core.naming import named
 from weft.core.seams import seams
 from weft.ops.record import REGISTRY
 from weft.tensor.base import Parameter, Tensor, wrap
@@ -77,7 +78,7 @@ class Function:
         warnings.warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you "
             "should invoke them on the class itself. Instantiating an autograd function will raise an error "
-            "in a future version of Weft.",
+            + named("in a future version of Weft."),
             DeprecationWarning,
             stacklevel=2,
         )

@@ -19,6 +19,7 @@ from weft.autograd.forward_ad import checked_dual
 from weft.autograd.grad_mode import enable_grad
 from weft.autograd.mapping import entered, vmap
 from weft.autograd.reverse import gradients
+from weft.core.naming import named
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -322,9 +323,12 @@ def jacobian(
     if strategy == "forward-mode":
         if create_graph:
             raise NotImplementedError(
-                'weft.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` are '
-                "not supported "
-                'together (yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
+                named(
+                    "weft.autograd.functional.jacobian: `create_graph=True` and "
+                    '`strategy="forward-mode"` are '
+                    "not supported "
+                    'together (yet). Please either set `create_graph=False` or `strategy="reverse-mode"`.'
+                )
             )
         return _forward_jacobian(func, inputs, strict, vectorize)
     with enable_grad():
@@ -404,9 +408,11 @@ def _all_rows(output: Tensor, given: Tensors, create_graph: bool) -> Tensors:
 def _forward_jacobian(func: Callable[..., Any], inputs: Any, strict: bool, vectorize: bool) -> Any:
     if strict:
         raise RuntimeError(
-            'weft.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not '
-            "supported together "
-            '(yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
+            named(
+                'weft.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not '
+                "supported together "
+                '(yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
+            )
         )
     is_tuple, given = _as_tuple(inputs, "inputs", "jacobian")
     if not vectorize:

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ClassVar, Final
 
-from weft.core.naming import named
+from weft.core.naming import OURS, named, naming
 
 KNOWN: Final = ("cpu", "meta", "cuda")
 
@@ -133,5 +133,6 @@ def creation_device(where: Any) -> device:
         raise TypeError(named(f"argument 'device' must be weft.device, not {type(where).__name__}"))
     found = as_device(where)
     if found.type == "cuda":
-        raise AssertionError("Weft not compiled with CUDA enabled")
+        who = "Weft" if naming.namespace == OURS else "Torch"
+        raise AssertionError(f"{who} not compiled with CUDA enabled")
     return meta if found.type == "meta" else cpu

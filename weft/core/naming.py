@@ -28,7 +28,9 @@ def named(text: str) -> str:
     >>> named("must be weft.dtype")
     'must be weft.dtype'
     """
-    return text if naming.namespace == OURS else _OUR_NAMES.sub(f"{naming.namespace}.", text)
+    if naming.namespace == OURS:
+        return text
+    return _OUR_NAMES.sub(f"{naming.namespace}.", text).replace("Weft", "PyTorch")
 
 
 _homes: Final[dict[int, str]] = {}

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from weft.core.naming import named
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -112,12 +113,16 @@ def _place(module: Any, name: str) -> tuple[dict[str, Any], str]:
         owner = getattr(owner, part)
         walked.append(part)
         if not hasattr(owner, "_parameters"):
-            raise TypeError(f"submodule `{'.'.join(walked)}`: {owner} is not an instance of weft.nn.Module")
+            raise TypeError(
+                named(f"submodule `{'.'.join(walked)}`: {owner} is not an instance of weft.nn.Module")
+            )
     for table in (owner._parameters, owner._buffers):
         if last in table:
             return table, last
     if hasattr(owner, last) and not isinstance(getattr(owner, last), Tensor):
-        raise TypeError(f"attribute `{last}`: {getattr(owner, last)} is not an instance of weft.Tensor")
+        raise TypeError(
+            named(f"attribute `{last}`: {getattr(owner, last)} is not an instance of weft.Tensor")
+        )
     return owner.__dict__, last
 
 

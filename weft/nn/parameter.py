@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weft.core.dtypes import get_default_dtype
+from weft.core.naming import named
 from weft.ops.record import ops
 from weft.tensor.base import Parameter as Parameter
 from weft.tensor.base import Tensor, wrap
@@ -112,11 +113,15 @@ class UninitializedTensorMixin:
         if isinstance(getattr(func, "__self__", None), property) or func.__name__ in USABLE:
             return disabled_torch_function(func, types, args, kwargs)
         raise ValueError(
-            f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a "
-            "`LazyModule` or explicitly manipulating `weft.nn.parameter.UninitializedParameter` objects. "
-            "When "
-            "using LazyModules Call `forward` with a dummy batch to initialize the parameters before calling "
-            "weft functions"
+            named(
+                f"Attempted to use an uninitialized parameter in {func}. This error happens "
+                f"when you are using a "
+                "`LazyModule` or explicitly manipulating `weft.nn.parameter.UninitializedParameter` objects. "
+                "When "
+                "using LazyModules Call `forward` with a dummy batch to initialize the "
+                "parameters before calling "
+                "weft functions"
+            )
         )
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any as _Any
 
+from weft.core.naming import named
 from weft.ops import (  # noqa: F401
     activation,
     arithmetic,
@@ -50,5 +51,5 @@ def __getattr__(name: str) -> _Any:
     """Custom ops by their namespace: `weft.ops.mylib.myop`."""
     found = custom.NAMESPACES.get(name)
     if found is None:
-        raise AttributeError(f"module 'weft.ops' has no attribute {name!r}")
+        raise AttributeError(named(f"module 'weft.ops' has no attribute {name!r}"))
     return found

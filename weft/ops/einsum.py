@@ -16,6 +16,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dims import outside, wrap_dims
+from weft.core.naming import named
 from weft.core.types import TensorType
 from weft.ops.batching import logical_result, logical_type, to_front
 from weft.ops.contract import HALF_CHARS, _pairs, multiply, reduced, unsupported
@@ -631,11 +632,14 @@ def cross(input: Any, other: Any, dim: int | None) -> Any:
     """
     if dim is None:
         warnings.warn(
-            "Using weft.cross without specifying the dim arg is deprecated.\nPlease either pass the dim "
-            "explicitly or simply "
-            "use weft.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross "
-            "in a future "
-            "release.",
+            named(
+                "Using weft.cross without specifying the dim arg is deprecated.\nPlease either pass the dim "
+                "explicitly or simply "
+                "use weft.linalg.cross.\nThe default value of dim will change to agree with "
+                "that of linalg.cross "
+                "in a future "
+                "release."
+            ),
             UserWarning,
             stacklevel=3,
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import int64
+from weft.core.naming import named
 from weft.core.types import TensorType
 from weft.ops.families import composite, contract
 from weft.ops.pooling import fold_lead
@@ -111,8 +112,11 @@ def affine_grid(theta: Any, size: Any, align_corners: Any) -> Any:
     axes = len(size) - 2
     if kind.ndim != 3 or tuple(kind.shape[1:]) != (axes, axes + 1):
         raise ValueError(
-            f"Expected a batch of {axes}D affine matrices of shape Nx{axes}x{axes + 1} for size {size}. Got "
-            f"weft.Size({list(kind.shape)})."
+            named(
+                f"Expected a batch of {axes}D affine matrices of shape Nx{axes}x{axes + 1} "
+                f"for size {size}. Got "
+                f"weft.Size({list(kind.shape)})."
+            )
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

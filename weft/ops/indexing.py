@@ -17,6 +17,7 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import BY_NUMPY, result_dtype
+from weft.core.naming import named
 from weft.core.types import TensorType
 from weft.ops.batching import batch_pointwise
 from weft.ops.families import composite
@@ -354,7 +355,10 @@ def expand_masks(shape: tuple[int, ...], items: Any) -> tuple[list[Any], tuple[i
         if kind.dtype is dtypes.bool_ or kind.dtype is dtypes.uint8:
             if kind.dtype is dtypes.uint8:
                 warnings.warn(
-                    "indexing with dtype weft.uint8 is now deprecated, please use a dtype weft.bool instead.",
+                    named(
+                        "indexing with dtype weft.uint8 is now deprecated, please use a "
+                        "dtype weft.bool instead."
+                    ),
                     UserWarning,
                     stacklevel=4,
                 )

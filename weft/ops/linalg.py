@@ -17,6 +17,7 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.errors import LinAlgError
 from weft.core.lazy import lazy
+from weft.core.naming import named
 from weft.core.types import TensorType
 from weft.ops.batching import logical_result, logical_type, to_front
 from weft.ops.contract import adjoint, multiply, reduced, transposed, unsupported
@@ -356,7 +357,7 @@ def _solve(a: Array, b: Array, left: bool) -> Array:
             out = xp.linalg.solve(matrix, right)
         except np.linalg.LinAlgError:
             text = "The solver failed because the input matrix is singular."
-            raise fail("weft.linalg.solve", a, failures(a, "getrf"), text) from None
+            raise fail(named("weft.linalg.solve"), a, failures(a, "getrf"), text) from None
     out = out if left else xp.swapaxes(out, -1, -2)
     return out[..., 0] if vector else out
 

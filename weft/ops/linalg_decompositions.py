@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
+from weft.core.naming import named
 from weft.core.types import TensorType
 from weft.ops.batching import logical_result, logical_type
 from weft.ops.contract import adjoint, multiply, reduced, unsupported
@@ -273,8 +274,10 @@ def _svdvals_type(x: TensorType, driver: Any) -> TensorType:
     check_floating(x, "svd", "linalg_svd_cpu")
     if driver is not None:
         raise RuntimeError(
-            "weft.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER "
-            "backend."
+            named(
+                "weft.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER "
+                "backend."
+            )
         )
     return TensorType((*x.shape[:-2], min(x.shape[-2:])), x.dtype.to_real(), x.device)
 
@@ -430,21 +433,23 @@ DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 def _lstsq_type(a: TensorType, b: TensorType, rcond: Any, driver: Any) -> tuple[TensorType, ...]:
     if a.ndim < 2:
-        raise RuntimeError("weft.linalg.lstsq: input must have at least 2 dimensions.")
+        raise RuntimeError(named("weft.linalg.lstsq: input must have at least 2 dimensions."))
     if b.ndim < 1:
-        raise RuntimeError("weft.linalg.lstsq: other must have at least 1 dimension.")
+        raise RuntimeError(named("weft.linalg.lstsq: other must have at least 1 dimension."))
     vector = is_vector(a, b)
     right = (*b.shape, 1) if vector else b.shape
     if a.shape[-2] != right[-2]:
-        raise RuntimeError("weft.linalg.lstsq: input.size(-2) should match other.size(-2)")
+        raise RuntimeError(named("weft.linalg.lstsq: input.size(-2) should match other.size(-2)"))
     if a.dtype is not b.dtype:
         raise RuntimeError(
-            "weft.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype "
-            f"{a.dtype.scalar_name} and other's dtype {b.dtype.scalar_name}"
+            named(
+                "weft.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype "
+                f"{a.dtype.scalar_name} and other's dtype {b.dtype.scalar_name}"
+            )
         )
     if driver is not None and driver not in DRIVERS:
         raise RuntimeError(
-            "weft.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
+            named("weft.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
         )
     if a.dtype.category < dtypes.FLOAT or a.dtype in dtypes.HALVES:
         raise RuntimeError("This function doesn't handle types other than float and double")

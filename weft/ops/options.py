@@ -15,6 +15,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.arrays import Array
 from weft.core.dtypes import dtype
+from weft.core.naming import named
 from weft.core.symbolic import Symbolic, size_of
 from weft.core.types import TensorType, contiguous_format, memory_format, preserve_format, strided
 
@@ -38,7 +39,7 @@ def dtype_argument(value: Any, name: str) -> dtype:
         return value
     if value in (bool, int, float, complex):
         return dtypes.as_dtype(value)
-    raise TypeError(f"{name}(): argument 'dtype' must be weft.dtype, not {type(value).__name__}")
+    raise TypeError(named(f"{name}(): argument 'dtype' must be weft.dtype, not {type(value).__name__}"))
 
 
 def chosen(kind: Any, otherwise: dtype | None, name: str) -> dtype:
@@ -132,7 +133,9 @@ def in_format(
 def check_format(form: Any, rank: int) -> None:
     """Raises unless tensors of this rank can have the format."""
     if not isinstance(form, memory_format):
-        raise TypeError(f"argument 'memory_format' must be weft.memory_format, not {type(form).__name__}")
+        raise TypeError(
+            named(f"argument 'memory_format' must be weft.memory_format, not {type(form).__name__}")
+        )
     if form is preserve_format:
         raise RuntimeError("unsupported memory format Preserve")
     if form.order and len(form.order) != rank:

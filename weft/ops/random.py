@@ -20,6 +20,7 @@ from weft.core import generator as generators
 from weft.core.arrays import Array, namespace
 from weft.core.device import creation_device
 from weft.core.dtypes import BY_NUMPY, dtype
+from weft.core.naming import named
 from weft.core.types import TensorType, preserve_format
 from weft.ops.create import LIKE, OPTIONS
 from weft.ops.families import create, random, sampler
@@ -185,7 +186,7 @@ def take(draw: str, count: int, kind: dtype, generator: Any, name: str) -> tuple
     source = generators.default_generator if generator is None else generator
     if not isinstance(source, generators.Generator):
         raise TypeError(
-            f"{name}(): argument 'generator' must be weft.Generator, not {type(generator).__name__}"
+            named(f"{name}(): argument 'generator' must be weft.Generator, not {type(generator).__name__}")
         )
     return source.advance(philox.blocks(draw, count, kind.numpy))
 

@@ -33,6 +33,7 @@ import numpy as np
 
 from weft.core.arrays import Array
 from weft.core.dtypes import BY_NUMPY, HALVES, dtype, dtype_of, float32
+from weft.core.naming import named
 from weft.core.types import TensorType
 from weft.ops.large import NAMES as LARGE
 from weft.ops.large import large
@@ -274,7 +275,7 @@ def _ufunc_operands(op: Op) -> int:
 
 
 def _no_face(*_args: Any, **_kwargs: Any) -> Any:
-    raise NotImplementedError("this op has no face for tensors; import weft, not only weft.ops")
+    raise NotImplementedError(named("this op has no face for tensors; import weft, not only weft.ops"))
 
 
 def _as_rules(vjp: Any) -> tuple[Rule | None, ...] | Joint | None:

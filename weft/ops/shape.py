@@ -17,6 +17,7 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dims import wrap_dim, wrap_dims
 from weft.core.dtypes import promote_types
+from weft.core.naming import named
 from weft.core.types import TensorType, contiguous_format
 from weft.ops.batching import joined, leading
 from weft.ops.families import composite, index
@@ -475,7 +476,9 @@ def meshgrid(tensors: Any, indexing: str | None) -> Any:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     if indexing is None:
         warnings.warn(
-            "weft.meshgrid: in an upcoming release, it will be required to pass the indexing argument.",
+            named(
+                "weft.meshgrid: in an upcoming release, it will be required to pass the indexing argument."
+            ),
             UserWarning,
             stacklevel=3,
         )

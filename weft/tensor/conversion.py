@@ -17,6 +17,7 @@ import numpy as np
 from weft.core import dtypes, modes
 from weft.core.device import cpu, creation_device, device, meta
 from weft.core.dtypes import BY_NUMPY, dtype
+from weft.core.naming import named
 from weft.core.types import memory_format, preserve_format
 from weft.ops.create import copy_format
 from weft.ops.options import C_NAMES, check_format, dtype_argument, fits, has_format
@@ -104,13 +105,15 @@ def _no_such_to(args: tuple[Any, ...]) -> TypeError:
     got = ", ".join(type(value).__name__ for value in args)
     return TypeError(
         f"to() received an invalid combination of arguments - got ({got}), but expected one of:\n"
-        " * (weft.device device = None, weft.dtype dtype = None, bool non_blocking = False, bool copy = "
-        "False, *, "
-        "weft.memory_format memory_format = None)\n"
-        " * (weft.dtype dtype, bool non_blocking = False, bool copy = False, *, weft.memory_format "
-        "memory_format = None)\n"
-        " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, weft.memory_format "
-        "memory_format = None)\n"
+        + named(
+            " * (weft.device device = None, weft.dtype dtype = None, bool non_blocking = False, bool copy = "
+            "False, *, "
+            "weft.memory_format memory_format = None)\n"
+            " * (weft.dtype dtype, bool non_blocking = False, bool copy = False, *, weft.memory_format "
+            "memory_format = None)\n"
+            " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, weft.memory_format "
+            "memory_format = None)\n"
+        )
     )
 
 

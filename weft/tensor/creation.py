@@ -16,6 +16,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.device import creation_device
 from weft.core.dtypes import BY_NUMPY, promote_types
+from weft.core.naming import named
 from weft.core.types import TensorType
 from weft.ops.options import dtype_argument
 from weft.ops.record import quiet
@@ -225,7 +226,7 @@ def tensor(
 ) -> Tensor:
     """A tensor with a copy of `data`: numbers, nested sequences, an array or a tensor."""
     if isinstance(data, Tensor):
-        warnings.warn(COPY_ADVICE.format("weft.tensor"), UserWarning, stacklevel=2)
+        warnings.warn(named(COPY_ADVICE.format("weft.tensor")), UserWarning, stacklevel=2)
     made = build(data, dtype, device)
     return require_gradient(made) if requires_grad else made
 

@@ -17,6 +17,7 @@ import numpy as np
 from weft.core import dtypes, threads
 from weft.core.device import device, get_default_device, set_default_device
 from weft.core.dtypes import as_dtype, dtype, finfo, get_default_dtype, iinfo, result_dtype, set_default_dtype
+from weft.core.naming import named
 from weft.core.types import MEMORY_FORMATS, Size, layout, memory_format, strided
 from weft.ops.options import has_format
 from weft.tensor.base import PUBLIC, Tensor, method, public
@@ -203,8 +204,10 @@ def _check_dtypes(name: str, **kinds: Any) -> None:
     for position, (label, kind) in enumerate(kinds.items()):
         if not isinstance(kind, dtype) and kind not in (bool, int, float, complex):
             raise TypeError(
-                f"{name}(): argument '{label}' (position {position + 1}) must be weft.dtype, not "
-                f"{type(kind).__name__}"
+                named(
+                    f"{name}(): argument '{label}' (position {position + 1}) must be weft.dtype, not "
+                    f"{type(kind).__name__}"
+                )
             )
 
 
@@ -212,9 +215,11 @@ def _check_dtypes(name: str, **kinds: Any) -> None:
 def set_default_tensor_type(t: Any) -> None:
     """Sets the default dtype by the name of a tensor type (deprecated)."""
     warnings.warn(
-        "weft.set_default_tensor_type() is deprecated, please use weft.set_default_dtype() and "
-        "weft.set_default_device() as "
-        "alternatives.",
+        named(
+            "weft.set_default_tensor_type() is deprecated, please use weft.set_default_dtype() and "
+            "weft.set_default_device() as "
+            "alternatives."
+        ),
         UserWarning,
         stacklevel=2,
     )

@@ -23,6 +23,7 @@ import numpy as np
 
 from weft.core.dtypes import BY_NUMPY, HALVES, bool_, int64, uint8
 from weft.core.modes import current, grad_enabled
+from weft.core.naming import named
 from weft.core.symbolic import size_of
 from weft.ops.indexing import INTEGERS, check_mask, index, index_key
 from weft.ops.indexing import where as where_op
@@ -355,7 +356,10 @@ def integer_indices(view: Tensor, items: list[Any]) -> tuple[list[Tensor], tuple
         if BY_NUMPY[array.dtype] in (bool_, uint8):
             if BY_NUMPY[array.dtype] is uint8:
                 warnings.warn(
-                    "indexing with dtype weft.uint8 is now deprecated, please use a dtype weft.bool instead.",
+                    named(
+                        "indexing with dtype weft.uint8 is now deprecated, please use a "
+                        "dtype weft.bool instead."
+                    ),
                     UserWarning,
                     stacklevel=4,
                 )

@@ -16,6 +16,7 @@ import numpy as np
 from weft.core.device import creation_device
 from weft.core.dtypes import BY_NUMPY, bfloat16
 from weft.core.errors import argument_name
+from weft.core.naming import named
 from weft.tensor.base import PUBLIC, Tensor, fresh, method, public
 
 _SUPPORTED = "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool"
@@ -92,7 +93,7 @@ def alias_array(array: Any) -> Tensor:
     """A tensor on the memory of a NumPy array."""
     array = checked_array(array)
     if not array.flags.writeable:
-        warnings.warn(_READ_ONLY.format(what="NumPy array"), UserWarning, stacklevel=3)
+        warnings.warn(named(_READ_ONLY.format(what="NumPy array")), UserWarning, stacklevel=3)
     return fresh(adopt(array))
 
 
@@ -234,7 +235,7 @@ def frombuffer(
         dtype.numpy
     )
     if not array.flags.writeable:
-        warnings.warn(_READ_ONLY.format(what="buffer"), UserWarning, stacklevel=2)
+        warnings.warn(named(_READ_ONLY.format(what="buffer")), UserWarning, stacklevel=2)
     made = fresh(adopt(array))
     return made.requires_grad_() if requires_grad else made
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.core.dtypes import dtype
 from weft.core.modes import enter, leave
+from weft.core.naming import named
 from weft.tensor.base import Tensor, method, wrap
 from weft.tensor.meta import MetaArray
 from weft.tensor.storage import described, rebuild
@@ -58,9 +59,11 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     hooks = getattr(self, "_backward_hooks", None)
     if hooks:
         warnings.warn(
-            f"backward hooks {list(hooks.values())!r} on tensor will not be serialized. If this is "
-            "expected, you can decorate the function with @weft.utils.hooks.unserializable_hook to "
-            "suppress this warning",
+            named(
+                f"backward hooks {list(hooks.values())!r} on tensor will not be serialized. If this is "
+                "expected, you can decorate the function with @weft.utils.hooks.unserializable_hook to "
+                "suppress this warning"
+            ),
             UserWarning,
             stacklevel=2,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core import generator as core
+from weft.core.naming import named
 from weft.tensor.base import PUBLIC, Tensor, public, wrap
 
 
@@ -36,7 +37,7 @@ class Generator(core.Generator):
 
 def state_array(state: Any) -> Any:
     if not isinstance(state, Tensor):
-        raise TypeError(f"expected a weft.ByteTensor, but got {type(state).__name__}")
+        raise TypeError(named(f"expected a weft.ByteTensor, but got {type(state).__name__}"))
     return state.array
 
 

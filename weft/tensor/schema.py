@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from weft.core import dtypes
 from weft.core.device import device
+from weft.core.naming import named
 from weft.tensor.base import Tensor
 
 Number = int | float | bool
@@ -78,7 +79,7 @@ def infer_schema(
 
     def refuse(what: str) -> typing.NoReturn:
         text = f"infer_schema(func): {what} Got func with signature {signature})"
-        raise ValueError(text.replace("weft.tensor.base.", "weft."))  # as users know it
+        raise ValueError(named(text.replace("weft.tensor.base.", "weft.")))  # as users know it
 
     pieces: list[str] = []
     seen: set[str] = set()

@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.core.device import as_device
 from weft.core.dtypes import get_default_dtype
+from weft.core.naming import named
 from weft.core.types import Size, TensorType
 from weft.ops.view import alias
 from weft.tensor.base import Tensor, fresh, method
@@ -77,7 +78,7 @@ def construct(cls: type[Tensor], *args: Any, device: Any = None) -> Any:
         return retyped(build(data, get_default_dtype(), device), cls)
     sizes = args[0] if len(args) == 1 and isinstance(args[0], Size) else args or (0,)
     if not all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
-        raise TypeError(FORMS.format(got=", ".join(type(value).__name__ for value in args)))
+        raise TypeError(named(FORMS.format(got=", ".join(type(value).__name__ for value in args))))
     negative = next((size for size in sizes if size < 0), None)
     if negative is not None:
         raise RuntimeError(f"Trying to create tensor with negative dimension {negative}: {list(sizes)}")

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
+from weft.core.naming import named, naming
 from weft.ops.sweep import LEAF_SEQUENCE
 
 next_sequence = count().__next__
@@ -138,9 +139,9 @@ def describe_saved(node: Node, cell: Any) -> tuple[str, str]:
     place = next(i for i, candidate in enumerate(cells) if candidate is cell)
     arrays = saved_arrays(node)
     if place >= len(arrays):
-        return str(node.__dict__.get("_index_types", {}).get(id(cell), "weft.LongTensor")), ""
+        return named(str(node.__dict__.get("_index_types", {}).get(id(cell), "weft.LongTensor"))), ""
     position, number, array = arrays[place]
-    words = f"weft.{BY_NUMPY[array.dtype].scalar_name}Tensor {list(array.shape)}"
+    words = f"{naming.namespace}.{BY_NUMPY[array.dtype].scalar_name}Tensor {list(array.shape)}"
     source = node.saved_sources[position]
     if source < 0:
         return words, f", which is output {number} of {short_name(node)},"
@@ -176,11 +177,14 @@ class InferenceCell:
 
     def __getitem__(self, _item: int) -> int:
         raise RuntimeError(
-            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference "
-            "mode in "
-            "computation tracked by autograd. To work around this, you can make a clone to get a normal "
-            "tensor and use it "
-            "in autograd, or use `weft.no_grad()` instead of `weft.inference_mode()`."
+            named(
+                "Inference tensors cannot be saved for backward. Please do not use Tensors "
+                "created in inference "
+                "mode in "
+                "computation tracked by autograd. To work around this, you can make a clone to get a normal "
+                "tensor and use it "
+                "in autograd, or use `weft.no_grad()` instead of `weft.inference_mode()`."
+            )
         )
 
     def __setitem__(self, _item: int, _value: int) -> None:

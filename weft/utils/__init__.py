@@ -3,10 +3,11 @@
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from weft.core.naming import named
 from weft.utils import checkpoint as checkpoint
 
 
 def __getattr__(name: str) -> _Any:
     if name == "data":  # loaded when it is first asked for
         return _import_module("weft.utils.data")
-    raise AttributeError(f"module 'weft.utils' has no attribute {name!r}")
+    raise AttributeError(named(f"module 'weft.utils' has no attribute {name!r}"))

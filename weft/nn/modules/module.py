@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar
 
 import weft.nn.modules.hooks as _hooks
 from weft.autograd.hooks import RemovableHandle
+from weft.core.naming import named
 from weft.core.seams import seams
 from weft.nn.modules.hooks import BackwardHook as BackwardHook
 from weft.nn.modules.hooks import (
@@ -197,8 +198,10 @@ class Module(Stateful, Movable):
         elif parameters is not None and name in parameters:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{typename(value)}' as parameter '{name}' (weft.nn.Parameter or None "
-                    f"expected)"
+                    named(
+                        f"cannot assign '{typename(value)}' as parameter '{name}' (weft.nn.Parameter or None "
+                        f"expected)"
+                    )
                 )
             self.register_parameter(name, value)
         elif isinstance(value, Module):
@@ -209,8 +212,10 @@ class Module(Stateful, Movable):
         elif modules is not None and name in modules:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{typename(value)}' as child module '{name}' (weft.nn.Module or None "
-                    f"expected)"
+                    named(
+                        f"cannot assign '{typename(value)}' as child module '{name}' (weft.nn.Module or None "
+                        f"expected)"
+                    )
                 )
             modules[name] = registered(_global_module_registration_hooks, self, name, value)
         elif (buffers is not None and name in buffers) or isinstance(value, Buffer):
@@ -221,8 +226,11 @@ class Module(Stateful, Movable):
     def _assign_buffer(self, name: str, value: Any) -> None:
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(
-                f"cannot assign '{typename(value)}' as buffer '{name}' (weft.nn.Buffer, weft.Tensor or None "
-                f"expected)"
+                named(
+                    f"cannot assign '{typename(value)}' as buffer '{name}' (weft.nn.Buffer, "
+                    f"weft.Tensor or None "
+                    f"expected)"
+                )
             )
         fields = self.__dict__
         if fields.get("_buffers") is None:
@@ -284,8 +292,11 @@ class Module(Stateful, Movable):
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(
-                    f"cannot assign '{typename(param)}' object to parameter '{name}' (weft.nn.Parameter or "
-                    f"None required)"
+                    named(
+                        f"cannot assign '{typename(param)}' object to parameter '{name}' "
+                        f"(weft.nn.Parameter or "
+                        f"None required)"
+                    )
                 )
             if param.grad_fn:
                 raise ValueError(

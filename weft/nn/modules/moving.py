@@ -15,6 +15,7 @@ from weft.core import dtypes
 from weft.core.device import creation_device
 from weft.core.dtypes import dtype
 from weft.core.modes import enter, leave
+from weft.core.naming import named
 from weft.nn.parameter import Parameter, is_lazy
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
@@ -120,9 +121,12 @@ class Movable:
             except NotImplementedError as error:
                 if str(error) == "Cannot copy out of meta tensor; no data!":
                     raise NotImplementedError(
-                        f"{error} Please use weft.nn.Module.to_empty() instead of weft.nn.Module.to() when "
-                        f"moving module from "
-                        "meta to a different device."
+                        named(
+                            f"{error} Please use weft.nn.Module.to_empty() instead of "
+                            f"weft.nn.Module.to() when "
+                            f"moving module from "
+                            "meta to a different device."
+                        )
                     ) from None
                 raise
 
@@ -194,7 +198,8 @@ def _no_such_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
     )
     got += ", " if kwargs else ""
     return TypeError(
-        f"to() received an invalid combination of arguments - got ({got}), but expected one of:\n{TO_FORMS}"
+        f"to() received an invalid combination of arguments - got ({got}), but expected one of:\n"
+        + named(TO_FORMS)
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.autograd.grad_mode import no_grad
+from weft.core.naming import named
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -81,7 +82,9 @@ def clip_grad_norm(
 ) -> Tensor:
     """The old name of `clip_grad_norm_`."""
     warnings.warn(
-        "`weft.nn.utils.clip_grad_norm` is now deprecated in favor of `weft.nn.utils.clip_grad_norm_`.",
+        named(
+            "`weft.nn.utils.clip_grad_norm` is now deprecated in favor of `weft.nn.utils.clip_grad_norm_`."
+        ),
         FutureWarning,
         stacklevel=2,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from weft.core.naming import named
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -19,7 +20,7 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 def vector_to_parameters(vec: Any, parameters: Iterable[Tensor]) -> None:
     """Sets the parameters to views of this vector, in order."""
     if not isinstance(vec, Tensor):
-        raise TypeError(f"expected weft.Tensor, but got: {type(vec).__name__}")
+        raise TypeError(named(f"expected weft.Tensor, but got: {type(vec).__name__}"))
     start = 0
     for parameter in parameters:
         end = start + parameter.numel()

@@ -1,0 +1,109 @@
+# ruff: noqa: E501 - questions and answers, one a line
+"""What `import torch` gives under compat: one interpreter answers many questions, each is a test."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+ASKING = """
+import json, sys
+import weft.compat
+weft.compat.install()
+weft.compat.install()  # again changes nothing
+answers = {}
+for question in json.load(sys.stdin):
+    space = {}
+    try:
+        exec(question, space)
+        answers[question] = space.get("answer")
+    except BaseException as error:
+        answers[question] = f"{type(error).__name__}: {error}"
+json.dump(answers, sys.stdout)
+"""
+QUESTIONS = {
+    # -- the same module objects
+    "import torch, weft\nanswer = torch is weft": True,
+    "import torch.nn.functional as F, weft\nanswer = F is weft.nn.functional": True,
+    "import torch.optim.lr_scheduler as s, weft\nanswer = s is weft.optim.lr_scheduler": True,
+    "import torch.fx, weft.fx\nanswer = torch.fx is weft.fx": True,
+    "import torch.backends.cudnn as c\nfrom weft.backends import cudnn\nanswer = c is cudnn": True,
+    "import torch.compiler, weft.compiler\nanswer = torch.compiler is weft.compiler": True,
+    "import weft.nn\nanswer = [weft.nn.__name__, weft.nn.__spec__.name]": ["weft.nn", "weft.nn"],
+    # -- gathered names
+    "from torch._dynamo.testing import CompileCounter, same\nfrom weft.testing import same as ours\n"
+    "answer = same is ours": True,
+    "from torch._dynamo.utils import counters\nimport weft.compiler\n"
+    "answer = counters is weft.compiler.counters": True,
+    "from torch import _inductor as inductor\nimport weft.compiler\n"
+    "answer = inductor.compile is weft.compiler.native": True,
+    "import torch\nanswer = torch._dynamo.graph_break is torch.compiler.graph_break": True,
+    "import torch._C\nfrom weft.trace.recorder import _set_grad_enabled as ours\n"
+    "answer = torch._C._set_grad_enabled is ours": True,
+    "from torch.fx.experimental.proxy_tensor import make_fx\nanswer = make_fx.__name__": "make_fx",
+    "from functorch import vmap, grad\nanswer = vmap.__name__": "vmap",
+    # -- what is not there
+    "from torch.nn import Lineer": "ImportError: cannot import name 'Lineer' from 'torch.nn': Weft has no such "
+    "name; the nearest is 'Linear'",
+    "import torch\ntorch.rellu": "AttributeError: module 'torch' has no attribute 'rellu': Weft has no such name; "
+    "the nearest is 'relu'",
+    "import torch.nn.functionel": "ModuleNotFoundError: No module named 'torch.nn.functionel': Weft has no such "
+    "name; the nearest is 'torch.nn.functional'",
+    "import torch._dynamo\nfrom torch._dynamo.testing import CompileCountre": "ImportError: cannot import name "
+    "'CompileCountre' from 'torch._dynamo.testing': Weft has no such name; the nearest is 'CompileCounter'",
+    "import torch\nanswer = [hasattr(torch, 'zzzzq'), getattr(torch.nn, 'zzzzq', 5)]": [False, 5],
+    "try:\n    import torch.capture\nexcept ModuleNotFoundError as error:\n    answer = error.name": "torch.capture",
+    # -- names that are printed
+    "import torch\nanswer = repr(torch.ones(1, dtype=torch.float64))": "tensor([1.], dtype=torch.float64)",
+    "import torch\nanswer = [str(torch.ones(2, 3).shape), str(torch.int8)]": ["torch.Size([2, 3])", "torch.int8"],
+    "import torch\nanswer = [str(type(torch.ones(1))), str(torch.nn.Linear), str(torch.nn.Parameter)]": [
+        "<class 'torch.Tensor'>", "<class 'torch.nn.modules.linear.Linear'>",
+        "<class 'torch.nn.parameter.Parameter'>",
+    ],
+    "import torch\nanswer = [str(torch.optim.SGD), str(torch.dtype), str(torch.autograd.Function)]": [
+        "<class 'torch.optim.sgd.SGD'>", "<class 'torch.dtype'>", "<class 'torch.autograd.function.Function'>",
+    ],
+    "import torch\ntorch.zeros(2, dtype='x')": "TypeError: zeros(): argument 'dtype' must be torch.dtype, not str",
+    "import torch, pickle\nkind = pickle.loads(pickle.dumps(torch.nn.Linear))\n"
+    "answer = kind is torch.nn.Linear": True,
+    # -- facts
+    "import torch\nanswer = [torch.__version__ >= '2.9', torch.__version__ > (2, 13), torch.version.cuda]": [
+        True, False, None,
+    ],
+    "import torch\nanswer = [torch.cuda.is_available(), torch.cuda.device_count(), "
+    "torch.backends.mps.is_available()]": [False, 0, False],
+    "import torch\ntorch.cuda.synchronize()": "AssertionError: Torch not compiled with CUDA enabled",
+    "import torch\nf = torch.compile(lambda x: x * 2 + 1, backend='inductor')\n"
+    "answer = f(torch.ones(2)).tolist()": [3.0, 3.0],
+    "import torch\ntorch.compile(lambda x: x, backend='nothing')": "InvalidBackend: Invalid backend: 'nothing', "
+    "see `torch._dynamo.list_backends()` for available backends.",
+    "import torch, operator\ntraced = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.ReLU()))\n"
+    "answer = traced.code": "\n\n\ndef forward(self, input):\n    input_1 = input\n"
+    '    _0 = getattr(self, "0")(input_1);  input_1 = None\n    return _0\n    ',
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, object]:
+    command = [sys.executable, "-c", ASKING]
+    result = subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        input=json.dumps(list(QUESTIONS)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    found: dict[str, object] = json.loads(result.stdout)
+    return found
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_answer(answers: dict[str, object], question: str) -> None:
+    assert answers[question] == QUESTIONS[question]

@@ -1,0 +1,24 @@
+"""Variables: what tensors that require gradients were once called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.autograd import backward
+from weft.tensor.base import Tensor
+
+
+class _Meta(type):
+    def __instancecheck__(cls, other: Any) -> bool:
+        return isinstance(other, Tensor)
+
+
+class Variable(metaclass=_Meta):
+    """`Variable(tensor, requires_grad=True)` is the tensor, detached."""
+
+    def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool = False) -> Any:
+        return data.detach().requires_grad_(requires_grad)
+
+    @staticmethod
+    def _execution_engine() -> Any:
+        return backward

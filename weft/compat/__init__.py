@@ -1,0 +1,60 @@
+"""PyTorch programs unmodified: after `install()`, `import torch` means Weft.
+
+Takes nothing; gives `install`, and `python -m weft.compat script.py`, `-m module` and `-c command`, which
+install first. One idea: there is one table of paths (`weft.compat.table`), and what stands behind a path is
+the very module that Weft's users import; no behaviour lives here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import weft
+from weft import compiler
+from weft.compat.finder import Finder, module_at
+from weft.compat.renaming import rename_classes
+from weft.compat.table import MODULES
+from weft.core.naming import naming
+from weft.torch_version import __version__ as torch_version
+
+__all__ = ["install", "is_installed"]
+
+
+def is_installed() -> bool:
+    """Whether `import torch` means Weft in this process."""
+    return sys.modules.get("torch") is weft
+
+
+def install() -> None:
+    """Makes `import torch`, and all that PyTorch's programs import under it, mean Weft from here on.
+
+    Texts and classes speak of `torch`; the backend `inductor` is `native`. Raises ImportError where the real
+    torch is imported already: one process cannot have both under one name.
+
+    >>> import weft.compat
+    >>> weft.compat.install()  # doctest: +SKIP
+    >>> import torch  # doctest: +SKIP
+    """
+    if is_installed():
+        return
+    found = sys.modules.get("torch")
+    if found is not None:
+        place = getattr(found, "__file__", None) or "an unknown place"
+        raise ImportError(
+            f"weft.compat.install(): torch {getattr(found, '__version__', '')} is already imported, from "
+            f"{place}. Call install() before anything imports torch, or run the program with "
+            "`python -m weft.compat`."
+        )
+    sys.meta_path.insert(0, Finder())
+    naming.namespace = "torch"
+    weft.__version__ = torch_version
+    sys.modules["torch"] = module_at("torch")
+    for path in MODULES:
+        if path.count(".") == 1 and path.partition(".")[2] in vars(weft):
+            importlib.import_module(path)  # stands where a module of Weft's own would be found
+    if "inductor" not in compiler.list_backends(None):
+        compiler.register_backend(compiler.native, name="inductor")
+    for name, module in list(sys.modules.items()):
+        if name == "weft" or name.startswith("weft."):
+            rename_classes(module)

@@ -1,0 +1,224 @@
+"""The table: which Weft module stands behind which path of PyTorch's.
+
+Takes nothing; gives, for a dotted path under `torch`, a `Place`. Three kinds: the same module object under
+another name, an object that plays a module, or a gathering of names that PyTorch keeps together and Weft does
+not. One idea: only names stand here. Where a path differs for printers too, `weft.graph.names.TORCH_PATHS`
+says so, and is read from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from weft.graph.names import TORCH_PATHS
+
+INTERNAL: Final = frozenset(
+    {"aot", "capture", "cli", "compat", "core", "data", "graph", "native", "report", "tensor", "trace"}
+)
+"""Packages under `weft` that are no part of PyTorch's namespace."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What stands at a path: `same`, a module or `module:object`; else names gathered from `search` and
+    `names` (name: `module:object`).
+    """
+
+    same: str = ""
+    search: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+def same(path: str) -> Place:
+    return Place(same=path)
+
+
+def gather(*search: str, **names: str) -> Place:
+    return Place(search=search, names=names)
+
+
+_EXCEPTIONS: Final = {
+    "Unsupported": "weft.compiler:Unsupported",
+    "TorchDynamoException": "weft.compiler:CompilerError",
+    "InternalTorchDynamoError": "weft.compiler:CaptureFailed",
+    "BackendCompilerFailed": "weft.compiler:BackendCompilerFailed",
+    "RecompileLimitExceeded": "weft.compiler:RecompileLimitExceeded",
+    "FailOnRecompileLimitHit": "weft.compiler:RecompileLimitExceeded",
+    "RecompileError": "weft.compiler:RecompileLimitExceeded",
+    "InvalidBackend": "weft.compiler:InvalidBackend",
+    "TorchRuntimeError": "weft.compiler:CompilerError",
+    "UserError": "weft.compiler:Unsupported",
+    "UncapturedHigherOrderOpError": "weft.compiler:Unsupported",
+    "ResetRequired": "weft.compiler:CompilerError",
+}
+_COMMON: Final = gather("weft.testing.common", "weft.testing.cases", make_tensor="weft.testing:make_tensor")
+_DEVICES: Final = gather("weft.testing.devices")
+
+MODULES: Final[Mapping[str, Place]] = {
+    "torch": same("weft"),
+    # -- the tensor library ---------------------------------------------------------------------------------
+    "torch._C": gather("weft.testing.bindings", Generator="weft:Generator", Size="weft:Size"),
+    "torch._C._functorch": gather("weft.testing.bindings"),
+    "torch._tensor": gather(Tensor="weft:Tensor"),
+    "torch._utils": gather(),
+    "torch._ops": gather(OpOverload="weft.autograd.custom_op:CustomOpDef"),
+    "torch._prims_common": gather("weft.testing.numbers"),
+    "torch._decomp": gather(),
+    "torch._refs": gather("weft"),
+    "torch._lowrank": gather("weft"),
+    "torch._higher_order_ops": gather(
+        cond="weft:cond", while_loop="weft:while_loop", scan="weft:scan", map="weft:map"
+    ),
+    "torch._higher_order_ops.cond": gather(cond="weft:cond"),
+    "torch._higher_order_ops.while_loop": gather(while_loop="weft:while_loop"),
+    "torch._higher_order_ops.scan": gather(scan="weft:scan"),
+    "torch._higher_order_ops.map": gather(map="weft:map"),
+    "torch._subclasses": gather(FakeTensor="weft:Tensor"),
+    "torch.version": gather("weft.torch_version", __version__="weft.torch_version:__version__"),
+    "torch.functional": gather("weft"),
+    "torch.return_types": same("weft.ops.return_types"),
+    "torch.storage": gather("weft.tensor.storage"),
+    "torch.types": gather("weft.testing.numbers", Tensor="weft:Tensor"),
+    "torch.autograd.anomaly_mode": same("weft.autograd.anomaly"),
+    "torch.autograd.variable": gather(Variable="weft.autograd.variable:Variable"),
+    "torch.autograd.profiler": same("weft.profiler"),
+    "torch._functorch": gather("weft.func"),
+    "torch._functorch.apis": gather("weft.func"),
+    "torch._functorch.eager_transforms": gather("weft.func"),
+    "torch._functorch.functional_call": gather("weft.func"),
+    "torch._functorch.vmap": gather("weft.func"),
+    "torch._functorch.autograd_function": gather(),
+    "torch._functorch.config": same("weft.testing.configs:functorch"),
+    "torch._functorch.aot_autograd": gather("weft.aot.backends"),
+    "functorch": gather("weft.func", make_fx="weft.trace.make_fx:make_fx"),
+    "torch.nn.modules._functions": same("weft.nn.modules._functions"),
+    "torch.cuda.amp": gather("weft.amp"),
+    "torch.cuda.random": same("weft.cuda"),
+    "torch.cpu.amp": gather("weft.amp"),
+    "torch.backends.cuda": same("weft.backends:cuda"),
+    "torch.backends.cudnn": same("weft.backends:cudnn"),
+    "torch.backends.mkl": same("weft.backends:mkl"),
+    "torch.backends.mkldnn": same("weft.backends:mkldnn"),
+    "torch.backends.mps": same("weft.backends:mps"),
+    "torch.backends.openmp": same("weft.backends:openmp"),
+    "torch.backends.opt_einsum": same("weft.backends:opt_einsum"),
+    "torch.backends.quantized": same("weft.backends:quantized"),
+    # -- graphs ---------------------------------------------------------------------------------------------
+    "torch.fx.graph": gather("weft.graph.graph", "weft.fx"),
+    "torch.fx.node": gather("weft.graph.node", "weft.fx"),
+    "torch.fx.graph_module": gather("weft.trace.module", "weft.fx"),
+    "torch.fx.interpreter": gather("weft.fx"),
+    "torch.fx.proxy": gather("weft.fx"),
+    "torch.fx._symbolic_trace": gather("weft.fx"),
+    "torch.fx.subgraph_rewriter": gather("weft.fx"),
+    "torch.fx.immutable_collections": gather(immutable_list="builtins:list", immutable_dict="builtins:dict"),
+    "torch.fx.experimental": gather(),
+    "torch.fx.experimental.proxy_tensor": gather(make_fx="weft.trace.make_fx:make_fx"),
+    "torch.fx.experimental.symbolic_shapes": gather("weft.testing.numbers"),
+    "torch.fx.passes": gather(),
+    # -- the compiler ---------------------------------------------------------------------------------------
+    "torch._dynamo": gather(
+        "weft.compiler",
+        OptimizedModule="weft.compiler:OptimizedModule",
+        forbid_in_graph="weft.compiler:disallow_in_graph",
+        nonstrict_trace="weft.compiler:allow_in_graph",
+    ),
+    "torch._dynamo.testing": gather("weft.testing", "weft.testing.backends", "weft.testing.programs"),
+    "torch._dynamo.test_case": gather(
+        TestCase="weft.testing.cases:TestCase",
+        CPythonTestCase="weft.testing.cases:TestCase",
+        run_tests="weft.testing.cases:run_tests",
+    ),
+    "torch._dynamo.utils": gather(
+        "weft.testing.dynamo_utils", counters="weft.capture.counters:counters", same="weft.testing:same"
+    ),
+    "torch._dynamo.exc": Place(names=_EXCEPTIONS),
+    "torch._dynamo.config": same("weft.testing.configs:dynamo"),
+    "torch._dynamo.compiled_autograd": same("weft.aot.compiled_autograd"),
+    "torch._dynamo._trace_wrapped_higher_order_op": gather(
+        trace_wrapped="weft.autograd.trace_wrapped:trace_wrapped"
+    ),
+    "torch._dynamo.external_utils": gather("weft.autograd.compiled_calls"),
+    "torch._dynamo.eval_frame": gather("weft.compiler"),
+    "torch._dynamo.decorators": gather("weft.compiler"),
+    "torch._dynamo.callback": gather(),
+    "torch._dynamo.debug_utils": gather(same_two_models="weft.testing:same"),
+    "torch._dynamo.backends": gather(),
+    "torch._dynamo.backends.common": gather(aot_autograd="weft.compiler:aot"),
+    "torch._dynamo.backends.debugging": gather(
+        "weft.testing.backends", ExplainWithBackend="weft.compiler:explain"
+    ),
+    "torch._dynamo.backends.registry": gather("weft.compiler"),
+    "torch._dynamo.symbolic_convert": gather(),
+    "torch._dynamo.variables": gather(),
+    "torch._inductor": gather(compile="weft.compiler:native"),
+    "torch._inductor.config": same("weft.testing.configs:inductor"),
+    "torch._inductor.utils": gather("weft.testing.numbers"),
+    "torch._inductor.compile_fx": gather(
+        compile_fx="weft.compiler:native", compile_fx_inner="weft.compiler:native"
+    ),
+    "torch._inductor.test_case": gather(
+        TestCase="weft.testing.cases:TestCase", run_tests="weft.testing.cases:run_tests"
+    ),
+    "torch._logging": gather(set_logs="weft.compiler:set_logs"),
+    # -- tests ----------------------------------------------------------------------------------------------
+    "torch.testing._internal": gather(),
+    "torch.testing._internal.common_utils": _COMMON,
+    "torch.testing._internal.common_device_type": _DEVICES,
+    "torch.testing._internal.common_dtype": gather("weft.testing.dtypes"),
+    "torch.testing._internal.common_cuda": gather("weft.testing.devices", "weft.testing.common"),
+    "torch.testing._internal.common_nn": gather("weft.testing.common", "weft.testing.cases"),
+    "torch.testing._internal.jit_utils": gather("weft.testing.scripts", "weft.testing.common"),
+    "torch.testing._internal.triton_utils": gather("weft.testing.devices"),
+    "torch.testing._internal.inductor_utils": gather("weft.testing.devices"),
+    "torch.testing._internal.logging_utils": gather("weft.testing.log_records"),
+    "torch.testing._internal.two_tensor": gather("weft.testing.two_tensor"),
+    "torch.testing._comparison": gather("weft.testing.comparison"),
+}
+"""Paths beyond the rule that `torch.a.b` is `weft.a.b`."""
+
+
+def moved() -> dict[str, dict[str, str]]:
+    """By path of PyTorch's, what the printers' table says lies there: name, `module:object`."""
+    found: dict[str, dict[str, str]] = {}
+    for ours, theirs in TORCH_PATHS.items():
+        module, _, name = theirs.rpartition(".")
+        home, _, own = ours.rpartition(".")
+        if module in MODULES and home != "weft":
+            found.setdefault(module, {})[name] = f"{home}:{own}"
+    return found
+
+
+EXTRA: Final[Mapping[str, Mapping[str, str]]] = {
+    "torch.testing": {"FileCheck": "weft.testing.scripts:FileCheck"},
+    "torch.compiler": {"config": "weft.testing.configs:compiler"},
+    "torch.autograd": {"Variable": "weft.autograd.variable:Variable"},
+    "torch.utils": {"_pytree": "weft.utils._pytree"},
+}
+"""Names that PyTorch's module has beside those of the Weft module that stands for it."""
+
+CLASSES: Final[Mapping[str, str]] = {
+    "weft.tensor.base.Tensor": "torch",
+    "weft.nn.parameter.Parameter": "torch.nn.parameter",
+    "weft.autograd.function_context": "torch.autograd.function",
+    "weft.tensor": "torch",
+    "weft.core": "torch",
+    "weft.capture.forms.OptimizedModule": "torch._dynamo.eval_frame",
+    "weft.compiler.OptimizedModule": "torch._dynamo.eval_frame",
+    "weft.capture.kinds": "torch._dynamo.exc",
+    "weft.capture.runtime": "torch._dynamo.exc",
+    "weft.trace.module": "torch.fx.graph_module",
+    "weft.trace.proxy": "torch.fx.proxy",
+    "weft.trace.fx": "torch.fx.interpreter",
+    "weft.graph.graph": "torch.fx.graph",
+    "weft.graph.node": "torch.fx.node",
+    "weft.testing.cases": "torch.testing._internal.common_utils",
+    "weft.autograd.hooks": "torch.utils.hooks",
+    "weft.optim.schedule": "torch.optim.lr_scheduler",
+    "weft.optim.cycles": "torch.optim.lr_scheduler",
+    "weft.core.errors.LinAlgError": "torch._C",
+    "weft.core.generator.Generator": "torch._C",
+}
+"""Where a class says that it lies, by its path or by that of its module; others by the rule."""

@@ -1,0 +1,58 @@
+"""Small tools that tests of captured programs use."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from weft.capture.counters import counters as counters
+from weft.core.settings import settings
+from weft.tensor.base import Tensor
+from weft.testing.comparison import same as same
+
+
+def clone_input(x: Tensor, *, dtype: Any = None) -> Tensor:
+    """A leaf with the same values, strides and need of gradients."""
+    copied = x.detach().clone()
+    if dtype is not None:
+        copied = copied.to(dtype)
+    copied.requires_grad_(x.requires_grad)
+    if x.is_leaf and x.grad is not None:
+        copied.grad = clone_input(x.grad)
+    return copied
+
+
+def clone_inputs(example_inputs: Any) -> Any:
+    """Copies of all tensors in a list or a dict."""
+    if isinstance(example_inputs, dict):
+        return {name: clone_inputs(value) for name, value in example_inputs.items()}
+    if isinstance(example_inputs, (list, tuple)):
+        return [clone_inputs(value) for value in example_inputs]
+    return clone_input(example_inputs) if isinstance(example_inputs, Tensor) else example_inputs
+
+
+@contextlib.contextmanager
+def disable_cache_limit() -> Iterator[None]:
+    """Compiles as often as there is need."""
+    before = settings.recompile_limit
+    settings.recompile_limit = 1_000_000
+    try:
+        yield
+    finally:
+        settings.recompile_limit = before
+
+
+def is_compile_supported(device_type: str) -> bool:
+    """Whether code for this device can be compiled."""
+    return device_type == "cpu"
+
+
+def ifdynstaticdefault(count1: Any, count2: Any) -> Any:
+    """Of two numbers, that for sizes that are fixed until they are seen to vary."""
+    return count1
+
+
+def set_example_value(node: Any, example_value: Any) -> None:
+    """Says what a node of a graph gives."""
+    node.meta["example_value"] = example_value
