@@ -36,9 +36,10 @@ from weft.core import modes
 from weft.core.modes import Modes, State
 from weft.core.requirements import Unmet
 from weft.core.symbolic import Symbolic
-from weft.graph.effects import effect
+from weft.graph.effects import effect, op_of
 from weft.graph.failing import can_fail
 from weft.graph.node import Node
+from weft.ops.record import Kind
 from weft.tensor.tape import INFERENCE
 from weft.tensor.views import refuse_overlap
 
@@ -389,7 +390,7 @@ def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
             continue
         if node.op == "call_function" and switches_grad(node):
             grad = bool(node.args[0])
-        fails = can_fail(node)
+        fails = can_fail(node) or wants_layout(node)
         last = place if fails else last  # an op that writes may itself fail half way
         facts = effect(node)
         reached: set[Node] = set()
@@ -410,6 +411,50 @@ def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
                     found.history |= grad and any(map(_is_tracked, (node, *node.all_input_nodes)))
                     found.whole |= _shape(target) == _shape(root)
     return written, last
+
+
+def wants_layout(node: Node) -> bool:
+    """Whether a node may refuse a tensor that lies otherwise than the one of the capture, which no guard
+    asks: a view that joins axes does.
+    """
+    if node.op != "call_method" or node.target not in ("view", "view_as"):
+        return False
+    source = node.all_input_nodes[0]
+    before, after = source.meta.get("val"), node.meta.get("val")
+    if getattr(before, "dtype", None) is getattr(after, "dtype", None):
+        if not _joins_axes(_shape(source), _shape(node)):
+            return False
+    waiting, seen = [source], {source}
+    while waiting:
+        each = waiting.pop()
+        if each.op == "placeholder":
+            return True
+        found = op_of(each)
+        if each.target == "contiguous" or (found is not None and found[0].kind not in LIE_ALIKE):
+            continue
+        new = [used for used in each.all_input_nodes if used not in seen]
+        seen.update(new)
+        waiting += new
+    return False
+
+
+LIE_ALIKE: Final = (Kind.POINTWISE, Kind.VIEW, Kind.COMPOSITE)
+"""Kinds of ops whose results may lie as what they are given."""
+
+
+def _joins_axes(before: Any, after: Any) -> bool:
+    """Whether an axis of a view is more than a part of one axis before."""
+    left = [size for size in reversed(before or ()) if size != 1]
+    room = 1
+    for size in reversed(after or ()):
+        if size == 1:
+            continue
+        if room == 1 and left:
+            room = left.pop(0)
+        if type(size) is not int or type(room) is not int or size == 0 or room % size:
+            return True
+        room //= size
+    return False
 
 
 OF_ONE_TENSOR: Final = frozenset(

@@ -523,3 +523,17 @@ def arguments():
     yield ((), {{}})
     yield ((), {{}})
 """)
+
+
+def test_a_view_that_refuses_a_layout_after_a_write():
+    for backend in ("eager", "native"):
+        agree(f"""\
+import weft
+OPTIONS = {{'backend': '{backend}'}}
+def main(x):
+    x.add_(1)
+    return x.view(-1)
+def arguments():
+    yield ((weft.arange(6.0).reshape(3, 2),), {{}})
+    yield ((weft.arange(6.0).reshape(2, 3).t(),), {{}})
+""")
