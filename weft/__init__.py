@@ -55,6 +55,7 @@ from weft.ops import return_types as return_types  # noqa: E402
 
 _LATE = ("array_api", "compiler", "data", "files", "fx", "testing")
 """Modules that are loaded when they are first asked for."""
+_LATE += ("accelerator", "backends", "cpu", "cuda", "mps", "xpu")  # type: ignore[assignment]
 
 
 def __getattr__(name: str) -> _Any:
