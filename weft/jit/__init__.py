@@ -1,0 +1,30 @@
+"""Scripted functions: typed Python, read into graphs that print, run, differentiate and can be saved.
+
+>>> import weft
+>>> @weft.jit.script
+... def power(x: weft.Tensor, n: int):
+...     y = x
+...     for i in range(n - 1):
+...         y = y * x
+...     return y
+>>> power(weft.tensor([2.0, 3.0]), 3)
+tensor([ 8., 27.])
+"""
+
+from typing import Final as Final
+
+from weft.jit.annotations import Future as Future
+from weft.jit.errors import Error as Error
+from weft.jit.errors import FrontendError as FrontendError
+from weft.jit.errors import NotSupportedError as NotSupportedError
+from weft.jit.marks import Attribute as Attribute
+from weft.jit.marks import annotate as annotate
+from weft.jit.marks import export as export
+from weft.jit.marks import ignore as ignore
+from weft.jit.marks import is_scripting as is_scripting
+from weft.jit.marks import is_tracing as is_tracing
+from weft.jit.marks import isinstance_ as isinstance
+from weft.jit.marks import script_if_tracing as script_if_tracing
+from weft.jit.marks import unused as unused
+from weft.jit.script import ScriptFunction as ScriptFunction
+from weft.jit.script import script_function as script
