@@ -301,3 +301,30 @@ def test_all_are_lowered_but_those_that_are_known(kind: str) -> None:
     }
     assert not missing
     assert not {name for name in UNLOWERED for run in runs(kind).get(name, ()) if run.lowered}
+
+
+def kept(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+    """Functions that leave a zero as it is, whatever its sign."""
+    F = weft.nn.functional
+    zero = weft.zeros((), dtype=x.dtype)
+    made = F.relu(x), F.relu6(x), F.elu(x), F.selu(x), F.celu(x, 0.7), F.hardtanh(x, 0.0, 1.0), F.leaky_relu(x)
+    return *made, x.clamp(0), x.clamp(max=0), x.clamp(0, 6), x.clamp(zero, zero + 1), x.clamp(-1, 1)
+
+
+@pytest.mark.parametrize("kind", [weft.float32, weft.float64, weft.float16, weft.bfloat16], ids=str)
+def test_zeros_keep_their_signs(kind: dtype) -> None:
+    compiled = weft.compile(kept, backend="native", fullgraph=True)
+    for size in (1, 3, 64, 5000):  # kernels have loops of their own for some
+        for zero in (0.0, -0.0):
+            x = weft.full((size,), zero, dtype=kind)
+            for number, (ours, eager) in enumerate(zip(compiled(x), kept(x), strict=True)):
+                assert ours.signbit().eq(x.signbit()).all(), (number, size, zero)
+                assert eager.signbit().eq(x.signbit()).all(), (number, size, zero)
+
+
+def test_of_two_zeros_the_first_is_the_larger_one_for_fmax() -> None:
+    """As with PyTorch; NumPy gives one or the other by where an element stands."""
+    compiled = weft.compile(lambda x, y: (weft.fmax(x, y), weft.fmin(x, y)), backend="native", fullgraph=True)
+    x, y = weft.zeros(67), -weft.zeros(67)
+    assert not any(each.signbit().any() for each in compiled(x, y))
+    assert all(each.signbit().all() for each in compiled(y, x))

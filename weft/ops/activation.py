@@ -60,7 +60,7 @@ def with_options(*options: dict[str, Any], low: float = -3.0, high: float = 3.0)
 def _relu(x: Array, inplace: bool) -> Array:
     if x.dtype.kind == "f" and x.size > 4096:
         return elementwise.positive_part(x, ...)
-    return np.maximum(x, elementwise.ZERO[x.dtype], out=...)
+    return np.maximum(elementwise.ZERO[x.dtype], x, out=...)  # of two zeros, the second is taken: x
 
 
 rectified = refusing(
@@ -271,11 +271,11 @@ def _elu_kernel(x: Array, alpha: float, scale: float, rate: float) -> Array:
 
 
 def _emit_elu(b: Any, x: Any, alpha: float, scale: float, rate: float) -> Any:
-    below, above = b.min(x, b.like(0, x)), bodies.positive_part(b, x)
+    below = b.min(b.like(0, x), x)
     below = b.expm1(below if rate == 1 else b.mul(below, b.like(rate, x)))
     if alpha * scale != 1:
         below = b.mul(below, b.like(alpha * scale, x))
-    return b.add(below, above if scale == 1 else b.mul(above, b.like(scale, x)))
+    return b.select(b.gt(x, b.like(0, x)), x if scale == 1 else b.mul(x, b.like(scale, x)), below)
 
 
 def _elu_gradient(g: Any, x: Any, alpha: float, scale: float, rate: float) -> Any:

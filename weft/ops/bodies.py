@@ -29,12 +29,13 @@ def truth(b: Any, value: bool) -> Any:
 
 
 def clip(b: Any, x: Any, low: Any, high: Any) -> Any:
-    """x between two numbers; NaN stays."""
-    return b.min(b.max(x, b.like(low, x)), b.like(high, x))
+    """x between two numbers; NaN stays, and so does a zero of either sign: of equal numbers, the second is
+    taken."""
+    return b.min(b.like(high, x), b.max(b.like(low, x), x))
 
 
 def positive_part(b: Any, x: Any) -> Any:
-    return b.max(x, b.like(0, x))
+    return b.max(b.like(0, x), x)
 
 
 def reciprocal(b: Any, x: Any) -> Any:

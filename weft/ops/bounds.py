@@ -108,9 +108,9 @@ def _clamp(x: Array, low: Any, high: Any) -> Array:
         return np.asarray(np.clip(x, -np.inf if low is None else low, np.inf if high is None else high))
     out = x
     if low is not None:
-        out = np.maximum(out, low, out=...)
+        out = np.maximum(low, out, out=...)  # of two zeros, the second is taken: x stays
     if high is not None:
-        out = np.minimum(out, high, out=...)
+        out = np.minimum(high, out, out=...)
     return out
 
 
@@ -194,8 +194,8 @@ def _clamp_samples(make: Maker) -> Iterator[Sample]:
 
 
 def _emit_clamp(b: Any, x: Any, low: Any, high: Any) -> Any:
-    x = x if low is None else b.max(x, low)
-    return x if high is None else b.min(x, high)
+    x = x if low is None else b.max(low, x)
+    return x if high is None else b.min(high, x)
 
 
 clamp = pointwise(
