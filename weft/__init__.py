@@ -88,4 +88,26 @@ def compile(
     )
 
 
+def save(
+    obj: _Any, f: _Any, pickle_module: _Any = None, pickle_protocol: _Any = None, **options: _Any
+) -> None:
+    """Writes nested data with tensors to a path or a file object; see `weft.files.checkpoint.save`."""
+    __getattr__("files").save(obj, f, pickle_module, pickle_protocol, **options)
+
+
+def load(
+    f: _Any,
+    map_location: _Any = None,
+    pickle_module: _Any = None,
+    *,
+    weights_only: _Any = None,
+    mmap: _Any = None,
+    **options: _Any,
+) -> _Any:
+    """Reads what `save` wrote, safetensors or a checkpoint of PyTorch; see `weft.files.checkpoint.load`."""
+    return __getattr__("files").load(
+        f, map_location, pickle_module, weights_only=weights_only, mmap=mmap, **options
+    )
+
+
 _seams.compile = compile
