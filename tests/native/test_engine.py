@@ -304,3 +304,44 @@ def test_compiling_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_this_machine() -> None:
     assert host()[2] in (16, 32, 64)
     assert engine.executing() == ""
+
+
+def test_machines_that_cannot_convert_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE", "0")
+    name, features, width = engine.host()
+    without = ",".join(each for each in features.split(",") if each != "+f16c") + ",-f16c,-avx512fp16"
+    monkeypatch.setattr(engine, "host", lambda: (name, without, width))
+    text = """
+define void @widen(ptr %from, ptr %to) {
+  %half = load <8 x half>, ptr %from, align 2
+  %wide = fpext <8 x half> %half to <8 x float>
+  store <8 x float> %wide, ptr %to, align 4
+  ret void
+}
+define void @narrow(ptr %from, ptr %to) {
+  %wide = load <8 x float>, ptr %from, align 4
+  %half = fptrunc <8 x float> %wide to <8 x half>
+  store <8 x half> %half, ptr %to, align 2
+  ret void
+}
+"""
+    loaded = Loaded(text)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+    widen, narrow = (call(loaded.address(each)) for each in ("widen", "narrow"))
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    made = np.empty(1 << 16, np.float32)
+    for start in range(0, 1 << 16, 8):
+        widen(halves[start:].ctypes.data, made[start:].ctypes.data)
+    np.testing.assert_array_equal(made, halves.astype(np.float32))
+    assert np.array_equal(np.signbit(made), np.signbit(halves))
+    bits = np.concatenate([np.arange(0, 1 << 32, 65537), np.arange(0x38000000, 0x38010000, 3)]).astype(
+        np.uint32
+    )
+    floats = bits[: len(bits) // 8 * 8].view(np.float32)
+    short = np.empty(len(floats), np.float16)
+    for start in range(0, len(floats), 8):
+        narrow(floats[start:].ctypes.data, short[start:].ctypes.data)
+    with np.errstate(all="ignore"):
+        expected = floats.astype(np.float16)
+    np.testing.assert_array_equal(short, expected)
+    assert np.array_equal(np.signbit(short), np.signbit(expected))

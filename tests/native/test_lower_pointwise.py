@@ -307,7 +307,15 @@ def kept(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
     """Functions that leave a zero as it is, whatever its sign."""
     F = weft.nn.functional
     zero = weft.zeros((), dtype=x.dtype)
-    made = F.relu(x), F.relu6(x), F.elu(x), F.selu(x), F.celu(x, 0.7), F.hardtanh(x, 0.0, 1.0), F.leaky_relu(x)
+    made = (
+        F.relu(x),
+        F.relu6(x),
+        F.elu(x),
+        F.selu(x),
+        F.celu(x, 0.7),
+        F.hardtanh(x, 0.0, 1.0),
+        F.leaky_relu(x),
+    )
     return *made, x.clamp(0), x.clamp(max=0), x.clamp(0, 6), x.clamp(zero, zero + 1), x.clamp(-1, 1)
 
 

@@ -41,6 +41,55 @@ REMEMBERED: Final = 4096
 """Of how many kernels the names are known without writing their texts."""
 NAME: Final = "function"
 """What a function is called in its own text."""
+HALVES: Final = """
+define float @__extendhfsf2(half %given) {
+  %short = bitcast half %given to i16
+  %bits = zext i16 %short to i32
+  %sign = and i32 %bits, 32768
+  %size = and i32 %bits, 32767
+  %placed = shl i32 %size, 13
+  %small = bitcast i32 %placed to float
+  %scaled = fmul float %small, 0x46F0000000000000
+  %finite = bitcast float %scaled to i32
+  %strange = icmp uge i32 %size, 31744
+  %number = icmp ugt i32 %size, 31744
+  %quiet = select i1 %number, i32 2143289344, i32 2139095040
+  %open = or i32 %placed, %quiet
+  %chosen = select i1 %strange, i32 %open, i32 %finite
+  %upper = shl i32 %sign, 16
+  %both = or i32 %chosen, %upper
+  %made = bitcast i32 %both to float
+  ret float %made
+}
+define half @__truncsfhf2(float %given) {
+  %bits = bitcast float %given to i32
+  %size = and i32 %bits, 2147483647
+  %lower = lshr i32 %size, 13
+  %odd = and i32 %lower, 1
+  %moved = add i32 %size, 3355447295
+  %rounded = add i32 %moved, %odd
+  %normal = lshr i32 %rounded, 13
+  %float = bitcast i32 %size to float
+  %added = fadd float %float, 5.000000e-01
+  %aligned = bitcast float %added to i32
+  %tiny = sub i32 %aligned, 1056964608
+  %istiny = icmp ult i32 %size, 947912704
+  %finite = select i1 %istiny, i32 %tiny, i32 %normal
+  %islarge = icmp uge i32 %size, 1199570944
+  %isnan = icmp ugt i32 %size, 2139095040
+  %payload = and i32 %lower, 1023
+  %quiet = or i32 %payload, 32256
+  %beyond = select i1 %isnan, i32 %quiet, i32 31744
+  %chosen = select i1 %islarge, i32 %beyond, i32 %finite
+  %high = lshr i32 %bits, 16
+  %sign = and i32 %high, 32768
+  %both = or i32 %chosen, %sign
+  %short = trunc i32 %both to i16
+  %made = bitcast i16 %short to half
+  ret half %made
+}
+"""
+"""Conversions of float16, under the names by which LLVM calls them where the machine has none."""
 
 
 # -- this machine --------------------------------------------------------------------------------------------
@@ -98,6 +147,8 @@ def unusable() -> str:
 def compiled(text: str, level: int) -> bytes:
     """The object of a text, which asks for nothing from outside."""
     log("llvm", lambda: text)
+    if "half" in text and "+f16c" not in host()[1]:
+        text += HALVES
     try:
         module = llvm.parse_assembly(text, llvm.create_context())  # what that knows goes with it
         module.verify()
