@@ -42,7 +42,7 @@ special = lazy("scipy.special")
 ROOT_PI = sqrt(pi)
 
 
-def _from_scipy(name: str) -> Any:
+def from_scipy(name: str) -> Any:
     """A kernel that finds its loop in scipy.special at the first call."""
 
     def kernel(*operands: Any) -> Array:
@@ -181,7 +181,7 @@ def _zeta_gradient(g: Any, x: Any, q: Any) -> Any:
 
 zeta = _special(
     "zeta",
-    _from_scipy("zeta"),
+    from_scipy("zeta"),
     "zeta_cpu",
     halves=False,
     signature="input: Operand, other: Operand",
@@ -209,7 +209,7 @@ erf = pointwise(
 )
 erfc = pointwise(
     "erfc",
-    _from_scipy("erfc"),
+    from_scipy("erfc"),
     refusing(float_result, COMPLEX, "erfc_vml_cpu"),
     emit=lambda b, x: b.erfc(x),
     signature="input: Tensor",
@@ -218,7 +218,7 @@ erfc = pointwise(
 )
 erfinv = pointwise(
     "erfinv",
-    _from_scipy("erfinv"),
+    from_scipy("erfinv"),
     refusing(float_result, COMPLEX, "erfinv_vml_cpu"),
     signature="input: Tensor",
     domain=(-0.9, 0.9),
@@ -227,20 +227,20 @@ erfinv = pointwise(
 )
 erfcx = _special(
     "erfcx",
-    _from_scipy("erfcx"),
+    from_scipy("erfcx"),
     "erfcx_cpu",
     halves=False,
     vjp=lambda g, out, x: mul(g, sub(mul(mul(x, out), 2), 2 / ROOT_PI)),
 )
 ndtr = _special(
     "ndtr",
-    _from_scipy("ndtr"),
+    from_scipy("ndtr"),
     "erf_vml_cpu",
     vjp=lambda g, _out, x: mul(g, mul(_bell(x, 0.5), 1 / sqrt(2 * pi))),
 )
 ndtri = _special(
     "ndtri",
-    _from_scipy("ndtri"),
+    from_scipy("ndtri"),
     "ndtri_cpu",
     halves=False,
     domain=(0.1, 0.9),
@@ -248,7 +248,7 @@ ndtri = _special(
 )
 log_ndtr = _special(
     "log_ndtr",
-    _from_scipy("log_ndtr"),
+    from_scipy("log_ndtr"),
     "log_ndtr_cpu",
     halves=False,
     vjp=lambda g, _out, x: mul(div(g, erfcx(mul(x, -sqrt(0.5)))), sqrt(2 / pi)),
@@ -276,17 +276,17 @@ def _i1e_gradient(g: Any, out: Any, x: Any) -> Any:
 
 i0: Op = pointwise(
     "i0",
-    _from_scipy("i0"),
+    from_scipy("i0"),
     refusing(float_result, COMPLEX, "i0_vml_cpu"),
     signature="input: Tensor",
     aliases=("special.i0",),
     vjp=lambda g, _out, x: mul(g, i1(x)),
 )
 i0e: Op = _special(
-    "i0e", _from_scipy("i0e"), "i0e_cpu", vjp=lambda g, out, x: mul(g, sub(i1e(x), mul(ops.sgn(x), out)))
+    "i0e", from_scipy("i0e"), "i0e_cpu", vjp=lambda g, out, x: mul(g, sub(i1e(x), mul(ops.sgn(x), out)))
 )
-i1: Op = _special("i1", _from_scipy("i1"), "i1_cpu", vjp=lambda g, out, x: _i1_gradient(g, out, x))
-i1e: Op = _special("i1e", _from_scipy("i1e"), "i1e_cpu", vjp=lambda g, out, x: _i1e_gradient(g, out, x))
+i1: Op = _special("i1", from_scipy("i1"), "i1_cpu", vjp=lambda g, out, x: _i1_gradient(g, out, x))
+i1e: Op = _special("i1e", from_scipy("i1e"), "i1e_cpu", vjp=lambda g, out, x: _i1e_gradient(g, out, x))
 
 
 # -- logarithms ----------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def _emit_entr(b: Any, x: Any) -> Any:
 
 entr = _special(
     "entr",
-    _from_scipy("entr"),
+    from_scipy("entr"),
     "entr_cpu",
     emit=_emit_entr,
     domain=(0.2, 2),
@@ -361,7 +361,7 @@ def _emit_product(b: Any, x: Any, y: Any, factor: Any) -> Any:
 
 xlogy: Op = pointwise(
     "xlogy",
-    _from_scipy("xlogy"),
+    from_scipy("xlogy"),
     refusing(float_result, COMPLEX, "xlogy_cpu"),
     emit=lambda b, x, y: _emit_product(b, x, y, b.log(y)),
     signature="input: Operand, other: Operand",
@@ -374,7 +374,7 @@ xlogy: Op = pointwise(
 )
 xlog1py: Op = _special(
     "xlog1py",
-    _from_scipy("xlog1py"),
+    from_scipy("xlog1py"),
     "xlog1py_cpu",
     emit=lambda b, x, y: _emit_product(b, x, y, b.log1p(y)),
     signature="input: Operand, other: Operand",

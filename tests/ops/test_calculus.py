@@ -1,0 +1,54 @@
+"""Integrals, derivatives and covariances against NumPy's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+
+RANDOM = np.random.default_rng(0)
+Y, AT = RANDOM.standard_normal((4, 5)), np.array([0.0, 1.0, 1.5, 4.0, 4.5])
+
+
+def test_trapezoids() -> None:
+    y, at = weft.from_numpy(Y), weft.from_numpy(AT)
+    np.testing.assert_allclose(weft.trapezoid(y, dx=0.5, dim=0).numpy(), np.trapezoid(Y, dx=0.5, axis=0))
+    np.testing.assert_allclose(weft.trapezoid(y, at).numpy(), np.trapezoid(Y, AT))
+    got = weft.cumulative_trapezoid(y, at).numpy()
+    np.testing.assert_allclose(got, np.cumsum((Y[:, 1:] + Y[:, :-1]) / 2 * np.diff(AT), 1))
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_derivatives(order: int) -> None:
+    y, at = weft.from_numpy(Y), weft.from_numpy(AT)
+    got = weft.gradient(y, spacing=(0.5, 2.0), edge_order=order)
+    for mine, wanted in zip(got, np.gradient(Y, 0.5, 2.0, edge_order=order), strict=True):
+        np.testing.assert_allclose(mine.numpy(), wanted)
+    (mine,) = weft.gradient(y, spacing=(at,), dim=1, edge_order=order)
+    np.testing.assert_allclose(mine.numpy(), np.gradient(Y, AT, axis=1, edge_order=order))
+
+
+def test_covariances() -> None:
+    y, counts, shares = weft.from_numpy(Y), np.array([1, 2, 1, 3, 1]), RANDOM.random(5)
+    np.testing.assert_allclose(weft.cov(y).numpy(), np.cov(Y))
+    got = weft.cov(y, fweights=weft.from_numpy(counts), aweights=weft.from_numpy(shares))
+    np.testing.assert_allclose(got.numpy(), np.cov(Y, fweights=counts, aweights=shares))
+    np.testing.assert_allclose(weft.corrcoef(y).numpy(), np.corrcoef(Y))
+
+
+def test_running_log_sum_exp_neither_overflows_nor_loses_gradients() -> None:
+    x = weft.tensor([float("-inf"), 1000.0, 1000.0, -1000.0], dtype=weft.float64, requires_grad=True)
+    out = weft.logcumsumexp(x, 0)
+    np.testing.assert_allclose(out.detach().numpy(), [-np.inf, 1000, 1000 + np.log(2), 1000 + np.log(2)])
+    out[1:].sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [0, 2, 1, 0])
+
+
+def test_errors() -> None:
+    with pytest.raises(RuntimeError, match="There must be one `x` value for each sample point"):
+        weft.trapezoid(weft.ones(3), weft.ones(2))
+    with pytest.raises(RuntimeError, match="torch.gradient expected each dimension size to be at least"):
+        weft.gradient(weft.ones(1))
+    with pytest.raises(RuntimeError, match=r"cov\(\): fweights cannot be negative"):
+        weft.cov(weft.ones(2, 2), fweights=weft.tensor([-1, 1]))

@@ -1,0 +1,133 @@
+"""Floating-point numbers taken apart and stepped through, and the incomplete gamma functions.
+
+Takes floats; gives mantissas and exponents, neighbours, products with powers of two. One idea: these read
+the representation, so halves are handled in their own format, not in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from weft.core import dtypes
+from weft.core.arrays import Array, namespace
+from weft.core.types import TensorType
+from weft.ops.arithmetic import COMPLEX, EXACT, refusing
+from weft.ops.batching import unchanged
+from weft.ops.families import composite, index, pointwise, promote
+from weft.ops.record import Op, Promotion, cast_operand, ops, quiet, type_of
+from weft.ops.return_types import result
+from weft.ops.samples import Maker, Sample, binary_samples
+from weft.ops.special import from_scipy
+
+FREXP = result("frexp", "mantissa", "exponent")
+
+
+# -- parts ---------------------------------------------------------------------------------------------------
+def _frexp_rule(x: TensorType) -> tuple[TensorType, TensorType]:
+    if not x.dtype.is_floating_point:
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    return x, TensorType(x.shape, dtypes.int32, x.device)
+
+
+def _frexp_kernel(x: Array) -> tuple[Array, Array]:
+    mantissa, exponent = namespace(x).frexp(x)
+    return np.asarray(mantissa), np.asarray(exponent, dtype=np.int32)
+
+
+def _frexp_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
+    return unchanged(op, size, args, dims)[0], (0, 0)
+
+
+def _frexp_vjp(g: Any, out: Any, _x: Any) -> Any:
+    return ops.div(g[0], ops.exp2(ops._to_copy(out[1], _x.dtype)))
+
+
+frexp = index(
+    "frexp", _frexp_kernel, _frexp_rule, "input: Tensor", vjp=_frexp_vjp, returns=FREXP, out="exact",
+    outputs_read=(1,), batch=_frexp_batch,
+    samples=lambda make: iter([Sample(make(2, 3, low=0.6, high=0.9)), Sample(make(low=0.6, high=0.9))]),
+)  # fmt: skip
+
+
+def _ldexp_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3), make.ints(3, low=-2, high=3))
+    yield Sample(make(2, 3), make(3))
+    yield Sample(make(), make())
+
+
+@composite("input: Tensor, other: Tensor", inplace=True, out=True, samples=_ldexp_samples)
+def ldexp(input: Any, other: Any) -> Any:
+    """The first times two to the power of the second."""
+    kind, factor = type_of(input).dtype, ops.pow(2.0, other)
+    if kind.category >= dtypes.FLOAT and type_of(other).dtype.category < dtypes.FLOAT:
+        factor = ops._to_copy(factor, kind.to_real())
+    return ops.mul(input, factor)
+
+
+# -- neighbours ----------------------------------------------------------------------------------------------
+class Native(Promotion):
+    """Computes in the very dtype, halves too."""
+
+    def run(self, op: Op, bound: tuple[Any, ...]) -> Array:
+        operands = self.operands(op, bound)
+        kind = self.dtypes(operands)[1].numpy
+        assert op.kernel is not None
+        return np.asarray(quiet(op.kernel, *[cast_operand(v, kind) for v in operands]))
+
+
+nextafter = pointwise(
+    "nextafter",
+    np.nextafter,
+    Native("promote", refusing(promote, EXACT | COMPLEX, "nextafter_cpu").dtypes),
+    signature="input: Tensor, other: Tensor",
+    samples=lambda make: iter(
+        Sample(*s.args, grad=False)
+        for s in binary_samples((-2, 2), (-2, 2))(make)
+        if len(s.args) > 1 and hasattr(s.args[1], "shape")
+    ),
+    trusted=False,
+)
+
+
+# -- incomplete gamma ----------------------------------------------------------------------------------------
+def _gamma_slope(g: Any, a: Any, x: Any) -> Any:
+    """The gradient of the upper limit: x^(a-1) e^-x / gamma(a)."""
+    power = ops.sub(ops.mul(ops.sub(a, 1), ops.log(x)), ops.add(x, ops.lgamma(a)))
+    return ops.mul(g, ops.exp(power))
+
+
+def _no_order(name: str) -> Any:
+    def rule(g: Any, _out: Any) -> Any:
+        raise NotImplementedError(f"the derivative for '{name}: input' is not implemented.")
+
+    return rule
+
+
+def _gamma_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make(2, 3, low=0.5, high=3), make(3, low=0.3, high=3), grad=False)
+    yield Sample(make(low=0.5, high=3), make(2, low=0.3, high=3), grad=False)
+
+
+def _incomplete(name: str, loop: str, sign: int) -> Op:
+    scipy_loop = from_scipy(loop)
+
+    def slope(g: Any, _out: Any, a: Any, x: Any) -> Any:
+        found = _gamma_slope(g, a, x)
+        return found if sign > 0 else ops.neg(found)
+
+    def kernel(a: Array, x: Array) -> Array:
+        out = scipy_loop(a, x)
+        return namespace(out).where((a < 0) | (x < 0), out.dtype.type(np.nan), out)
+
+    return pointwise(
+        name, kernel, refusing(promote, EXACT | COMPLEX, f"{name}_cpu"),
+        signature="input: Tensor, other: Tensor", samples=_gamma_samples, trusted=False,
+        vjp=(_no_order(name), slope), aliases=(f"special.gamma{'inc' if sign > 0 else 'incc'}",),
+    )  # fmt: skip
+
+
+igamma = _incomplete("igamma", "gammainc", 1)
+igammac = _incomplete("igammac", "gammaincc", -1)

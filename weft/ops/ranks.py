@@ -1,0 +1,432 @@
+"""Elements by rank: the k-th smallest, the commonest, medians without NaN, running extremes, quantiles.
+
+Takes arrays and a dimension; gives values, most with the indices they came from. One idea: as in sorting, an
+op without gradient finds indices and another takes the values there; what lies between two elements is
+interpolated by ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.arrays import Array, namespace
+from weft.core.dims import wrap_dim
+from weft.core.types import TensorType
+from weft.ops.batching import unchanged
+from weft.ops.families import composite, index, reduce
+from weft.ops.record import Op, ops, type_of
+from weft.ops.reduce import (
+    check_elements,
+    folds,
+    only_place,
+    reduced_shape,
+    shared_gradient,
+    values_op,
+    wide,
+)
+from weft.ops.return_types import result
+from weft.ops.samples import Maker, Sample
+from weft.ops.sorting import order_of
+
+HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
+LONG = dtypes.int64.numpy
+
+
+def _refuse(name: str, x: TensorType, *refused: Any) -> None:
+    if x.dtype.is_complex or x.dtype in refused:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.scalar_name}'")
+
+
+# -- least and greatest --------------------------------------------------------------------------------------
+AMINMAX = result("aminmax", "min", "max")
+
+
+def _both_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make.distinct(2, 3))
+    yield Sample(make.distinct(2, 3), dim=1)
+    yield Sample(make.distinct(2, 3), dim=0, keepdim=True)
+    yield Sample(make.distinct())
+
+
+@composite(
+    "input: Tensor, *, dim: MaybeDim = None, keepdim: bool = False",
+    returns=AMINMAX,
+    out="exact",
+    samples=_both_samples,
+)
+def aminmax(input: Any, dim: Any, keepdim: bool) -> Any:
+    """The smallest and the largest element, of all or along a dimension."""
+    kind = type_of(input)
+    if dim is not None and not (kind.ndim and kind.shape[wrap_dim(dim, kind.ndim)]) and kind.ndim:
+        raise IndexError(f"aminmax: Expected reduction dim {wrap_dim(dim, kind.ndim)} to have non-zero size.")
+    if dim is None and not kind.numel():
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+        )
+    _refuse("aminmax_cpu", kind)
+    dims = () if dim is None else (dim,)
+    return AMINMAX(ops.amin(input, dims, keepdim), ops.amax(input, dims, keepdim))
+
+
+# -- running extremes ----------------------------------------------------------------------------------------
+def _running(name: str, fold: str) -> Op:
+    """Defines `cummax` or `cummin`."""
+
+    def kernel(x: Array, dim: int) -> Array:
+        if not x.ndim:
+            return only_place(x)
+        xp, axis = namespace(x), wrap_dim(dim, x.ndim)
+        values = wide(x)
+        best = getattr(xp, fold).accumulate(values, axis)
+        new = values == best
+        if values.dtype.kind == "f":
+            new = new | xp.isnan(values)
+        places = xp.arange(x.shape[axis]).reshape(-1, *(1,) * (x.ndim - 1 - axis))
+        return xp.maximum.accumulate(xp.where(new, places, 0), axis).astype(LONG, copy=False)
+
+    def rule(x: TensorType, dim: int) -> TensorType:
+        wrap_dim(dim, x.ndim)
+        _refuse(f"{name}_cpu", x)
+        return TensorType(x.shape, dtypes.int64, x.device)
+
+    def samples(make: Maker) -> Iterator[Sample]:
+        yield Sample(make.distinct(4), 0)
+        yield Sample(make.distinct(3, 4), -1)
+        yield Sample(make.distinct(4, 3).T, 1)
+        yield Sample(make.distinct(), 0)
+        yield Sample(make(0, 3), 0)
+
+    find = index(f"_{name}_indices", kernel, rule, "input: Tensor, dim: Dim", samples=samples, **HIDDEN)
+    returned = result(name, "values", "indices")
+
+    def body(input: Any, dim: int) -> Any:
+        indices = find(input, dim)
+        return returned(ops.gather(input, dim, indices), indices)
+
+    return composite("input: Tensor, dim: Dim", name=name, returns=returned, out="exact", samples=samples)(
+        body
+    )
+
+
+cummax = _running("cummax", "maximum")
+cummin = _running("cummin", "minimum")
+
+
+# -- the k-th and the commonest ------------------------------------------------------------------------------
+def _kth_rule(x: TensorType, k: int, dim: int, keepdim: bool) -> TensorType:
+    axis = wrap_dim(dim, x.ndim)
+    check_elements("kthvalue", x, dim)
+    if not 1 <= k <= (x.shape[axis] if x.ndim else 1):
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
+    _refuse("kthvalue_cpu", x, dtypes.bool_)
+    return TensorType(reduced_shape(x.shape, (axis,), keepdim) if x.ndim else (), dtypes.int64, x.device)
+
+
+def _kth_kernel(x: Array, k: int, dim: int, keepdim: bool) -> Array:
+    if not x.ndim:
+        return only_place(x)
+    xp, axis = namespace(x), wrap_dim(dim, x.ndim)
+    found = xp.take(wide(x).argpartition(k - 1, axis=axis), xp.asarray([k - 1]), axis=axis)
+    return found.reshape(reduced_shape(x.shape, (axis,), keepdim)).astype(LONG, copy=False)
+
+
+def _kth_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make.distinct(5), 2)
+    yield Sample(make.distinct(3, 4), 3, 0)
+    yield Sample(make.distinct(3, 4), 1, -1, True)
+    yield Sample(make.distinct(), 1)
+
+
+KTHVALUE = result("kthvalue", "values", "indices")
+_kth_indices = reduce(
+    "_kthvalue_indices", _kth_kernel, _kth_rule, "input: Tensor, k: int, dim: Dim, keepdim: bool", **HIDDEN
+)
+_kth_values = values_op("_kthvalue_values", "KthvalueBackward0")
+
+
+@composite(
+    "input: Tensor, k: int, dim: Dim = -1, keepdim: bool = False",
+    returns=KTHVALUE,
+    out="exact",
+    samples=_kth_samples,
+)
+def kthvalue(input: Any, k: int, dim: int, keepdim: bool) -> Any:
+    """The k-th smallest along a dimension, and where it lies."""
+    indices = _kth_indices(input, k, dim, keepdim)
+    return KTHVALUE(_kth_values(input, indices, dim, keepdim), indices)
+
+
+def _mode_rule(x: TensorType, dim: int, keepdim: bool) -> TensorType:
+    axis = wrap_dim(dim, x.ndim)
+    check_elements("mode", x, dim)
+    _refuse("mode_cpu", x)
+    return TensorType(reduced_shape(x.shape, (axis,), keepdim) if x.ndim else (), dtypes.int64, x.device)
+
+
+def _mode_kernel(x: Array, dim: int, keepdim: bool) -> Array:
+    """The last index of the longest run of equal elements in sorted order."""
+    if not x.ndim:
+        return only_place(x)
+    xp, axis = namespace(x), wrap_dim(dim, x.ndim)
+    rows = xp.moveaxis(wide(x), axis, -1)
+    order = rows.argsort(axis=-1, kind="stable")
+    ranked = xp.take_along_axis(rows, order, -1)
+    places = xp.arange(rows.shape[-1])
+    starts = xp.ones(ranked.shape, bool)
+    starts[..., 1:] = ranked[..., 1:] != ranked[..., :-1]
+    length = places - xp.maximum.accumulate(xp.where(starts, places, 0), -1)
+    best = xp.argmax(length, -1)[..., None]  # the first of the longest: the smallest value
+    found = xp.moveaxis(xp.take_along_axis(order, best, -1), -1, axis)
+    return found.reshape(reduced_shape(x.shape, (axis,), keepdim)).astype(LONG, copy=False)
+
+
+def _mode_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make.distinct(5))
+    yield Sample(make.distinct(3, 4), 0)
+    yield Sample(make.distinct(3, 4), -1, True)
+    yield Sample(make(4, 5, low=0, high=2).round(), 1, grad=False)
+    yield Sample(make.distinct())
+    yield Sample(make(0, 3), 1)
+
+
+MODE = result("mode", "values", "indices")
+_mode_indices = reduce(
+    "_mode_indices", _mode_kernel, _mode_rule, "input: Tensor, dim: Dim, keepdim: bool", **HIDDEN
+)
+_mode_values = values_op("_mode_values", "ModeBackward0")
+
+
+@composite(
+    "input: Tensor, dim: Dim = -1, keepdim: bool = False", returns=MODE, out="exact", samples=_mode_samples
+)
+def mode(input: Any, dim: int, keepdim: bool) -> Any:
+    """The commonest value along a dimension (the smallest of several), and where it lies."""
+    indices = _mode_indices(input, dim, keepdim)
+    return MODE(_mode_values(input, indices, dim, keepdim), indices)
+
+
+@composite(
+    "input: Tensor", out="exact", samples=lambda make: iter([Sample(make.distinct(3, 4)), Sample(make())])
+)
+def msort(input: Any) -> Any:
+    """Sorted along the first dimension."""
+    return ops.sort(input, 0)[0]
+
+
+# -- medians without NaN -------------------------------------------------------------------------------------
+def _numbers_median(x: Array, axis: int, keepdim: bool) -> Array:
+    """Where the lower median of what is not NaN lies; anywhere if there is nothing else."""
+    xp = namespace(x)
+    order = order_of(x, axis, False)
+    missing = xp.isnan(wide(x)) if x.dtype.kind not in "iub" else xp.zeros(x.shape, bool)
+    count = x.shape[axis] - missing.sum(axis=axis, keepdims=True)
+    found = xp.take_along_axis(order, xp.maximum((count - 1) // 2, 0), axis)
+    return found.reshape(reduced_shape(x.shape, (axis,), keepdim)).astype(LONG, copy=False)
+
+
+def _nanmedian_rule(x: TensorType, dim: int, keepdim: bool) -> TensorType:
+    axis = wrap_dim(dim, x.ndim)
+    check_elements("median", x, dim)
+    _refuse("median_out", x, dtypes.bool_)
+    return TensorType(reduced_shape(x.shape, (axis,), keepdim) if x.ndim else (), dtypes.int64, x.device)
+
+
+def _nanmedian_kernel(x: Array, dim: int, keepdim: bool) -> Array:
+    return _numbers_median(x, wrap_dim(dim, x.ndim), keepdim) if x.ndim else only_place(x)
+
+
+def _nanmedian_all_rule(x: TensorType) -> TensorType:
+    _refuse("median_cpu", x, dtypes.bool_)
+    return TensorType((), x.dtype, x.device)
+
+
+def _nanmedian_all_kernel(x: Array) -> Array:
+    xp = namespace(x)
+    if not x.size:
+        return xp.asarray(xp.iinfo(x.dtype).min if x.dtype.kind in "iu" else xp.nan).astype(x.dtype)
+    flat = x.reshape(-1)
+    return flat[_numbers_median(flat, 0, True)].reshape(())
+
+
+NANMEDIAN = result("nanmedian", "values", "indices")
+_nanmedian_indices: Op = reduce(
+    "_nanmedian_indices", _nanmedian_kernel, _nanmedian_rule, "input: Tensor, dim: Dim, keepdim: bool",
+    **HIDDEN,
+)  # fmt: skip
+_nanmedian_values = values_op("_nanmedian_values", "NanmedianBackward1")
+_nanmedian_all = reduce(
+    "_nanmedian_all", _nanmedian_all_kernel, _nanmedian_all_rule, "input: Tensor",
+    node="NanmedianBackward0", vjp=lambda g, out, x: shared_gradient(g, out, x, None, False),
+    batch=lambda op, size, args, places: (
+        ops._values(flat := ops.reshape(ops.movedim(args[0], places[0], 0), (size, -1)),
+                    _nanmedian_indices(flat, 1, False), 1, False), 0,
+    ), **HIDDEN,
+)  # fmt: skip
+
+
+def _nanmedian_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make.distinct(2, 3))
+    yield Sample(make.distinct(5), 0)
+    yield Sample(make.distinct(4, 3, 2), 0, True)
+    yield Sample(make.distinct(), 0)
+
+
+@composite(
+    "input: Tensor, dim: MaybeDim = None, keepdim: bool = False",
+    returns=NANMEDIAN,
+    out="exact",
+    samples=_nanmedian_samples,
+)
+def nanmedian(input: Any, dim: Any, keepdim: bool) -> Any:
+    """The middle value of what is not NaN, and with dim where it lies."""
+    if dim is None:
+        return _nanmedian_all(input)
+    indices = _nanmedian_indices(input, dim, keepdim)
+    return NANMEDIAN(_nanmedian_values(input, indices, dim, keepdim), indices)
+
+
+# -- sums and counts without NaN -----------------------------------------------------------------------------
+def _without_nan(input: Any) -> Any:
+    kind = type_of(input).dtype
+    if kind.is_complex:
+        raise RuntimeError("nansum on CPU does not support complex inputs")
+    return ops.where(ops.isnan(input), 0, input) if kind.is_floating_point else input
+
+
+@composite(
+    "input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None", out=True, samples=folds,
+    amp="float32",
+)  # fmt: skip
+def nansum(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    """The sum, NaN counted as zero."""
+    return ops.sum(_without_nan(input), dim, keepdim, dtype=dtype)
+
+
+@composite(
+    "input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None", out=True, samples=folds
+)
+def nanmean(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    """The mean of what is not NaN."""
+    kind = type_of(input).dtype
+    if kind.category < dtypes.FLOAT:
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {kind.scalar_name}"
+        )
+    total = ops.sum(_without_nan(input), dim, keepdim, dtype=dtype)
+    return ops.div(total, ops.sum(ops.logical_not(ops.isnan(input)), dim, keepdim))
+
+
+@composite(
+    "input: Tensor, dim: Dims = None",
+    samples=lambda make: (Sample(*s.args[:2], grad=False) for s in folds(make)),
+)
+def count_nonzero(input: Any, dim: Any) -> Any:
+    """How many elements are not zero."""
+    return ops.sum(ops.ne(input, 0), dim)
+
+
+# -- quantiles -----------------------------------------------------------------------------------------------
+INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _levels_kernel(q: Array) -> Array:
+    if q.size and not bool(((q >= 0) & (q <= 1)).all()):
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
+    return q.copy()
+
+
+_levels: Op = index(
+    "_quantile_levels", _levels_kernel, lambda q: q, "input: Tensor", vjp=lambda g: g,
+    batch=unchanged, samples=lambda make: iter([Sample(make(3, low=0.2, high=0.8))]),
+    method=False, function=False,
+)  # fmt: skip
+
+
+def _check_quantile(kind: TensorType, q: Any, interpolation: str) -> None:
+    if not kind.numel():
+        raise RuntimeError("quantile() input tensor must be non-empty")
+    if kind.dtype not in (dtypes.float32, dtypes.float64):
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
+    if hasattr(q, "shape"):
+        if type_of(q).ndim > 1:
+            raise RuntimeError("quantile() q must be a scalar or 1D tensor")
+        if type_of(q).dtype is not kind.dtype:
+            raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
+    elif not 0 <= q <= 1:
+        raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
+    if interpolation not in INTERPOLATIONS:
+        raise RuntimeError(
+            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+            f"{interpolation}"
+        )
+
+
+def _between(ranked: Any, ranks: Any, interpolation: str) -> Any:
+    """The values at fractional places of sorted rows."""
+    if interpolation in ("lower", "higher", "nearest"):
+        rounded = {"lower": ops.floor, "higher": ops.ceil, "nearest": ops.round}[interpolation](ranks)
+        return ops.gather(ranked, -1, ops._to_copy(rounded, dtypes.int64))
+    low = ops._to_copy(ranks, dtypes.int64)
+    weight: Any = 0.5
+    if interpolation == "linear":
+        weight = ops.sub(ranks, ops._to_copy(low, type_of(ranks).dtype))
+    high = ops._to_copy(ops.ceil(ranks), dtypes.int64)
+    return ops.lerp(ops.gather(ranked, -1, low), ops.gather(ranked, -1, high), weight)
+
+
+def _quantile(input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore: bool) -> Any:
+    kind = type_of(input)
+    _check_quantile(kind, q, interpolation)
+    several = hasattr(q, "shape") and type_of(q).ndim == 1
+    if dim is None:
+        rows, kept = ops.reshape(input, (-1,)), (1,) * kind.ndim
+    else:
+        axis = wrap_dim(dim, kind.ndim)
+        rows = ops.movedim(input, axis, -1) if kind.ndim else ops.reshape(input, (1,))
+        kept = (*kind.shape[:axis], 1, *kind.shape[axis + 1 :]) if kind.ndim else ()
+    ranked = ops.sort(rows, -1)[0]
+    last = type_of(ranked).shape[-1] - 1
+    if hasattr(q, "shape"):
+        q = ops.reshape(_levels(q), (-1,))
+    else:
+        q = ops.new_full(input, (1,), q)
+    if ignore:
+        count = ops.sum(ops.logical_not(ops.isnan(ranked)), -1, True)
+        ranks = ops.clamp_min(ops.mul(q, ops.sub(ops._to_copy(count, kind.dtype), 1)), 0)
+    else:
+        missing = ops.isnan(ops.narrow(ranked, -1, last, 1))
+        ranks = ops.where(missing, float(last), ops.mul(q, last))
+    out = _between(ranked, ranks, interpolation)
+    lead = tuple(type_of(ranked).shape[:-1])
+    if several:
+        out = ops.movedim(out, -1, 0)
+        return ops.reshape(out, (type_of(out).shape[0], *kept)) if keepdim else out
+    return ops.reshape(out, kept if keepdim else lead)
+
+
+QUANTILE = (
+    "input: Tensor, q: Operand, dim: MaybeDim = None, keepdim: bool = False, *, interpolation: str = 'linear'"
+)
+
+
+def _quantile_samples(make: Maker) -> Iterator[Sample]:
+    yield Sample(make.distinct(2, 3), 0.3)
+    for interpolation in INTERPOLATIONS:
+        levels = make(3, low=0.05, high=0.95)
+        yield Sample(make.distinct(3, 4), levels, 1, interpolation=interpolation)
+    yield Sample(make.distinct(3, 4), make(2, low=0.05, high=0.95), 0, True)
+    yield Sample(make.distinct(3, 4), 0.6, -1, True)
+
+
+@composite(QUANTILE, out="exact", samples=_quantile_samples)
+def quantile(input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str) -> Any:
+    """The q-th quantiles, of all elements or along a dimension."""
+    return _quantile(input, q, dim, keepdim, interpolation, False)
+
+
+@composite(QUANTILE, out="exact", samples=_quantile_samples)
+def nanquantile(input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str) -> Any:
+    """The q-th quantiles of what is not NaN, of all elements or along a dimension."""
+    return _quantile(input, q, dim, keepdim, interpolation, True)
