@@ -14,6 +14,11 @@ tensor([ 8., 27.])
 from typing import Final as Final
 
 from weft.jit.annotations import Future as Future
+from weft.jit.api import CompilationUnit as CompilationUnit
+from weft.jit.api import fork as fork
+from weft.jit.api import interface as interface
+from weft.jit.api import script as script
+from weft.jit.api import wait as wait
 from weft.jit.errors import Error as Error
 from weft.jit.errors import FrontendError as FrontendError
 from weft.jit.errors import NotSupportedError as NotSupportedError
@@ -26,5 +31,10 @@ from weft.jit.marks import is_tracing as is_tracing
 from weft.jit.marks import isinstance_ as isinstance
 from weft.jit.marks import script_if_tracing as script_if_tracing
 from weft.jit.marks import unused as unused
+from weft.jit.modules import RecursiveScriptModule as RecursiveScriptModule
+from weft.jit.modules import ScriptModule as ScriptModule
+from weft.jit.modules import script_method as script_method
 from weft.jit.script import ScriptFunction as ScriptFunction
-from weft.jit.script import script_function as script
+
+_fork = fork
+_wait = wait

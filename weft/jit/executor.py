@@ -27,10 +27,12 @@ class Executor:
             self.plain = generate(self.owner.made, lambda callee: callee.executor.function()).function
         return self.plain
 
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], receiver: Any = None) -> Any:
         values = self.owner.schema.bind(args, kwargs)
+        if receiver is not None:
+            values.insert(0, receiver)
         return self.function()(*values)
 
-    def graph_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Graph:
+    def graph_for(self, args: tuple[Any, ...], kwargs: dict[str, Any], receiver: Any = None) -> Graph:
         self.owner.schema.bind(args, dict(kwargs))
         return inline(self.owner.graph)

@@ -250,6 +250,10 @@ class DTypeType(Type):
 
     __slots__ = ()
 
+    @property
+    def key(self) -> Any:
+        return "dtype"
+
     def __str__(self) -> str:
         return "int"
 
