@@ -243,7 +243,7 @@ def test_a_second_process_makes_nothing(folder: Path) -> None:
         assert result.stderr == ""
         said.append(result.stdout.split(" ", 1))
     assert said[0][0] == said[1][0]
-    assert said[1][1] == "[] ['object found', 'program found']\n"
+    assert said[1][1] == "[] ['entry missed', 'object found', 'program found']\n"
     assert "program written" in said[0][1]
 
 

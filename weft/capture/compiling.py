@@ -23,10 +23,12 @@ from weft.capture.emit import Emitted, emit, plan_outputs
 from weft.capture.gradients import without_clones
 from weft.capture.guard_render import guarded, render_guards
 from weft.capture.guards import Guard, GuardSet
+from weft.capture.keeping import Keep
+from weft.capture.kept import kept_entry, key_of
 from weft.capture.kinds import unsupported
 from weft.capture.machine import Machine
 from weft.capture.outcome import EscapingException, Outcome, Unprepared
-from weft.capture.reading import FUNCTION, Reader, local_name
+from weft.capture.reading import FUNCTION, MISS, Reader, local_name
 from weft.capture.runtime import Entry, Request, count_ops
 from weft.capture.session import Broken, Failed, capture, mutation_guards, release
 from weft.capture.shortcut import shortcut
@@ -34,6 +36,7 @@ from weft.capture.sources import fetch
 from weft.capture.sources import function as own_function
 from weft.capture.transforms import is_transforming
 from weft.core import modes
+from weft.core.settings import settings
 from weft.graph.graph import Graph
 from weft.trace.breaks import Break, NeedCalls, NeedOps
 from weft.trace.module import GraphModule
@@ -52,10 +55,27 @@ def compile_frame(function: types.FunctionType, arguments: dict[str, Any], reque
         guards = GuardSet()
         guards.add(Guard("AMBIENT", None, (is_transforming, True)))
         return _guarded_original(function, guards, "it is called inside a transform")
+    machine = request.context.machine()
+    surroundings = None if machine is None or not request.kept or settings.verify else machine.surroundings()
+    key = None
+    if surroundings is not None:
+        key = key_of(function, arguments, request, surroundings)
+        found: Entry | None = kept_entry(
+            machine, key, function, arguments, partial(_kept, machine, function, arguments)
+        )
+        if found is not None:
+            return found
+    return _captured(function, arguments, request, partial(_keeping, machine, key) if key else None)
+
+
+def _captured(
+    function: types.FunctionType, arguments: dict[str, Any], request: Request, keep: Keeping | None
+) -> Entry:
     machines: list[Machine] = []
     prepared: list[Callable[[], None]] = []
+    again: list[Any] = []
     try:
-        entry = _compile(function, arguments, request, machines, prepared)
+        entry = _compile(function, arguments, request, machines, prepared, again, keep)
         prepared.clear()  # the guards count on it, and the original comes to it as well
         return entry
     finally:
@@ -71,6 +91,8 @@ def _compile(
     request: Request,
     machines: list[Machine],
     prepared: list[Callable[[], None]],
+    again: list[Any],
+    keep: Keeping | None,
 ) -> Entry:
     stop_at: int | None = None
     stop: Break | None = None
@@ -93,6 +115,7 @@ def _compile(
             return _original(function, None, str(error))
         except Unprepared as unprepared:
             prepared.append(unprepared.prepare())
+            again.append(unprepared.again)
             continue
         if isinstance(found, Failed):
             return _original(function, found, f"it raises {type(found.error).__name__}")
@@ -106,7 +129,7 @@ def _compile(
             continue
         found.stop = stop
         try:
-            return _entry(function, arguments, found, request)
+            return _entry(function, arguments, found, request, keep and partial(keep, again))
         except EscapingException as escaping:
             earlier = max(escaping.step - 1, 0)
             stop = Break("exception-escapes")
@@ -127,7 +150,7 @@ def _compile(
 
 
 def _entry(
-    function: types.FunctionType, arguments: dict[str, Any], outcome: Outcome, request: Request
+    function: types.FunctionType, arguments: dict[str, Any], outcome: Outcome, request: Request, keep: Any
 ) -> Entry:
     """Finishes the graph, has it compiled, and generates the entry around it."""
     mutation_guards(outcome)
@@ -146,7 +169,8 @@ def _entry(
     inputs = [_example(item, function, arguments) for item in outcome.inputs]
     compiled = request.backend(module, inputs) if with_calls else None
     emitted = emit(outcome, graph_callable=compiled, runtime=request.context)
-    hasten = partial(_hasten, emitted) if emitted.recipe is not None else None
+    kept = keep(emitted) if keep is not None and emitted.recipe is not None else None
+    hasten = partial(_hasten, emitted, kept) if emitted.recipe is not None else None
     return Entry(
         call=emitted.make(),
         guards=outcome.world.guards,
@@ -158,13 +182,59 @@ def _entry(
         setbacks=emitted.setbacks,
         check=partial(_check_of, function.__code__, outcome.world.guards),
         hasten=hasten,
+        noted=None if kept is None else partial(_note, kept),
     )
 
 
-def _hasten(emitted: Emitted, machine: Any, slow: Any, function: Any, values: Any) -> Any:
+# -- entries on disk -----------------------------------------------------------------------------------------
+Keeping = Callable[[list[Any], Emitted], "Keep | None"]
+
+
+def _keeping(machine: Any, key: str, prepared: list[Any], emitted: Emitted) -> Keep | None:
+    """What keeps an entry for other processes."""
+    if None in prepared or emitted.recipe is None:
+        return None
+    return Keep(machine, key, emitted.recipe, emitted.namespace, list(prepared))
+
+
+def _note(keep: Keep, function: Any, values: Any) -> None:
+    names = parameter_names(keep.recipe.code)
+    given = dict(zip(names, values, strict=True))
+    try:
+        inputs = [fetch(source, function, given) for source in keep.recipe.inputs]
+    except Exception:  # the call has changed what it was given
+        return
+    keep.note(inputs)
+
+
+def _kept(
+    machine: Any, function: Any, arguments: dict[str, Any], recipe: Any, direct: Any, namespace: Any
+) -> Entry | None:
+    """The entry of what another process has captured."""
+    values = [arguments[name] for name in parameter_names(recipe.code)]
+    found = shortcut(recipe, machine, _check_of, _missing, function, values, direct)
+    if found is None:
+        return None
+    text, names, _direct = found
+    parameters = tuple(map(local_name, parameter_names(recipe.code)))
+    call = Emitted(text, namespace | names, parameters, [], recipe.code).make()
+    return Entry(call=call, guards=recipe.guards, text=text, kept=True)
+
+
+def _missing(*_values: Any) -> Any:
+    """Stands behind a shortcut that has no entry."""
+    return MISS
+
+
+# -- shortcuts -----------------------------------------------------------------------------------------------
+
+
+def _hasten(emitted: Emitted, keep: Keep | None, machine: Any, slow: Any, function: Any, values: Any) -> Any:
     """A shortcut to an entry that has just served this call; None where there is none."""
     recipe = emitted.recipe
     assert recipe is not None
+    if keep is not None:
+        keep.write()
 
     def make(behind: Any, function: Any, values: Any) -> tuple[Any, bool] | None:
         found = shortcut(recipe, machine, _check_of, behind, function, values)

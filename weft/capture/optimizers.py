@@ -40,7 +40,9 @@ def prepare(machine: Any, args: Args, kwargs: Kwargs) -> None:
     (optimizer,) = args
     missing = lacking(machine, optimizer)
     if missing:
-        raise Unprepared(lambda: make_states(optimizer, missing))
+        known = machine.world.known.get(id(optimizer))
+        again = None if known is None else (known.source, places_of(optimizer, missing))
+        raise Unprepared(lambda: make_states(optimizer, missing), again)
 
 
 def preparing(owner: Any, name: str) -> None:
@@ -109,6 +111,28 @@ def lacking(machine: Any, optimizer: Any) -> list[tuple[Any, Any]] | None:
             if read_grad(machine, param) is not None and not states.get(param):
                 found.append((original.original, known.original))
     return found
+
+
+def places_of(optimizer: Any, missing: list[tuple[Any, Any]]) -> list[tuple[int, int]]:
+    """Parameters by their groups, and their places in these."""
+    places = {
+        id(param): (number, place)
+        for number, group in enumerate(optimizer.param_groups)
+        for place, param in enumerate(group["params"])
+    }
+    return [places[id(param)] for param, _group in missing]
+
+
+def make_states_at(optimizer: Any, places: list[tuple[int, int]]) -> Callable[[], None]:
+    """`make_states` of those parameters at these places that have no state."""
+    if not type(optimizer).__module__.startswith("weft.optim.") or modes.modes().inference:
+        raise TypeError(f"{type(optimizer).__qualname__} is no optimizer of ours")
+    groups = [optimizer.param_groups[number] for number, _place in places]
+    given = [(group["params"][place], group) for group, (_, place) in zip(groups, places, strict=True)]
+    missing = [(param, group) for param, group in given if not optimizer.state.get(param)]
+    if not all(optimizer._keeps_state(group) for _param, group in missing):
+        raise ValueError("options that need no state")
+    return make_states(optimizer, missing)
 
 
 def make_states(optimizer: Any, missing: list[tuple[Any, Any]]) -> Callable[[], None]:

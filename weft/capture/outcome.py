@@ -52,8 +52,10 @@ class EscapingException(BaseException):
 
 
 class Unprepared(BaseException):
-    """Something has to be made before the call is captured: `prepare()` does, and gives what undoes it."""
+    """Something has to be made before the call is captured: `prepare()` does, and gives what undoes it.
+    `again` says what that is, for other processes; None where it cannot be said.
+    """
 
-    def __init__(self, prepare: Callable[[], Callable[[], None]]) -> None:
+    def __init__(self, prepare: Callable[[], Callable[[], None]], again: Any = None) -> None:
         super().__init__()
-        self.prepare = prepare
+        self.prepare, self.again = prepare, again

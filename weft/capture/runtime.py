@@ -87,6 +87,8 @@ class Request:
     context: Context
     volatile: frozenset[str] = frozenset()
     """Sources (as text) that changed between calls: their sizes and scalars are to be symbols."""
+    kept: bool = True
+    """Whether what other processes have captured may be used."""
 
 
 @dataclass(slots=True)
@@ -113,6 +115,10 @@ class Entry:
     """Makes a function that only says whether the guards hold."""
     hasten: Callable[..., Any] | None = None
     """Makes a shortcut: `hasten(machine, entry, function, values)` of a call that was just served."""
+    noted: Callable[[Any, Any], None] | None = None
+    """Told the function and the values of the first call that was served."""
+    kept: bool = False
+    """Another process has made it: it may miss though its guards hold, and is captured anew then."""
 
 
 Compile = Callable[[FunctionType, dict[str, Any], Request], Entry]
@@ -270,6 +276,7 @@ class CodeCache:
         self.misses: Counter[str] = Counter()
         self.volatile: set[str] = set()
         self.given_up: str | None = None
+        self.looks = True  # for what other processes have captured
         self.first = CellType(_never)
         self.slow = CellType(self.find)
         self.front_code = front_code(code, False)
@@ -313,7 +320,8 @@ class CodeCache:
                 return result
             if failure.takes(function, values):
                 return self.deoptimise(function, values)
-            return self._useless(made, function, values)
+            if not made.entry.kept:
+                return self._useless(made, function, values)
 
     @uncounted
     def original(self, function: FunctionType, *values: Any) -> Any:
@@ -371,14 +379,15 @@ class CodeCache:
             if self.given_up is not None:
                 return None
             arguments = dict(zip(parameter_names(self.code), values))
-            self.entries = tuple(one for one in self.entries if not any(map(is_gone, one.entry.guards)))
+            self.entries = tuple(one for one in self.entries if not self._is_spent(one, function, arguments))
             reasons = self._note_misses(function, arguments)
             if not self._may_compile(reasons):
                 return None
             context = self.context
             request = Request(
-                context.backend_call, context.fullgraph, context.dynamic, context, frozenset(self.volatile)
-            )
+                context.backend_call, context.fullgraph, context.dynamic, context, frozenset(self.volatile),
+                self.looks,
+            )  # fmt: skip
             defaults = _defaults()
             entry = self._capture(function, arguments, request)
             if entry is None or defaults != _defaults() or defaults != self.defaults:  # changed meanwhile
@@ -388,9 +397,16 @@ class CodeCache:
             self.refresh()
             return installed
 
+    def _is_spent(self, one: Installed, function: FunctionType, arguments: dict[str, Any]) -> bool:
+        """Whether an entry never serves again; or is one of another process's that should have served."""
+        if one.entry.kept and explain_miss(one.entry.guards, function, arguments) is None:
+            self.looks = False
+            return True
+        return any(map(is_gone, one.entry.guards))
+
     def _capture(self, function: FunctionType, arguments: dict[str, Any], request: Request) -> Entry | None:
         count("frames", "total")
-        began = perf_counter()
+        tell("begin", self.code)
         flag, region = capturing.set(True), active.set(None)
         try:
             with hush(capturing.get), uncollected():
@@ -403,11 +419,12 @@ class CodeCache:
         finally:
             active.reset(region)
             capturing.reset(flag)
+            tell("end", self.code)
         if entry.reason is None:
             count("frames", "ok")
         if entry.stop is not None:
             count("graph_break", str(entry.stop))
-        tell("entry", self.code, entry, perf_counter() - began)
+        tell("entry", self.code, entry)
         return entry
 
     def _failed(self, error: BaseException) -> None:
@@ -660,7 +677,8 @@ class Context:
         installed = Installed(entry, request, step, entry.stop is not None or entry.reason is not None)
         installed.run = functools.partial(self.within, step) if installed.opens else step
         if entry.hasten is not None and not installed.opens:
-            installed.run = when_served(step, functools.partial(self._hasten, cache, installed, step))
+            hasten = functools.partial(self._hasten, cache, installed, step)
+            installed.run = when_served(step, hasten, entry.noted)
         for listener in self.on_entry:
             listener(cache, entry)
         return installed

@@ -486,8 +486,14 @@ OFTEN = 2
 """So often an entry has served a call before a shortcut to it is made."""
 
 
-def when_served(step: Callable[..., Any], then: Callable[[Any, Any], None]) -> Callable[..., Any]:
-    """The entry; once it has served often enough, `then` is told the function and the values of the call."""
+def when_served(
+    step: Callable[..., Any],
+    then: Callable[[Any, Any], None],
+    first: Callable[[Any, Any], None] | None = None,
+) -> Callable[..., Any]:
+    """The entry; once it has served often enough, `then` is told the function and the values of the call;
+    `first` is told those of the first one.
+    """
     served = 0
 
     @uncounted
@@ -496,6 +502,8 @@ def when_served(step: Callable[..., Any], then: Callable[[Any, Any], None]) -> C
         result = step(function, *values)
         if result is not MISS:
             served += 1
+            if served == 1 and first is not None:
+                first(function, values)
             if served == OFTEN:
                 then(function, values)
         return result
@@ -509,16 +517,24 @@ Python = Callable[[types.CodeType, GuardSet], Callable[..., Any]]
 
 
 def shortcut(
-    recipe: Recipe, machine: Machine, python: Python, slow: Any, function: Any, values: Sequence[Any]
+    recipe: Recipe,
+    machine: Machine,
+    python: Python,
+    slow: Any,
+    function: Any,
+    values: Sequence[Any],
+    direct: Any = None,
 ) -> tuple[str, dict[str, Any], bool] | None:
     """The text of an entry's shortcut, what it needs beside the entry's own names, and whether it runs the
     program, which then is for calls like this one alone; None where there is none. The entry, which is to
-    stand behind it, has just served a call of the function with these values.
+    stand behind it, has just served a call of the function with these values, or `direct` says how it is run.
     """
     names = parameter_names(recipe.code)
     given = function, dict(zip(names, values, strict=True))
     checks = Checks(machine, names, *given)
     left = _settle(checks, recipe.guards)
+    if direct is not None:
+        return _text(recipe, checks, left, direct, _operands(recipe, checks), python, slow)
     direct, operands = _direct(recipe, machine, checks)
     if direct is None:
         checks = Checks(machine, names, *given, sized=False)
@@ -593,12 +609,16 @@ def _with_types(left: list[Guard], checks: Checks) -> GuardSet:
     return found
 
 
+def _operands(recipe: Recipe, checks: Checks) -> Operands:
+    return [(checks.read(source), checks.arrays.get(source)) for source in recipe.inputs]
+
+
 def _direct(recipe: Recipe, machine: Machine, checks: Checks) -> tuple[Any, Operands]:
     """How the graph runs natively, and the registers of its inputs; None where it does not."""
     if recipe.ending is None or recipe.graph is None:
         return None, []
     try:
-        operands: Operands = [(checks.read(source), checks.arrays.get(source)) for source in recipe.inputs]
+        operands = _operands(recipe, checks)
         inputs = [fetch(source, checks.function, checks.values) for source in recipe.inputs]
     except Unreadable:
         return None, []

@@ -7,14 +7,17 @@ is made from the program that has just served that very call.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 
-from weft.native.backend import Compiled, key_of, plain
+from weft.native.backend import Compiled, is_watched, key_of, plain
 from weft.native.blas import guard
+from weft.native.cache import store
 from weft.native.calls import ALIGNED, WRITEABLE, address
 from weft.native.entry import (
     AGAIN,
@@ -33,9 +36,13 @@ from weft.native.entry import (
 from weft.native.memory import blocks
 from weft.native.pool import pool
 from weft.native.programs import LONG, Program
+from weft.native.stored import kept_program, library_files
 
 Operands = Sequence[tuple[int, int | None]]
 SINGLETONS: Final = (bool, type(None))
+MOST_KEPT: Final = 4
+"""So many entries are kept under one key."""
+MOST_TEXT: Final = 1 << 24
 
 
 class Machine:
@@ -77,6 +84,54 @@ class Machine:
             return made
 
         return finish
+
+    # -- on disk ---------------------------------------------------------------------------------------------
+    def surroundings(self) -> tuple[str, ...] | None:
+        """What entries on disk depend on; None where none are kept."""
+        return None if store().folder is None or is_watched() else library_files()
+
+    def program_key(self, direct: Any) -> str | None:
+        """The key of the program on disk; None where it is not there."""
+        return getattr(direct[1], "key", None)
+
+    def described(self, direct: Any) -> tuple[Any, ...]:
+        """All of the call but its inputs and its program."""
+        found = direct[0]
+        return found.outputs, found.written, found.strides, found.values
+
+    def kept(self, key: str) -> list[dict[str, Any]]:
+        """What was kept under a key, the latest first."""
+        content = store().get("entry", key)
+        try:
+            found = [] if content is None else json.loads(content)
+        except ValueError:
+            return []
+        return [each for each in reversed(found) if isinstance(each, dict)] if isinstance(found, list) else []
+
+    def keep(self, key: str, made: dict[str, Any], name: str) -> None:
+        """Keeps an entry beside those that are there, as far as there is room."""
+        made = json.loads(json.dumps(made))
+        others = [each for each in reversed(self.kept(key)) if each | {name: ""} != made | {name: ""}]
+        content = json.dumps([*others[1 - MOST_KEPT :], made], separators=(",", ":")).encode()
+        if len(content) <= MOST_TEXT:
+            store().put("entry", key, content)
+            entrance(self.layout)  # which the next process needs at once, and is on disk from now on
+
+    def restored(
+        self, key: str, inputs: list[Any], outputs: Any, written: Any, strides: Any, values: int
+    ) -> Any:
+        """A call as data, and its program, as they were kept; None where the program is gone."""
+        arrays = [plain(getattr(value, "array", value)) for value in inputs]
+        program = kept_program(key, arrays)
+        writes = [tuple(each) for each in written]
+        lies = [None if each is None else tuple(each) for each in strides]
+        found = SimpleNamespace(
+            forward=None, inputs=inputs, outputs=outputs, written=writes, strides=lies, values=values,
+            finish=None,
+        )  # fmt: skip
+        if program is None or program.frame is None or not _is_simple(found, program):
+            return None
+        return found, program
 
     def make(
         self, checks: list[Any], registers: int, returned: list[int], direct: Any, operands: Operands

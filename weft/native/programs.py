@@ -114,6 +114,10 @@ class Program:
     """What records point to."""
     results: list[tuple[str, Any]]
     frame: Frame | None
+    piecewise: bool = False
+    """Whether steps are run apart though none needs Python."""
+    key: str | None = None
+    """Under which it is on disk."""
 
     def connect(self, inputs: Sequence[Any]) -> None:
         """Settles how a call finds what the records name, for inputs that are laid out as these."""
@@ -194,7 +198,7 @@ class Program:
         base = 0 if block is None else block.address
         values: list[Any] = []
         try:
-            if self.python or self.table[0] > MOST_ON_STACK:
+            if self.python or self.piecewise or self.table[0] > MOST_ON_STACK:
                 values = self.by_parts(threads, items, block, base)
             else:
                 reached = threads.call(self.here, id(items), base, threads.here)
@@ -214,12 +218,8 @@ class Program:
             return items[where].item()
         return where.copy() if isinstance(where, np.ndarray) else where
 
-    def by_parts(self, threads: Any, items: list[Any], block: Any, base: int) -> list[Any]:
-        """Runs a program of which Python does some steps; gives all values that it has seen."""
-        buffers = np.zeros(max(self.size, 1), np.int64)
-        here = address(buffers)
-        if threads.prepare(self.here, id(items), base, here) == CHANGED:
-            raise Changed
+    def arrays_of(self, items: list[Any], block: Any) -> list[Any]:
+        """What lies at each place before the first step, of what Python may see."""
         arrays: list[Any] = [None] * self.size
         for place, number in self.givens:
             arrays[place] = items[number]
@@ -230,6 +230,15 @@ class Program:
         if self.python:
             for place, shape, kind, offset in self.looked_at:
                 arrays[place] = np.ndarray(shape, kind, block.array, offset)
+        return arrays
+
+    def by_parts(self, threads: Any, items: list[Any], block: Any, base: int) -> list[Any]:
+        """Runs a program of which Python does some steps; gives all values that it has seen."""
+        buffers = np.zeros(max(self.size, 1), np.int64)
+        here = address(buffers)
+        if threads.prepare(self.here, id(items), base, here) == CHANGED:
+            raise Changed
+        arrays = self.arrays_of(items, block)
         step, end = 0, base + (0 if block is None else block.room)
         while True:
             step = threads.steps(self.here, step, here, threads.here)

@@ -74,6 +74,21 @@ def surroundings() -> tuple[str, ...]:
     return (*identity(), np.__version__, products, *sorted(files))
 
 
+@cache
+def library_files() -> tuple[str, ...]:
+    """`surroundings`, and all other files of this library."""
+    files = []
+    root = os.path.dirname(os.path.dirname(__file__))
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in names:
+            if name.endswith(".py"):
+                facts = os.stat(os.path.join(folder, name))
+                place = os.path.relpath(folder, root)
+                files.append(f"{place} {name} {facts.st_size} {facts.st_mtime_ns}")
+    return (*surroundings(), root, *sorted(files))
+
+
 class GraphText:
     """A graph as text; see Note [Keys of programs]."""
 
@@ -287,11 +302,27 @@ def kept_or_made(
         content = store().get("program", key)
         if content is not None:
             try:
-                return Restored(content, arrays)
+                found = Restored(content, arrays)
+                found.key = key
+                return found
             except KeyError:  # an object that it needs is gone
                 pass
     made = make(arrays)
     content = content_of(made)
     if content is not None:
         store().put("program", key, content)
+        made.key = key
+    return made
+
+
+def kept_program(key: str, arrays: list[Any]) -> Program | None:
+    """The program of a key that an earlier process has made for inputs laid out as these."""
+    content = store().get("program", key)
+    if content is None:
+        return None
+    try:
+        made = Restored(content, arrays)
+    except KeyError:
+        return None
+    made.key = key
     return made
