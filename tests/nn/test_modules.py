@@ -313,8 +313,91 @@ ATTENTION = [
     ),
 ]  # fmt: skip
 
+SIGNS = Constant(np.where(np.arange(24).reshape(4, 6) % 3 == 0, -1, 1).astype(np.float32))
+SIGNS_4 = Constant(SIGNS.value[:, 0])
+LABELS = Constant(
+    np.array([[3, 0, -1, 1, 2, 4], [0, -1, 2, 3, 1, 5], [1, 2, 3, 4, 5, 0], [5, 4, -1, 0, 1, 2]])
+)
+COUNTS = Constant(np.arange(24, dtype=np.float32).reshape(4, 6) % 5)
+PLACES = Constant(np.array([[[0, 3, 5], [1, 2, 4]], [[1, 3, 4], [0, 2, 5]]]))
+PLACES_2D = Constant(np.array([[[[0, 3], [9, 14]], [[5, 2], [8, 11]]]]))
+PLACES_3D = Constant(np.array([[[[[0, 3], [9, 14]], [[37, 34], [40, 63]]]]]))
+SAMPLES_2D = Constant(np.linspace(0.1, 0.8, 16, dtype=np.float32).reshape(2, 4, 2))
+SAMPLES_3D = Constant(np.linspace(0.1, 0.8, 12, dtype=np.float32).reshape(2, 2, 3))
+SPEECH = ((7, 2, 5), Ints((2, 3), 4), Constant(np.array([7, 6])), Constant(np.array([3, 2])))
+MORE = [
+    case("RReLU", inputs=((4, 6),), training=False),
+    case("RReLU", 0.1, 0.4, inplace=True, inputs=(), note="(print)"),
+    case("AlphaDropout", 0.3, inputs=ROWS, training=False),
+    case("FeatureAlphaDropout", 0.3, inputs=ROWS, training=False),
+    case("AlphaDropout", 0.0, inputs=ROWS),
+    case("LocalResponseNorm", 2, inputs=ROWS),
+    case("LocalResponseNorm", 3, 0.5, 0.6, 2.0, inputs=IMAGE),
+    case("CrossMapLRN2d", 3, 0.5, 0.6, 2.0, inputs=(), note="(print)"),
+    case("MaxUnpool1d", 2, inputs=((2, 2, 3), PLACES)),
+    case("MaxUnpool2d", 2, stride=2, inputs=((1, 2, 2, 2), PLACES_2D)),
+    case("MaxUnpool3d", 2, inputs=((1, 1, 2, 2, 2), PLACES_3D)),
+    case("MaxUnpool1d", 2, inputs=((2, 2, 3), PLACES), call={"output_size": [7]}, note="output_size"),
+    case("FractionalMaxPool2d", 2, (3, 4), _random_samples=SAMPLES_2D, inputs=IMAGE),
+    case(
+        "FractionalMaxPool2d", (3, 2), output_ratio=(0.6, 0.5), return_indices=True,
+        _random_samples=SAMPLES_2D, inputs=IMAGE,
+    ),
+    case("FractionalMaxPool3d", 2, 2, _random_samples=SAMPLES_3D, inputs=VOLUME),
+    case("EmbeddingBag", 7, 3, inputs=(Ints((4, 5), 7),)),
+    case("EmbeddingBag", 7, 3, mode="sum", inputs=(Ints((6,), 7), Constant(np.array([0, 2, 2])))),
+    case(
+        "EmbeddingBag", 7, 3, mode="max", include_last_offset=True,
+        inputs=(Ints((6,), 7), Constant(np.array([0, 2, 6]))),
+    ),
+    case("EmbeddingBag", 7, 3, mode="sum", padding_idx=2, inputs=(Ints((4, 5), 7), None, (4, 5))),
+    case("EmbeddingBag", 7, 3, max_norm=0.8, norm_type=1.0, inputs=(Ints((4, 5), 7),)),
+    case("AdaptiveLogSoftmaxWithLoss", 16, 12, [3, 7], inputs=((6, 16), Ints((6,), 12))),
+    case("AdaptiveLogSoftmaxWithLoss", 8, 9, [4], 2.0, head_bias=True, inputs=((8,), Ints((), 9))),
+    *[case("PoissonNLLLoss", full=full, inputs=((4, 6), COUNTS)) for full in (False, True)],
+    case("PoissonNLLLoss", False, reduction="sum", inputs=(Positive((4, 6)), COUNTS)),
+    case("GaussianNLLLoss", inputs=((4, 6), (4, 6), Positive((4, 6)))),
+    case("GaussianNLLLoss", full=True, reduction="none", inputs=((4, 6), (4, 6), Positive((4, 1)))),
+    case("CosineEmbeddingLoss", inputs=((4, 6), (4, 6), SIGNS_4)),
+    case("CosineEmbeddingLoss", 0.2, reduction="sum", inputs=((4, 6), (4, 6), SIGNS_4)),
+    *[case("HingeEmbeddingLoss", 0.7, reduction=r, inputs=((4, 6), SIGNS)) for r in ("mean", "none")],
+    *[case("MarginRankingLoss", m, inputs=((4, 6), (4, 6), SIGNS)) for m in (0.0, 0.4)],
+    *[case("SoftMarginLoss", reduction=r, inputs=((4, 6), SIGNS)) for r in ("mean", "sum")],
+    *[case("MultiLabelMarginLoss", reduction=r, inputs=((4, 6), LABELS)) for r in ("mean", "none")],
+    case("MultiLabelSoftMarginLoss", inputs=((4, 6), Positive((4, 6)))),
+    case("MultiLabelSoftMarginLoss", WEIGHT, reduction="none", inputs=((4, 6), Positive((4, 6)))),
+    case("MultiMarginLoss", inputs=((4, 6), Ints((4,), 6))),
+    case("MultiMarginLoss", 2, 0.5, WEIGHT, reduction="sum", inputs=((4, 6), Ints((4,), 6))),
+    case("TripletMarginWithDistanceLoss", inputs=((4, 6), (4, 6), (4, 6))),
+    case("TripletMarginWithDistanceLoss", margin=2.0, swap=True, inputs=((4, 6), (4, 6), (4, 6))),
+    case("CTCLoss", inputs=SPEECH),
+    case("CTCLoss", 4, "sum", True, inputs=SPEECH),
+    case("CTCLoss", 4, "none", inputs=SPEECH),
+]  # fmt: skip
+SMALL = {"dim_feedforward": 7, "dropout": 0.0}
+TRANSFORMERS = [
+    case("TransformerEncoderLayer", 8, 2, **SMALL, inputs=(QUERY,)),
+    case("TransformerEncoderLayer", 8, 2, 7, 0.3, inputs=(QUERY,), training=False),
+    case(
+        "TransformerEncoderLayer", 8, 2, **SMALL, activation="gelu", norm_first=True, batch_first=True,
+        bias=False, layer_norm_eps=1e-3, inputs=((2, 5, 8), MASK, PADDED),
+    ),
+    case("TransformerEncoderLayer", 8, 2, **SMALL, inputs=((5, 8),), note="unbatched"),
+    case("TransformerDecoderLayer", 8, 2, **SMALL, inputs=(QUERY, (3, 2, 8))),
+    case(
+        "TransformerDecoderLayer", 8, 2, **SMALL, activation="gelu", norm_first=True, batch_first=True,
+        bias=False, inputs=((2, 5, 8), (2, 3, 8), MASK),
+    ),
+    case("Transformer", 8, 2, 2, 2, **SMALL, inputs=((3, 2, 8), QUERY), call={"tgt_mask": MASK}),
+    case(
+        "Transformer", 8, 2, 1, 1, **SMALL, batch_first=True, norm_first=True, bias=False,
+        inputs=((2, 5, 8), (2, 3, 8)), call={"src_mask": MASK, "src_key_padding_mask": PADDED}, note="masked",
+    ),
+]  # fmt: skip
+
 CASES = [
-    *ACTIVATIONS, *LINEAR, *NORMS, *CONVOLUTIONS, *POOLS, *SHAPES, *LOSSES, *RECURRENT, *ATTENTION,
+    *ACTIVATIONS, *LINEAR, *NORMS, *CONVOLUTIONS, *POOLS, *SHAPES, *LOSSES, *RECURRENT, *ATTENTION, *MORE,
+    *TRANSFORMERS,
 ]  # fmt: skip
 
 
@@ -348,6 +431,10 @@ def arrays(spec: Any, rng: np.random.Generator) -> Any:
         case Positive():
             drawn = rng.uniform(0.05, 0.95, spec.shape).astype(np.float32)
             return drawn / drawn.sum(-1, keepdims=True) if spec.normal else drawn
+        case Constant():
+            return spec.value
+        case None:
+            return None
         case list():
             return [arrays(item, rng) for item in spec]
 
@@ -359,11 +446,17 @@ def run(library: Library, layer: Any, made: Case, inputs: list[Any]) -> dict[str
     def convert(value: Any) -> Any:
         if isinstance(value, list):
             return tuple(map(convert, value))
+        if value is None:
+            return None
         made = library.tensor(value, value.dtype.kind == "f")
         tracked.append(made)
         return made
 
-    tensors = [convert(value) for value in inputs]
+    given = [spec for spec in made.inputs if spec != "self"]
+    tensors = [
+        library.option(spec) if isinstance(spec, Constant) else convert(value)
+        for spec, value in zip(given, inputs)
+    ]
     if made.inputs[0] == "self":
         tensors *= 3
     out = layer(*tensors, **{key: library.option(value) for key, value in made.call.items()})

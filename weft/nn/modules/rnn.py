@@ -17,6 +17,7 @@ import weft.nn.init as init
 from weft.core import modes
 from weft.core.dtypes import bfloat16, float32
 from weft.nn.modules.module import Module
+from weft.nn.modules.packed import PackedSequence
 from weft.nn.parameter import Parameter
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
@@ -151,8 +152,9 @@ class RNNBase(Module):
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({kind}). "
                 f"Convert input: input.to({kind}), or convert model: model.to({input.dtype})"
             )
-        if input.dim() != 3:
-            raise RuntimeError(f"input must have 3 dimensions, got {input.dim()}")
+        rank = 3 if batch_sizes is None else 2
+        if input.dim() != rank:
+            raise RuntimeError(f"input must have {rank} dimensions, got {input.dim()}")
         if self.input_size != input.size(-1):
             raise RuntimeError(
                 "input.size(-1) must be equal to input_size. "
@@ -163,14 +165,17 @@ class RNNBase(Module):
         self, input: Tensor, batch_sizes: Tensor | None = None
     ) -> tuple[int, int, int]:
         """The shape of the hidden state for this input."""
-        batch = input.size(0) if self.batch_first else input.size(1)
+        if batch_sizes is not None:
+            batch = int(batch_sizes[0])
+        else:
+            batch = input.size(0) if self.batch_first else input.size(1)
         return self.num_layers * (1 + self.bidirectional), batch, self.proj_size or self.hidden_size
 
     def get_expected_cell_size(
         self, input: Tensor, batch_sizes: Tensor | None = None
     ) -> tuple[int, int, int]:
         """The shape of the cell state for this input."""
-        return (*self.get_expected_hidden_size(input)[:2], self.hidden_size)
+        return (*self.get_expected_hidden_size(input, batch_sizes)[:2], self.hidden_size)
 
     def check_hidden_size(
         self, hx: Tensor, expected_hidden_size: tuple[int, ...], msg: str = "Expected hidden size {}, got {}"
@@ -181,8 +186,8 @@ class RNNBase(Module):
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None = None) -> None:
         """Refuses input or a state that does not fit."""
-        self.check_input(input)
-        self.check_hidden_size(hidden, self.get_expected_hidden_size(input))
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
     # -- running ---------------------------------------------------------------------------------------------
     def _layer_weights(self, position: int) -> tuple[Tensor, Any, Weights]:
@@ -193,11 +198,20 @@ class RNNBase(Module):
         bias_ih, bias_hh = biases or (None, None)
         return entering, bias_ih, (recurrent, bias_hh, last)
 
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """The state with its sequences in another order."""
+        return hx if permutation is None else ops.index_select(hx, 1, permutation)
+
     def _run(self, input: Tensor, state: State) -> tuple[Tensor, State]:
         """All layers over a batched sequence; the state is stacked by layer and direction."""
         steps = ops.transpose(input, 0, 1) if self.batch_first else input
         if steps.shape[0] == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+        out, last = self._layers(steps, state, None)
+        return (ops.transpose(out, 0, 1) if self.batch_first else out), last
+
+    def _layers(self, steps: Tensor, state: State, sizes: list[int] | None) -> tuple[Tensor, State]:
+        """All layers over steps: `(L, N, features)`, or packed ones of these sizes."""
         step = MODES[self.mode][1]
         directions = 1 + self.bidirectional
         starts = [ops.unbind(part, 0) for part in state]
@@ -207,19 +221,40 @@ class RNNBase(Module):
             for direction in range(directions):
                 position = layer * directions + direction
                 entering, bias, weights = self._layer_weights(position)
-                gates = ops.unbind(F.linear(steps, entering, bias), 0)
+                gates = F.linear(steps, entering, bias)
                 first = tuple(part[position] for part in starts)
-                hidden, end = _scan(step, gates, first, weights, backwards=direction == 1)
+                backwards = direction == 1
+                if sizes is None:
+                    hidden, end = _scan(step, ops.unbind(gates, 0), first, weights, backwards)
+                else:
+                    hidden, end = _scan_packed(step, ops.split(gates, sizes), first, weights, backwards)
                 outputs.append(hidden)
                 ends.append(end)
             steps = outputs[0] if directions == 1 else ops.cat(outputs, -1)
             if self.dropout and self.training and layer + 1 < self.num_layers:
                 steps = F.dropout(steps, self.dropout, True)
-        out = ops.transpose(steps, 0, 1) if self.batch_first else steps
-        return out, tuple(ops.stack(parts, 0) for parts in zip(*ends))
+        return steps, tuple(ops.stack(parts, 0) for parts in zip(*ends))
+
+    def _run_packed(self, packed: PackedSequence, state: State | None) -> tuple[PackedSequence, State]:
+        """All layers over a packed sequence; states come and go in the order of the sequences."""
+        data, batch_sizes, order, back = packed
+        if state is None:
+            hidden = ops.new_zeros(data, self.get_expected_hidden_size(data, batch_sizes))
+            cell = ops.new_zeros(data, self.get_expected_cell_size(data, batch_sizes))
+            state = (hidden, cell) if self.mode == "LSTM" else (hidden,)
+        else:
+            state = tuple(self.permute_hidden(part, order) for part in state)
+        self.check_forward_args(data, state if self.mode == "LSTM" else state[0], batch_sizes)
+        sizes = [int(size) for size in batch_sizes.tolist()]
+        out, last = self._layers(data, state, sizes)
+        last = tuple(self.permute_hidden(part, back) for part in last)
+        return PackedSequence(out, batch_sizes, order, back), last
 
     def _forward_one_state(self, input: Tensor, hx: Tensor | None, rank_error: str) -> tuple[Tensor, Tensor]:
         """Forward of the modes whose state is one tensor."""
+        if isinstance(input, PackedSequence):
+            packed, (last,) = self._run_packed(input, None if hx is None else (hx,))
+            return packed, last
         if input.dim() not in (2, 3):
             raise ValueError(rank_error.format(input.dim()))
         batched = input.dim() == 3
@@ -303,6 +338,30 @@ def _scan(
     return ops.stack(hidden, 0), state
 
 
+def _scan_packed(
+    step: Step, gates: Sequence[Tensor], state: State, weights: Weights, backwards: bool
+) -> tuple[Tensor, State]:
+    """As `_scan`, where the first so many sequences have each step."""
+    sizes = [entering.shape[0] for entering in gates]
+    hidden = []
+    done: list[State] = []
+    whole, state = state, tuple(part[: sizes[-1 if backwards else 0]] for part in state)
+    for place in reversed(range(len(sizes))) if backwards else range(len(sizes)):
+        size, known = sizes[place], state[0].shape[0]
+        if size > known:  # backwards: sequences that end here begin
+            state = tuple(ops.cat([part, start[known:size]], 0) for part, start in zip(state, whole))
+        elif size < known:  # forwards: sequences that have ended leave
+            done.append(tuple(part[size:] for part in state))
+            state = tuple(part[:size] for part in state)
+        state = step(gates[place], state, weights)
+        hidden.append(state[0])
+    if backwards:
+        hidden.reverse()
+    if done:
+        state = tuple(ops.cat(parts, 0) for parts in zip(state, *reversed(done)))
+    return ops.cat(hidden, 0), state
+
+
 ONLY_LSTM = "proj_size argument is only supported for LSTM, not RNN or GRU"
 
 
@@ -374,14 +433,17 @@ class LSTM(RNNBase):
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None = None) -> None:
         """Refuses input or states that do not fit."""
-        self.check_input(input)
-        expected = self.get_expected_hidden_size(input)
+        self.check_input(input, batch_sizes)
+        expected = self.get_expected_hidden_size(input, batch_sizes)
         self.check_hidden_size(hidden[0], expected, "Expected hidden[0] size {}, got {}")
-        expected = self.get_expected_cell_size(input)
+        expected = self.get_expected_cell_size(input, batch_sizes)
         self.check_hidden_size(hidden[1], expected, "Expected hidden[1] size {}, got {}")
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Gives the hidden states of all steps, and the last (hidden, cell)."""
+        if isinstance(input, PackedSequence):
+            out, (last, cell) = self._run_packed(input, None if hx is None else tuple(hx))
+            return out, (last, cell)
         rank = input.dim()
         if rank not in (2, 3):
             raise ValueError(f"LSTM: Expected input to be 2D or 3D, got {rank}D instead")
