@@ -49,6 +49,7 @@ from weft.tensor.base import Parameter, Tensor, wrap
 from weft.tensor.tape import INFERENCE
 from weft.tensor.views import View
 from weft.trace.breaks import Break
+from weft.trace.stepping import stepped
 
 __all__ = [
     "BackendCompilerFailed", "CaptureFailed", "CompilerError", "ExplainOutput", "InvalidBackend",
@@ -126,6 +127,7 @@ _native_engine: Any = lazy("weft.native.engine")
 
 _reference: Any = lazy("weft.native.reference")
 _tracing: Any = lazy("weft.native.tracing")
+_timing: Any = lazy("weft.native.timing")
 _looking: Any = lazy("weft.native.looking")
 _stepping: Any = lazy("weft.native.stepping")
 _observing: Any = lazy("weft.report.observing")
@@ -143,7 +145,23 @@ def _native_backend(how: str = "native") -> BackendFunction:
     layout = _native.Layout(lambda value: getattr(value, "array", value), wrap, refuse, aot_backends.as_it_is)
     if how == "native":
         return aot(_native.compiler(layout))
-    return aot(_native.compiler(layout, _reference.Interpreted if how == "reference" else _tracing.Tracing))
+    others = {
+        "reference": lambda: _reference.Interpreted,
+        "traced": lambda: _tracing.Tracing,
+        "timed": lambda: _timing.Timing,
+    }
+    return aot(_native.compiler(layout, others[how]()))
+
+
+_timed = False
+
+
+def time_steps(wanted: bool) -> None:
+    """Whether native programs tell how long their steps take: everything is compiled anew for it."""
+    global _timed
+    if wanted is not _timed:
+        _timed = wanted
+        reset()
 
 
 @functools.cache
@@ -151,10 +169,19 @@ def _say_once(text: str) -> None:
     warnings.warn(text, stacklevel=3)
 
 
+@functools.cache
+def _told_backend(debug: str) -> BackendFunction:
+    if debug != "step":
+        raise ValueError(f"WEFT_DEBUG is {debug!r}: it may be 'step', or nothing")
+    return aot(stepped)
+
+
 @register_backend
 def native(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Callable[..., Any]:
     """Compiles the graph, and that of its gradients, to machine code; as `aot_eager` where that cannot be."""
-    how = "traced" if settings.nan_trace else "native"
+    if settings.debug:
+        return _told_backend(settings.debug)(graph_module, example_inputs)
+    how = "traced" if settings.nan_trace else "timed" if _timed else "native"
     try:
         backend = _native_backend(how)
     except ImportError as error:  # of what Python has without us: some are built without ctypes or mmap
@@ -616,7 +643,7 @@ def explain(f: Any, *, backend: Backend | None = None) -> Callable[..., ExplainO
 compiled_autograd.count = functools.partial(count, "compiled_autograd")
 compiled_autograd.log = functools.partial(log, "compiled_autograd")
 compiled_autograd.default_compiler = compile
-settings.watchers.append(lambda name: reset() if name == "nan_trace" else None)
+settings.watchers.append(lambda name: reset() if name in ("nan_trace", "debug") else None)
 seams.compile = compile
 seams.is_compiling = is_compiling
 read_environment()

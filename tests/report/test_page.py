@@ -67,7 +67,8 @@ PROBE = """
 <script>
 {
 const told = {};
-const press = (key, target = document) => target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+const press = (key, target = document) =>
+  target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
 window.addEventListener("error", (event) => { told.error = String(event.message); });
 told.tabs = [...document.querySelectorAll("[role=tab]")].map((tab) => tab.textContent);
 told.open = document.querySelector("[role=tab][aria-selected=true]").textContent;
@@ -75,7 +76,8 @@ press("ArrowRight", document.querySelector("[role=tab][aria-selected=true]"));
 told.next = document.querySelector("[role=tab][aria-selected=true]").textContent;
 const line = document.querySelector(".pane .row[data-lines]");
 line.click();
-told.linked = ["Source", "Graph", "Kernels"].map((name) => document.querySelectorAll(`[aria-label=${name}] .linked`).length);
+told.linked = ["Source", "Graph", "Kernels"].map(
+  (name) => document.querySelectorAll(`[aria-label=${name}] .linked`).length);
 press("Escape");
 told.after = document.querySelectorAll(".linked").length;
 press("/");

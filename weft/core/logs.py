@@ -80,8 +80,9 @@ observers: Final[list[Callable[..., object]]] = []
 
 
 def tell(event: str, *facts: object) -> None:
-    """Tells observers: "graph" (a graph module, the seconds that its backend took), "entry" (code, entry, the
-    seconds that compiling took), "miss" (code, reasons), "program" (graph module, native program, arrays).
+    """Tells observers: "begin" and "end" (code that is compiled), "entry" (code, what became of it), "graph"
+    (a graph module, the seconds that its backend took), "miss" (code, reasons), "program" (graph module,
+    native program, arrays).
     """
     for observer in tuple(observers):
         observer(event, *facts)

@@ -26,6 +26,9 @@ class Settings:
     nan_trace: bool = os.environ.get("WEFT_NAN_TRACE", "0") not in ("", "0")
     """Run native programs step by step, and warn of the first step that makes NaN or an infinity of finite
     numbers, with the user's lines. `WEFT_NAN_TRACE=1` turns it on from the start."""
+    debug: str = os.environ.get("WEFT_DEBUG", "")
+    """With "step", what would be machine code runs op by op, and each op is told, at the user's line, on
+    standard error. `WEFT_DEBUG` sets it from the start."""
 
     watchers: ClassVar[list[Callable[[str], None]]] = []
     """Called with a setting's name after it was assigned: hot paths do not ask, they are told."""

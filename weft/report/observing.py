@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field
+from time import perf_counter
 from types import CodeType
 from typing import Any
 
@@ -45,13 +46,19 @@ class Observed:
     misses: list[tuple[CodeType, list[str]]] = field(default_factory=list)
     """Calls that nothing compiled served, and why each entry did not."""
     programs: list[Made] = field(default_factory=list)
+    _began: list[float] = field(default_factory=list)
+    _took: float = 0.0
 
     def __call__(self, event: str, *facts: Any) -> None:
         """Takes what `weft.core.logs.tell` tells."""
         if event == "graph":
             self.graphs.append((facts[0], facts[1]))
+        elif event == "begin":
+            self._began.append(perf_counter())
+        elif event == "end":
+            self._took = perf_counter() - self._began.pop() if self._began else 0.0
         elif event == "entry":
-            self.entries.append(Compiled(*facts))
+            self.entries.append(Compiled(facts[0], facts[1], self._took))
         elif event == "miss":
             self.misses.append((facts[0], list(facts[1])))
         elif event == "program":

@@ -1,0 +1,24 @@
+"""Profiling: where the time goes, eager ops, compiled kernels and your own blocks on one time line.
+
+with weft.profiler.profile() as seen:
+    train()
+print(seen.key_averages().table(sort_by="self_cpu_time_total", row_limit=20))
+seen.export_chrome_trace("trace.json")
+"""
+
+from __future__ import annotations
+
+from weft.profiler.collecting import ProfilerAction as ProfilerAction
+from weft.profiler.collecting import ProfilerActivity as ProfilerActivity
+from weft.profiler.collecting import profile as profile
+from weft.profiler.collecting import record_function as record_function
+from weft.profiler.collecting import schedule as schedule
+from weft.profiler.collecting import supported_activities as supported_activities
+from weft.profiler.events import Average as Average
+from weft.profiler.events import Event as Event
+from weft.profiler.events import EventList as EventList
+
+__all__ = [
+    "Average", "Event", "EventList", "ProfilerAction", "ProfilerActivity", "profile", "record_function",
+    "schedule", "supported_activities",
+]  # fmt: skip
