@@ -7,7 +7,7 @@ idea: memory is saved once, however many tensors lie in it, so that what was sha
 A safetensors file; each entry is the memory of one storage, as a tensor under the name of the first that lies
 in it, so that any reader of safetensors sees a state dict as it is. In its metadata stands, under "weft", the
 JSON of {"version", "root", "tensors", "sums"}: the tree, for each tensor where it lies, and the CRC-32 of
-each storage.
+each storage; and under "weft.crc32" that of this text.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from weft.tensor.views import refresh
 
 VERSION: Final = 1
 KEY: Final = "weft"
+SUM_KEY: Final = "weft.crc32"
 
 
 class _Memory:
@@ -166,7 +167,8 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
     arrays = {memory.name: memory.content() for memory in table.memories.values()}
     sums = {name: zlib.crc32(_raw(array)) for name, array in arrays.items()}
     told = {"version": VERSION, "root": root, "tensors": table.entries, "sums": sums}
-    metadata = {"format": "weft", KEY: json.dumps(told, separators=(",", ":"))}
+    text = json.dumps(told, separators=(",", ":"))
+    metadata = {"format": "weft", KEY: text, SUM_KEY: f"{zlib.crc32(text.encode()):08x}"}
     with writable(f) as file:
         safetensors.write(file, arrays, metadata)
 
@@ -224,6 +226,8 @@ def _read(source: Source, place: Place) -> tuple[Any, int]:
 def _read_own(source: Source, place: Place) -> tuple[Any, int]:
     header = safetensors.read_header(source, exact=False)
     if KEY not in header.metadata:
+        ours = SUM_KEY in header.metadata or header.metadata.get("format") == KEY
+        require(not ours, f"{source.name}: the tree is missing: the file is damaged")
         header = safetensors.read_header(source)
         found = {}
         for name, entry in header.entries.items():
@@ -235,6 +239,8 @@ def _read_own(source: Source, place: Place) -> tuple[Any, int]:
             found[name] = tensor_over(placed, entry.kind, 0, entry.shape, contiguous_strides(entry.shape))
         return found, header.end
     text = header.metadata[KEY].encode("utf-8", "surrogatepass")
+    right = header.metadata.get(SUM_KEY) == f"{zlib.crc32(text):08x}"
+    require(right, f"{source.name}: the checksum of the tree is wrong: the file is damaged")
     told = safetensors.parse_json(text, f"{source.name}: the tree")
     good = isinstance(told, dict) and set(told) == {"version", "root", "tensors", "sums"}
     require(good, f"{source.name}: the tree lacks its parts")
