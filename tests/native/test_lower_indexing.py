@@ -139,3 +139,16 @@ def test_one_element_that_moves_out_of_sight() -> None:
     x = weft.tensor([0.5], requires_grad=True)
     assert not opaques(f, x)
     assert_same(f, x)
+
+
+def test_a_write_through_a_view_of_another_type() -> None:
+    def f(x: weft.Tensor) -> weft.Tensor:
+        bits = x.view(weft.int32)
+        bits.copy_(bits.flip(0))
+        return x * 1
+
+    for given in (weft.randn(3, 4), weft.randn(4, 3).t()):
+        one, other = given.clone(), given.clone()
+        wanted = f(one)
+        found = weft.compile(f, backend="native", fullgraph=True)(other)
+        assert weft.equal(one, other) and weft.equal(found, wanted) and found.stride() == wanted.stride()

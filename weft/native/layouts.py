@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from weft.core.dtypes import HALVES, as_dtype, float32
+from weft.core.dtypes import HALVES, as_dtype, dtype, float32
 from weft.core.types import TensorType
 from weft.graph.node import Node
 from weft.native.lower_calls import bound_arguments, is_op, op_of
@@ -121,7 +121,11 @@ class Layouts:
     def viewed(self, op: Op, bound: tuple[Any, ...]) -> Any:
         base = self.hollow(bound[0])
         if op.name in ("view", "reshape", "_unsafe_view") and isinstance(bound[1], (tuple, list)):
-            made = base.reshape(tuple(bound[1]), copy=False)
+            kind = bound[1][0] if len(bound[1]) == 1 else None
+            if isinstance(kind, dtype):
+                made = base.view(kind.numpy)
+            else:
+                made = base.reshape(tuple(bound[1]), copy=False)
         else:
             assert op.kernel is not None
             made = op.kernel(base, *bound[1:])
@@ -143,6 +147,10 @@ class Layouts:
         for value in given:
             hollow = self.hollow(value) if value in nodes else np.zeros((), carrier)
             operands.append(hollow if hollow.dtype == carrier else np.empty_like(hollow, carrier))
+        wide = [each for each in operands if each.ndim]
+        if all(each.shape == tuple(shape) and each.flags.f_contiguous for each in wide):
+            if not all(each.flags.c_contiguous for each in wide):
+                return dense(shape, range(len(shape) - 1, -1, -1))  # no iterator: axes of one element count
         flags = [*[["readonly"]] * len(operands), ["writeonly", "allocate"]]
         kinds = [*[each.dtype for each in operands], operands[0].dtype]
         iterator: Any = np.nditer

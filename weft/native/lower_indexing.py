@@ -22,7 +22,7 @@ from weft.native.lower_products import memory_of
 from weft.native.scalar import FLOATS, Builder, Value
 from weft.native.tensors import Definition, Gather, Given, Shape, broadcast, reshaped, view
 from weft.ops.record import REGISTRY, Op
-from weft.ops.replay import READERS, read, replay
+from weft.ops.replay import READERS, read, replay, retypes
 
 Axis = int | Definition
 """Where along an axis of the base to read: as along an own axis, or as a definition says."""
@@ -430,6 +430,8 @@ def looked_through(shape: Shape, steps: Any) -> tuple[list[int], list[Shape]] | 
 
 def replayed(shape: Shape, steps: Any) -> Any:
     """The numbers of the elements that views lead to."""
+    if retypes(steps):
+        raise Unlowered("a view of another type")
     if prod(shape) > TABULATED:
         raise Unlowered("a table of too many places")
     return np.asarray(read(np.arange(prod(shape)).reshape(shape), steps))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.core.arrays import Array, namespace
+from weft.core.dtypes import dtype
 from weft.ops.families import index
 from weft.ops.record import REGISTRY, ops
 from weft.ops.samples import Maker, Sample
@@ -56,9 +57,17 @@ def read(value: Any, steps: Steps) -> Any:
     return value
 
 
+def retypes(steps: Steps) -> bool:
+    """Whether a step looks at memory as another type."""
+    parts = [part for _op, rest, _position in steps for part in rest]
+    return any(
+        isinstance(each, dtype) for part in parts for each in (part if type(part) is tuple else (part,))
+    )
+
+
 def _scatter(base: Array, source: Array, steps: Steps) -> Array:
     xp = namespace(base)
-    if not any(op in READERS for op, _rest, _position in steps):
+    if retypes(steps) or not any(op in READERS for op, _rest, _position in steps):
         result = xp.array(base, copy=True, order="K")
         replay(result, steps)[...] = source
         return result
