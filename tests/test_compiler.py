@@ -53,6 +53,19 @@ def test_compile_as_function_and_as_decorator(counter):
     assert counter.frame_count >= 2
 
 
+@pytest.mark.parametrize("backend", [None, "native"])
+def test_machine_code_is_what_functions_become(backend, monkeypatch):
+    made = []
+    monkeypatch.setattr("weft.native.backend.listeners", [lambda program, _arrays: made.append(program)])
+    x = weft.linspace(0, 1, 7, requires_grad=True)
+    for compile in (weft.compile, compiler.optimize() if backend is None else compiler.optimize(backend)):
+        options = {"backend": backend} if compile is weft.compile else {}
+        compile(lambda x: (x.sin() * 0.28125).sum(), **options)(x).backward()
+        assert len(made) == 2, "one for values, one for gradients"
+        made.clear()
+    assert compiler.explain(lambda x: x.sin() * 0.78125)(x).programs
+
+
 def test_disable_gives_the_function_back():
     function = lambda x: x
     assert weft.compile(function, disable=True) is function

@@ -66,7 +66,7 @@ __all__ = [
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 Backend = str | BackendFunction
 PATHS = {"list_backends": {"weft": "weft.compiler.list_backends", "torch": "torch._dynamo.list_backends"}}
-DEFAULT_BACKEND = "aot_eager"
+DEFAULT_BACKEND = "native"
 
 
 # -- backends ------------------------------------------------------------------------------------------------
@@ -278,11 +278,11 @@ def compile(
     """The function, method, module or other callable in a form that runs compiled.
 
     Called first, it captures what the function does as graphs, which `backend` (a name, or a function
-    `(graph_module, example_inputs) -> callable`; default "aot_eager": differentiated ahead of time, run op by
-    op) makes callable; later calls run these where everything that was read is still the same, and capture
-    again elsewhere. `fullgraph=True` raises `Unsupported` where one graph is not enough. `dynamic` says
-    whether sizes may vary from the first capture on (True), never (False), or once they were seen to (None).
-    Without a function, gives a decorator.
+    `(graph_module, example_inputs) -> callable`; default "native": differentiated ahead of time, compiled to
+    machine code) makes callable; later calls run these where everything that was read is still the same, and
+    capture again elsewhere. `fullgraph=True` raises `Unsupported` where one graph is not enough. `dynamic`
+    says whether sizes may vary from the first capture on (True), never (False), or once they were seen to
+    (None). Without a function, gives a decorator.
     """
     context = _context(backend, fullgraph, dynamic, mode, options, recompile_limit)
 
