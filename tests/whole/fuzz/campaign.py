@@ -98,7 +98,8 @@ def difference_of(source: str, compile_function: Compile, seconds: float = 10.0)
 def widened(source: str) -> str:
     """The same program with numbers of 64 bits."""
     begin = "weft.manual_seed(0)\n"
-    wide = source.replace("weft.float32", "weft.float64")
+    wide = re.sub(r"weft\.b?float(16|32)", "weft.float64", source)
+    wide = re.sub(r"\.(half|bfloat16)\(\)", ".double()", wide)
     return wide.replace(begin, f"{begin}weft.set_default_dtype(weft.float64)\n", 1)
 
 
