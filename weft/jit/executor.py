@@ -1,16 +1,25 @@
 """Running scripted functions.
 
-Takes a scripted function and arguments; gives what its graph gives. One idea: the graph's Python function is
-made at the first call.
+Takes a scripted function and arguments; gives what its graph gives. One idea: there are three ways to run a
+graph, which give the same: as Python on the live tape; with its differentiable parts as single nodes of the
+tape, once it has run with gradients; and with its tensor code compiled, once it has run for some time.
 """
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import Any
 
+from weft.core import modes
 from weft.jit.codegen import generate
-from weft.jit.ir import Graph
+from weft.jit.differentiable import leaves, with_differentiable_graphs
+from weft.jit.hot import with_compiled_parts
+from weft.jit.ir import Graph, Value
 from weft.jit.passes import inline
+from weft.nn.modules.module import Module
+
+HOT = 0.5
+"""Seconds after which a function's tensor code is compiled."""
 
 
 class Executor:
@@ -19,20 +28,78 @@ class Executor:
     def __init__(self, owner: Any) -> None:
         self.owner = owner
         self.plain: Any = None
+        self.recorded: Any = None
+        self.hot: Any = None
+        self.calls, self.spent = 0, 0.0
 
     def function(self) -> Any:
         """The graph as a Python function."""
         if self.plain is None:
             self.owner.ensure()
-            self.plain = generate(self.owner.made, lambda callee: callee.executor.function()).function
+            self.plain = generate(self.owner.made, callee).function
         return self.plain
+
+    def differentiable(self) -> Any:
+        """The same with differentiable parts as single nodes."""
+        if self.recorded is None:
+            graph = with_differentiable_graphs(inline(self.owner.graph))
+            self.recorded = generate(graph, callee).function
+        return self.recorded
+
+    def compile(self) -> Any:
+        """The same with its tensor code compiled."""
+        if self.hot is None:
+            graph = with_compiled_parts(inline(self.owner.graph))
+            compiled = any(node.operator == "prim::CompiledGraph" for node in graph.walk())
+            self.hot = generate(graph, callee).function if compiled else self.function()
+        return self.hot
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], receiver: Any = None) -> Any:
         values = self.owner.schema.bind(args, kwargs)
         if receiver is not None:
             values.insert(0, receiver)
-        return self.function()(*values)
+        if self.hot is not None:
+            return self.hot(*values)
+        start = perf_counter()
+        try:
+            return self.choose(values)(*values)
+        finally:
+            self.calls += 1
+            self.spent += perf_counter() - start
+            if self.spent > HOT and self.calls > 2:
+                self.compile()
+
+    def choose(self, values: list[Any]) -> Any:
+        if self.calls and modes.state.get() is True and requires_grad(values):
+            return self.differentiable()
+        return self.function()
 
     def graph_for(self, args: tuple[Any, ...], kwargs: dict[str, Any], receiver: Any = None) -> Graph:
-        self.owner.schema.bind(args, dict(kwargs))
-        return inline(self.owner.graph)
+        """The graph that runs for these inputs; where gradients are wanted, with the parts that have any."""
+        values = self.owner.schema.bind(args, dict(kwargs))
+        if receiver is not None:
+            values.insert(0, receiver)
+        graph = inline(self.owner.graph)
+        if modes.current() is not True or not requires_grad(values):
+            return graph
+        pairs = zip(graph.block.parameters, values, strict=True)
+        given: set[Value] = {value for value, item in pairs if requires_grad([item])}
+        return with_differentiable_graphs(graph, given)
+
+
+def callee(function: Any) -> Any:
+    return function.executor.function()
+
+
+def requires_grad(values: list[Any]) -> bool:
+    """Whether gradients may be wanted of any of these."""
+    for value in values:
+        if isinstance(value, Module):
+            if any(parameter.requires_grad for parameter in value.parameters()):
+                return True
+        elif isinstance(value, dict):
+            if requires_grad(list(value.values())):
+                return True
+        elif any(tensor.requires_grad for tensor in leaves([value])):
+            return True
+    return False

@@ -404,6 +404,9 @@ class Text:
         ):
             arguments[position] = f"{word}={arguments[position]}"
         head = f"^{node.attributes['name']}" if node.operator == "prim::PythonOp" else node.operator
+        if isinstance(node.attributes.get("Subgraph"), Graph):
+            head = f"{head}_{len(self.graphs)}"
+            self.graphs.append((head, node.attributes["Subgraph"]))
         text = f"{indent}{results} = {head}{self.attributes(node)}({', '.join(arguments)})"
         if self.places and node.place is not None:
             text += f" # {node.place.place}"
@@ -433,16 +436,14 @@ class Text:
         parts = []
         for key, value in shown.items():
             if isinstance(value, Graph):
-                name = f"{node.operator}_{len(self.graphs)}"
-                self.graphs.append((name, value))
-                return f"[{key}={name}]"
+                continue
             text = (
                 self.tensor(value)
                 if self.tensor is not None and isinstance(value, Tensor)
                 else literal(value)
             )
             parts.append(f"{key}={text}")
-        return f"[{', '.join(parts)}]"
+        return f"[{', '.join(parts)}]" if parts else ""
 
     def block(self, block: Block, number: int, depth: int) -> list[str]:
         indent = "  " * depth

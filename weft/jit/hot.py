@@ -1,0 +1,304 @@
+"""Hot code: straight-line parts and loops of scripted functions, compiled natively.
+
+Takes a graph that has run for some time; gives one whose tensor code is compiled. One idea: whatever is
+straight becomes a Python function that `weft.compile` takes, with all it says about equality with eager code;
+of a loop several turns are one such function, so that what a call costs is paid once for many.
+
+# Note [Turns]
+    for t in range(x.size(0)):               window = x.narrow(0, t, 8)
+        h = cell(x[t], h)           ->       h, o0, ..., o7 = eight_turns(window, h)
+        outs.append(h)                       outs.extend([o0, ..., o7])
+The number of a turn may be used to take an item of a tensor that the loop does not change; what is appended
+to a list outside comes out with the results. Other loops run as Python, with their straight parts compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.core.seams import seams
+from weft.jit.codegen import generate, reads
+from weft.jit.ir import NOT_CONSTANT, Block, Graph, Node, Value, copy_block
+from weft.jit.lookup import find_operator
+from weft.jit.regions import GLUE, blocks_of, groups, outside_values, put_node, take_out
+from weft.jit.types import BOOL, FLOAT, INT, NUMBER, STR, TENSOR, ListType
+from weft.ops.record import REGISTRY, Kind
+
+NODES = 240
+"""How many nodes one compiled function of several turns may have."""
+SCALARS = (INT, FLOAT, BOOL, STR, NUMBER)
+UNFIT = frozenset("item tolist backward equal allclose is_nonzero manual_seed unique nonzero".split())
+
+
+def fits(node: Node) -> bool:
+    """Whether a node may be part of compiled code: an op on tensors that writes nothing."""
+    if not node.operator.startswith("aten::") or node.blocks_ or not node.results:
+        return False
+    name = node.operator.partition("::")[2]
+    if name.endswith("_") and not name.endswith("__") or name in UNFIT or "out" in node.words:
+        return False
+    given = [value.kind for value in node.arguments]
+    if TENSOR not in given and ListType(TENSOR) not in given:
+        return False
+    kinds = [value.kind for value in node.results]
+    if not all(
+        kind == TENSOR or kind == ListType(TENSOR) or getattr(kind, "elements", None) for kind in kinds
+    ):
+        return False
+    if isinstance(node.arguments[0].kind, ListType) and name not in ("cat", "stack", "meshgrid", "einsum"):
+        return False
+    function = REGISTRY.get(name) or find_operator(name, node.attributes.get("_from", ""))
+    op = function if hasattr(function, "kind") else getattr(function, "op", None)
+    return op is not None and op.kind is not Kind.RANDOM and "dropout" not in name
+
+
+def compiled(graph: Graph) -> Any:
+    """The graph's function in compiled form."""
+    function = generate(graph, lambda callee: callee).function
+    return seams.compile(function, backend="native")
+
+
+class Straight:
+    """A straight part: called with its inputs, it gives its outputs."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.function = compiled(graph)
+        self.single = len(graph.block.returned) == 1
+
+    def __call__(self, *args: Any) -> Any:
+        results = self.function(*args)
+        return (results,) if self.single else results
+
+
+class Turns:
+    """A loop, several turns of which are one compiled function."""
+
+    def __init__(self, loop: LoopFacts) -> None:
+        self.facts = loop
+        self.functions: dict[int, Any] = {}
+        self.one = generate(loop.unrolled(1), lambda callee: callee).function
+        self.many = max(2, min(64, NODES // max(1, loop.size)))
+
+    def turns(self, count: int) -> int:
+        """How many turns are taken at once: few that leave no rest, rather than more."""
+        if count <= self.many:
+            return count
+        exact = next((k for k in range(self.many, 1, -1) if count % k == 0), 0)
+        return exact if 2 * exact >= self.many else self.many
+
+    def __call__(self, count: int, *args: Any) -> Any:
+        facts = self.facts
+        carried, rest = list(args[: facts.carried]), args[facts.carried :]
+        windows, lists, fixed = (
+            rest[: facts.windows],
+            rest[facts.windows : facts.windows + facts.lists],
+            rest[facts.windows + facts.lists :],
+        )
+        done, step = 0, self.turns(count) if count > 1 else 1
+        while count - done >= step > 1:
+            function = self.functions.get(step)
+            if function is None:
+                function = self.functions[step] = compiled(facts.unrolled(step))
+            views = [facts.window(at, tensor, done, step) for at, tensor in enumerate(windows)]
+            results = function(*carried, *views, *fixed)
+            done = self.took(results, carried, lists, done, step)
+        while done < count:
+            views = [facts.window(at, tensor, done, 1) for at, tensor in enumerate(windows)]
+            results = self.one(*carried, *views, *fixed)
+            done = self.took(results, carried, lists, done, 1)
+        return tuple(carried)
+
+    def took(self, results: Any, carried: list[Any], lists: Any, done: int, step: int) -> int:
+        """Notes the results of some turns."""
+        values = results if isinstance(results, tuple) else (results,)
+        count = self.facts.carried
+        carried[:] = values[:count]
+        added = values[count:]
+        kept = len(lists)
+        for place, value in enumerate(added):
+            lists[place % kept].append(value)
+        return done + step
+
+
+class LoopFacts:
+    """What is known of a loop that can be taken several turns at once."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.block = node.blocks_[0]
+        self.index = self.block.parameters[0]
+        self.carried = len(self.block.parameters) - 1
+        self.items: list[Node] = []
+        self.added: list[Node] = []
+        self.outside: list[Value] = []
+        self.size = 0
+
+    @property
+    def windows(self) -> int:
+        return len(self.items)
+
+    @property
+    def lists(self) -> int:
+        return len(self.added)
+
+    def usable(self) -> bool:
+        """Whether it can; finds out what its turns read from outside."""
+        node, block = self.node, self.block
+        if (
+            node.arguments[1].constant is not True
+            or block.exits
+            or not block.returned
+            or block.returned[0].constant is not True
+        ):
+            return False
+        if any(value.kind != TENSOR for value in block.parameters[1:]):
+            return False
+        made = {value for inner in block.nodes_ for value in inner.results} | set(block.parameters)
+        for inner in block.nodes_:
+            if inner.operator == "prim::Constant":
+                continue
+            if not self.usable_node(inner, made):
+                return False
+        self.size = sum(inner.operator not in GLUE for inner in block.nodes_)
+        return self.size > 0 and all(
+            value in made or value.constant is not NOT_CONSTANT or value.kind == TENSOR
+            for value in block.returned
+        )
+
+    def usable_node(self, inner: Node, made: set[Value]) -> bool:
+        if self.index in reads(inner):
+            if (
+                inner.operator != "aten::select"
+                or inner.arguments[2] is not self.index
+                or inner.arguments[0] in made
+            ):
+                return False
+            if not isinstance(inner.arguments[1].constant, int) or inner.words:
+                return False
+            self.items.append(inner)
+            return True
+        if (
+            inner.operator == "aten::append"
+            and inner.arguments[0] not in made
+            and inner.arguments[1].kind == TENSOR
+        ):
+            if any(value in reads(other) for value in inner.results for other in self.block.nodes_):
+                return False
+            if any(inner.arguments[0] in reads(other) for other in self.block.nodes_ if other is not inner):
+                return False
+            self.added.append(inner)
+            return True
+        if inner.operator not in GLUE and not fits(inner):
+            return False
+        for value in inner.arguments:
+            if value in made or value.constant is not NOT_CONSTANT:
+                continue
+            if value.kind != TENSOR and value.kind not in SCALARS:
+                return False
+            if value not in self.outside:
+                self.outside.append(value)
+        return True
+
+    def inputs(self) -> list[Value]:
+        """What the whole loop reads: where names start, windows' tensors, lists, and the rest."""
+        windows = [inner.arguments[0] for inner in self.items]
+        lists = [inner.arguments[0] for inner in self.added]
+        returned = [v for v in self.block.returned[1:] if v.constant is NOT_CONSTANT and self.is_outside(v)]
+        fixed = list(dict.fromkeys([*self.outside, *returned]))
+        self.outside = fixed
+        return [*self.node.arguments[2:], *windows, *lists, *fixed]
+
+    def is_outside(self, value: Value) -> bool:
+        return value not in self.block.parameters and not any(value in n.results for n in self.block.nodes_)
+
+    def window(self, at: int, tensor: Any, start: int, length: int) -> Any:
+        """The items of some turns."""
+        dim = self.items[at].arguments[1].constant
+        return REGISTRY["slice"].face(tensor, dim, start, start + length)
+
+    def unrolled(self, turns: int) -> Graph:
+        """Some turns in a row, as a graph."""
+        graph = Graph(f"{turns}_turns")
+        graph.name = "turns"
+        carried = [graph.block.add_parameter(value.kind, value.name) for value in self.block.parameters[1:]]
+        windows = [graph.block.add_parameter(TENSOR, "window") for _ in self.items]
+        fixed = {value: graph.block.add_parameter(value.kind, value.name) for value in self.outside}
+        added: list[Value] = []
+        for turn in range(turns):
+            known: dict[Value, Value] = dict(fixed)
+            known.update(zip(self.block.parameters[1:], carried, strict=True))
+            self.one_turn(graph, known, windows, turn, added)
+            carried = [self.out_of(graph, value, known) for value in self.block.returned[1:]]
+        graph.block.returned = [*carried, *added]
+        return graph
+
+    def out_of(self, graph: Graph, value: Value, known: dict[Value, Value]) -> Value:
+        return known[value]
+
+    def one_turn(
+        self, graph: Graph, known: dict[Value, Value], windows: list[Value], turn: int, added: list[Value]
+    ) -> None:
+        for inner in self.block.nodes_:
+            for value in inner.arguments:
+                if value not in known and value.constant is not NOT_CONSTANT:
+                    known[value] = constant(graph, value.constant, value.kind)
+            if inner in self.items:
+                place = constant(graph, turn, INT)
+                dim = constant(graph, inner.arguments[1].constant, INT)
+                made = Node("aten::select", graph, [windows[self.items.index(inner)], dim, place])
+                known[inner.results[0]] = made.add_result(TENSOR)
+                graph.block.append(made)
+            elif inner in self.added:
+                added.append(known[inner.arguments[1]])
+            elif inner.operator != "prim::Constant":
+                holder = Block(inner.graph, None)
+                holder.nodes_ = [inner]
+                copy_block(holder, graph.block, known, parameters=False)
+        for value in self.block.returned[1:]:
+            if value not in known and value.constant is not NOT_CONSTANT:
+                known[value] = constant(graph, value.constant, value.kind)
+
+
+def constant(graph: Graph, value: Any, kind: Any) -> Value:
+    node = Node("prim::Constant", graph, (), (), {"value": value})
+    graph.block.append(node)
+    return node.add_result(kind)
+
+
+def with_compiled_parts(graph: Graph) -> Graph:
+    """The graph, changed, with its loops and straight parts compiled."""
+    for block in blocks_of(graph):
+        for node in list(block.nodes_):
+            if node.operator == "prim::Loop":
+                replace_loop(graph, block, node)
+    for block in blocks_of(graph):
+        for group in groups(block, fits, 2):
+            piece = take_out(group, outside_values(graph, group), "straight")
+            kinds = [value.kind for value in (*piece.inputs, *piece.outputs)]
+            allowed = (TENSOR, ListType(TENSOR), *SCALARS)
+            if not piece.outputs or not all(kind in allowed for kind in kinds):
+                continue
+            node = Node(
+                "prim::CompiledGraph", graph, piece.inputs, (), {"Subgraph": piece.graph}, group[0].place
+            )
+            node.target = Straight(piece.graph)
+            node.results = piece.outputs
+            for index, value in enumerate(node.results):
+                value.owner, value.index = node, index
+            put_node(block, group, node)
+    return graph
+
+
+def replace_loop(graph: Graph, block: Block, node: Node) -> None:
+    facts = LoopFacts(node)
+    if not facts.usable():
+        return
+    inputs = facts.inputs()
+    made = Node("prim::CompiledGraph", graph, [node.arguments[0], *inputs], (), {"name": "turns"}, node.place)
+    made.target = Turns(facts)
+    made.results = node.results
+    for value in made.results:
+        value.owner = made
+    block.nodes_[block.nodes_.index(node)] = made
+    made.block = block
