@@ -53,7 +53,7 @@ from weft.func import vmap as vmap  # noqa: E402
 from weft.nn import functional as _functional  # noqa: E402, F401
 from weft.ops import return_types as return_types  # noqa: E402
 
-_LATE = ("array_api", "compiler", "data", "files", "fx", "jit", "testing")
+_LATE = ("array_api", "compiler", "data", "files", "fx", "jit", "profiler", "report", "testing")
 """Modules that are loaded when they are first asked for."""
 _LATE += ("accelerator", "backends", "cpu", "cuda", "mps", "xpu")  # type: ignore[assignment]
 

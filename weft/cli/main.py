@@ -14,11 +14,22 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+import weft.cli.cache as cache
 import weft.cli.demo as demo
 import weft.cli.doctor as doctor
+import weft.cli.explain as explain
+import weft.cli.report as report
+import weft.cli.run as run
 from weft.cli.errors import CommandError
 
-COMMANDS: dict[str, ModuleType] = {"demo": demo, "doctor": doctor}
+COMMANDS: dict[str, ModuleType] = {
+    "demo": demo,
+    "run": run,
+    "explain": explain,
+    "report": report,
+    "doctor": doctor,
+    "cache": cache,
+}
 
 EXIT_STATUSES = """\
 exit status:
@@ -47,7 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog="weft",
-        description="Weft: PyTorch-shaped tensors and autograd over NumPy.",
+        description="Weft: PyTorch-shaped tensors whose autograd is compiled whole.",
         epilog=EXIT_STATUSES,
         formatter_class=layout,
     )

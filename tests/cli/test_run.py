@@ -1,0 +1,58 @@
+"""`weft run`: a program, and what was compiled in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.cli.main import main
+
+PROGRAM = """
+import weft
+
+@weft.compile
+def step(x):
+    y = x * 2
+    print("on the way")
+    return y.sum()
+
+step(weft.ones(3))
+step(weft.ones(3, 3))
+print("done")
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def test_says_what_was_compiled(program, capsys):
+    assert main(["run", str(program)]) == 0
+    told = capsys.readouterr()
+    assert told.out == "on the way\non the way\ndone\n"
+    lines = told.err.splitlines()
+    assert lines[0].startswith("weft: 4 calls compiled in ") and "2 breaks, 2 recompiles" in lines[0]
+    assert lines[1] == f"weft: break in step at {program}:7: builtin-call: builtin: print"
+    assert lines[3].startswith("weft: step was compiled again: L['x'] is Tensor(float32[3])")
+
+
+def test_quiet_and_report(program, capsys, tmp_path):
+    page = tmp_path / "page.html"
+    assert main(["run", "--quiet", "--report", str(page), str(program)]) == 0
+    assert capsys.readouterr().err == f"weft: report written to {page}\n"
+    assert "program.py" in page.read_text()
+
+
+def test_report_to_nowhere(program, capsys, tmp_path):
+    assert main(["run", "--quiet", "--report", str(tmp_path / "no" / "page.html"), str(program)]) == 1
+    assert "weft: cannot write" in capsys.readouterr().err
+
+
+def test_arguments_and_status_are_the_programs(tmp_path, capsys):
+    path = tmp_path / "program.py"
+    path.write_text("import sys\nprint(sys.argv[1:])\nsys.exit(7)")
+    assert main(["run", str(path), "--quiet", "x"]) == 7
+    told = capsys.readouterr()
+    assert told.out == "['--quiet', 'x']\n" and told.err == "weft: nothing was compiled\n"

@@ -1,0 +1,56 @@
+"""Write a page about what a program or a function becomes when compiled.
+
+The page shows source beside graph beside kernels, times, memory, breaks and
+guards; it is one file, needs no network, and is made by running the program,
+or by calling the function with --args.
+
+  weft report train.py
+  weft report -o step.html model.py:step --args 'weft.randn(4, 8)'
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from weft import compiler
+from weft.cli.errors import CommandError
+from weft.cli.run import write
+from weft.cli.targets import add_traceback, arguments_from, function_named, install, run_script, told
+from weft.report import observe
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o", "--output", default="report.html", metavar="FILE", help="where to (default: %(default)s)"
+    )
+    parser.add_argument("--torch", action="store_true", help="let `import torch` mean Weft")
+    parser.add_argument("--args", default="", metavar="PYTHON", help="what to call the function with")
+    add_traceback(parser)
+    parser.add_argument("target", help="script.py, module:function or file.py:function")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's arguments")
+
+
+def run(options: argparse.Namespace) -> int:
+    if ":" in options.target and not os.path.exists(options.target):
+        return _function(options)
+    with observe(os.path.basename(options.target)) as seen:
+        status = run_script(
+            options.target, options.arguments, torch=options.torch, show_traceback=options.traceback
+        )
+    if not seen.entries:
+        raise CommandError(f"{options.target} compiled nothing, so there is nothing to report")
+    write(seen, options.output)
+    return status
+
+
+def _function(options: argparse.Namespace) -> int:
+    install(options.torch)
+    function, module = function_named(options.target)
+    args, kwargs = arguments_from(options.args, module)
+    try:
+        output = compiler.explain(function)(*args, **kwargs)
+    except Exception as error:
+        return told(error, options.traceback)
+    write(output.seen, options.output)
+    return 0

@@ -1,0 +1,79 @@
+"""Run a program, then say what was compiled.
+
+The program runs as with Python, in this environment. With --torch, its
+`import torch` means Weft. What was compiled is summed up at the end, on
+standard error.
+
+  weft run train.py --epochs 3
+  weft run --torch train_for_pytorch.py
+  weft run --report report.html train.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TextIO
+
+from weft.cli.errors import CommandError
+from weft.cli.targets import add_traceback, run_script
+from weft.report import Observed, observe, save
+from weft.report.facts import facts_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--torch", action="store_true", help="let the program's `import torch` mean Weft")
+    parser.add_argument("--quiet", action="store_true", help="say nothing at the end")
+    parser.add_argument("--report", metavar="FILE", help="write a page of HTML about what was compiled")
+    add_traceback(parser)
+    parser.add_argument("script", help="the program")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+
+
+def run(options: argparse.Namespace) -> int:
+    with observe(os.path.basename(options.script)) as seen:
+        status = run_script(
+            options.script, options.arguments, torch=options.torch, show_traceback=options.traceback
+        )
+    sys.stdout.flush()
+    if not options.quiet:
+        summarise(seen, sys.stderr)
+    if options.report:
+        write(seen, options.report)
+    return status
+
+
+def write(seen: Observed, path: str) -> None:
+    """Writes the report."""
+    try:
+        save(seen, path)
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror}") from None
+    print(f"weft: report written to {path}", file=sys.stderr)
+
+
+def summarise(seen: Observed, file: TextIO) -> None:
+    """A few lines: what was compiled, what broke, what was compiled again and why."""
+    if not seen.entries:
+        print("weft: nothing was compiled", file=file)
+        return
+    facts = facts_of(seen, timed=False)
+    summary = facts["summary"]
+    print(
+        f"weft: {_many(summary['calls compiled'], 'call')} compiled in "
+        f"{summary['compile milliseconds']:,.0f} ms: "
+        f"{_many(summary['graphs'], 'graph')} of {_many(summary['ops'], 'op')}, "
+        f"{_many(summary['kernels'], 'kernel')}, {_many(summary['products'], 'matrix product')}, "
+        f"{_many(summary['breaks'], 'break')}, {_many(summary['recompiles'], 'recompile')}",
+        file=file,
+    )
+    for each in facts["breaks"][:8]:
+        place = f" at {each['place'][0]}:{each['place'][1]}" if each["place"] else ""
+        print(f"weft: break in {each['function']}{place}: {each['reason']}", file=file)
+    for each in facts["misses"][:8]:
+        print(f"weft: {each['function']} was compiled again: {each['reasons'][0]}", file=file)
+
+
+def _many(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"

@@ -1,0 +1,141 @@
+"""Targets: programs and functions that a command line names.
+
+Takes `script.py` with arguments, or `module:function`; runs the one, gives the other. One idea: what goes
+wrong in the user's own code is told in one line that names the place; `--traceback` shows the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import io
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import weft
+from weft.cli.errors import CommandError
+
+PACKAGE = os.path.dirname(os.path.abspath(weft.__file__)) + os.sep
+
+
+def add_traceback(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--traceback", action="store_true", help="show the whole traceback of an error")
+
+
+def run_script(path: str, arguments: Sequence[str], *, torch: bool, show_traceback: bool) -> int:
+    """Runs a program as Python would; gives its exit status."""
+    try:
+        with io.open_code(os.path.abspath(path)) as file:
+            source = file.read()
+    except OSError as error:
+        raise CommandError(f"cannot open {path}: {error.strerror}") from None
+    install(torch)
+    main = ModuleType("__main__")
+    main.__file__ = path
+    main.__dict__["__builtins__"] = __builtins__
+    before = sys.modules["__main__"], sys.argv, sys.path[:]
+    sys.modules["__main__"], sys.argv = main, [path, *arguments]
+    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    try:
+        exec(compile(source, path, "exec"), main.__dict__)
+    except SystemExit as stop:
+        return _status(stop)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return told(error, show_traceback)
+    finally:
+        sys.modules["__main__"], sys.argv, sys.path[:] = before
+    return 0
+
+
+def install(torch: bool) -> None:
+    """Makes `import torch` mean Weft, where that is wanted."""
+    if torch:
+        try:
+            importlib.import_module("weft.compat").install()
+        except RuntimeError as error:
+            raise CommandError(str(error)) from None
+
+
+def _status(stop: SystemExit) -> int:
+    if stop.code is None or isinstance(stop.code, int):
+        return stop.code or 0
+    print(stop.code, file=sys.stderr)
+    return 1
+
+
+def told(error: BaseException, show_traceback: bool) -> int:
+    """Says in one line what the user's code has raised, and where."""
+    if show_traceback:
+        own = error.__traceback__
+        while own is not None and own.tb_frame.f_code.co_filename.startswith(PACKAGE + "cli"):
+            own = own.tb_next
+        traceback.print_exception(type(error), error, own)
+        return 1
+    text = f"{type(error).__name__}: {error}".rstrip(": ").partition("\n")[0]
+    print(f"weft: {_place(error)}{text} (--traceback shows all of it)", file=sys.stderr)
+    return 1
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line that is not ours: `script.py:3: `."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}: "
+    frames = traceback.extract_tb(error.__traceback__)
+    user = [each for each in frames if not each.filename.startswith((PACKAGE, "<weft", "<frozen"))]
+    return f"{user[-1].filename}:{user[-1].lineno}: " if user else ""
+
+
+def function_named(name: str) -> tuple[Callable[..., Any], ModuleType]:
+    """What `module:function` or `file.py:function` names, with its module."""
+    where, colon, path = name.rpartition(":")
+    if not colon or not where or not path:
+        raise CommandError(f"{name!r} names no function. Write module:function, or file.py:function")
+    module = _module(where)
+    found: Any = module
+    for part in path.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise CommandError(f"{where} has no {path!r}") from None
+    if not callable(found):
+        raise CommandError(f"{name} is a {type(found).__name__}, which cannot be called")
+    return found, module
+
+
+def _module(where: str) -> ModuleType:
+    if not where.endswith(".py"):
+        sys.path.insert(0, os.getcwd())
+        try:
+            return importlib.import_module(where)
+        except ModuleNotFoundError as error:
+            if error.name is not None and (where == error.name or where.startswith(error.name + ".")):
+                raise CommandError(f"there is no module {where}") from None
+            raise
+        finally:
+            sys.path.pop(0)
+    if not os.path.isfile(where):
+        raise CommandError(f"cannot open {where}: No such file or directory")
+    name = os.path.splitext(os.path.basename(where))[0]
+    spec = importlib.util.spec_from_file_location(name, where)
+    assert spec is not None and spec.loader is not None, "a file that ends in .py has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, os.path.dirname(os.path.abspath(where)))
+    spec.loader.exec_module(module)
+    return module
+
+
+def arguments_from(text: str, module: ModuleType) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What `weft.randn(3), flag=True` gives, with the names of the module."""
+    space = {"weft": weft, **vars(module)}
+    try:
+        return eval(f"(lambda *args, **kwargs: (args, kwargs))({text})", space)  # type: ignore[no-any-return]
+    except Exception as error:
+        raise CommandError(f"--args {text!r}: {type(error).__name__}: {error}") from None
