@@ -102,3 +102,10 @@ def test_gradients_of_borders_and_windows() -> None:
     x = weft.randn(2, 3, 6, 7, dtype=weft.float64, requires_grad=True)
     assert not opaques(f, x)
     assert_same(f, x)
+
+
+def test_running_sums_of_negative_zeros() -> None:
+    x = weft.tensor([[-0.0, -0.0, 0.0]])
+    for axis in (0, 1):
+        found = weft.compile(lambda x, axis=axis: x.cumsum(axis), backend="native", fullgraph=True)(x)
+        assert repr(found.tolist()) == repr(x.cumsum(axis).tolist())

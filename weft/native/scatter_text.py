@@ -47,7 +47,7 @@ class Columns:
         kind = self.code.type
         return HANDLERS[word](self.text, kind, list(args), [kind] * len(args))
 
-    def number(self, value: int) -> str:
+    def number(self, value: float) -> str:
         return self.text.constant(value, self.code.type)
 
     @property
@@ -94,7 +94,7 @@ def scan(type_: str, kind: str, vector_bytes: int, single: bool) -> str:
     target, *sources = [code.buffer(place) for place in range(1 + operands)]
     length, width, blocks = code.numbers(1 + operands, 3)
     size = code.mul(length, width)
-    begin = columns.number(1 if kind == "prod" else 0)
+    begin = columns.number(1 if kind == "prod" else -0.0 if type_.startswith("f") else 0)
     with code.loop("%lo", "%hi") as block:
         outer, number = code.apart(block.at, blocks)
         first = code.add(code.mul(outer, size), columns.start(number, width))
