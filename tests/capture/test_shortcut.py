@@ -533,3 +533,19 @@ def test_arguments_that_are_one_object() -> None:
     same(compiled(same_one, same_one), weft.full((4,), 4.0))
     storage = weft.arange(6.0)  # what is written overlaps what is read
     same(compiled(storage[:4], storage[2:]), weft.tensor([3.0, 8.0, 12.0, 20.0]))
+
+
+def test_results_that_do_not_lie_row_by_row() -> None:
+    def function(x: Any, y: Any) -> Any:
+        return x.t() * 2, (y.permute(2, 0, 1) + 1).square(), x.t().abs().amax(0), x - 1
+
+    compiled = weft.compile(function, backend="native")
+    for _ in range(4):
+        x, y = weft.randn(3, 4), weft.randn(2, 3, 5)
+        ours, theirs = compiled(x, y), function(x, y)
+        assert [each.stride() for each in ours] == [each.stride() for each in theirs]
+        assert ours[0].stride() == (1, 4)
+        same(ours, theirs)
+    assert is_direct(compiled)
+    ours[0].t().view(-1)[5] = 7.0  # its memory is one block
+    assert ours[0][1, 1] == 7.0

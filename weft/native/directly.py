@@ -198,7 +198,10 @@ def _is_simple(found: Any, program: Program) -> bool:
     """
     frame = program.frame
     assert frame is not None
-    made = {place: (shape, kind) for place, shape, kind in frame.made}
+    made = {
+        place: _row_major(shape, kind) if strides is None else strides
+        for (place, shape, kind), strides in zip(frame.made, frame.strides, strict=True)
+    }
     inside = {number for _place, number in frame.written}
     written = {value: number for number, value, _times in found.written}
     if len(frame.outputs) != len(found.strides):
@@ -208,7 +211,7 @@ def _is_simple(found: Any, program: Program) -> bool:
             if written[value] not in inside:
                 return False
         elif isinstance(place, int) and place in made:
-            if strides not in (None, _row_major(*made[place])):
+            if strides not in (None, made[place]):
                 return False
             if value < found.values and place in frame.outputs[:value]:
                 return False
@@ -272,7 +275,11 @@ def _run(found: Any, program: Program, operands: Operands) -> Run:
     one = guard() if frame.multiplies else None
     addresses = [threads.run_address, threads.here, 0 if one is None else address(one)]
     return Run(
-        givens=givens, made=[(place, np.dtype(kind), shape, None) for place, shape, kind in frame.made],
+        givens=givens,
+        made=[
+            (place, np.dtype(kind), shape, strides)
+            for (place, shape, kind), strides in zip(frame.made, frame.strides, strict=True)
+        ],
         outputs=outputs, written=written, constants=frame.constants, arena=frame.arena,
         arena_bytes=frame.arena_bytes, places=frame.places, code=frame.code, steps=frame.count,
         outside=frame.outside, pool=np.array(addresses, np.int64),
