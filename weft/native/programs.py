@@ -162,7 +162,8 @@ class Program:
             places=self.size, givens=[each for each in self.givens if each[1] != last],
             seeds=next((place for place, number in self.givens if number == last), self.size),
             constants=self.constants, arena=self.arena, arena_bytes=self.arena_bytes,
-            made=self.made, strides=self.strides, outputs=self.outputs, written=self.written, code=address(self.code),
+            made=self.made, strides=self.strides, outputs=self.outputs, written=self.written,
+            code=address(self.code),
             count=self.count, outside=address(self.outside), multiplies=self.multiplies,
         )  # fmt: skip
 
