@@ -135,6 +135,92 @@ def test_gradients_against_finite_differences(op: Op, order: int) -> None:
             assert gradgradcheck(function, inputs), f"{op} {sample}"
 
 
+@named([op for op in FLOATS if (op.function or op.method) and op.name != "svd"])
+def test_complex_gradients_along_a_direction(op: Op) -> None:
+    """For every sample that complex numbers fit: gradients, and gradients of those, in one random direction.
+    (Singular vectors have phases of their own: not here.)
+    """
+    for sample in samples_of(op, dtypes.complex128):
+        if not sample.grad:
+            continue
+        arrays = [a for a in flat([sample.args, list(sample.kwargs.values())]) if isinstance(a, np.ndarray)]
+        if any(a.dtype.kind == "c" and not a.size for a in arrays):
+            continue
+        try:
+            out = call(op, sample)
+        except (RuntimeError, TypeError, ValueError, IndexError, AssertionError):
+            continue  # not for complex numbers
+        if any(
+            isinstance(o, weft.Tensor) and o.is_complex() or a.dtype.kind == "c"
+            for o in flat(out)
+            for a in arrays
+        ):
+            check_direction(op, sample)
+
+
+def check_direction(op: Op, sample: Sample) -> None:
+    random = np.random.default_rng(0)
+
+    def noise(like: Any) -> Any:
+        part = random.standard_normal(like.shape)
+        return part + 1j * random.standard_normal(like.shape) if like.dtype.kind == "c" else part
+
+    leaves = [a for a in flat([sample.args, list(sample.kwargs.values())]) if isinstance(a, np.ndarray)]
+    leaves = [a for a in leaves if a.dtype.kind in "fc"]
+    positions = {id(a): i for i, a in enumerate(leaves)}
+    first, second = ([np.asarray(noise(a)) for a in leaves] for _ in range(2))
+    weights: list[Any] = []
+
+    def loss(inputs: list[Any]) -> Any:
+        def place(value: Any) -> Any:
+            if isinstance(value, np.ndarray):
+                return inputs[positions[id(value)]] if id(value) in positions else weft.from_numpy(value)
+            return type(value)(map(place, value)) if isinstance(value, (tuple, list)) else value
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            outs = flat(op.face(*place(sample.args), **{n: place(v) for n, v in sample.kwargs.items()}))
+        outs = [o for o in outs if isinstance(o, weft.Tensor) and o.requires_grad]
+        if not weights:
+            weights.extend(weft.from_numpy(np.asarray(noise(o.detach().numpy()))) for o in outs)
+        total = sum(((o * w.conj()).sum() for o, w in zip(outs, weights, strict=True)), weft.zeros(()))
+        return total.real if total.is_complex() else total
+
+    def moved(steps: list[Any], size: float) -> list[Any]:
+        return [
+            weft.from_numpy(np.asarray(a + size * d)).requires_grad_()
+            for a, d in zip(leaves, steps, strict=True)
+        ]
+
+    def slope(inputs: list[Any], steps: list[Any], graph: bool) -> Any:
+        value = loss(inputs)
+        if not value.requires_grad:
+            return value
+        found = weft.autograd.grad(value, inputs, create_graph=graph, allow_unused=True)
+        parts = [
+            (g.conj() * weft.from_numpy(d)).sum() for g, d in zip(found, steps, strict=True) if g is not None
+        ]
+        total = sum(parts, weft.zeros(()))
+        return total.real if total.is_complex() else total
+
+    size = 1e-6
+    exact = slope(moved(first, 0), first, False).item()
+    close = (loss(moved(first, size)) - loss(moved(first, -size))).item() / (2 * size)
+    np.testing.assert_allclose(exact, close, rtol=1e-5, atol=1e-6, err_msg=f"{op} {sample}")
+    inputs = moved(first, 0)
+    once = slope(inputs, first, True)
+    if not once.requires_grad:
+        return
+    twice = weft.autograd.grad(once, inputs, allow_unused=True)
+    exact = sum(
+        (g.conj() * weft.from_numpy(d)).sum().real.item()
+        for g, d in zip(twice, second, strict=True)
+        if g is not None
+    )
+    close = (slope(moved(second, size), first, False) - slope(moved(second, -size), first, False)).item()
+    np.testing.assert_allclose(exact, close / (2 * size), rtol=1e-4, atol=1e-5, err_msg=f"{op} {sample}")
+
+
 @named([op for op in FLOATS if op.inplace])
 def test_inplace_form_equals_functional_form(op: Op) -> None:
     method = getattr(weft.Tensor, op.name + "_")

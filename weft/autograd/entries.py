@@ -57,9 +57,7 @@ class Differentiation:
         """A tracked stand-in for an argument."""
         if not isinstance(value, Tensor):
             raise ValueError(NOT_A_TENSOR.format(kind=type(value)))
-        if value.is_complex():
-            raise NotImplementedError("gradients through complex tensors are not supported yet")
-        if not value.is_floating_point():
+        if not value.is_floating_point() and not value.is_complex():
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         return self._enter(materialised(value))
 

@@ -746,6 +746,7 @@ abs_ = pointwise(
     refusing(real_result, BOOL, "abs_cpu"),
     emit=lambda b, x: b.abs(x),
     vjp=lambda g, _out, x: mul(g, ops.sgn(x)),
+    conjugates=True,
     aliases=("absolute",),
     samples=kinked(0.3, 2),
     out="exact",
@@ -763,8 +764,27 @@ sign = pointwise(
     samples=kinked(0.3, 2),
     out="exact",
 )
+
+
+def _sgn_gradient(g: Any, out: Any, x: Any) -> Any:
+    """A step for real numbers; for complex ones the part of g across the direction, over the size."""
+    if not kind_of(x).is_complex:
+        return zeros(g)
+    size = ops.abs(x)
+    nothing = ops.eq(size, 0)
+    along = mul(ops.real(mul(g, ops.conj(out))), out)
+    return ops.masked_fill(div(sub(g, along), ops.masked_fill(size, nothing, 1)), nothing, 0)
+
+
 sgn = pointwise(
-    "sgn", _sign, promote, emit=bodies.sign, vjp=lambda g: zeros(g), samples=kinked(0.3, 2), out="exact"
+    "sgn",
+    _sign,
+    promote,
+    emit=bodies.sign,
+    vjp=lambda g, out, x: _sgn_gradient(g, out, x),
+    conjugates=True,
+    samples=kinked(0.3, 2),
+    out="exact",
 )
 copysign = pointwise(
     "copysign",

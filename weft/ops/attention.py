@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.core.arrays import Array, namespace
-from weft.core.dtypes import HALVES, bool_, float32, int32, int64
+from weft.core.dtypes import FLOAT, HALVES, bool_, float32, int32, int64
 from weft.core.types import Size, TensorType
 from weft.ops.batching import spread_to, to_front
 from weft.ops.families import composite, index
@@ -71,7 +71,8 @@ def _embedding_backward_kernel(
 def _embedding_backward_rule(
     g: TensorType, indices: TensorType, count: int, padding: int, by: bool
 ) -> TensorType:
-    floats_only("embedding_backward", g.dtype)
+    if g.dtype.category < FLOAT:
+        floats_only("embedding_backward", g.dtype)
     return TensorType((count, g.shape[-1]), g.dtype, g.device)
 
 

@@ -421,7 +421,7 @@ def _left_gradient(g: Any, x: TensorType, y: Any) -> Any:
     if ranks[0] == 1:
         column = ops.matmul(y, ops.unsqueeze(g, -1))
         return reduced(ops.squeeze(column, -1), x.shape)
-    return reduced(multiply(g, adjoint(y)), x.shape)
+    return reduced(multiply(g, transposed(y)), x.shape)
 
 
 def _right_gradient(g: Any, x: Any, y: TensorType) -> Any:
@@ -429,10 +429,10 @@ def _right_gradient(g: Any, x: Any, y: TensorType) -> Any:
     if ranks[0] == 1:
         return ops.mul(g, x) if ranks[1] == 1 else ops.mul(ops.unsqueeze(x, -1), ops.unsqueeze(g, -2))
     if ranks[1] == 1:
-        return multiply(adjoint(folded(x)), g if ranks[0] == 2 else ops.reshape(g, (prod(x.shape[:-1]),)))
+        return multiply(transposed(folded(x)), g if ranks[0] == 2 else ops.reshape(g, (prod(x.shape[:-1]),)))
     if ranks[1] == 2:
-        return multiply(adjoint(folded(x)), folded(g))
-    return reduced(multiply(adjoint(x), g), y.shape)
+        return multiply(transposed(folded(x)), folded(g))
+    return reduced(multiply(transposed(x), g), y.shape)
 
 
 def _linear_input(g: Any, _out: Any, _x: Any, weight: Any) -> Any:
@@ -574,18 +574,18 @@ matmul = contract(
 mm = contract(
     "mm", _mm, mm_type, "input: Tensor, mat2: Tensor", trusted=True, amp="lower", batch=_batch_two,
     out="exact",
-    vjp=(lambda g, _out, _x, y: multiply(g, adjoint(y)), lambda g, _out, x: multiply(adjoint(x), g)),
+    vjp=(lambda g, _out, _x, y: multiply(g, transposed(y)), lambda g, _out, x: multiply(transposed(x), g)),
     samples=_pairs(((2, 3), (3, 4)), ((0, 3), (3, 2)), ((2, 0), (0, 3))),
 )  # fmt: skip
 bmm = contract(
     "bmm", _bmm, bmm_type, "input: Tensor, mat2: Tensor", trusted=True, amp="lower", batch=_batch_two,
     out="exact",
-    vjp=(lambda g, _out, _x, y: multiply(g, adjoint(y)), lambda g, _out, x: multiply(adjoint(x), g)),
+    vjp=(lambda g, _out, _x, y: multiply(g, transposed(y)), lambda g, _out, x: multiply(transposed(x), g)),
     samples=_pairs(((2, 2, 3), (2, 3, 2)), ((0, 2, 3), (0, 3, 2)), ((2, 2, 0), (2, 0, 3))),
 )  # fmt: skip
 mv = contract(
     "mv", _mv, mv_type, "input: Tensor, vec: Tensor", trusted=True, batch=_batch_two, out="exact",
-    vjp=(lambda g, _out, _x, y: _left_gradient(g, _x, y), lambda g, _out, x: multiply(adjoint(x), g)),
+    vjp=(lambda g, _out, _x, y: _left_gradient(g, _x, y), lambda g, _out, x: multiply(transposed(x), g)),
     samples=_pairs(((2, 3), (3,)), ((0, 3), (3,)), ((2, 0), (0,))),
 )  # fmt: skip
 dot = contract(
@@ -599,8 +599,8 @@ addmm = contract(
     inplace=True, amp="lower", out="exact",
     vjp=(
         lambda g, _out, _t, _x, _y, beta: scaled(reduced(g, _t.shape), beta),
-        lambda g, _out, _t, _x, y, beta, alpha: scaled(multiply(g, adjoint(y)), alpha),
-        lambda g, _out, _t, x, _y, beta, alpha: scaled(multiply(adjoint(x), g), alpha),
+        lambda g, _out, _t, _x, y, beta, alpha: scaled(multiply(g, transposed(y)), alpha),
+        lambda g, _out, _t, x, _y, beta, alpha: scaled(multiply(transposed(x), g), alpha),
     ),
     samples=_sums((2, 4), (2, 3), (3, 4), (4,)), batch=_batch_sum,
 )  # fmt: skip
@@ -610,7 +610,7 @@ addmv = contract(
     vjp=(
         lambda g, _out, _t, _x, _y, beta: scaled(reduced(g, _t.shape), beta),
         lambda g, _out, _t, _x, y, beta, alpha: scaled(_left_gradient(g, _x, y), alpha),
-        lambda g, _out, _t, x, _y, beta, alpha: scaled(multiply(adjoint(x), g), alpha),
+        lambda g, _out, _t, x, _y, beta, alpha: scaled(multiply(transposed(x), g), alpha),
     ),
     samples=_sums((2,), (2, 3), (3,), (1,)), batch=_batch_sum,
 )  # fmt: skip
@@ -628,8 +628,8 @@ baddbmm = contract(
     amp="lower", trusted=True, out="exact",
     vjp=(
         lambda g, _out, _t, _x, _y, beta: scaled(reduced(g, _t.shape), beta),
-        lambda g, _out, _t, _x, y, beta, alpha: scaled(multiply(g, adjoint(y)), alpha),
-        lambda g, _out, _t, x, _y, beta, alpha: scaled(multiply(adjoint(x), g), alpha),
+        lambda g, _out, _t, _x, y, beta, alpha: scaled(multiply(g, transposed(y)), alpha),
+        lambda g, _out, _t, x, _y, beta, alpha: scaled(multiply(transposed(x), g), alpha),
     ),
     samples=_sums((2, 2, 4), (2, 2, 3), (2, 3, 4), (4,)), batch=_batch_sum,
 )  # fmt: skip
@@ -638,8 +638,12 @@ addbmm = contract(
     amp="lower", out="exact",
     vjp=(
         lambda g, _out, _t, _x, _y, beta: scaled(reduced(g, _t.shape), beta),
-        lambda g, _out, _t, _x, y, beta, alpha: scaled(multiply(_addbmm_spread(g, _x, y), adjoint(y)), alpha),
-        lambda g, _out, _t, x, _y, beta, alpha: scaled(multiply(adjoint(x), _addbmm_spread(g, x, _y)), alpha),
+        lambda g, _out, _t, _x, y, beta, alpha: scaled(
+            multiply(_addbmm_spread(g, _x, y), transposed(y)), alpha
+        ),
+        lambda g, _out, _t, x, _y, beta, alpha: scaled(
+            multiply(transposed(x), _addbmm_spread(g, x, _y)), alpha
+        ),
     ),
     samples=_sums((2, 4), (2, 2, 3), (2, 3, 4), (4,)), batch=_batch_sum,
 )  # fmt: skip

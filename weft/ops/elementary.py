@@ -464,6 +464,7 @@ conj_physical: Op = pointwise(
     promote,
     emit=lambda b, x: x,
     vjp=lambda g: conj_physical(g),
+    conjugates=True,
     samples=_complex_parts,
 )
 
@@ -492,14 +493,30 @@ def _angle_dtypes(operands: list[Any]) -> tuple[dtype, dtype]:
     return compute, compute.to_real()
 
 
+def _angle_samples(make: Maker) -> Iterator[Sample]:
+    """Off the negative real axis, where complex angles jump."""
+    yield from _between(make) if not make.kind.is_complex else [Sample(make(2, 3, low=0.3)), Sample(make())]
+
+
+def _angle_gradient(g: Any, x: Any) -> Any:
+    """Across the direction, over the size: i x / |x|²."""
+    if not kind_of(x).is_complex:
+        return zeros(g)
+    size = ops.abs(x)
+    nothing = ops.eq(size, 0)
+    slope = div(g, ops.masked_fill(mul(size, size), nothing, 1))
+    return ops.masked_fill(mul(mul(x, 1j), slope), nothing, 0)
+
+
 angle = pointwise(
     "angle",
     _angle,
     Promotion("real_result", _angle_dtypes),
     emit=_emit_angle,
     inplace=False,
-    samples=_between,
-    vjp=lambda g: zeros(g),
+    samples=_angle_samples,
+    vjp=lambda g, _out, x: _angle_gradient(g, x),
+    conjugates=True,
 )
 
 
@@ -542,9 +559,9 @@ def _polar(size: Array, turn: Array) -> Array:
 
 
 def _pair_samples(make: Maker) -> Iterator[Sample]:
-    yield Sample(make(2, 3), make(2, 3), grad=False)
-    yield Sample(make(2, 3), make(3), grad=False)
-    yield Sample(make(), make(), grad=False)
+    yield Sample(make(2, 3), make(2, 3))
+    yield Sample(make(2, 3), make(3))
+    yield Sample(make(), make())
 
 
 pair = Promotion("complex_result", _pair_dtypes)
@@ -554,6 +571,8 @@ complex_ = pointwise(
     pair,
     signature="real: Tensor, imag: Tensor",
     rule=_pairing("complex"),
+    vjp=(lambda g: ops.real(g), lambda g: ops.imag(g)),
+    conjugates=True,
     method=False,
     inplace=False,
     samples=_pair_samples,
@@ -566,6 +585,11 @@ polar = pointwise(
     pair,
     signature="abs: Tensor, angle: Tensor",
     rule=_pairing("polar"),
+    vjp=(
+        lambda g, _out, _size, turn: ops.real(mul(g, ops.conj(ops.polar(ops.ones_like(turn), turn)))),
+        lambda g, out: ops.real(mul(g, ops.conj(mul(out, 1j)))),
+    ),
+    conjugates=True,
     method=False,
     inplace=False,
     samples=_pair_samples,

@@ -164,7 +164,7 @@ def _inv_or_infinite(x: Array) -> Array:
 
 
 def _inv_gradient(g: Any, out: Any) -> Any:
-    return ops.neg(multiply(adjoint(out), multiply(g, adjoint(out))))
+    return ops.neg(multiply(transposed(out), multiply(g, transposed(out))))
 
 
 inv = contract(
@@ -184,10 +184,12 @@ inverse_or_infinite = contract(
 # and so does its own derivative, a form in the products of all s but two. Third and higher derivatives use
 # the inverse.
 def _orthogonal_parts(x: Array) -> tuple[Array, Array, Array, Array]:
-    """U, s, V' and U times the sign det(U) det(V')."""
+    """U, s, V' (conjugated, where they are complex) and U times the sign det(U) det(V')."""
     xp = namespace(x)
     u, s, vh = xp.linalg.svd(x)
     sign = xp.linalg.det(u) * xp.linalg.det(vh)
+    if x.dtype.kind == "c":
+        u, vh = u.conj(), vh.conj()
     return u, s, vh, u * sign[..., None, None]
 
 
@@ -296,15 +298,21 @@ def _slogdet_type(x: TensorType) -> tuple[TensorType, TensorType]:
     return TensorType(x.shape[:-2], x.dtype, x.device), TensorType(x.shape[:-2], x.dtype.to_real(), x.device)
 
 
-def _slogdet_gradient(g: tuple[Any, Any], _out: Any, x: Any) -> Any:
-    if g[1] is None:
+def _slogdet_gradient(g: tuple[Any, Any], out: Any, x: Any) -> Any:
+    """The sign of a real determinant is a step; that of a complex one turns with it."""
+    size = g[1]
+    if type_of(x).dtype.is_complex and g[0] is not None:
+        turn = ops.mul(ops.imag(ops.mul(g[0], ops.conj(out[0]))), 1j)
+        size = turn if size is None else ops.add(size, turn)
+    if size is None:
         return None
-    return ops.mul(ops.unsqueeze(ops.unsqueeze(g[1], -1), -1), adjoint(inverse_or_infinite(x)))
+    return ops.mul(ops.unsqueeze(ops.unsqueeze(size, -1), -1), adjoint(inverse_or_infinite(x)))
 
 
 slogdet = contract(
     "slogdet", lambda x: tuple(map(np.asarray, namespace(x).linalg.slogdet(x))), _slogdet_type, MATRIX,
     namespace="linalg", node="LinalgSlogdetBackward0", returns=SLOGDET, out="exact", vjp=_slogdet_gradient,
+    conjugates=True,
     samples=square_samples, batch=batch_leading,
 )  # fmt: skip
 
@@ -365,7 +373,7 @@ def _solve(a: Array, b: Array, left: bool) -> Array:
 def _solve_right(g: Any, _out: Any, a: Any, _b: Any, left: Any) -> Any:
     vector = is_vector(type_of(a), _b)
     g = ops.unsqueeze(g, -1) if vector else g
-    gradient = linalg_solve(adjoint(a), g, left)
+    gradient = linalg_solve(transposed(a), g, left)
     return reduced(ops.squeeze(gradient, -1) if vector else gradient, _b.shape)
 
 
@@ -383,8 +391,8 @@ def linalg_solve(a: Any, b: Any, left: bool) -> Any:
 def _solve_left(g: Any, out: Any, a: Any, _b: Any, left: Any) -> Any:
     vector = is_vector(type_of(a), _b)
     g, x = (ops.unsqueeze(g, -1), ops.unsqueeze(out, -1)) if vector else (g, out)
-    inner = linalg_solve(adjoint(a), g, left)
-    product = multiply(inner, adjoint(x)) if left else multiply(adjoint(x), inner)
+    inner = linalg_solve(transposed(a), g, left)
+    product = multiply(inner, transposed(x)) if left else multiply(transposed(x), inner)
     return reduced(ops.neg(product), tuple(a.shape))
 
 
@@ -460,13 +468,13 @@ def _substitute(
 
 
 def _triangular_right(g: Any, _out: Any, a: Any, _b: Any, upper: Any, left: Any, unitriangular: Any) -> Any:
-    gradient = solve_triangular(adjoint(a), g, upper=not upper, left=left, unitriangular=unitriangular)
+    gradient = solve_triangular(transposed(a), g, upper=not upper, left=left, unitriangular=unitriangular)
     return reduced(gradient, _b.shape)
 
 
 def _triangular_left(g: Any, out: Any, a: Any, _b: Any, upper: Any, left: Any, unitriangular: Any) -> Any:
-    inner = solve_triangular(adjoint(a), g, upper=not upper, left=left, unitriangular=unitriangular)
-    product = ops.neg(multiply(inner, adjoint(out)) if left else multiply(adjoint(out), inner))
+    inner = solve_triangular(transposed(a), g, upper=not upper, left=left, unitriangular=unitriangular)
+    product = ops.neg(multiply(inner, transposed(out)) if left else multiply(transposed(out), inner))
     product = ops.triu(product, int(unitriangular)) if upper else ops.tril(product, -int(unitriangular))
     return reduced(product, tuple(a.shape))
 
@@ -572,7 +580,7 @@ def _matrix_exp(x: Array) -> Array:
 def _matrix_exp_gradient(g: Any, _out: Any, x: Any) -> Any:
     """exp of [[A', G], [0, A']] holds the derivative of exp at A' along G in its corner."""
     size = x.shape[-1]
-    flipped = adjoint(x)
+    flipped = transposed(x)
     top = ops.cat([flipped, g], -1)
     bottom = ops.cat([ops.zeros_like(flipped), flipped], -1)
     whole = matrix_exp(ops.cat([top, bottom], -2))

@@ -80,10 +80,19 @@ def _cholesky(x: Array, upper: bool) -> Array:
     return out
 
 
+def hermitian(lower: Any) -> Any:
+    """The Hermitian matrix with this lower triangle; its diagonal is real."""
+    below = ops.tril(lower, -1)
+    if not type_of(lower).dtype.is_complex:
+        return ops.add(lower, adjoint(below))
+    diagonal = ops.real(ops.diagonal(lower, 0, -2, -1))
+    middle = ops._to_copy(ops.diag_embed(diagonal), type_of(lower).dtype)
+    return ops.add(middle, ops.add(below, adjoint(below)))
+
+
 def _cholesky_gradient(g: Any, out: Any, _x: Any, upper: Any) -> Any:
     factor, g = (adjoint(out), adjoint(g)) if upper else (out, g)
-    inner = ops.tril(multiply(adjoint(factor), g))
-    inner = ops.add(inner, adjoint(ops.tril(inner, -1)))
+    inner = hermitian(ops.tril(multiply(adjoint(factor), g)))
     middle = solve_triangular(adjoint(factor), inner, upper=True)
     return ops.mul(solve_triangular(factor, middle, upper=False, left=False), 0.5)
 
@@ -99,7 +108,7 @@ def _positive_samples(make: Maker) -> Iterator[Sample]:
 
 cholesky = contract(
     "cholesky", _cholesky, _cholesky_type, "A: Tensor, *, upper: bool = False", namespace="linalg",
-    node="LinalgCholeskyExBackward0", amp="float32", out="exact", vjp=_cholesky_gradient,
+    node="LinalgCholeskyExBackward0", amp="float32", out="exact", vjp=_cholesky_gradient, conjugates=True,
     samples=_positive_samples, batch=batch_leading,
 )  # fmt: skip
 
@@ -166,7 +175,7 @@ def _spectral(left: Any, values: Any, right: Any) -> Any:
 eigh = contract(
     "eigh", lambda x, uplo: tuple(_eigen("eigh", x, uplo)), _eigh_type, "A: Tensor, UPLO: str = 'L'",
     namespace="linalg", node="LinalgEighBackward0", amp="float32", returns=EIGH, out="exact",
-    vjp=_eigh_gradient, samples=_positive_samples, batch=batch_leading,
+    vjp=_eigh_gradient, conjugates=True, samples=_positive_samples, batch=batch_leading,
 )  # fmt: skip
 
 
@@ -178,7 +187,7 @@ def _eigvalsh_gradient(g: Any, _out: Any, x: Any, uplo: Any) -> Any:
 eigvalsh = contract(
     "eigvalsh", lambda x, uplo: _eigen("eigvalsh", x, uplo), _eigvalsh_type, "A: Tensor, UPLO: str = 'L'",
     namespace="linalg", node="LinalgEighBackward0", amp="float32", out="exact", vjp=_eigvalsh_gradient,
-    samples=_positive_samples, batch=batch_leading,
+    conjugates=True, samples=_positive_samples, batch=batch_leading,
 )  # fmt: skip
 
 
@@ -240,7 +249,7 @@ def _tall_qr(along_q: Any, along_r: Any, q: Any, r: Any) -> Any:
     if along_q is not None:
         terms.append(ops.neg(multiply(adjoint(along_q), q)))
     middle = terms[0] if len(terms) == 1 else ops.add(*terms)
-    middle = ops.add(ops.tril(middle), adjoint(ops.tril(middle, -1)))
+    middle = hermitian(ops.tril(middle))
     total = multiply(q, middle)
     if along_q is not None:
         total = ops.add(total, along_q)
@@ -261,7 +270,7 @@ def _qr_samples(make: Maker) -> Iterator[Sample]:
 
 qr = contract(
     "qr", _qr, _qr_type, "A: Tensor, mode: str = 'reduced'", namespace="linalg", node="LinalgQrBackward0",
-    amp="float32", returns=QR, out="exact", vjp=_qr_gradient, samples=_qr_samples,
+    amp="float32", returns=QR, out="exact", vjp=_qr_gradient, conjugates=True, samples=_qr_samples,
     batch=lambda op, size, args, dims: (
         NotImplemented if args[1] == "r" else batch_leading(op, size, args, dims)
     ),
@@ -321,6 +330,9 @@ def _svd_gradient(g: tuple[Any, ...], out: tuple[Any, ...], _x: Any) -> Any:
         if rows > count:
             outside = ops.sub(along_left, multiply(left, inner))
             term = ops.add(term, ops.div(outside, _row(values)))
+        if type_of(left).dtype.is_complex:  # phases that left and right share
+            turn = ops.imag(ops.diagonal(inner, 0, -2, -1))
+            term = ops.add(term, ops.mul(left, _row(ops.mul(ops.div(turn, values), 1j))))
         terms.append(multiply(term, right))
     if along_right is not None:
         along_right = ops.narrow(along_right, -2, 0, count)
@@ -347,7 +359,7 @@ def _svd_samples(make: Maker) -> Iterator[Sample]:
 svd = contract(
     "svd", lambda x, full_matrices, driver: decompose(x, full_matrices), _svd_type,
     "A: Tensor, full_matrices: bool = True, *, driver: Any = None", namespace="linalg",
-    node="LinalgSvdBackward0", amp="float32", returns=SVD, out="exact", vjp=_svd_gradient,
+    node="LinalgSvdBackward0", amp="float32", returns=SVD, out="exact", vjp=_svd_gradient, conjugates=True,
     samples=_svd_samples, batch=batch_leading,
 )  # fmt: skip
 
@@ -360,7 +372,7 @@ def _svdvals_gradient(g: Any, _out: Any, x: Any) -> Any:
 svdvals = contract(
     "svdvals", lambda x, driver: decompose(x, vectors=False), _svdvals_type,
     "A: Tensor, *, driver: Any = None", namespace="linalg", node="LinalgSvdBackward0", amp="float32",
-    out="exact", vjp=_svdvals_gradient, samples=_matrix_samples, batch=batch_leading,
+    out="exact", vjp=_svdvals_gradient, conjugates=True, samples=_matrix_samples, batch=batch_leading,
 )  # fmt: skip
 
 
@@ -426,7 +438,8 @@ pinv = contract(
     "pinv", _pinv, _pinv_type,
     "A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None",
     namespace="linalg", node="LinalgPinvBackward0", out=True,
-    vjp=lambda g, out, x: _pinv_gradient(g, x, out), samples=_pinv_samples, batch=batch_leading,
+    vjp=lambda g, out, x: _pinv_gradient(g, x, out), conjugates=True, samples=_pinv_samples,
+    batch=batch_leading,
 )  # fmt: skip
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
@@ -553,7 +566,7 @@ def _batch_lstsq(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...
 lstsq = contract(
     "lstsq", _lstsq, _lstsq_type, "A: Tensor, B: Tensor, rcond: Any = None, *, driver: Any = None",
     namespace="linalg", node="LinalgLstsqBackward0", amp="float32", returns=LSTSQ, out=True,
-    vjp=joint(_lstsq_gradient), samples=_lstsq_samples, batch=_batch_lstsq,
+    vjp=joint(_lstsq_gradient), conjugates=True, samples=_lstsq_samples, batch=_batch_lstsq,
 )  # fmt: skip
 
 

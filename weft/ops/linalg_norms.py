@@ -156,7 +156,7 @@ vector_norm = reduce(
     "vector_norm", _vector_norm, _vector_norm_type,
     "x: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None",
     namespace="linalg", node="LinalgVectorNormBackward0", out="exact", trusted=True,
-    vjp=_vector_norm_gradient, samples=_vector_samples,
+    vjp=_vector_norm_gradient, conjugates=True, samples=_vector_samples,
 )  # fmt: skip
 
 

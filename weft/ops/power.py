@@ -6,6 +6,7 @@ kernels as in bodies.
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -86,12 +87,25 @@ def _base_gradient(op: Any, g: Any, x: Any, exponent: Any) -> Any:
     return keep(mul(g, mul(op(x, below), exponent)), defined)
 
 
+def _negative(exponent: Any) -> Any:
+    return ops.lt(ops.real(exponent) if kind_of(exponent).is_complex else exponent, 0)
+
+
+def _number_log(base: Any, kind: dtype) -> Any:
+    """The logarithm of a bare number, complex where the result is."""
+    if isinstance(base, complex) or (base < 0 and kind.is_complex):
+        return cmath.log(base)
+    return math.log(base) if base > 0 else math.nan
+
+
 def _exponent_gradient(g: Any, out: Any, base: Any, exponent: Any) -> Any:
     if is_bare(base):
         if base == 0:
-            return keep(mul(g, out), ops.lt(exponent, 0))
-        return mul(mul(g, out), math.log(base) if not isinstance(base, complex) and base > 0 else math.nan)
-    defined = ops.logical_or(ops.ne(base, 0), ops.lt(exponent, 0))
+            return keep(mul(g, out), _negative(exponent))
+        return mul(mul(g, out), _number_log(base, kind_of(out)))
+    if kind_of(out).is_complex and not kind_of(base).is_complex:
+        base = ops._to_copy(base, kind_of(out))
+    defined = ops.logical_or(ops.ne(base, 0), _negative(exponent))
     return keep(mul(g, mul(out, ops.log(base))), defined)
 
 

@@ -20,6 +20,13 @@ saved is visible in the rule. Rules call ops, never Python operators, so they ru
 alike. An op with several outputs gets tuples for g (None for outputs without gradient) and out. A gradient
 may have the broadcast shape and dtype of the output in POINTWISE ops: the family brings it back to its
 input's.
+
+# Note [Complex gradients]
+The gradient of a real loss L at z = x + iy is dL/dx + i dL/dy, as in PyTorch. Through a holomorphic f this
+is g times the conjugate of f'(z). A rule is written as for real numbers, g times f'(z); where complex numbers
+take part, the node conjugates what goes in and what comes out: conj(conj(g) f'(z)). Linear rules are left as
+they are by that. So only ops that are not holomorphic (abs, angle, eigh) say `conjugates=True`: their rules
+are given g as it is and themselves say what is conjugated.
 """
 
 from __future__ import annotations
@@ -121,6 +128,7 @@ class Op:
         "several",
         "operands",
         "outputs_read",
+        "conjugates",
     )
 
     def __init__(self, name: str, kind: Kind, signature: str, **facts: Any) -> None:
@@ -151,6 +159,7 @@ class Op:
         self.several: bool = facts.pop("several", False)  # a view op with a tuple of results
         self.returns: Any = facts.pop("returns", None)  # a named tuple class, where PyTorch gives one
         self.outputs_read: tuple[int, ...] | None = facts.pop("outputs_read", None)  # by the vjp; None: all
+        self.conjugates: bool = facts.pop("conjugates", False)  # see Note [Complex gradients]
         if self.kernel is not None and name in LARGE:
             self.kernel = large(self, self.kernel)
         self.known: set[Any] = set()  # dtypes (or tuples of them) for which the kernel alone is right

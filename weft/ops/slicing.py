@@ -668,11 +668,13 @@ def _pairs_rule(x: TensorType) -> TensorType:
     return TensorType((*x.shape, 2), x.dtype.to_real(), x.device)
 
 
-view_as_real = view_family(
+view_as_real: Op = view_family(
     "view_as_real",
     lambda x: x.reshape((*x.shape, 1), copy=False).view(x.real.dtype),
     _pairs_rule,
     "input: Tensor",
+    vjp=lambda g: view_as_complex(ops.contiguous(g)),
+    conjugates=True,
     samples=lambda make: iter([Sample(make(2, 3, kind=complex128), grad=False)]),
     batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0])), 0),
     method=False,
@@ -707,11 +709,13 @@ def _part_samples(make: Maker) -> Iterator[Sample]:
     yield from _complex_samples(make)
 
 
-view_as_complex = view_family(
+view_as_complex: Op = view_family(
     "view_as_complex",
     _view_as_complex,
     _complex_rule,
     "input: Tensor",
+    vjp=lambda g: view_as_real(g),
+    conjugates=True,
     amp="float32",
     samples=lambda make: iter([Sample(make(3, 2, kind=float64), grad=False)]),
     batch=lambda op, size, args, dims: (op(ops.contiguous(to_front(args[0], dims[0]))), 0),

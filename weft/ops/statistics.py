@@ -105,8 +105,8 @@ def _corrected(make: Maker) -> Iterator[Sample]:
 def _spread_op(name: str, kernel: Any, gradient: Any, forward: Any = None) -> Op:
     return reduce(
         f"_{name}", kernel, _var_rule, "input: Tensor, dim: Dims, correction: float, keepdim: bool",
-        vjp=gradient, node=f"{name.capitalize()}Backward0", method=False, function=False, out=False,
-        jvp=forward, samples=_corrected, trusted=True,
+        vjp=gradient, conjugates=True, node=f"{name.capitalize()}Backward0", method=False, function=False,
+        out=False, jvp=forward, samples=_corrected, trusted=True,
     )  # fmt: skip
 
 

@@ -322,9 +322,7 @@ def local_response_norm(x: Any, size: int, alpha: float, beta: float, k: float) 
     kind = type_of(x)
     shape = tuple(kind.shape)
     if kind.ndim < 3:
-        raise ValueError(
-            f"Expected 3D or higher dimensionality {' ' * 25}input (got {kind.ndim} dimensions)"
-        )
+        raise ValueError(f"Expected 3D or higher dimensionality {' ' * 25}input (got {kind.ndim} dimensions)")
     if kind.numel() == 0:
         return x
     squares = ops.reshape(ops.mul(x, x), (shape[0], 1, shape[1], -1))

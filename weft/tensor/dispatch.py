@@ -27,7 +27,7 @@ from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.meta import MetaArray, faking, is_fake_array, meta_array, meta_view, refuse_read
 from weft.tensor.plan import OUT, Plan, plan_of
 from weft.tensor.saved import pack_saved
-from weft.tensor.tape import INFERENCE, ComplexBackward, next_sequence
+from weft.tensor.tape import INFERENCE, complex_class, next_sequence
 from weft.tensor.views import check_overlap, make_view, refresh, refuse_overlap
 from weft.tensor.wrapper import Wrapper, highest, mapping
 
@@ -83,7 +83,7 @@ def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
         arrays = _meta_results(op, bound, tensors, types)
     else:
         arrays = op.on_arrays(tuple(map(untensored, bound)))
-        if op.trusted and op.promotion is None and tensors and tensors[0].array.dtype.kind != "c":
+        if op.trusted and op.promotion is None and tensors and not involves_complex(tensors, []):
             op.known.add(dtypes_key(tensors))
     results = finish_call(op, bound, tensors, arrays, mode, grad)
     if bound is not original and isinstance(results, Tensor) and results.node is not None:
@@ -389,8 +389,7 @@ def build_node(
     if type(mode) is not bool:
         pack_saved(node, plan, bound, outputs, mode)
     if involves_complex(inputs, outputs):
-        node.__class__ = ComplexBackward
-        node.params = (op.name,)
+        node.__class__ = complex_class(plan.node_class)
     return node
 
 

@@ -19,9 +19,12 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, ClassVar
 
+import numpy as np
+
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
 from weft.core.naming import named, naming
+from weft.ops.record import REGISTRY
 from weft.ops.sweep import LEAF_SEQUENCE
 
 next_sequence = count().__next__
@@ -117,7 +120,7 @@ def stale_words(what: str, origin: str, version: int, seen: int) -> str:
     else:
         hint = (
             "enable anomaly detection to find the operation that failed to compute its gradient, with "
-            "weft.autograd.set_detect_anomaly(True, check_nan=False)."
+            + named("weft.autograd.set_detect_anomaly(True, check_nan=False).")
         )
     return f"{STALE}: [{what}]{origin} is at version {version}; expected version {seen} instead. Hint: {hint}"
 
@@ -195,13 +198,47 @@ INFERENCE = InferenceCell()
 
 
 class ComplexBackward(Node):
-    """Stands for an op on complex values, without gradients yet: refused when one is asked for."""
+    """The node of an op on complex values, mixed into the op's own: see Note [Complex gradients] in
+    `weft.ops.record`.
+    """
 
     __slots__ = ()
+    plain: ClassVar[Any]
+    """The op's own node class."""
 
     def raw_backward(self, grad: Any) -> Any:
-        raise NotImplementedError(
-            f"{self.params[0]}: gradients through complex tensors are not supported yet"
+        if self.op.conjugates:
+            return self.plain.raw_backward(self, grad)
+        return tuple(
+            map(_conjugate_array, self.plain.raw_backward(self, _conjugated(grad, _conjugate_array)))
         )
 
-    graph_backward = raw_backward
+    def graph_backward(self, grad: Any) -> Any:
+        if self.op.conjugates:
+            return self.plain.graph_backward(self, grad)
+        conj = REGISTRY["conj"]
+
+        def turned(value: Any) -> Any:
+            return None if value is None else conj(value)
+
+        return tuple(map(turned, self.plain.graph_backward(self, _conjugated(grad, turned))))
+
+
+def _conjugate_array(value: Any) -> Any:
+    return np.conjugate(value, out=...) if value is not None and value.dtype.kind == "c" else value
+
+
+def _conjugated(grad: Any, turn: Any) -> Any:
+    return [turn(g) for g in grad] if type(grad) is list or type(grad) is tuple else turn(grad)
+
+
+_COMPLEX: dict[type, type] = {}
+
+
+def complex_class(plain: type) -> type:
+    """The class of an op's nodes where complex numbers take part; it has the same name."""
+    made = _COMPLEX.get(plain)
+    if made is None:
+        members = {"__slots__": (), "plain": plain}
+        made = _COMPLEX[plain] = type(plain.__name__, (ComplexBackward, plain), members)
+    return made
