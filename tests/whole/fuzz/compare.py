@@ -24,7 +24,7 @@ from typing import Any
 
 import weft
 from tests.whole.fuzz.snapshot import Numbers, Snapshot, bits, difference, reachable
-from tests.whole.fuzz.threads import threads
+from tests.whole.fuzz.threads import forget, threads, were_asked_for
 from weft.core.settings import settings
 
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -351,10 +351,12 @@ def compare(source: str, compile_function: Compile = compiled, seconds: float = 
         with time_limit(seconds):
             expected = execute(code, identity)
         try:
+            if BOTH:
+                forget()
             with time_limit(seconds), strictly(), threads(1) if BOTH else contextlib.nullcontext():
                 actual = execute(code, compile_function)
             found = first_difference(expected, actual)
-            for number in BOTH if found is None else ():
+            for number in BOTH if found is None and were_asked_for() else ():
                 with time_limit(seconds), strictly(), threads(number):
                     again = execute(code, compile_function)
                 with bits():

@@ -88,3 +88,16 @@ def threads(number: int) -> Iterator[None]:
         yield
     finally:
         weft.set_num_threads(before)
+
+
+def forget() -> None:
+    """What has run until now is not asked for by `were_asked_for`."""
+    for each in pool._pool:
+        if each.started:
+            each.started = False
+            pool._living.remove(each)
+
+
+def were_asked_for() -> bool:
+    """Whether a program had chunks to share since `forget`. What has none does the same on any number."""
+    return any(each.started for each in pool._pool)
