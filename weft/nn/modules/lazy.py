@@ -71,8 +71,10 @@ class LazyModuleMixin:
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {module._get_name()} has not been fully initialized")
-        module._initialize_hook.remove()
-        module._load_hook.remove()
+        # By number, because the handles of a copy still name the tables of what it was copied from.
+        for table in (module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs):
+            table.pop(module._initialize_hook.id, None)
+        module._load_state_dict_pre_hooks.pop(module._load_hook.id, None)
         del module._initialize_hook
         del module._load_hook
         if module.cls_to_become is not None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
+from weft.core.dtypes import int64
 from weft.ops.record import ops
+from weft.tensor.creation import tensor
 
 __all__ = ["PackedSequence", "invert_permutation"]
 
@@ -24,6 +26,19 @@ def invert_permutation(permutation: Any) -> Any:
         return None
     order = ops.arange(0, permutation.numel(), device=permutation.device)
     return ops.scatter(ops.empty_like(permutation), 0, permutation, order)
+
+
+def counted(sizes: Any) -> Any:
+    """`batch_sizes` of these numbers, which the tensor remembers: a graph can then be built for them."""
+    made: Any = tensor(sizes, dtype=int64)
+    made._packed_sizes = tuple(sizes)
+    return made
+
+
+def counts_of(batch_sizes: Any) -> list[Any]:
+    """The numbers in `batch_sizes`."""
+    known = getattr(batch_sizes, "_packed_sizes", None)
+    return batch_sizes.tolist() if known is None else list(known)
 
 
 class PackedSequence(_Parts):

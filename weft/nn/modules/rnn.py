@@ -17,7 +17,7 @@ import weft.nn.init as init
 from weft.core import modes
 from weft.core.dtypes import bfloat16, float32
 from weft.nn.modules.module import Module
-from weft.nn.modules.packed import PackedSequence
+from weft.nn.modules.packed import PackedSequence, counts_of
 from weft.nn.parameter import Parameter
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
@@ -166,7 +166,7 @@ class RNNBase(Module):
     ) -> tuple[int, int, int]:
         """The shape of the hidden state for this input."""
         if batch_sizes is not None:
-            batch = int(batch_sizes[0])
+            batch = int(batch_sizes[0])  # a tensor, or the numbers in it
         else:
             batch = input.size(0) if self.batch_first else input.size(1)
         return self.num_layers * (1 + self.bidirectional), batch, self.proj_size or self.hidden_size
@@ -238,14 +238,14 @@ class RNNBase(Module):
     def _run_packed(self, packed: PackedSequence, state: State | None) -> tuple[PackedSequence, State]:
         """All layers over a packed sequence; states come and go in the order of the sequences."""
         data, batch_sizes, order, back = packed
+        sizes: Any = counts_of(batch_sizes)
         if state is None:
-            hidden = ops.new_zeros(data, self.get_expected_hidden_size(data, batch_sizes))
-            cell = ops.new_zeros(data, self.get_expected_cell_size(data, batch_sizes))
+            hidden = ops.new_zeros(data, self.get_expected_hidden_size(data, sizes))
+            cell = ops.new_zeros(data, self.get_expected_cell_size(data, sizes))
             state = (hidden, cell) if self.mode == "LSTM" else (hidden,)
         else:
             state = tuple(self.permute_hidden(part, order) for part in state)
-        self.check_forward_args(data, state if self.mode == "LSTM" else state[0], batch_sizes)
-        sizes = [int(size) for size in batch_sizes.tolist()]
+        self.check_forward_args(data, state if self.mode == "LSTM" else state[0], sizes)
         out, last = self._layers(data, state, sizes)
         last = tuple(self.permute_hidden(part, back) for part in last)
         return PackedSequence(out, batch_sizes, order, back), last

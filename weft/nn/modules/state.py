@@ -52,7 +52,7 @@ class _WrappedHook:
         self.hook = hook
         self.with_module = module is not None
         self.module: Any = weakref.ref(module) if module is not None else None
-        self.__name__ = getattr(hook, "__name__", repr(hook))
+        self.__name__ = _name_of(hook)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self.with_module:
@@ -70,12 +70,18 @@ class _WrappedHook:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.hook, self.with_module = state["hook"], state["with_module"]
-        self.__name__ = getattr(self.hook, "__name__", repr(self.hook))
+        self.__name__ = _name_of(self.hook)
         self.module = None
         if self.with_module:
             if state["module"] is None:
                 raise RuntimeError("You are trying to revive the hook of a dead Module!")
             self.module = weakref.ref(state["module"])
+
+
+def _name_of(hook: Any) -> str:
+    """The name of a function; what another callable looks like. A method's module may be half made, as copies
+    are: it is not shown unless it must be."""
+    return hook.__name__ if hasattr(hook, "__name__") else repr(hook)
 
 
 class Stateful:

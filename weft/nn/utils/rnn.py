@@ -12,6 +12,7 @@ from typing import Any
 
 from weft.core.dtypes import int64
 from weft.nn.modules.packed import PackedSequence as PackedSequence
+from weft.nn.modules.packed import counted, counts_of
 from weft.nn.modules.packed import invert_permutation as invert_permutation
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
@@ -92,7 +93,7 @@ def pack_padded_sequence(
         parts.append(ops.reshape(block, (number * size, *block.shape[2:])))
         start += number
     data = ops.cat(parts, 0)
-    return PackedSequence(data, tensor(sizes, dtype=int64), order)
+    return PackedSequence(data, counted(sizes), order)
 
 
 def pad_packed_sequence(
@@ -108,7 +109,7 @@ def pad_packed_sequence(
     ([[1, 3], [2, 0]], [2, 1])
     """
     data = sequence.data
-    sizes = [int(size) for size in sequence.batch_sizes.tolist()]
+    sizes = counts_of(sequence.batch_sizes)
     longest, batch = len(sizes), sizes[0]
     if total_length is not None and total_length < longest:
         raise ValueError(
