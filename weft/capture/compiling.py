@@ -36,6 +36,7 @@ from weft.capture.sources import fetch
 from weft.capture.sources import function as own_function
 from weft.capture.transforms import is_transforming
 from weft.core import modes
+from weft.core.logs import is_heard, observers
 from weft.core.settings import settings
 from weft.graph.graph import Graph
 from weft.trace.breaks import Break, NeedCalls, NeedOps
@@ -55,17 +56,22 @@ def compile_frame(function: types.FunctionType, arguments: dict[str, Any], reque
         guards = GuardSet()
         guards.add(Guard("AMBIENT", None, (is_transforming, True)))
         return _guarded_original(function, guards, "it is called inside a transform")
-    machine = request.context.machine()
-    surroundings = None if machine is None or not request.kept or settings.verify else machine.surroundings()
-    key = None
-    if surroundings is not None:
-        key = key_of(function, arguments, request, surroundings)
-        found: Entry | None = kept_entry(
-            machine, key, function, arguments, partial(_kept, machine, function, arguments)
-        )
+    machine, key = request.context.machine(), None
+    if machine is not None and may_be_kept(request):
+        surroundings = machine.surroundings()
+        key = None if surroundings is None else key_of(function, arguments, request, surroundings)
+    if key is not None:
+        make = partial(_kept, machine, function, arguments)
+        found: Entry | None = kept_entry(machine, key, function, arguments, make)
         if found is not None:
             return found
     return _captured(function, arguments, request, partial(_keeping, machine, key) if key else None)
+
+
+def may_be_kept(request: Request) -> bool:
+    """Whether nobody wants to see how the call is captured."""
+    watched = settings.verify or observers or request.context.on_entry or is_heard("graph")
+    return request.kept and not watched
 
 
 def _captured(

@@ -37,11 +37,8 @@ class Unkept(Exception):
 
 def digest_of(*parts: str) -> str:
     """Differs where any part does."""
-    made = hashlib.sha256()
-    for part in parts:
-        content = part.encode("utf-8", "surrogatepass")
-        made.update(b"%d\n" % len(content) + content)
-    return made.hexdigest()
+    sizes = " ".join([str(len(part)) for part in parts])
+    return hashlib.sha256("\n".join([sizes, *parts]).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 # -- code ----------------------------------------------------------------------------------------------------
@@ -59,6 +56,8 @@ def code_digest(code: types.CodeType) -> str:
 
 
 def _code_digest(code: types.CodeType) -> str:
+    if code.co_filename.startswith(ROOT):  # whose files are known
+        return f"{code.co_filename} {code.co_firstlineno} {code.co_qualname}"
     shape = (
         code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_stacksize,
         code.co_nlocals, code.co_code, code.co_exceptiontable, code.co_names, code.co_varnames,
@@ -107,7 +106,7 @@ def function_digest(function: types.FunctionType, depth: int = 0) -> str:
     op = function.__dict__.get("op")
     if isinstance(op, Op) and REGISTRY.get(op.qualified_name) is op:
         if function.__code__.co_filename.startswith(GENERATED):
-            return digest_of("op", op.qualified_name)
+            return f"op {op.qualified_name}"
     cells = []
     for cell in function.__closure__ or () if depth < DEEPEST else ():
         try:
@@ -140,16 +139,24 @@ def part_text(value: Any, depth: int) -> str:
     return kind.__qualname__
 
 
-def class_digest(cls: type) -> str:
+Classes = dict[type, str]
+"""Digests of what classes define themselves, for as long as nobody can change them."""
+
+
+def class_digest(cls: type, known: Classes) -> str:
     """What a class defines: functions by what they do, the rest by its type (guards say what was read)."""
-    lines = [f"{base.__module__}.{base.__qualname__}" for base in (*class_mro(cls), type(cls))]
-    for kind in (*class_mro(cls), *class_mro(type(cls))):
-        if written_in_c(kind):
-            continue
-        for name, value in class_dict(kind).items():
+    kinds = (*class_mro(cls), *class_mro(type(cls)))
+    return digest_of(*[known.get(kind) or own_digest(kind, known) for kind in kinds])
+
+
+def own_digest(cls: type, known: Classes) -> str:
+    lines = [f"{cls.__module__}.{cls.__qualname__}"]
+    if not written_in_c(cls):
+        for name, value in class_dict(cls).items():
             if type(value) in DEFINING or isinstance(value, Op):
-                lines.append(f"{kind.__qualname__}.{name} {part_text(value, 0)}")
-    return digest_of(*sorted(lines))
+                lines.append(f"{name} {part_text(value, 0)}")
+    known[cls] = digest_of(*sorted(lines))
+    return known[cls]
 
 
 DEFINING: Final = frozenset(
@@ -227,7 +234,7 @@ def file_digest(path: str) -> str:
 
 
 # -- names ---------------------------------------------------------------------------------------------------
-def name_facts(value: Any) -> tuple[str, str]:
+def name_facts(value: Any, known: Classes) -> tuple[str, str]:
     """The importable name of an object, and a digest of what it is; Unkept where it has no name that is sure
     to mean the same elsewhere.
     """
@@ -242,7 +249,7 @@ def name_facts(value: Any) -> tuple[str, str]:
             if not is_ours(home):
                 raise Unkept(f"{name}, a class that is not written in Python")
             return name, "class"
-        return name, class_digest(value)
+        return name, class_digest(value, known)
     if not is_ours(home):
         raise Unkept(f"{name}, of the user's own")
     if type(value) is types.FunctionType:

@@ -20,6 +20,7 @@ modes, sizes that vary, conditions on numbers, calls that the tape records, brea
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import re
 import struct
@@ -36,6 +37,7 @@ from weft.capture.calls import BY_CODE
 from weft.capture.digests import (
     GENERATED,
     ROOT,
+    Classes,
     Unkept,
     class_digest,
     code_digest,
@@ -51,7 +53,7 @@ from weft.capture.plain import NUMPY_SCALARS, SINGLETONS, Tree
 from weft.capture.shortcut import Recipe
 from weft.capture.sources import Ref, Source, class_mro, is_a
 from weft.core.logs import log
-from weft.tensor.base import PLAIN, Parameter, Tensor
+from weft.tensor.base import PLAIN, Parameter
 from weft.tensor.tape import INFERENCE
 
 NAME: Final = re.compile(r"\b_v\w+")
@@ -81,6 +83,7 @@ class Writer:
         self.files: set[str] = set()
         self.by_hash = False
         self.names: dict[int, Any] = {}
+        self.classes: Classes = {}
 
     def plain(self, value: Any) -> Any:
         """A plain value or a picture of one."""
@@ -110,7 +113,7 @@ class Writer:
             if is_a(value, type) and value in CORE_TYPES:
                 known = [CORE_TYPES[value]]
             else:
-                known = list(name_facts(value))
+                known = list(name_facts(value, self.classes))
                 self.file_of(value)
             self.names[id(value)] = known
         return known
@@ -205,6 +208,7 @@ def _is_standard(file: str) -> bool:
     return file.startswith(folder) and "site-packages" not in file
 
 
+@functools.cache
 def dtype_name(kind: np.dtype[Any]) -> str:
     """The name of a dtype that is found again as the very same object."""
     if kind.hasobject or np.dtype(kind.name) is not kind:
@@ -314,7 +318,7 @@ class Keep:
             "prepared": [[writer.source(source), places] for source, places in self.prepared],
         }
         made["sources"] = writer.sources
-        made["classes"] = tensor_digests()
+        made["tensors"] = class_digest(Parameter, writer.classes)  # whose base is that of all of them
         made["files"] = {path: file_digest(path) for path in sorted(writer.files)}
         made["hashes"] = hash("weft") if writer.by_hash else None
         return made
@@ -335,11 +339,6 @@ def applies_functions(graph: Any) -> bool:
     nodes = () if module is None else module.graph.nodes
     targets = [getattr(node.target, "__module__", None) for node in nodes if node.op == "call_function"]
     return module is None or "weft.autograd.function_apply" in targets
-
-
-def tensor_digests() -> list[str]:
-    """What tensors do, which nobody guards."""
-    return [class_digest(Tensor), class_digest(Parameter)]
 
 
 pending: weakref.WeakSet[Keep] = weakref.WeakSet()

@@ -24,20 +24,22 @@ from weft.capture.calls import BY_CODE
 from weft.capture.digests import (
     GENERATED,
     ROOT,
+    Classes,
     Unkept,
+    class_digest,
     code_digest,
     digest_of,
     file_digest,
     name_facts,
     untouched,
 )
-from weft.capture.guards import Guard, GuardSet, TensorFacts, holds
-from weft.capture.keeping import CORE_TYPES, PROCESS, TREES, input_facts, tensor_digests
+from weft.capture.guards import PREDICATES, Guard, GuardSet, TensorFacts, holds
+from weft.capture.keeping import CORE_TYPES, PROCESS, TREES, input_facts
 from weft.capture.optimizers import make_states_at
 from weft.capture.plain import Tree, thaw
 from weft.capture.policy import MARK
 from weft.capture.shortcut import Recipe
-from weft.capture.sources import Ref, Source, by_name, fetch, importable_name
+from weft.capture.sources import Ref, Source, by_name, fetch, fetch_step
 from weft.core import device, dtypes
 from weft.core.logs import log
 from weft.core.settings import settings
@@ -87,6 +89,8 @@ class Reader:
     def __init__(self, data: Mapping[str, Any], function: Any, values: Mapping[str, Any]) -> None:
         self.function, self.values = function, values
         self.found: dict[str, Any] = {}
+        self.classes: Classes = {}
+        self.fetched: dict[Source, Any] = {}
         self.sources: list[Source] = []
         for above, kind, detail in data["sources"]:
             parent = None if above < 0 else self.sources[above]
@@ -120,7 +124,7 @@ class Reader:
         name, digest = data
         if name not in self.found:
             value = by_name(name)
-            if value is None or importable_name(value) != name or list(name_facts(value)) != data:
+            if value is None or list(name_facts(value, self.classes)) != data:
                 raise Unkept(f"{name} is another one")
             self.found[name] = value, digest
         value, known = self.found[name]
@@ -151,7 +155,26 @@ class Reader:
         return thaw(self.plain(what)) if how == "plain" else self.named(what)
 
     def fetch(self, source: Source) -> Any:
-        return fetch(source, self.function, self.values)
+        """What stands at a source, which is read once."""
+        if source not in self.fetched:
+            if source.parent is None:
+                self.fetched[source] = fetch(source, self.function, self.values)
+            else:
+                self.fetched[source] = fetch_step(source, self.fetch(source.parent))
+        return self.fetched[source]
+
+    def holds(self, guard: Guard) -> bool:
+        """As `weft.capture.guards.holds`, with what was read already."""
+        source, predicate = guard.source, PREDICATES.get(guard.kind)
+        try:
+            if guard.kind == "DISTINCT":
+                sources = {source, *guard.payload}
+                return len({id(self.fetch(each)) for each in sources if each is not None}) == len(sources)
+            if source is None or predicate is None:
+                return holds(guard, self.function, self.values)
+            return predicate(self.fetch(source), guard.payload)
+        except Exception:
+            return False
 
     # -- guards ----------------------------------------------------------------------------------------------
     def guard(self, data: Any) -> Guard:
@@ -222,12 +245,14 @@ def say(error: Exception) -> None:
 def restored(
     machine: Any, data: Mapping[str, Any], function: Any, arguments: Mapping[str, Any], make: Any
 ) -> Any:
-    if data["hashes"] not in (None, hash("weft")) or data["classes"] != tensor_digests() or not untouched():
+    if data["hashes"] not in (None, hash("weft")) or not untouched():
         raise Unkept("this process differs")
     for path, digest in data["files"].items():
         if file_digest(path) != digest:
             raise Unkept(f"{path} is another one")
     reader = Reader(data, function, arguments)
+    if data["tensors"] != class_digest(Parameter, reader.classes):
+        raise Unkept("tensors are others")
     undo: list[Callable[[], None]] = []
     try:
         for number, places in data["prepared"]:
@@ -246,7 +271,7 @@ def restored(
 def _restored(machine: Any, data: Mapping[str, Any], reader: Reader, make: Any) -> Any:
     guards = GuardSet([reader.guard(each) for each in data["guards"]])
     for guard in guards:
-        if not holds(guard, reader.function, reader.values):
+        if not reader.holds(guard):
             raise Unkept(f"{guard} does not hold")
     sources = [reader.sources[number] for number in data["inputs"]]
     inputs = [reader.fetch(source) for source in sources]

@@ -612,7 +612,12 @@ def fetch(source: Source, function: Any, local_values: Mapping[str, Any]) -> Any
                 if value is None and not key.is_none:
                     raise ReferenceError(f"{key} is gone")
                 return value
-    above = fetch(parent, function, local_values)
+    return fetch_step(source, fetch(parent, function, local_values))
+
+
+def fetch_step(source: Source, above: Any) -> Any:
+    """The value at a source whose parent's value is this."""
+    key = source.detail
     match source.kind:
         case "field":
             return instance_dict(above)[key]

@@ -40,6 +40,7 @@ from weft.native.stored import kept_program, library_files
 
 Operands = Sequence[tuple[int, int | None]]
 SINGLETONS: Final = (bool, type(None))
+C_CONTIGUOUS: Final = 0x1
 MOST_KEPT: Final = 4
 """So many entries are kept under one key."""
 MOST_TEXT: Final = 1 << 24
@@ -154,9 +155,11 @@ class Machine:
                 checks += _number(register, value, number in read)
                 continue
             steps = value.array.strides
-            if steps:
-                checks.append(("strides", 0, array, len(steps), list(steps)))
             flags = ALIGNED | (WRITEABLE if number in written else 0)
+            if value.array.flags.c_contiguous:  # which says all of it, for sizes that were checked
+                flags |= C_CONTIGUOUS
+            else:
+                checks.append(("strides", 0, array, len(steps), list(steps)))
             checks.append(("flags", 0, array, flags, flags))
             if number in written or value.tracked:
                 checks.append(("slot_is", 0, register, slot_offset(tensor, "origin"), None))

@@ -56,6 +56,9 @@ OPERANDS: Final[dict[str, str]] = {
     "mode": "oo", "call_is": "oo", "version": "on", "distinct": "nNN", "call_missing": "o", "type": "n",
 }  # fmt: skip
 """What stands in a check's row: numbers, objects, and lists of either (in capitals)."""
+NUMBERS: Final = {name: number for number, name in enumerate(CHECKS)}
+NOTHING: Final = [0] * ROW
+CHUNK: Final = 4096
 MOST_REGISTERS: Final = 1 << 14
 """Registers lie on the stack."""
 
@@ -120,6 +123,10 @@ class Holding:
 
     header: Any
     keep: list[Any] = field(default_factory=list)
+    room: Any = ()
+    """Memory for rows of numbers: where it lies, and how many are taken."""
+    start: int = 0
+    used: int = 0
 
     def address(self, value: Any) -> int:
         """An object's address; that of a weak reference's object ends the entry with it."""
@@ -140,20 +147,23 @@ class Holding:
 
     def numbers(self, values: Iterable[int]) -> int:
         """The address of a row of numbers."""
-        made = np.array([*values, 0], np.int64)
-        self.keep.append(made)
-        return _data(made)
+        given = [*values, 0]
+        if self.used + len(given) > len(self.room):
+            self.room = np.zeros(max(CHUNK, len(given)), np.int64)
+            self.keep.append(self.room)
+            self.start, self.used = _data(self.room), 0
+        place, self.used = self.used, self.used + len(given)
+        self.room[place : self.used] = given
+        return self.start + 8 * place
 
     def table(self, rows: Sequence[Sequence[int]]) -> int:
-        made = np.zeros((len(rows) + 1, ROW), np.int64)
-        for place, row in enumerate(rows):
-            made[place, : len(row)] = row
+        made = np.array([[*row, *NOTHING[len(row) :]] for row in rows] + [NOTHING], np.int64)
         self.keep.append(made)
         return _data(made)
 
     def row(self, check: Check) -> list[int]:
         name, result, *operands = check
-        found = [CHECKS.index(name), result]
+        found = [NUMBERS[name], result]
         for kind, value in zip(OPERANDS[name], operands, strict=True):
             if kind == "n":
                 found.append(int(value))

@@ -81,10 +81,10 @@ def library_files() -> tuple[str, ...]:
     root = os.path.dirname(os.path.dirname(__file__))
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name != "__pycache__"]
+        place = folder.removeprefix(root)
         for name in names:
             if name.endswith(".py"):
-                facts = os.stat(os.path.join(folder, name))
-                place = os.path.relpath(folder, root)
+                facts = os.stat(f"{folder}{os.sep}{name}")
                 files.append(f"{place} {name} {facts.st_size} {facts.st_mtime_ns}")
     return (*surroundings(), root, *sorted(files))
 
