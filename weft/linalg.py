@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.core.errors import LinAlgError as LinAlgError
 from weft.tensor.faces import FUNCTIONS
 
 globals().update(

@@ -41,7 +41,7 @@ def test_close(actual, expected):
             weft.tensor([1.0, 2.5]),
             "Tensor-likes are not close!\n\nMismatched elements: 1 / 2 (50.0%)\n"
             "Greatest absolute difference: 0.5 at index (1,) (up to 1e-05 allowed)\n"
-            "Greatest relative difference: 0.2 at index (1,) (up to 1.3e-06 allowed)",
+            "Greatest relative difference: 0.20000000298023224 at index (1,) (up to 1.3e-06 allowed)",
         ),
         (
             weft.tensor([1, 2, 3]),

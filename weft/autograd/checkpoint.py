@@ -150,6 +150,7 @@ def checkpoint(
         warnings.warn(
             named(
                 "weft.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
+                "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an exception. "
                 "use_reentrant=False is recommended, but if you need to preserve the "
                 "current default behavior, "
                 "you can pass use_reentrant=True. Refer to docs for more details on the "

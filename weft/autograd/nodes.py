@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 from weft.autograd.hooks import HookTable, RemovableHandle, add_hook, hooks_of
 from weft.core.dtypes import BY_NUMPY
+from weft.core.naming import naming
 from weft.core.types import TensorType
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.backward import unpack_one
 from weft.tensor.base import Tensor
+from weft.tensor.node_names import node_name
 from weft.tensor.saved import SavedTensor
 from weft.tensor.tape import FREED, Node, gradient_edge
 from weft.tensor.views import refresh
@@ -66,7 +68,7 @@ class AccumulateGrad(Node):
         self.variable.hooks = value
 
     def name(self) -> str:
-        return "weft::autograd::AccumulateGrad"
+        return f"{naming.namespace}::autograd::AccumulateGrad"
 
     def __call__(self, gradient: Tensor) -> None:
         accumulator(self.variable, gradient)
@@ -198,7 +200,11 @@ def _saved_value(self: Node, name: str, label: str) -> Any:
 
 
 def _name(self: Node) -> str:
-    return type(self).__name__
+    return node_name(self)
+
+
+def _repr(self: Node) -> str:
+    return f"<{node_name(self)} object at {id(self):#x}>"
 
 
 def _sequence_nr(self: Node) -> int:
@@ -220,3 +226,4 @@ for _attribute, _value in {
 }.items():
     if _attribute not in AccumulateGrad.__dict__ or _attribute not in Node.__dict__:
         setattr(Node, _attribute, _value)
+Node.__repr__ = _repr  # type: ignore[method-assign]

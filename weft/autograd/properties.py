@@ -108,9 +108,11 @@ def check_gradient(self: Tensor, value: Any) -> None:
         raise RuntimeError("can't assign Variable as its own grad")
     if value.array.dtype is not self.array.dtype:
         raise RuntimeError(
-            f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with dtype "
-            f"'{self.dtype}'. Please ensure "
-            "that the gradient and the tensor have the same dtype"
+            f"attempting to assign a gradient with dtype '{value.dtype.cpp_name}' to a tensor with "
+            f"grad_dtype '{self.dtype.scalar_name}'. The gradient must match the tensor's grad_dtype "
+            "(defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute with a specific "
+            "dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a "
+            "tensor and its gradient may break downstream systems that assume they match."
         )
     if value.device != self.device:
         raise RuntimeError(

@@ -12,7 +12,7 @@ import sys
 
 import weft
 from weft import compiler
-from weft.compat.finder import Finder, module_at
+from weft.compat.finder import Finder, module_at, place_of
 from weft.compat.renaming import rename_classes
 from weft.compat.table import MODULES
 from weft.core.naming import naming
@@ -50,9 +50,11 @@ def install() -> None:
     naming.namespace = "torch"
     weft.__version__ = torch_version
     sys.modules["torch"] = module_at("torch")
-    for path in MODULES:
-        if path.count(".") == 1 and path.partition(".")[2] in vars(weft):
-            importlib.import_module(path)  # stands where a module of Weft's own would be found
+    loaded = [f"torch{name[4:]}" for name in sys.modules if name.startswith("weft.") and ".ops." not in name]
+    shadowed = [path for path in MODULES if path.count(".") == 1 and path.partition(".")[2] in vars(weft)]
+    for path in sorted({*loaded, *shadowed}):
+        if place_of(path) is not None:
+            importlib.import_module(path)  # what is reached by attributes is asked as what is imported
     if "inductor" not in compiler.list_backends(None):
         compiler.register_backend(compiler.native, name="inductor")
     for name, module in list(sys.modules.items()):

@@ -110,13 +110,13 @@ def _asker(path: str, module: ModuleType, own: Callable[[str], Any] | None) -> C
         return own
 
     def __getattr__(name: str) -> Any:
+        if not name.startswith("__") and place_of(f"{path}.{name}") is not None:
+            return importlib.import_module(f"{path}.{name}")
         if own is not None:
             try:
                 return own(name)
             except AttributeError:
                 pass
-        if not name.startswith("__") and place_of(f"{path}.{name}") is not None:
-            return importlib.import_module(f"{path}.{name}")
         known = [word for word in dir(module) if not word.startswith("__")]
         if _is_import(sys._getframe(1)):
             text = f"cannot import name {name!r} from {path!r}{_hint(name, known)}"

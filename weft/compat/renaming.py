@@ -24,4 +24,7 @@ def _rename(kind: type) -> None:
     if target is None and package[5:] not in INTERNAL:
         target = f"torch{module[4:]}"
     if target is not None:
-        rename(kind, target)
+        place, _, name = target.partition(":")
+        rename(kind, place)
+        if name:
+            kind.__name__ = kind.__qualname__ = name

@@ -59,7 +59,12 @@ _DEVICES: Final = gather("weft.testing.devices")
 MODULES: Final[Mapping[str, Place]] = {
     "torch": same("weft"),
     # -- the tensor library ---------------------------------------------------------------------------------
-    "torch._C": gather("weft.testing.bindings", Generator="weft:Generator", Size="weft:Size"),
+    "torch._C": gather(
+        "weft.testing.bindings",
+        _LinAlgError="weft.core.errors:LinAlgError",
+        Generator="weft:Generator",
+        Size="weft:Size",
+    ),
     "torch._C._functorch": gather("weft.testing.bindings"),
     "torch._tensor": gather(Tensor="weft:Tensor"),
     "torch._utils": gather(),
@@ -218,7 +223,8 @@ CLASSES: Final[Mapping[str, str]] = {
     "weft.autograd.hooks": "torch.utils.hooks",
     "weft.optim.schedule": "torch.optim.lr_scheduler",
     "weft.optim.cycles": "torch.optim.lr_scheduler",
-    "weft.core.errors.LinAlgError": "torch._C",
+    "weft.core.errors.LinAlgError": "torch._C:_LinAlgError",
     "weft.core.generator.Generator": "torch._C",
 }
-"""Where a class says that it lies, by its path or by that of its module; others by the rule."""
+"""Where a class says that it lies (and, after a colon, what it is called), by its path or by that of its
+module; others by the rule."""

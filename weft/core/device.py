@@ -15,6 +15,11 @@ from typing import Any, ClassVar, Final
 from weft.core.naming import OURS, named, naming
 
 KNOWN: Final = ("cpu", "meta", "cuda")
+NAMES: Final = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
+    "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+)  # fmt: skip
+"""What PyTorch's message lists, whatever a build can use."""
 
 
 class device:
@@ -43,7 +48,7 @@ class device:
             index = int(number)
         if name not in KNOWN:
             raise RuntimeError(
-                f"Expected one of {', '.join(KNOWN)} device type at start of device string: {type}"
+                f"Expected one of {', '.join(NAMES)} device type at start of device string: {type}"
             )
         self.type, self.index = name, index
 

@@ -236,7 +236,7 @@ class finfo:
         if not isinstance(kind, dtype) or kind.category < FLOAT:
             raise TypeError(
                 named(
-                    f"weft.finfo() requires a floating point input type. Use weft.iinfo to handle '{kind!r}'"
+                    "weft.finfo() requires a floating point input type. Use weft.iinfo to handle 'weft.finfo'"
                 )
             )
         real = kind.to_real()
@@ -267,7 +267,7 @@ class iinfo:
     def __init__(self, type: dtype) -> None:
         if not isinstance(type, dtype) or type.category != INTEGER:
             raise TypeError(
-                named(f"weft.iinfo() requires an integer input type. Use weft.finfo to handle '{type!r}'")
+                named("weft.iinfo() requires an integer input type. Use weft.finfo to handle 'weft.iinfo'")
                 if isinstance(type, dtype) and type is not bool_
                 else named("weft.bool is not supported by weft.iinfo")
             )

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
+from weft.core.naming import OURS, naming
 from weft.graph.check import check
 from weft.graph.compact import compact, tabular
 from weft.graph.effects import impure
 from weft.graph.interpreter import run
+from weft.graph.listing import listing
 from weft.graph.names import Names, wished_name
 from weft.graph.node import OP_CODES, AnyGraph, Node, map_arg
 from weft.graph.text import PythonCode, python_code
@@ -212,7 +214,7 @@ class Graph(AnyGraph):
         print(tabular(self))
 
     def __str__(self) -> str:
-        return compact(self)
+        return compact(self) if naming.namespace == OURS else listing(self)
 
     def __call__(self, *args: Any) -> Any:
         """Runs the graph node by node: how a graph among arguments behaves where it is called."""

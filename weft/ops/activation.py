@@ -591,6 +591,7 @@ def tanhshrink(input: Any) -> Any:
     "input: Tensor, dim: Dim = -1",
     namespace="nn.functional",
     samples=lambda make: iter((Sample(make(2, 4)), Sample(make(4, 3), 0), Sample(make(2, 0)))),
+    node="GluBackward0",
 )
 def glu(input: Any, dim: int) -> Any:
     """One half of the tensor, gated by the sigmoid of the other."""

@@ -529,7 +529,7 @@ def where(condition: Any, input: Any, other: Any) -> Any:
 def _masked_fill_rule(x: TensorType, mask: TensorType, value: Any) -> TensorType:
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(
-            f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}"
+            f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.cpp_name}"
         )
     if isinstance(value, TensorType):
         if value.shape:

@@ -194,7 +194,7 @@ huber_elements = pointwise(
 
 @composite(
     f"input: Operand, target: Operand, {REDUCTION}, delta: float = 1.0, weight: MaybeTensor = None",
-    namespace="nn.functional", amp="float32", samples=_pair_samples,
+    namespace="nn.functional", amp="float32", samples=_pair_samples, node="HuberLossBackward0",
 )  # fmt: skip
 def huber_loss(input: Any, target: Any, reduction: str, delta: float, weight: Any) -> Any:
     """Squared near zero, linear beyond `delta`."""
@@ -215,7 +215,7 @@ def _smooth_samples(make: Maker) -> Iterator[Sample]:
 
 @composite(
     f"input: Operand, target: Operand, {LEGACY}, {REDUCTION}, beta: float = 1.0", namespace="nn.functional",
-    amp="float32", samples=_smooth_samples,
+    amp="float32", samples=_smooth_samples, node="SmoothL1LossBackward0",
 )  # fmt: skip
 def smooth_l1_loss(
     input: Any, target: Any, size_average: Any, reduce: Any, reduction: str, beta: float
@@ -312,7 +312,7 @@ def _expanded_weight(weight: Any, shape: tuple[int, ...]) -> Any:
 
 @composite(
     f"input: Tensor, target: Tensor, weight: MaybeTensor = None, {LEGACY}, {REDUCTION}",
-    namespace="nn.functional", amp="float32", samples=_bce_samples,
+    namespace="nn.functional", amp="float32", samples=_bce_samples, node="BinaryCrossEntropyBackward0",
 )  # fmt: skip
 def binary_cross_entropy(
     input: Any, target: Any, weight: Any, size_average: Any, reduce: Any, reduction: str
@@ -346,6 +346,7 @@ def _logit_samples(make: Maker) -> Iterator[Sample]:
     f"input: Tensor, target: Tensor, weight: MaybeTensor = None, {LEGACY}, {REDUCTION}, pos_weight: "
     "MaybeTensor = None",
     namespace="nn.functional", amp="float32", samples=_logit_samples,
+    node="BinaryCrossEntropyWithLogitsBackward0",
 )  # fmt: skip
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any, size_average: Any, reduce: Any, reduction: str, pos_weight: Any

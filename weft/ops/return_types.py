@@ -9,6 +9,8 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
+from weft.core.naming import naming
+
 
 class Result(tuple[Any, ...]):
     """A tuple whose items are attributes too."""
@@ -26,7 +28,7 @@ class Result(tuple[Any, ...]):
 
     @classmethod
     def _path(cls) -> str:
-        return f"{cls.__module__}.{cls.__name__}"
+        return f"{naming.namespace}.return_types.{cls.__name__}"
 
     @property
     def n_fields(self) -> int:

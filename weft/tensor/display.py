@@ -7,6 +7,7 @@ from typing import Any
 from weft.core.dtypes import get_default_dtype
 from weft.tensor.base import PUBLIC, Parameter, Tensor, method
 from weft.tensor.meta import MetaArray, refuse_read
+from weft.tensor.node_names import node_name
 from weft.tensor.printing import PrintOptions, format_tensor, get_printoptions, printoptions, set_printoptions
 from weft.tensor.views import refresh
 
@@ -33,7 +34,7 @@ def show(
         default_float=default.name,
         default_complex=default.to_complex().name,
         requires_grad=tensor.tracked,
-        grad_fn_name=None if node is None else getattr(node, "name", lambda: type(node).__name__)(),
+        grad_fn_name=None if node is None else getattr(node, "name", lambda: node_name(node))(),
         device=str(tensor.device),
         class_name=name,
         has_elements=not unreal,

@@ -22,6 +22,7 @@ from weft.tensor.backward import compile_backward
 from weft.tensor.base import PLAIN, Parameter, Tensor
 from weft.tensor.dispatch import dispatch, dispatch_out
 from weft.tensor.inplace import dispatch_inplace
+from weft.tensor.node_names import labelled
 from weft.tensor.plan import plan_of
 from weft.tensor.tape import next_sequence
 from weft.tensor.views import attach_view, refresh
@@ -45,6 +46,7 @@ SHARED: dict[str, Any] = {
     "attach_view": attach_view,
     "_on_cpu": is_plain,
     "__name__": "weft",
+    "labelled": labelled,
 }
 
 

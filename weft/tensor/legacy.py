@@ -124,6 +124,7 @@ def type_name(kind: dtype, where: device = cpu, namespace: str | None = None) ->
     return f"{namespace or naming.namespace}.{place}{kind.scalar_name}Tensor"
 
 
+@public
 def typename(value: Any) -> str:
     """What errors call a value: `weft.FloatTensor`, `int`, `weft.nn.modules.linear.Linear`."""
     return type_name(value.dtype) if isinstance(value, Tensor) else qualified_name(type(value))

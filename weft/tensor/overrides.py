@@ -14,9 +14,12 @@ positional where the signature allows it, keyword-only ones by name, defaults le
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, TypeVar
+from types import FunctionType
+from typing import Any, Final, TypeVar
 
 from weft.core.modes import current, enter, leave, modes
 from weft.ops.record import Op
@@ -62,6 +65,12 @@ def overloaded(values: Iterable[Any]) -> list[Any]:
     return found
 
 
+PLAIN_METHOD: Final = (
+    "Defining your `__torch_function__` as a plain method is deprecated and will be an error in future, "
+    "please define it as a classmethod."
+)
+
+
 def offer(
     function: Callable[..., Any],
     args: tuple[Any, ...],
@@ -81,6 +90,11 @@ def offer(
             return result
     for value in candidates:
         handler: Any = type(value).__torch_function__
+        if type(handler) is FunctionType and not isinstance(
+            inspect.getattr_static(type(value), "__torch_function__"), staticmethod
+        ):
+            warnings.warn(PLAIN_METHOD, UserWarning, stacklevel=3)
+            handler = handler.__get__(value)
         result = handler(function, types, args, kwargs)
         if result is not NotImplemented:
             return result

@@ -257,7 +257,9 @@ def composite_block(op: Op, bound: str) -> list[str]:
         f"    if {' and '.join(checks)}:",
         "        m = _mode()",
         "        if m is True or m is False:",
-        f"            return BODY{bound}",
+        f"            return labelled(BODY{bound}, {op.node_name!r})"
+        if op.node_name
+        else f"            return BODY{bound}",
     ]
 
 

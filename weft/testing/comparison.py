@@ -170,7 +170,7 @@ def _differences_of_tensors(actual: Tensor, expected: Tensor, rules: Rules) -> I
         return
     tolerances = rules.tolerances(_dtype_name(actual), _dtype_name(expected))
     mine, theirs = _values(actual), _values(expected)
-    if mine.ndim == 0 and mine.dtype.kind in "fc":
+    if mine.ndim == 0 and mine.dtype.kind in "fciu":
         yield from _difference_of_scalars(mine.item(), theirs.item(), tolerances, rules.equal_nan)
     else:
         yield from _difference_of_values(mine, theirs, tolerances, rules.equal_nan)
@@ -246,6 +246,8 @@ def _difference_of_values(
             gaps = [abs(int(a) - int(b)) for a, b in zip(mine[wrong], theirs[wrong])]
             sizes = [abs(int(b)) for b in theirs[wrong]]
         else:
+            if actual.dtype == expected.dtype and actual.dtype.kind in "fc":
+                mine, theirs = actual, expected  # differences are told as the dtype itself has them
             gaps, sizes = list(np.abs(mine - theirs)[wrong]), list(np.abs(theirs)[wrong])
     yield _array_report(matches, gaps, sizes, None if exact else tolerances)
 
@@ -254,7 +256,9 @@ def _array_report(
     matches: Any, gaps: list[Any], sizes: list[Any], tolerances: tuple[float, float] | None
 ) -> str:
     places = [tuple(int(i) for i in place) for place in np.argwhere(~matches)]
-    ratios = [float(gap) / float(size) if size else float("inf") for gap, size in zip(gaps, sizes)]
+    narrow = np.float32 if tolerances is None else type(gaps[0])
+    ratios = [float(narrow(gap) / narrow(size)) if size else float("inf") for gap, size in zip(gaps, sizes)]
+    gaps = [gap if isinstance(gap, int) else float(gap) for gap in gaps]
     rtol, atol = tolerances or (0.0, 0.0)
     lines = []
     for word, found, bound in (("absolute", gaps, atol), ("relative", ratios, rtol)):

@@ -12,6 +12,7 @@ from copy import deepcopy
 from functools import partial
 from typing import Any, Self
 
+from weft.core.naming import OURS, naming
 from weft.graph.describe import describe_readable
 from weft.graph.graph import Graph
 from weft.graph.interpreter import attribute
@@ -39,6 +40,9 @@ def _assign(target: Module, name: str, value: Any) -> None:
         target.add_module(name, value)
     else:
         setattr(target, name, value)
+
+
+MORE = "\n# To see more debug info, please use `graph_module.print_readable()`"
 
 
 class GraphModule(Module):
@@ -159,7 +163,8 @@ class GraphModule(Module):
         return class_text(self._graph, name, inner, **options)
 
     def __str__(self) -> str:
-        return f"{super().__repr__()}\n{self.code}"
+        text = f"{super().__repr__()}\n{self.code}"
+        return text if naming.namespace == OURS else f"{text}{MORE}"
 
     # -- copying ---------------------------------------------------------------------------------------------
     def __reduce__(self) -> Any:
