@@ -36,6 +36,7 @@ from weft.graph.effects import Effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.passes import REPEATS
+from weft.ops.view import NOT_VIEWABLE
 from weft.tensor import shims
 from weft.tensor.base import PLAIN, PUBLIC, Tensor
 from weft.tensor.meta import FAKE, MetaArray, is_fake_array
@@ -443,6 +444,9 @@ class Recorder:
                 raise Break(
                     "unsupported", f"a call that writes to a tensor and then fails: {error}"
                 ) from None
+            if error.args and error.args[0] is NOT_VIEWABLE:
+                for tensor in call.tensors:
+                    self.note_strides(tensor)
             raise
         finally:
             if default_generator._offset != offset:

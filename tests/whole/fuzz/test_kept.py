@@ -537,3 +537,16 @@ def arguments():
     yield ((weft.arange(6.0).reshape(3, 2),), {{}})
     yield ((weft.arange(6.0).reshape(2, 3).t(),), {{}})
 """)
+
+
+@pytest.mark.parametrize("caught", [False, True])
+def test_a_view_that_refused_a_layout(caught):
+    body = "try: return x.view(-1)\n    except RuntimeError: return x + 1" if caught else "return x.view(-1)"
+    agree(f"""\
+import weft
+def main(x):
+    {body}
+def arguments():
+    yield ((weft.arange(6.0).reshape(2, 3).t(),), {{}})
+    yield ((weft.arange(6.0).reshape(3, 2),), {{}})
+""")
