@@ -56,7 +56,7 @@ LAYERS: dict[str, set[str]] = {
     "aot.backends": {"core", "ops", "graph", "trace", "aot", "aot.runtime"},
     "aot.compiled_autograd": {"core", "ops", "graph", "trace", "aot", "aot.runtime", "tensor", "autograd"},
     "native": {"core", "ops", "graph"},
-    "jit": TENSORS | {"namespaces", "nn", "graph", "trace", "aot.runtime"},
+    "jit": TENSORS | {"namespaces", "nn", "graph", "trace", "aot.runtime", "files"},
     "report": {"core", "graph", "namespaces", "native"},
     "compiler": BELOW_COMPILER,
     "weft": BELOW_COMPILER | {"compiler"},

@@ -34,6 +34,8 @@ from weft.jit.marks import unused as unused
 from weft.jit.modules import RecursiveScriptModule as RecursiveScriptModule
 from weft.jit.modules import ScriptModule as ScriptModule
 from weft.jit.modules import script_method as script_method
+from weft.jit.saving import load as load
+from weft.jit.saving import save as save
 from weft.jit.script import ScriptFunction as ScriptFunction
 
 _fork = fork

@@ -18,8 +18,8 @@ from weft.jit.ir import Graph, Value
 from weft.jit.passes import inline
 from weft.nn.modules.module import Module
 
-HOT = 0.5
-"""Seconds after which a function's tensor code is compiled."""
+HOT = 1.0
+"""Seconds, after the first calls, after which a function's tensor code is compiled."""
 
 
 class Executor:
@@ -65,9 +65,10 @@ class Executor:
             return self.choose(values)(*values)
         finally:
             self.calls += 1
-            self.spent += perf_counter() - start
-            if self.spent > HOT and self.calls > 2:
-                self.compile()
+            if self.calls > 3:  # the first ones also load what they need
+                self.spent += perf_counter() - start
+                if self.spent > HOT:
+                    self.compile()
 
     def choose(self, values: list[Any]) -> Any:
         if self.calls and modes.state.get() is True and requires_grad(values):

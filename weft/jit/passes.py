@@ -72,7 +72,14 @@ PURE = frozenset(
 def inline(graph: Graph, depth: int = 0) -> Graph:
     """The graph with the bodies of its callees in place of calls, where these return at their end only."""
     made = graph.copy()
-    inline_block(made.block, depth)
+    known: dict[Value, Value] = {}
+    inline_block(made.block, depth, known)
+    for old in known:
+        new = known[old]
+        while new in known:
+            new = known[new]
+        known[old] = new
+    replace_values(made, known)
     drop_unread(made)
     return made
 
@@ -85,11 +92,12 @@ def inlinable(callee: Any) -> Graph | None:
     return graph
 
 
-def inline_block(block: Block, depth: int) -> None:
+def inline_block(block: Block, depth: int, replaced: dict[Value, Value]) -> None:
+    """Puts callees in place of calls; `replaced` says what is to be read instead of the calls' results."""
     nodes, block.nodes_ = block.nodes_, []
     for node in nodes:
         for inner in node.blocks_:
-            inline_block(inner, depth)
+            inline_block(inner, depth, replaced)
         callee = inlinable(node.target) if node.operator in CALLS else None
         if callee is None or depth > 20:
             block.append(node)
@@ -99,14 +107,7 @@ def inline_block(block: Block, depth: int) -> None:
         returned = block.returned
         copy_block(expanded.block, block, known, parameters=False)
         results, block.returned = block.returned, returned
-        replace_values(block.graph, dict(zip(node.results, results, strict=True)))
-        for left, right in zip(node.results, results, strict=True):
-            _replace_pending(nodes, left, right)
-
-
-def _replace_pending(nodes: list[Node], old: Value, new: Value) -> None:
-    for node in nodes:
-        replace_in(node, {old: new})
+        replaced.update(zip(node.results, results, strict=True))
 
 
 def replace_in(node: Node, known: dict[Value, Value]) -> None:
