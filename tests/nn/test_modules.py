@@ -7,6 +7,7 @@ the same arrays in float32, and the greatest difference counts against the great
 
 from __future__ import annotations
 
+import copy
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -535,3 +536,62 @@ def test_beside_torch(made: Case) -> None:
         warnings.simplefilter("ignore")  # PyTorch's own
         figures = differences(made)
     assert {name: value for name, value in figures.items() if not value <= TOLERANCE} == {}
+
+
+def captured(layer: Any) -> Any:
+    """The layer as one graph, with the parts that `run` reads."""
+    compiled = weft.compile(layer, backend="eager", fullgraph=True)
+
+    class Captured:
+        named_parameters = staticmethod(layer.named_parameters)
+        named_buffers = staticmethod(layer.named_buffers)
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return compiled(*args, **kwargs)
+
+    return Captured()
+
+
+@pytest.mark.parametrize(
+    "made", [made for made in MORE + TRANSFORMERS if made.inputs], ids=lambda made: made.label
+)
+def test_captured_whole(made: Case) -> None:
+    """No breaks, and eager's outputs, gradients and buffers."""
+    library, rng = Library(weft), np.random.default_rng(len(made.label))
+    layer = library.build(made)
+    other = copy.deepcopy(layer)
+    inputs = [arrays(spec, rng) for spec in made.inputs if spec != "self"]
+    expected, found = run(library, layer, made, inputs), run(library, captured(other), made, inputs)
+    assert list(found) == list(expected)
+    for name, wanted in expected.items():
+        np.testing.assert_allclose(found[name], wanted, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+RANDOM = [
+    case("Dropout", 0.4, inputs=ROWS),
+    case("Dropout1d", inputs=ROWS),
+    case("Dropout2d", inputs=IMAGE),
+    case("Dropout3d", inputs=VOLUME),
+    case("AlphaDropout", 0.4, inputs=ROWS),
+    case("FeatureAlphaDropout", 0.4, inputs=IMAGE),
+    case("RReLU", inputs=ROWS),
+    case("FractionalMaxPool2d", 2, 3, inputs=IMAGE),
+    case("LSTM", 3, 4, 2, dropout=0.4, inputs=(SEQUENCE,)),
+    case("MultiheadAttention", 8, 2, dropout=0.4, inputs=SELF),
+    case("TransformerEncoderLayer", 8, 2, 7, 0.4, inputs=(QUERY,)),
+]
+
+
+@pytest.mark.parametrize("made", RANDOM, ids=lambda made: made.label)
+def test_what_is_drawn_in_a_graph_is_what_eager_draws(made: Case) -> None:
+    library, rng = Library(weft), np.random.default_rng(1)
+    layer = library.build(made)
+    graph = captured(copy.deepcopy(layer))
+    inputs = [arrays(spec, rng) for spec in made.inputs if spec != "self"]
+    results = []
+    for kind in (layer, graph):
+        weft.manual_seed(3)
+        results.append([run(library, kind, made, inputs)["output 0"] for _ in range(2)])
+    assert not np.array_equal(*results[0])
+    for ours, wanted in zip(*results):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)

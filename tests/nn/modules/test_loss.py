@@ -126,3 +126,113 @@ def test_options_are_checked():
         nn.TripletMarginLoss(0.0)
     with pytest.raises(ValueError, match="most is not a valid value for reduction"):
         nn.MSELoss(reduction="most")(weft.ones(2), weft.ones(2))
+
+
+SIGNS = np.array([[1.0, -1, 1], [-1, -1, 1], [1, 1, 1], [1, -1, -1]])
+
+
+@reductions
+def test_margins(agrees, draw, reduction):
+    reduce = REDUCE[reduction]
+    x, y = draw(4, 3), draw(4, 3)
+    hinge = lambda x, s: reduce(np.where(s > 0, x, np.maximum(0, 0.7 - x)))
+    agrees(nn.HingeEmbeddingLoss(0.7, reduction=reduction), hinge, x, SIGNS)
+    ranking = lambda x, y, s: reduce(np.maximum(0, -s * (x - y) + 0.2))
+    agrees(nn.MarginRankingLoss(0.2, reduction=reduction), ranking, x, y, SIGNS)
+    agrees(nn.SoftMarginLoss(reduction=reduction), lambda x, s: reduce(np.log1p(np.exp(-s * x))), x, SIGNS)
+
+    def cosine(a, b, s):
+        c = (a * b).sum(1) / np.sqrt((a**2).sum(1) * (b**2).sum(1))
+        return reduce(np.where(s > 0, 1 - c, np.maximum(0, c - 0.1)))
+
+    agrees(nn.CosineEmbeddingLoss(0.1, reduction=reduction), cosine, x, y, SIGNS[:, 0].copy())
+
+
+@reductions
+def test_margins_of_classes(agrees, draw, rng, reduction):
+    reduce = REDUCE[reduction]
+    x, weight = draw(4, 3), rng.uniform(0.5, 2, 3)
+
+    def multi(x, t):
+        gaps = np.maximum(0, 0.8 - x[np.arange(4), t][:, None] + x) ** 2 * weight[t][:, None]
+        gaps[np.arange(4), t] = 0
+        return reduce(gaps.sum(1) / 3)
+
+    layer = nn.MultiMarginLoss(2, 0.8, weft.from_numpy(weight), reduction=reduction)
+    agrees(layer, multi, x, np.array([0, 2, 1, 1]))
+    labels = np.array([[2, -1, 0], [0, 1, -1], [1, 2, 0], [-1, 0, 1]])
+
+    def listed(x, t):
+        sums = []
+        for row, names in zip(x, t):
+            there = list(names[: list(names).index(-1)] if -1 in names else names)
+            others = [c for c in range(3) if c not in there]
+            sums.append(sum(max(0, 1 - (row[a] - row[b])) for a in there for b in others) / 3)
+        return reduce(np.array(sums))
+
+    agrees(nn.MultiLabelMarginLoss(reduction=reduction), listed, x, labels)
+    present = (SIGNS > 0).astype(float)
+
+    def soft(x, t):
+        p = 1 / (1 + np.exp(-x))
+        return reduce(-(weight * (t * np.log(p) + (1 - t) * np.log(1 - p))).mean(1))
+
+    agrees(nn.MultiLabelSoftMarginLoss(weft.from_numpy(weight), reduction=reduction), soft, x, present)
+
+
+@reductions
+def test_likelihoods_of_counts_and_values(agrees, draw, rng, reduction):
+    reduce = REDUCE[reduction]
+    x, counts, variance = draw(4, 3), np.arange(12.0).reshape(4, 3) % 4, rng.uniform(0.5, 2, (4, 3))
+    agrees(nn.PoissonNLLLoss(reduction=reduction), lambda x, t: reduce(np.exp(x) - t * x), x, counts)
+    stirling = np.where(counts > 1, counts * np.log(np.maximum(counts, 1)) - counts, 0)
+    stirling += np.where(counts > 1, 0.5 * np.log(2 * np.pi * np.maximum(counts, 1)), 0)
+    full = lambda x, t: reduce(x - t * np.log(x + 1e-8) + stirling)
+    agrees(nn.PoissonNLLLoss(False, True, reduction=reduction), full, np.exp(x), counts, slopes=False)
+    normal = lambda x, t, v: reduce(0.5 * (np.log(v) + (x - t) ** 2 / v) + 0.5 * np.log(2 * np.pi))
+    agrees(nn.GaussianNLLLoss(full=True, reduction=reduction), normal, x, draw(4, 3), variance)
+
+
+def test_alignments(agrees, draw):
+    """CTC beside a sum over all paths of a tiny problem."""
+    logs = log_softmax(draw(4, 2, 3), axis=2)
+    targets, lengths, sizes = np.array([[1, 2], [2, 2]]), np.array([4, 3]), np.array([2, 1])
+
+    def read(path):
+        kept = [c for i, c in enumerate(path) if i == 0 or c != path[i - 1]]
+        return [c for c in kept if c]
+
+    def formula(logs, *_):
+        found = []
+        for n in range(2):
+            wanted = list(targets[n, : sizes[n]])
+            paths = [p for p in np.ndindex(*(3,) * lengths[n]) if read(p) == wanted]
+            found.append(-np.log(sum(np.exp(sum(logs[t, n, c] for t, c in enumerate(p))) for p in paths)))
+        return np.array(found)
+
+    tensors = [weft.from_numpy(value) for value in (targets, lengths, sizes)]
+    agrees(nn.CTCLoss(reduction="none"), formula, logs, *tensors, slopes=False)
+    agrees(nn.CTCLoss(), lambda *given: (formula(*given) / sizes).mean(), logs, *tensors, slopes=False)
+
+
+def test_triplets_by_any_distance(agrees, draw):
+    distance = lambda a, b: (a - b).abs().sum(-1)
+    layer = nn.TripletMarginWithDistanceLoss(distance_function=distance, margin=2.0)
+
+    def formula(a, p, n):
+        return np.maximum(np.abs(a - p).sum(1) - np.abs(a - n).sum(1) + 2, 0).mean()
+
+    agrees(layer, formula, draw(4, 3), draw(4, 3), draw(4, 3))
+
+
+def test_more_options_are_checked():
+    with pytest.raises(ValueError, match="only p == 1 and p == 2 supported"):
+        nn.MultiMarginLoss(3)
+    with pytest.raises(ValueError, match="expected weight to be None or 1D tensor, got 2D instead"):
+        nn.MultiMarginLoss(weight=weft.ones(1, 1))
+    with pytest.raises(
+        ValueError, match="TripletMarginWithDistanceLoss: expected margin to be greater than 0"
+    ):
+        nn.TripletMarginWithDistanceLoss(margin=0.0)
+    with pytest.warns(FutureWarning, match="NLLLoss2d has been deprecated"):
+        nn.NLLLoss2d()

@@ -69,3 +69,15 @@ def test_printed():
     assert repr(nn.LayerNorm(3)) == "LayerNorm((3,), eps=1e-05, elementwise_affine=True, bias=True)"
     assert repr(nn.RMSNorm([2, 3])) == "RMSNorm((2, 3), eps=None, elementwise_affine=True)"
     assert repr(nn.GroupNorm(2, 4, bias=False)) == "GroupNorm(2, 4, eps=1e-05, affine=True, bias=False)"
+
+
+def test_neighbouring_channels(agrees, draw):
+    def formula(x):
+        total = np.zeros_like(x)
+        for channel in range(x.shape[1]):
+            total[:, channel] = (x[:, max(0, channel - 1) : channel + 2] ** 2).sum(1)
+        return x / (2.0 + 0.5 / 3 * total) ** 0.6
+
+    agrees(nn.LocalResponseNorm(3, 0.5, 0.6, 2.0), formula, draw(2, 5, 3))
+    agrees(nn.CrossMapLRN2d(3, 0.5, 0.6, 2.0), formula, draw(2, 4, 3, 2))
+    assert repr(nn.LocalResponseNorm(2)) == "LocalResponseNorm(2, alpha=0.0001, beta=0.75, k=1.0)"

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+import weft
 from weft import nn
 
 
@@ -104,3 +105,40 @@ def test_printed():
     assert repr(nn.AvgPool2d(3)) == "AvgPool2d(kernel_size=3, stride=3, padding=0)"
     assert repr(nn.LPPool1d(2, 3)) == "LPPool1d(norm_type=2, kernel_size=3, stride=None, ceil_mode=False)"
     assert repr(nn.AdaptiveMaxPool2d((1, None))) == "AdaptiveMaxPool2d(output_size=(1, None))"
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_maxima_put_back(draw, rank):
+    x = weft.from_numpy(draw(2, 3, *(4,) * rank))
+    pool = getattr(nn, f"MaxPool{rank}d")(2, return_indices=True)
+    unpool = getattr(nn, f"MaxUnpool{rank}d")(2)
+    out, places = pool(x)
+    back = unpool(out, places)
+    expected = np.where(np.isin(x.numpy(), out.numpy()), x.numpy(), 0)
+    assert np.array_equal(back.numpy(), expected)
+    assert unpool(out, places, output_size=(5,) * rank).shape == (2, 3, *(5,) * rank)
+    assert (
+        repr(unpool)
+        == f"MaxUnpool{rank}d(kernel_size={(2,) * rank}, stride={(2,) * rank}, padding={(0,) * rank})"
+    )
+
+
+def test_windows_at_random_places(draw):
+    x = weft.from_numpy(draw(2, 3, 8, 8))
+    out, places = nn.FractionalMaxPool2d(2, output_ratio=0.5, return_indices=True)(x)
+    assert out.shape == (2, 3, 4, 4)
+    picked = weft.gather(x.flatten(2), 2, places.flatten(2))
+    assert weft.equal(picked.view(2, 3, 4, 4), out)
+    assert nn.FractionalMaxPool3d(2, 3)(weft.from_numpy(draw(1, 2, 6, 6, 6))).shape == (1, 2, 3, 3, 3)
+    for options, text in (
+        ({}, "FractionalMaxPool2d requires specifying either an output size, or a pooling ratio"),
+        (
+            {"output_size": 2, "output_ratio": 0.5},
+            "only one of output_size and output_ratio may be specified",
+        ),
+        ({"output_ratio": 1.5}, r"output_ratio must be between 0 and 1 \(got 1.5\)"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            nn.FractionalMaxPool2d(2, **options)
+    with pytest.raises(ValueError, match="kernel_size must be greater than 0, but got 0"):
+        nn.FractionalMaxPool3d(0, 2)

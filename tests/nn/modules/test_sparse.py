@@ -74,3 +74,36 @@ def test_prints_what_is_unusual():
     layer = nn.Embedding(5, 3, padding_idx=1, max_norm=2.0, norm_type=1.0, scale_grad_by_freq=True)
     expected = "Embedding(5, 3, padding_idx=1, max_norm=2.0, norm_type=1.0, scale_grad_by_freq=True)"
     assert repr(layer) == expected
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags(agrees, values, mode):
+    layer = nn.EmbeddingBag(5, 3, mode=mode, include_last_offset=False)
+    reduce = {"sum": np.sum, "mean": np.mean, "max": np.max}[mode]
+    index, offsets = np.array([1, 4, 4, 0, 2, 3]), np.array([0, 2, 5])
+
+    def formula(i, o):
+        return np.stack([reduce(values(layer)["weight"][bag], 0) for bag in np.split(i, o[1:])])
+
+    agrees(layer, formula, index, offsets)
+    rows = np.array([[0, 1, 2], [3, 3, 4]])
+    agrees(layer, lambda i: reduce(values(layer)["weight"][i], 1), rows)
+
+
+def test_bags_with_weights_and_padding(agrees, values, rng):
+    layer = nn.EmbeddingBag(5, 3, mode="sum", padding_idx=-2)
+    assert layer.padding_idx == 3 and layer.weight[3].tolist() == [0, 0, 0]
+    index, weights = np.array([[0, 3, 2], [3, 4, 4]]), rng.uniform(0.5, 1.5, (2, 3))
+
+    def formula(i):
+        rows = values(layer)["weight"][i] * weights[..., None] * (i != 3)[..., None]
+        return rows.sum(1)
+
+    agrees(layer, formula, index, per_sample_weights=weft.from_numpy(weights), slopes=False)
+    assert repr(layer) == "EmbeddingBag(5, 3, mode='sum', padding_idx=3)"
+    frozen = nn.EmbeddingBag.from_pretrained(weft.eye(3))
+    assert not frozen.weight.requires_grad and frozen.weight.shape == (3, 3)
+    with pytest.raises(AssertionError, match="padding_idx must be within num_embeddings"):
+        nn.EmbeddingBag(3, 2, padding_idx=3)
+    with pytest.raises(AssertionError, match="Shape of weight does not match"):
+        nn.EmbeddingBag(3, 2, _weight=weft.ones(3, 3))

@@ -173,7 +173,8 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Takes the channels of this input."""
-        if not self.has_uninitialized_params():
+        if not self.has_uninitialized_params():  # a state dict has told the shapes, or there are none
+            self.num_features = self.num_features or input.shape[1]
             return
         self.num_features = input.shape[1]
         tensors = (self.weight, self.bias) if self.affine else ()

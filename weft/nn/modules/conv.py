@@ -287,9 +287,10 @@ class _LazyConvNd(LazyModuleMixin):
 
     def initialize_parameters(self, input: Tensor, *_args: Any, **_kwargs: Any) -> None:
         """Takes the channels of this input."""
-        if not self.has_uninitialized_params():
-            return
         rank = self._rank
+        if not self.has_uninitialized_params():  # a state dict has told the shapes
+            self.in_channels = self.in_channels or input.shape[-rank - 1]
+            return
         if input.dim() not in (rank + 1, rank + 2):
             raise RuntimeError(
                 f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {type(self).__name__}, "
