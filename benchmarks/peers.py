@@ -32,7 +32,9 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
+_found = importlib.util.find_spec("weft")
+ROOT = Path(__file__ if _found is None or _found.origin is None else _found.origin).resolve().parent.parent
+"""Where Weft is: beside this file's folder, or installed."""
 PEERS = {"torch": "torch", "torch.compile": "torch", "jax": "jax", "weft": "weft"}
 """Peers, and the library that each needs."""
 Loss = Callable[..., Any]

@@ -75,6 +75,7 @@ OUTSIDE: dict[str, tuple[set[str] | None, bool]] = {
     "cupy": (None, True),
     "llvmlite": ({"native"}, False),
     "rich": ({"cli", "report", "profiler"}, True),
+    "matplotlib": ({"cli"}, True),
     "expecttest": ({"testing"}, True),
 }
 

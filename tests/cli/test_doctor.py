@@ -56,7 +56,8 @@ def test_wrong_gradient_is_trouble(monkeypatch):
     monkeypatch.setattr(doctor, "REQUIRED", ())
     monkeypatch.setattr(weft, "tensor", lambda *_, **__: Wrong())
     assert list(doctor.find_troubles()) == [
-        "the gradient of the sum of squares at [0.5, -2.0] is [0.0, 0.0], not [1.0, -4.0]"
+        "the gradient of the sum of squares at [0.5, -2.0] is [0.0, 0.0], not [1.0, -4.0]",
+        "the compiled gradient of the sum of squares is [0.0, 0.0], not [1.0, -4.0]",
     ]
 
 

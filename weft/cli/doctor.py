@@ -1,7 +1,8 @@
 """Show what Weft runs on, and whether it works here.
 
-Prints versions, processor, threads and BLAS, then takes one gradient. Include
-its output when you report a problem.
+Prints versions, processor, threads, BLAS, graphics processors and the cache,
+then takes one gradient eagerly and one compiled. Include its output when you
+report a problem.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ import argparse
 import importlib.metadata
 import os
 import platform
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 import weft
+from weft.native import cache
 
 REQUIRED = ("numpy", "scipy", "llvmlite", "ml_dtypes")
-OPTIONAL = ("rich",)
+OPTIONAL = ("rich", "matplotlib", "torch", "jax")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -48,6 +51,11 @@ def facts() -> Iterator[tuple[str, str]]:
     yield "cores", f"{usable_cores()} usable of {os.cpu_count()}"
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     yield "blas", f"{blas.get('name')} {blas.get('version')}"
+    yield "features", features()
+    yield "gpu", graphics()
+    kept = cache.store()
+    yield "cache", kept.folder or "turned off"
+    yield "compiled", f"{weft.get_num_threads()} threads"
     limits = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
     yield "threads", " ".join(limits) or "no limit set in the environment"
 
@@ -62,6 +70,44 @@ def find_troubles() -> Iterator[str]:
     gradient = None if x.grad is None else x.grad.tolist()
     if gradient != [1.0, -4.0]:
         yield f"the gradient of the sum of squares at [0.5, -2.0] is {gradient}, not [1.0, -4.0]"
+    yield from compiled_troubles()
+
+
+def compiled_troubles() -> Iterator[str]:
+    """Why compiled code cannot work here."""
+    x = weft.tensor([0.5, -2.0], requires_grad=True)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            weft.compile(lambda x: (x * x).sum(), backend="native")(x).backward()
+        except Exception as error:
+            yield f"compiling failed: {type(error).__name__}: {error}"
+            return
+    gradient = None if x.grad is None else x.grad.tolist()
+    if gradient != [1.0, -4.0]:
+        yield f"the compiled gradient of the sum of squares is {gradient}, not [1.0, -4.0]"
+    for each in seen:
+        yield f"no machine code is made: {each.message}"
+
+
+def features() -> str:
+    """What the processor can do that compiled code uses."""
+    listing = Path("/proc/cpuinfo")
+    words: list[str] = []
+    if listing.is_file():
+        for line in listing.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith(("flags", "Features")):
+                words = line.partition(":")[2].split()
+                break
+    known = [word for word in ("avx", "avx2", "fma", "f16c", "avx512f", "asimd", "sve") if word in words]
+    return " ".join(known) or "not known"
+
+
+def graphics() -> str:
+    """Graphics processors; Weft does not use them yet."""
+    listing = Path("/proc/driver/nvidia/gpus")
+    count = len(list(listing.iterdir())) if listing.is_dir() else 0
+    return f"{count} from NVIDIA, not used yet" if count else "none found"
 
 
 def version(distribution: str) -> str | None:

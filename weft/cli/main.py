@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+import weft.cli.bench as bench
 import weft.cli.cache as cache
 import weft.cli.demo as demo
 import weft.cli.doctor as doctor
@@ -27,6 +28,7 @@ COMMANDS: dict[str, ModuleType] = {
     "run": run,
     "explain": explain,
     "report": report,
+    "bench": bench,
     "doctor": doctor,
     "cache": cache,
 }
