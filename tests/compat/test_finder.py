@@ -35,6 +35,9 @@ QUESTIONS = {
     "import torch.backends.cudnn as c\nfrom weft.backends import cudnn\nanswer = c is cudnn": True,
     "import torch.compiler, weft.compiler\nanswer = torch.compiler is weft.compiler": True,
     "import weft.nn\nanswer = [weft.nn.__name__, weft.nn.__spec__.name]": ["weft.nn", "weft.nn"],
+    "import torch\nimport torch.autograd.gradcheck\nanswer = callable(torch.autograd.gradcheck)": True,
+    "import torch\nanswer = torch.nn.zzzzzzq": "AttributeError: module 'torch.nn' has no attribute 'zzzzzzq': Weft has no such name",
+    "import torch\nanswer = torch.cuda.amp.GradScaler.__name__": "GradScaler",
     # -- gathered names
     "from torch._dynamo.testing import CompileCounter, same\nfrom weft.testing import same as ours\n"
     "answer = same is ours": True,

@@ -7,7 +7,6 @@ the very module that Weft's users import; no behaviour lives here.
 
 from __future__ import annotations
 
-import importlib
 import sys
 
 import weft
@@ -53,8 +52,13 @@ def install() -> None:
     loaded = [f"torch{name[4:]}" for name in sys.modules if name.startswith("weft.") and ".ops." not in name]
     shadowed = [path for path in MODULES if path.count(".") == 1 and path.partition(".")[2] in vars(weft)]
     for path in sorted({*loaded, *shadowed}):
-        if place_of(path) is not None:
-            importlib.import_module(path)  # what is reached by attributes is asked as what is imported
+        if place_of(path) is None or path in sys.modules:
+            continue
+        # What is reached by attributes is asked as what is imported; an import would put the module over a
+        # function of its name, such as `torch.autograd.gradcheck`.
+        sys.modules[path] = module_at(path)
+        if path in shadowed:
+            setattr(weft, path.partition(".")[2], sys.modules[path])
     if "inductor" not in compiler.list_backends(None):
         compiler.register_backend(compiler.native, name="inductor")
     for name, module in list(sys.modules.items()):

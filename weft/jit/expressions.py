@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import weft.jit.results as results
+from weft.core.naming import home
 from weft.jit.emitter import Base, Condition, describe
 from weft.jit.ir import Value
 from weft.jit.lookup import as_sugar
@@ -577,7 +578,7 @@ class Opaque(Constant):
 
 def _always(thing: Any) -> bool:
     """Objects that may be used wherever they come from."""
-    return thing is None or isinstance(thing, enum.Enum) or type(thing).__module__.startswith("weft.core")
+    return thing is None or isinstance(thing, enum.Enum) or home(type(thing)).startswith("weft.core")
 
 
 def _inner(hint: Type | None) -> Type | None:

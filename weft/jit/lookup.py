@@ -19,8 +19,10 @@ import weft.jit.annotations as annotations
 import weft.jit.marks as marks
 from weft.autograd.function import Function
 from weft.core.device import device as Device
+from weft.core.naming import home
 from weft.jit.sugar import Builtin, Called, Cast, Class, Constant, Python, PythonModule, Special, Sugar
 from weft.nn.modules.module import Module
+from weft.ops.record import REGISTRY
 from weft.tensor.base import Tensor
 
 NAMESPACES = ("", "nn.functional", "special", "linalg", "fft", "nn.init", "_C._nn")
@@ -64,6 +66,9 @@ def find_operator(name: str, origin: str) -> Any:
     """The function of an operator; for methods None where the class has none."""
     if origin == "Tensor":
         return getattr(Tensor, name, None)
+    if origin.startswith("op:"):
+        op = REGISTRY.get(origin[3:])
+        return None if op is None else op.face
     spaces = (origin,) if origin else ("", "nn.functional", "linalg", "special")
     for space in spaces:
         try:
@@ -82,11 +87,10 @@ def operator_name(name: str, space: str) -> str:
 
 def is_context(thing: Any) -> bool:
     """Whether a class makes contexts that scripted code may enter: no_grad and its kin."""
-    module = getattr(thing, "__module__", "") or ""
     return (
         isinstance(thing, type)
         and hasattr(thing, "__enter__")
-        and module.startswith(("weft.autograd", "weft.profiler"))
+        and home(thing).startswith(("weft.autograd", "weft.profiler"))
     )
 
 
@@ -146,7 +150,7 @@ def _function(thing: Any) -> Sugar | None:
     known = _operators().get(id(thing))
     if known is not None:
         return Builtin(operator_name(*known), known[1], thing)
-    module = getattr(thing, "__module__", None) or ""
+    module = home(thing) if isinstance(thing, type) else getattr(thing, "__module__", None) or ""
     if (
         isinstance(thing, python_types.BuiltinFunctionType)
         and module == "math"

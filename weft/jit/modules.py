@@ -16,6 +16,7 @@ import inspect
 from typing import Any
 
 import weft.jit.marks as marks
+from weft.core.naming import home
 from weft.jit.annotations import resolve
 from weft.jit.lookup import as_sugar
 from weft.jit.script import ScriptFunction, names_of, service
@@ -87,7 +88,7 @@ class ModuleInfo:
     def annotations(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for cls in reversed(self.original_class.__mro__):
-            if cls.__module__.startswith("weft.nn.modules"):
+            if home(cls).startswith("weft.nn.modules"):
                 continue
             found.update(cls.__dict__.get("__annotations__", {}))
         return found
@@ -283,7 +284,7 @@ class ModuleInfo:
 
     @property
     def is_library(self) -> bool:
-        return bool(self.original_class.__module__.startswith("weft.nn.modules"))
+        return home(self.original_class).startswith("weft.nn.modules")
 
     def readable(self) -> bool:
         """Whether a library layer's `forward` can be scripted: see Note [Library modules]."""
@@ -484,6 +485,13 @@ class RecursiveScriptModule(ScriptModule):
 
     def extra_repr(self) -> str:
         return f"original_name={self.__dict__['original_name']}"
+
+
+class TracedModule(RecursiveScriptModule):
+    """A module whose methods are what they once did."""
+
+    def _get_name(self) -> str:
+        return str(self.__dict__["original_name"])
 
 
 def copied(module: Any, memo: Any, deep: bool = False) -> Any:
