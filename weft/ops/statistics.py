@@ -7,7 +7,6 @@ PyTorch's overloads and call one op each.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from math import inf
 from typing import Any
@@ -17,6 +16,7 @@ from weft.core.arrays import Array, namespace
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import HALVES, dtype_of, float32
 from weft.core.types import TensorType
+from weft.core.warn import warn
 from weft.ops.families import composite, reduce
 from weft.ops.record import Op, ops, type_of
 from weft.ops.reduce import (
@@ -128,11 +128,9 @@ def _overloads(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, co
     if correction is None:
         correction = 0 if unbiased is False else 1
     if count_of(own.shape, dims_of(dim, own.ndim)) - correction <= 0:
-        warnings.warn(
+        warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
-            "factor (input numel divided by output numel).",
-            UserWarning,
-            stacklevel=4,
+            "factor (input numel divided by output numel)."
         )
     return dim, correction, keepdim
 

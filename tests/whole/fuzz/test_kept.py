@@ -550,3 +550,15 @@ def arguments():
     yield ((weft.arange(6.0).reshape(2, 3).t(),), {{}})
     yield ((weft.arange(6.0).reshape(3, 2),), {{}})
 """)
+
+
+def test_the_line_of_a_warning_of_variances():
+    agree("""\
+import weft
+OPTIONS = {'backend': 'native'}
+def main(x):
+    y = x * 2
+    return y.var(0)
+def arguments():
+    yield ((weft.ones(1, 3),), {})
+""")
