@@ -30,6 +30,7 @@ from typing import Any as _Any  # noqa: E402
 
 from weft import amp as amp  # noqa: E402
 from weft import autograd as autograd  # noqa: E402
+from weft import fft as fft  # noqa: E402
 from weft import func as func  # noqa: E402
 from weft import library as library  # noqa: E402
 from weft import linalg as linalg  # noqa: E402
@@ -110,4 +111,12 @@ def load(
     )
 
 
+def _array_namespace(self: _Any, *, api_version: str | None = None) -> _Any:
+    """The functions of the array API standard for this tensor: `weft.array_api`."""
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+        raise ValueError(f"the array API standard {api_version!r} is not known here")
+    return __getattr__("array_api")
+
+
+Tensor.__array_namespace__ = _array_namespace  # type: ignore[attr-defined]
 _seams.compile = compile

@@ -8,7 +8,7 @@ functions say, so nothing is listed by hand.
     weft/tensor/methods.pyi  class Methods: what is attached to Tensor, which derives from it; so there is one
                              Tensor for users and package alike
     weft/__init__.pyi        ops as functions; what is written by hand is imported from where it is written
-    weft/nn/functional.pyi, weft/linalg.pyi, weft/special.pyi     the same for these
+    weft/nn/functional.pyi, weft/fft.pyi, weft/linalg.pyi, weft/special.pyi     the same for these
 Attributes such as `int`, `float` or `dtype` hide the types of these names, so stubs write `_int`, `_dtype`.
 """
 
@@ -37,7 +37,7 @@ from weft.tensor.faces import FUNCTIONS
 from weft.tensor.source import numpy_aliases
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = ("weft", "weft.nn.functional", "weft.linalg", "weft.special")
+MODULES = ("weft", "weft.nn.functional", "weft.fft", "weft.linalg", "weft.special")
 HEADER = '"""Generated from the op records by `python -m weft.tensor.stubs`; do not edit."""\n\n'
 
 WORDS = {
