@@ -216,7 +216,9 @@ def test_a_second_process_compiles_nothing(cold: Path) -> None:
     first, second = (process(PROGRAM, WEFT_CACHE_DIR=str(cold)) for _ in range(2))
     assert (first.stderr, second.stderr) == ("", "")
     assert "written" in first.stdout and "found" not in first.stdout
-    assert "found" in second.stdout and "missed" not in second.stdout and "written" not in second.stdout
+    assert "object found" in second.stdout and "program found" in second.stdout
+    assert "object missed" not in second.stdout and "program missed" not in second.stdout
+    assert "written" not in second.stdout
 
 
 def test_the_cache_can_be_switched_off(cold: Path) -> None:
