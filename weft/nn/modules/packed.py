@@ -119,11 +119,11 @@ class PackedSequence(_Parts):
 
     def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The data on the CPU."""
-        return self.to(*args, device="cpu", **kwargs)
+        return self.to(*args, **{"device": "cpu", **kwargs})
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The data on a GPU."""
-        return self.to(*args, device="cuda", **kwargs)
+        return self.to(*args, **{"device": "cuda", **kwargs})
 
     def pin_memory(self) -> PackedSequence:
         """The data in memory that GPUs read at once."""

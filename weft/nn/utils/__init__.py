@@ -3,6 +3,7 @@ initial values, weights computed from others, sequences of several lengths."""
 
 from weft.nn.utils import parametrizations as parametrizations
 from weft.nn.utils import parametrize as parametrize
+from weft.nn.utils import prune as prune
 from weft.nn.utils import rnn as rnn
 from weft.nn.utils.clip_grad import clip_grad_norm as clip_grad_norm
 from weft.nn.utils.clip_grad import clip_grad_norm_ as clip_grad_norm_
