@@ -12,8 +12,9 @@ from weft.trace.module import GraphModule as GraphModule
 from weft.trace.proxy import Proxy as Proxy
 from weft.trace.proxy import TraceError as TraceError
 from weft.trace.proxy import Tracer as Tracer
+from weft.trace.wrapped import wrap as wrap
 
 __all__ = [
     "Graph", "GraphModule", "Interpreter", "Match", "Node", "Proxy", "TraceError", "Tracer", "Transformer",
-    "map_arg", "replace_pattern", "symbolic_trace",
+    "map_arg", "replace_pattern", "symbolic_trace", "wrap",
 ]  # fmt: skip

@@ -67,7 +67,6 @@ class Gathering(ModuleType):
 def gathered(path: str, place: Place) -> ModuleType:
     """The module of names that a place says."""
     made = Gathering(path, f"{path}, as Weft has it.")
-    made.__path__ = []  # type: ignore[attr-defined]
     for where in reversed(place.search):
         made.__dict__.update(_public(importlib.import_module(where)))
     for name, where in {**place.names, **_MOVED.get(path, {})}.items():
@@ -84,6 +83,7 @@ def module_at(path: str) -> ModuleType:
     for name, where in EXTRA.get(path, {}).items():
         if name not in vars(made) and (":" not in where or _exists(where.partition(":")[0])):
             made.__dict__[name] = fetch(where)
+    made.__dict__.setdefault("__path__", [])  # any may have parts under PyTorch's name
     rename_classes(made)
     made.__dict__["__getattr__"] = _asker(path, made, vars(made).get("__getattr__"))
     return made

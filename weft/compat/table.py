@@ -58,6 +58,7 @@ _DEVICES: Final = gather("weft.testing.devices")
 
 MODULES: Final[Mapping[str, Place]] = {
     "torch": same("weft"),
+    "torch.torch_version": same("weft.torch_version"),
     # -- the tensor library ---------------------------------------------------------------------------------
     "torch._C": gather(
         "weft.testing.bindings",
@@ -127,10 +128,21 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._dynamo": gather(
         "weft.compiler",
         OptimizedModule="weft.compiler:OptimizedModule",
+        is_dynamo_supported="weft.testing.dynamo_utils:is_dynamo_supported",
+        is_inductor_supported="weft.testing.dynamo_utils:is_inductor_supported",
+        reset_code_caches="weft.compiler:reset",
+        mark_static_address="weft.compiler:mark_static",
         forbid_in_graph="weft.compiler:disallow_in_graph",
         nonstrict_trace="weft.compiler:allow_in_graph",
     ),
-    "torch._dynamo.testing": gather("weft.testing", "weft.testing.backends", "weft.testing.programs"),
+    "torch._dynamo.testing": gather(
+        "weft.testing",
+        "weft.testing.backends",
+        "weft.testing.programs",
+        "weft.testing.dynamo_utils",
+        reset="weft.compiler:reset",
+        optimize_assert="weft.compiler:optimize_assert",
+    ),
     "torch._dynamo.test_case": gather(
         TestCase="weft.testing.cases:TestCase",
         CPythonTestCase="weft.testing.cases:TestCase",
@@ -197,6 +209,25 @@ def moved() -> dict[str, dict[str, str]]:
 
 
 EXTRA: Final[Mapping[str, Mapping[str, str]]] = {
+    "torch": {
+        "GradScaler": "weft.amp:GradScaler",
+        "SymInt": "weft.trace.scalars:SymInt",
+        "SymFloat": "weft.trace.scalars:SymFloat",
+        "SymBool": "weft.trace.scalars:SymBool",
+        "Stream": "weft.cuda:Stream",
+        "Event": "weft.cuda:Event",
+        "sym_int": "builtins:int",
+        "sym_float": "builtins:float",
+        "sym_max": "builtins:max",
+        "sym_min": "builtins:min",
+        "sym_not": "operator:not_",
+        "sym_sum": "builtins:sum",
+    },
+    "torch.overrides": {
+        "has_torch_function_unary": "weft.testing.bindings:has_torch_function_unary",
+        "has_torch_function_variadic": "weft.testing.bindings:has_torch_function_variadic",
+    },
+    "torch.linalg": {"LinAlgError": "weft.core.errors:LinAlgError"},
     "torch.testing": {"FileCheck": "weft.testing.scripts:FileCheck"},
     "torch.compiler": {"config": "weft.testing.configs:compiler"},
     "torch.autograd": {"Variable": "weft.autograd.variable:Variable"},

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from weft.autograd.grad_mode import is_grad_enabled as is_grad_enabled
 from weft.overrides import DisableTorchFunction as DisableTorchFunction
 from weft.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from weft.overrides import _disabled_torch_function_impl as _disabled_torch_function_impl
+from weft.overrides import has_torch_function as has_torch_function
 
 
 def _get_tracing_state() -> None:
@@ -19,3 +22,13 @@ def _has_mps() -> bool:
 
 has_mps = has_cuda = has_mkl = has_cudnn = False
 has_lapack = True
+
+
+def has_torch_function_unary(tensor: Any) -> bool:
+    """Whether the argument's class takes calls over."""
+    return has_torch_function((tensor,))
+
+
+def has_torch_function_variadic(*tensors: Any) -> bool:
+    """Whether the class of any argument takes calls over."""
+    return has_torch_function(tensors)

@@ -56,3 +56,27 @@ def ifdynstaticdefault(count1: Any, count2: Any) -> Any:
 def set_example_value(node: Any, example_value: Any) -> None:
     """Says what a node of a graph gives."""
     node.meta["example_value"] = example_value
+
+
+def is_dynamo_supported() -> bool:
+    """Whether functions can be captured here."""
+    return True
+
+
+def is_inductor_supported() -> bool:
+    """Whether graphs can be compiled here."""
+    return True
+
+
+def check_dynamic_shape_capture() -> bool:
+    """Whether sizes are taken to vary from the first capture on."""
+    return False
+
+
+def call_size(x: Tensor, i: int) -> Any:
+    """A size of a tensor, asked in a function of its own."""
+
+    def fn(y: Tensor, j: int) -> Any:
+        return y.size(j)
+
+    return fn(x, i)

@@ -26,6 +26,7 @@ from weft.graph.node import Node
 from weft.nn.modules.container import Sequential
 from weft.nn.modules.module import Module
 from weft.tensor.base import Parameter, Tensor
+from weft.trace.wrapped import kept_whole
 
 
 class TraceError(ValueError):
@@ -251,10 +252,13 @@ class Tracer:
         if self.root is not None:
             self.note_paths(self.root)
         flat, arguments = self._placeholders(*_function_of(root), concrete_args or {})
-        with self._patched_modules():
+        with self._patched_modules(), kept_whole(lambda value: isinstance(value, Proxy), self._keep_whole):
             result = flat(*arguments)
         self.graph.output(self.create_arg(result))
         return self.graph
+
+    def _keep_whole(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        return self.create_proxy("call_function", function, args, kwargs)
 
     def note_paths(self, root: Module) -> None:
         for path, module in root.named_modules():
