@@ -17,6 +17,7 @@ from weft.tensor import random_state as _random_state  # noqa: F401
 from weft.tensor import storage as _storage  # noqa: F401
 from weft.tensor import subclassing as _subclassing  # noqa: F401
 from weft.tensor import switches as _switches  # noqa: F401
+from weft.tensor import switches as _switches  # noqa: F401
 from weft.tensor.base import PUBLIC as _PUBLIC
 from weft.tensor.base import Parameter as Parameter
 from weft.tensor.base import Tensor as Tensor
