@@ -11,6 +11,7 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 import weft
+from tests.capture.features.harness import numbers
 from weft import Tensor
 from weft.autograd import Function
 from weft.testing import CompileCounterWithBackend
@@ -42,7 +43,7 @@ def tensors_in(value: Any) -> list[Tensor]:
 def facts(value: Any) -> Any:
     if isinstance(value, Tensor):
         node = None if value.grad_fn is None else value.grad_fn.name()
-        return value.tolist(), value.dtype, value.requires_grad, value.is_leaf, node, value._is_view()
+        return numbers(value), value.dtype, value.requires_grad, value.is_leaf, node, value._is_view()
     if isinstance(value, (list, tuple)):
         return type(value), [facts(item) for item in value]
     return value
@@ -61,7 +62,7 @@ def outcome(function: Callable[..., Any], make: Maker, order: int) -> Any:
         loss = sum((tensor * tensor * (i + 1)).sum() for i, tensor in enumerate(outputs))
         last = number == order - 1
         grads = weft.autograd.grad(loss, leaves, create_graph=not last, allow_unused=True)
-        found.append([None if grad is None else grad.tolist() for grad in grads])
+        found.append([None if grad is None else numbers(grad) for grad in grads])
         outputs = [grad for grad in grads if grad is not None and grad.requires_grad]
     return found
 

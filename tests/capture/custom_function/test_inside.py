@@ -9,6 +9,7 @@ import pytest
 
 import weft
 from tests.capture.custom_function.harness import BACKENDS, Cube, Doubled, Linear, Same, leaf
+from tests.capture.features.harness import numbers
 from weft import Tensor
 from weft.autograd import Function, grad
 from weft.autograd.function import once_differentiable
@@ -20,7 +21,7 @@ LOG: list[Any] = []
 
 def shown(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return value.tolist(), value.requires_grad, value.is_leaf, value._version
+        return numbers(value), value.requires_grad, value.is_leaf, value._version
     if isinstance(value, (list, tuple)):
         return [shown(item) for item in value]
     return value

@@ -9,6 +9,7 @@ import pytest
 
 import weft
 from tests.capture.custom_function.harness import BACKENDS, Cube
+from tests.capture.features.harness import numbers
 from weft import Tensor
 from weft.autograd import Function
 from weft.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
@@ -70,7 +71,7 @@ PROGRAMS: list[Callable[..., Any]] = [
 def shown(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [shown(item) for item in value]
-    return value.tolist(), value.requires_grad
+    return numbers(value), value.requires_grad
 
 
 def compare(program: Callable[..., Any], function: Any, tracked: bool, backend: str, **options: Any) -> None:

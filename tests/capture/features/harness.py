@@ -13,6 +13,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 import weft
 from tests.whole.fuzz.snapshot import Snapshot, difference
 from weft.capture.counters import counters
@@ -28,6 +30,37 @@ STEADY: dict[str, Any] = {"eps": 0.1} if NATIVE else {}
 optimizers that divide by its size, and machine code rounds otherwise. With this it stays small."""
 Function = Callable[..., Any]
 Arguments = Callable[[], tuple[Any, ...]]
+
+
+class Near:
+    """Elements of an array: equal to others that differ in their last digits. Kernels of machine code add up
+    in another order than NumPy.
+    """
+
+    rounded = False
+    """Whether floats were made from halves, and differ as these do."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __eq__(self, other: object) -> bool:
+        assert isinstance(other, Near)
+        kind = self.array.dtype
+        if kind.kind in "biu":
+            return np.array_equal(self.array, other.array)
+        within = 2e-2 if kind.itemsize == 2 or Near.rounded else 1e-3 if kind == np.float32 else 1e-9
+        one, two = self.array.astype(np.float64), other.array.astype(np.float64)
+        return np.allclose(one, two, within, within, equal_nan=True)
+
+    def __repr__(self) -> str:
+        return f"near {self.array!r}"
+
+
+def numbers(tensor: weft.Tensor) -> Any:
+    """A tensor's numbers, which are equal to others if all digits are; to those of machine code, if they are
+    near.
+    """
+    return Near(np.array(tensor.detach().numpy())) if NATIVE else tensor.tolist()
 
 
 class Call:

@@ -10,7 +10,7 @@ import pytest
 
 import weft
 import weft.compiler
-from tests.capture.features.harness import NATIVE, STEADY
+from tests.capture.features.harness import NATIVE, STEADY, Near
 from weft.core.settings import settings
 from weft.nn import functional as F
 from weft.testing import CompileCounterWithBackend
@@ -103,30 +103,6 @@ def zero_last(model: Any, optimizer: Any) -> Step:
         return loss.detach()
 
     return step
-
-
-class Near:
-    """Elements of an array: equal to others that differ in their last digits. Kernels of machine code add up
-    in another order than NumPy.
-    """
-
-    rounded = False
-    """Whether floats were made from halves, and differ as these do."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def __eq__(self, other: object) -> bool:
-        assert isinstance(other, Near)
-        kind = self.array.dtype
-        if kind.kind in "biu":
-            return np.array_equal(self.array, other.array)
-        within = 2e-2 if kind.itemsize == 2 or Near.rounded else 1e-3 if kind == np.float32 else 1e-9
-        one, two = self.array.astype(np.float64), other.array.astype(np.float64)
-        return np.allclose(one, two, within, within, equal_nan=True)
-
-    def __repr__(self) -> str:
-        return f"near {self.array!r}"
 
 
 def elements(array: Any) -> Any:
