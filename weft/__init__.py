@@ -17,7 +17,6 @@ from weft.tensor import random_state as _random_state  # noqa: F401
 from weft.tensor import storage as _storage  # noqa: F401
 from weft.tensor import subclassing as _subclassing  # noqa: F401
 from weft.tensor import switches as _switches  # noqa: F401
-from weft.tensor import switches as _switches  # noqa: F401
 from weft.tensor.base import PUBLIC as _PUBLIC
 from weft.tensor.base import Parameter as Parameter
 from weft.tensor.base import Tensor as Tensor
@@ -39,6 +38,7 @@ from weft import linalg as linalg  # noqa: E402
 from weft import nn as nn  # noqa: E402
 from weft import optim as optim  # noqa: E402
 from weft import overrides as overrides  # noqa: E402
+from weft import partners as _partners  # noqa: E402
 from weft import random as random  # noqa: E402
 from weft import special as special  # noqa: E402
 from weft import utils as utils  # noqa: E402
@@ -63,7 +63,10 @@ _LATE += ("accelerator", "backends", "cpu", "cuda", "mps", "xpu")  # type: ignor
 
 def __getattr__(name: str) -> _Any:
     if name in _LATE:
-        return _import_module(f"weft.{name}")
+        found = _import_module(f"weft.{name}")
+        if name == "compiler":
+            _partners.mark()
+        return found
     raise AttributeError(f"module 'weft' has no attribute {name!r}")
 
 
@@ -122,3 +125,4 @@ def _array_namespace(self: _Any, *, api_version: str | None = None) -> _Any:
 
 Tensor.__array_namespace__ = _array_namespace  # type: ignore[attr-defined]
 _seams.compile = compile
+_partners.install()
