@@ -32,6 +32,27 @@ def test_quotas(content: str, expected: int, tmp_path: Path, monkeypatch: pytest
     assert threads.available() == expected
 
 
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, 0),
+        ({"OMP_NUM_THREADS": "3"}, 3),
+        ({"OMP_NUM_THREADS": "4,2"}, 4),
+        ({"OMP_NUM_THREADS": "3", "WEFT_NUM_THREADS": "5"}, 5),
+        ({"OMP_NUM_THREADS": "0"}, 0),
+        ({"WEFT_NUM_THREADS": "many"}, 0),
+    ],
+)
+def test_the_environment_may_name_a_number(
+    variables: dict[str, str], expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in threads.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    assert threads.named.__wrapped__() == expected
+
+
 def test_what_is_asked_for_counts() -> None:
     told: list[int] = []
     threads.watchers.append(told.append)

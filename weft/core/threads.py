@@ -17,6 +17,7 @@ asked: Final[list[int]] = []
 """What the user asked for, if anything."""
 watchers: Final[list[Callable[[int], None]]] = []
 """Told when another number is asked for."""
+VARIABLES: Final = ("WEFT_NUM_THREADS", "OMP_NUM_THREADS")
 QUOTAS: Final = (
     ("/sys/fs/cgroup/cpu.max",),
     ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"),
@@ -26,7 +27,18 @@ QUOTAS: Final = (
 
 def count() -> int:
     """How many threads one computation may use."""
-    return asked[0] if asked else available()
+    return asked[0] if asked else named() or available()
+
+
+@cache
+def named() -> int:
+    """What the environment says when it is first asked, 0 where it says nothing: `WEFT_NUM_THREADS` or, as for
+    other libraries, `OMP_NUM_THREADS`."""
+    for name in VARIABLES:
+        text = os.environ.get(name, "").partition(",")[0].strip()
+        if text.isdecimal() and int(text) > 0:
+            return int(text)
+    return 0
 
 
 def ask(number: int) -> None:

@@ -59,7 +59,7 @@ def schedule(
 ) -> Callable[[int], ProfilerAction]:
     """Which steps a profile records: after `skip_first`, cycles of `wait`, `warmup` and `active` steps.
 
-    >>> plan = schedule(wait=1, warmup=1, active=2, repeat=1)
+    >>> plan = weft.profiler.schedule(wait=1, warmup=1, active=2, repeat=1)
     >>> [plan(step).name for step in range(5)]
     ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
     """

@@ -1,0 +1,103 @@
+"""The generated pages: `python docs/generate.py` writes them anew, `--check` says whether they are current.
+
+Ops come from their records, settings and log topics from the code that reads them: there is no second list.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import weft
+import weft.native.rules as _rules  # noqa: F401 - registers how ops are lowered
+from weft.core import logs
+from weft.core.settings import Settings
+from weft.native import lower
+from weft.ops.record import REGISTRY, Kind
+
+HERE = Path(__file__).resolve().parent
+OPS_HEAD = """\
+From the records in `weft/ops`. *Grad*: it has a gradient rule (through which gradients of any order go).
+*Kernel*: how machine code does it: `body`, a scalar body that is fused with its neighbours; `rule`, a
+lowering of its own; where nothing stands, its array kernel is called. *parts*: the op is made of others, so
+gradients and kernels are theirs."""
+VARIABLES = {
+    "WEFT_LOGS": "topics that are logged on standard error, with commas between: see below",
+    "WEFT_DEBUG": "`step`: compiled code runs op by op, and tells each op at your line",
+    "WEFT_NAN_TRACE": "`1`: compiled code warns of the first step that makes NaN or an infinity",
+    "WEFT_NUM_THREADS": "how many threads compiled code uses",
+    "WEFT_CACHE_DIR": "where compiled code is kept (without it `~/.cache/weft`)",
+    "WEFT_CACHE": "`0`: nothing is kept on disk",
+    "WEFT_CACHE_SIZE": "how many MiB may be kept (1024)",
+}
+
+
+def ops_page() -> str:
+    """Every op, by kind, with its signature and what is known of it."""
+    lines = ["# Operators", "", OPS_HEAD, ""]
+    rules = lowered()
+    kinds: dict[str, list[str]] = {}
+    for name in sorted(each for each in REGISTRY if not each.startswith("_")):
+        op = REGISTRY[name]
+        parts = "parts" if op.kind is Kind.COMPOSITE else ""
+        gradient = "yes" if op.vjp is not None else parts
+        how = "body" if op.emit is not None else "rule" if name in rules else parts
+        signature = op.signature.text.replace("|", "\\|")
+        kinds.setdefault(op.kind.name.lower(), []).append(
+            f"| `{name}` | `{signature}` | {gradient} | {how} |"
+        )
+    for kind in sorted(kinds):
+        head = ["| op | parameters | grad | kernel |", "| --- | --- | --- | --- |"]
+        lines += [f"## {kind} ({len(kinds[kind])})", "", *head, *kinds[kind], ""]
+    return "\n".join(lines)
+
+
+def lowered() -> set[str]:
+    """Ops with a lowering of their own."""
+    return {name.rpartition(".")[2] for name in lower.RULES}
+
+
+def settings_page() -> str:
+    """Settings, variables and log topics."""
+    documented = re.findall(r'    (\w+): .*?\n    """(.*?)"""', inspect.getsource(Settings), re.DOTALL)
+    texts = {name: " ".join(text.split()) for name, text in documented}
+    lines = [
+        "# Settings",
+        "",
+        "`weft.compiler.settings.NAME = value`:",
+        "",
+        "| setting | default | what it does |",
+    ]
+    lines.append("| --- | --- | --- |")
+    for each in fields(Settings):
+        lines.append(f"| `{each.name}` | `{each.default!r}` | {texts[each.name]} |")
+    lines += ["", "Variables of the environment:", "", "| variable | what it does |", "| --- | --- |"]
+    lines += [f"| `{name}` | {text} |" for name, text in VARIABLES.items()]
+    lines += ["", "Topics of `WEFT_LOGS` and `weft.compiler.set_logs(...)`:", "", "| topic | what it tells |"]
+    lines += ["| --- | --- |", *(f"| `{name}` | {text} |" for name, text in logs.TOPICS.items()), ""]
+    return "\n".join(lines)
+
+
+PAGES = {"ops.md": ops_page, "settings.md": settings_page}
+
+
+def main(arguments: list[str]) -> int:
+    assert weft.compiler is not None  # everything is registered
+    stale = []
+    for name, page in PAGES.items():
+        path, text = HERE / name, page()
+        if arguments == ["--check"]:
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                stale.append(name)
+        else:
+            path.write_text(text, encoding="utf-8")
+    if stale:
+        print(f"not current: {', '.join(stale)}. Run: python docs/generate.py", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

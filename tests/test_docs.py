@@ -1,0 +1,51 @@
+"""The docs are true: the tour runs, generated pages are current, links lead somewhere, examples hold."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import weft
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_tour_runs() -> None:
+    done = python("docs/tour.py")
+    assert done.returncode == 0, done.stderr
+    assert "compiled to 3 loops" in done.stdout
+
+
+def test_generated_pages_are_current() -> None:
+    done = python("docs/generate.py", "--check")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        assert link.startswith("https://") or (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["weft.report.observing", "weft.profiler.collecting", "weft.core.settings", "weft.compiler"],
+)
+def test_examples_of_docstrings_hold(name: str) -> None:
+    space = {"__name__": "__main__", "weft": weft}  # as a user's
+    result = doctest.testmod(importlib.import_module(name), globs=space, optionflags=doctest.ELLIPSIS)
+    assert result.failed == 0
