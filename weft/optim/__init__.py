@@ -11,6 +11,7 @@ from weft.optim.adamax import Adamax as Adamax
 from weft.optim.adamw import AdamW as AdamW
 from weft.optim.asgd import ASGD as ASGD
 from weft.optim.lbfgs import LBFGS as LBFGS
+from weft.optim.muon import Muon as Muon
 from weft.optim.nadam import NAdam as NAdam
 from weft.optim.optimizer import Optimizer as Optimizer
 from weft.optim.radam import RAdam as RAdam
@@ -19,6 +20,6 @@ from weft.optim.rprop import Rprop as Rprop
 from weft.optim.sgd import SGD as SGD
 
 __all__ = [
-    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam",
+    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam",
     "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
