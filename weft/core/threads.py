@@ -32,8 +32,8 @@ def count() -> int:
 
 @cache
 def named() -> int:
-    """What the environment says when it is first asked, 0 where it says nothing: `WEFT_NUM_THREADS` or, as for
-    other libraries, `OMP_NUM_THREADS`."""
+    """What the environment says when it is first asked, 0 where it says nothing: `WEFT_NUM_THREADS` or, as
+    for other libraries, `OMP_NUM_THREADS`."""
     for name in VARIABLES:
         text = os.environ.get(name, "").partition(",")[0].strip()
         if text.isdecimal() and int(text) > 0:
