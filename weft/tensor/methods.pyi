@@ -34,6 +34,10 @@ class _aminmax_result(_NamedTuple):
     min: Tensor
     max: Tensor
 
+class _cholesky_ex_result(_NamedTuple):
+    L: Tensor
+    info: Tensor
+
 class _cummax_result(_NamedTuple):
     values: Tensor
     indices: Tensor
@@ -41,6 +45,10 @@ class _cummax_result(_NamedTuple):
 class _cummin_result(_NamedTuple):
     values: Tensor
     indices: Tensor
+
+class _eig_result(_NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
 
 class _eigh_result(_NamedTuple):
     eigenvalues: Tensor
@@ -50,19 +58,55 @@ class _frexp_result(_NamedTuple):
     mantissa: Tensor
     exponent: Tensor
 
+class _geqrf_result(_NamedTuple):
+    a: Tensor
+    tau: Tensor
+
 class _histogram_result(_NamedTuple):
     hist: Tensor
     bin_edges: Tensor
 
+class _inv_ex_result(_NamedTuple):
+    inverse: Tensor
+    info: Tensor
+
 class _kthvalue_result(_NamedTuple):
     values: Tensor
     indices: Tensor
+
+class _ldl_factor_ex_result(_NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
+class _ldl_factor_result(_NamedTuple):
+    LD: Tensor
+    pivots: Tensor
 
 class _lstsq_result(_NamedTuple):
     solution: Tensor
     residuals: Tensor
     rank: Tensor
     singular_values: Tensor
+
+class _lu_factor_ex_result(_NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+class _lu_factor_result(_NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+
+class _lu_result(_NamedTuple):
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+class _lu_unpack_result(_NamedTuple):
+    P: Tensor
+    L: Tensor
+    U: Tensor
 
 class _max_result(_NamedTuple):
     values: Tensor
@@ -92,6 +136,10 @@ class _slogdet_result(_NamedTuple):
     sign: Tensor
     logabsdet: Tensor
 
+class _solve_ex_result(_NamedTuple):
+    result: Tensor
+    info: Tensor
+
 class _sort_result(_NamedTuple):
     values: Tensor
     indices: Tensor
@@ -104,6 +152,10 @@ class _svd_result(_NamedTuple):
 class _topk_result(_NamedTuple):
     values: Tensor
     indices: Tensor
+
+class _triangular_solve_result(_NamedTuple):
+    solution: Tensor
+    cloned_coefficient: Tensor
 
 class Methods:
     def __new__(cls, *args: _Any, **kwargs: _Any) -> _Self: ...
@@ -290,6 +342,8 @@ class Methods:
     def cfloat(self, memory_format: _Any = ...) -> Tensor: ...
     def char(self, memory_format: _Any = ...) -> Tensor: ...
     def cholesky(self, upper: _bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
+    def cholesky_inverse(self, upper: _bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
+    def cholesky_solve(self, input2: Tensor, upper: _bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
     def chunk(self, chunks: _int, dim: _int = ..., *, axis: _int | None = ...) -> _tuple[Tensor, ...]: ...
     def clamp(self, min: Tensor | _Number | None = ..., max: Tensor | _Number | None = ..., *, out: Tensor | None = ...) -> Tensor: ...
     def clamp_(self, min: Tensor | _Number | None = ..., max: Tensor | _Number | None = ...) -> _Self: ...
@@ -404,6 +458,7 @@ class Methods:
     def ge(self, other: Tensor | _Number, *, out: Tensor | None = ...) -> Tensor: ...
     def ge_(self, other: Tensor | _Number) -> _Self: ...
     def geometric_(self, p: _float, *, generator: _Generator | None = ...) -> _Self: ...
+    def geqrf(self, *, out: _Sequence[Tensor] | None = ...) -> _geqrf_result: ...
     def ger(self, vec2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
     def get_device(self) -> _int: ...
     @property
@@ -535,6 +590,7 @@ class Methods:
     def logaddexp(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
     def logaddexp2(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
     def logcumsumexp(self, dim: _int, *, axis: _int | None = ..., out: Tensor | None = ...) -> Tensor: ...
+    def logdet(self) -> Tensor: ...
     def logical_and(self, other: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
     def logical_and_(self, other: Tensor) -> _Self: ...
     def logical_not(self, *, out: Tensor | None = ...) -> Tensor: ...
@@ -549,6 +605,8 @@ class Methods:
     def long(self, memory_format: _Any = ...) -> Tensor: ...
     def lt(self, other: Tensor | _Number, *, out: Tensor | None = ...) -> Tensor: ...
     def lt_(self, other: Tensor | _Number) -> _Self: ...
+    def lu(self, pivot: _bool = ..., get_infos: _bool = ...) -> _tuple[Tensor, Tensor]: ...
+    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
     @property
     def mH(self) -> Tensor: ...
     @property
@@ -634,6 +692,8 @@ class Methods:
     def not_equal(self, other: Tensor | _Number, *, out: Tensor | None = ...) -> Tensor: ...
     def not_equal_(self, other: Tensor | _Number) -> _Self: ...
     def numpy(self, *, force: _bool = ...) -> _Any: ...
+    def orgqr(self, input2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
+    def ormqr(self, input2: Tensor, input3: Tensor, left: _bool = ..., transpose: _bool = ..., *, out: Tensor | None = ...) -> Tensor: ...
     def outer(self, vec2: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
     @property
     def output_nr(self) -> _int: ...
@@ -776,6 +836,7 @@ class Methods:
     def trace(self) -> Tensor: ...
     def transpose(self, dim0: _int, dim1: _int) -> Tensor: ...
     def transpose_(self, dim0: _int, dim1: _int) -> Tensor: ...
+    def triangular_solve(self, A: Tensor, upper: _bool = ..., transpose: _bool = ..., unitriangular: _bool = ...) -> _triangular_solve_result: ...
     def tril(self, diagonal: _int = ..., *, out: Tensor | None = ...) -> Tensor: ...
     def tril_(self, diagonal: _int = ...) -> _Self: ...
     def triu(self, diagonal: _int = ..., *, out: Tensor | None = ...) -> Tensor: ...
@@ -796,6 +857,7 @@ class Methods:
     def unsqueeze_(self, dim: _int) -> Tensor: ...
     def untyped_storage(self) -> _UntypedStorage: ...
     def var(self, dim: _Any = ..., unbiased: _Any = ..., keepdim: _bool = ..., *, correction: _Number | None = ..., axis: _Any | None = ..., keepdims: _bool | None = ..., out: Tensor | None = ...) -> Tensor: ...
+    def vdot(self, tensor: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
     @_overload
     def view(self, *size: _int) -> Tensor: ...
     @_overload

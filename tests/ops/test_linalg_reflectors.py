@@ -1,0 +1,89 @@
+"""Eigenvalues, reflectors and solutions by factors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft.autograd import gradcheck, gradgradcheck
+
+RANDOM = np.random.default_rng(0)
+KINDS = [weft.float64, weft.complex128]
+
+
+def matrices(kind: weft.dtype, *shape: int) -> weft.Tensor:
+    x = RANDOM.standard_normal(shape)
+    return weft.from_numpy(x + 1j * RANDOM.standard_normal(shape) if kind.is_complex else x)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_eigenvectors(kind: weft.dtype) -> None:
+    x = matrices(kind, 2, 3, 3)
+    values, vectors = weft.linalg.eig(x)
+    np.testing.assert_allclose((x + 0j) @ vectors, vectors * values.unsqueeze(-2), atol=1e-12)
+    np.testing.assert_allclose(np.sort(weft.linalg.eigvals(x)), np.sort(values), atol=1e-12)
+    x = x[0].clone().requires_grad_()
+
+    def invariant(t: weft.Tensor) -> weft.Tensor:
+        """The sine of a matrix, which no phase of a vector changes."""
+        values, vectors = weft.linalg.eig(t)
+        return (vectors * values.sin()) @ vectors.inverse()
+
+    assert gradcheck(invariant, (x,)) and gradgradcheck(invariant, (x,))
+    assert gradcheck(lambda t: weft.linalg.eigvals(t).abs(), (x,))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_reflectors(kind: weft.dtype) -> None:
+    x, other = matrices(kind, 2, 4, 3), matrices(kind, 2, 4, 3)
+    packed, tau = weft.geqrf(x)
+    q = weft.linalg.householder_product(packed, tau)
+    np.testing.assert_allclose((q @ packed[:, :3].triu()).numpy(), x.numpy(), atol=1e-12)
+    assert weft.equal(q, weft.orgqr(packed, tau))
+    product = weft.ormqr(packed, tau, other)
+    np.testing.assert_allclose((q.mH @ product).numpy(), other[:, :3].numpy(), atol=1e-10)
+    back = weft.ormqr(packed, tau, product, transpose=True)
+    np.testing.assert_allclose(back.numpy(), other.numpy(), atol=1e-12)
+    inputs = (packed[0].clone().requires_grad_(), tau[0].clone().requires_grad_())
+    assert gradcheck(weft.linalg.householder_product, inputs)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_solutions_by_factors(kind: weft.dtype) -> None:
+    x, b = matrices(kind, 3, 3), matrices(kind, 3, 2)
+    positive = x @ x.mH + weft.eye(3, dtype=kind)
+    for upper in (False, True):
+        factor = weft.linalg.cholesky(positive, upper=upper)
+        np.testing.assert_allclose(positive @ weft.cholesky_solve(b, factor, upper), b, atol=1e-10)
+        np.testing.assert_allclose(weft.cholesky_inverse(factor, upper), positive.inverse(), atol=1e-10)
+    solution, copy = weft.triangular_solve(b, x, transpose=True)
+    np.testing.assert_allclose(x.triu().mT @ solution, b, atol=1e-10)
+    assert weft.equal(copy, x) and copy is not x
+
+
+def test_ranks_determinants_and_tensors() -> None:
+    low = matrices(weft.float64, 4, 2) @ matrices(weft.float64, 2, 5)
+    assert weft.linalg.matrix_rank(low).item() == 2
+    assert weft.linalg.matrix_rank(low, atol=1e9).item() == 0
+    assert weft.logdet(weft.eye(2) * 3).item() == pytest.approx(2 * np.log(3))
+    assert np.isnan(weft.logdet(weft.tensor([[0.0, 1.0], [1.0, 0.0]])).item())
+    a, b = RANDOM.standard_normal((2, 3, 6)), RANDOM.standard_normal((2, 3))
+    np.testing.assert_allclose(
+        weft.linalg.tensorsolve(weft.from_numpy(a), weft.from_numpy(b)), np.linalg.tensorsolve(a, b)
+    )
+    np.testing.assert_allclose(weft.linalg.tensorinv(weft.from_numpy(a)), np.linalg.tensorinv(a))
+    x = weft.tensor([1 + 1j, 2j])
+    assert weft.vdot(x, x).item() == 6
+    assert weft.linalg.vander(weft.tensor([2, 3])).tolist() == [[1, 2], [1, 3]]
+
+
+def test_errors() -> None:
+    with pytest.raises(RuntimeError, match="input tensor should not contain infs or NaNs"):
+        weft.linalg.eig(weft.full((2, 2), float("nan")))
+    with pytest.raises(RuntimeError, match=r"input.shape\[-2\] must be greater than or equal to input.shape"):
+        weft.linalg.householder_product(weft.ones(2, 3), weft.ones(2))
+    with pytest.raises(RuntimeError, match="each A matrix is 3 by 3 but each b matrix is 2 by 2"):
+        weft.cholesky_solve(weft.ones(2, 2), weft.eye(3))
+    with pytest.raises(RuntimeError, match=r"but got 2 != 8"):
+        weft.linalg.tensorinv(weft.ones(4, 2, 2))
