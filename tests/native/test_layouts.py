@@ -23,3 +23,12 @@ def test_strides(shape: tuple[int, ...]) -> None:
     for x, y in ((turned, turned), (turned, weft.randn(shape)), (weft.randn(shape), turned)):
         wanted = [each.stride() for each in results(x, y)]
         assert [each.stride() for each in compiled(x, y)] == wanted
+
+
+def test_strides_of_divisions() -> None:
+    def divided(x: weft.Tensor, y: weft.Tensor) -> tuple[Any, ...]:
+        return x % y, x // y, weft.fmod(x, y), weft.div(x, y, rounding_mode="trunc"), x << y, weft.gcd(x, y)
+
+    x, y = weft.randint(1, 9, (2, 3)).t(), weft.randint(1, 9, (2, 3)).t()
+    found = weft.compile(divided, backend="native", fullgraph=True)(x, y)
+    assert [each.stride() for each in found] == [each.stride() for each in divided(x, y)]

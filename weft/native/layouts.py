@@ -165,11 +165,16 @@ class Layouts:
             ordered = all(self.known[node] == row_major(shapes_of(node.meta["val"])) for node in nodes)
             if sum(prod(each) for each in all_shapes(bound)) > (1 << 14 if ordered else 1 << 22):
                 return None  # what is made of row-major tensors hardly ever lies otherwise
-        try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                made = op.on_arrays(self.stand_in(bound, most))
-        except Exception:  # zeros, or short axes, may be no arguments for this op
+        made = None
+        for number in (0, 1):
+            try:
+                with warnings.catch_warnings(), np.errstate(all="ignore"):
+                    warnings.simplefilter("ignore")
+                    made = op.on_arrays(self.stand_in(bound, most, number))
+                break
+            except Exception:  # zeros, or ones, or short axes, may be no arguments for this op
+                continue
+        if made is None:
             return None
         if isinstance(shapes, list):
             if len(made) != len(shapes):
@@ -179,7 +184,7 @@ class Layouts:
             return tuple(found) if good else None
         return self.enlarged(made, shapes)
 
-    def stand_in(self, value: Any, most: int | None) -> Any:
+    def stand_in(self, value: Any, most: int | None, number: int) -> Any:
         if isinstance(value, Node):
             array = getattr(value.meta.get("val"), "array", None)
             if array is None:
@@ -188,10 +193,10 @@ class Layouts:
             strides = self.known[value]
             order = order_of(array.shape, strides)
             lengths = [shape[axis] if strides[axis] else min(shape[axis], 1) for axis in order]
-            made = some(lengths, array.dtype).transpose(np.argsort(order) if order else ())
+            made = some(lengths, array.dtype, number).transpose(np.argsort(order) if order else ())
             return made if made.shape == shape else np.broadcast_to(made, shape)
         if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
-            return type(value)([self.stand_in(item, most) for item in value])
+            return type(value)([self.stand_in(item, most, number) for item in value])
         return value
 
     def enlarged(self, small: Any, shape: Any) -> Any:
@@ -205,11 +210,13 @@ class Layouts:
         return dense(shape, order)
 
 
-def some(shape: Sequence[int], kind: Any) -> Any:
-    """Zeros, which are indices, too; numbers between 0.1 and 0.9 for floats: solvers like them better."""
+def some(shape: Sequence[int], kind: Any, number: int) -> Any:
+    """Zeros, which are indices, too, or ones, which are divisors; numbers between 0.1 and 0.9 for floats:
+    solvers like them better.
+    """
     if kind.kind in "fc" and prod(shape) < 1 << 12:
         return (0.5 + 0.4 * np.cos(np.arange(prod(shape)) ** 2)).astype(kind).reshape(shape)
-    return np.zeros(shape, kind)
+    return np.full(shape, number, kind)
 
 
 def plain_number(value: Any) -> Any:
