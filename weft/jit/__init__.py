@@ -33,10 +33,18 @@ from weft.jit.marks import script_if_tracing as script_if_tracing
 from weft.jit.marks import unused as unused
 from weft.jit.modules import RecursiveScriptModule as RecursiveScriptModule
 from weft.jit.modules import ScriptModule as ScriptModule
+from weft.jit.modules import TracedModule as TopLevelTracedModule
+from weft.jit.modules import TracedModule as TracedModule
 from weft.jit.modules import script_method as script_method
 from weft.jit.saving import load as load
 from weft.jit.saving import save as save
 from weft.jit.script import ScriptFunction as ScriptFunction
+from weft.jit.tracing import TracerWarning as TracerWarning
+from weft.jit.tracing import TracingCheckError as TracingCheckError
+from weft.jit.tracing import freeze as freeze
+from weft.jit.tracing import optimize_for_inference as optimize_for_inference
+from weft.jit.tracing import trace as trace
+from weft.jit.tracing import trace_module as trace_module
 
 _fork = fork
 _wait = wait

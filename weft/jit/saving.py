@@ -39,6 +39,7 @@ from weft.jit.texts import IDENTIFIER, Book, Reader, TypeReader, Writer, decode,
 from weft.jit.types import INFERRED, NONE, Type
 from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter
+from weft.ops.record import REGISTRY
 
 VERSION = 1
 FORMAT = "weft.jit"
@@ -317,6 +318,8 @@ class Archive:
         """Operators are those that scripted code could call."""
         origin = node.attributes.get("_from", "")
         plain = f"aten::{name}" in OPERATORS or f"aten::{name}" in PLAIN_NODES or origin in ("math", "python")
+        if isinstance(origin, str) and origin.startswith("op:") and origin[3:] in REGISTRY:
+            return
         if origin not in (*NAMESPACES, "Tensor", "math", "python"):
             raise UnsafeFileError(f"the file asks for an operator of {str(origin)[:80]!r}")
         if name in REFUSED or name.startswith("__") and not plain and name not in INPLACE_NAMES:

@@ -152,6 +152,10 @@ def encode(value: Any, book: Book) -> Any:
         return {"$device": str(value)}
     if isinstance(value, Tensor):
         return {"$tensor": book.tensor(value)}
+    if isinstance(value, slice):
+        return {"$slice": [value.start, value.stop, value.step]}
+    if value is Ellipsis:
+        return {"$ellipsis": 0}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         number = book.number(book.classes, type(value))
         return {"$named": [number, [encode(item, book) for item in value]]}
@@ -185,6 +189,11 @@ def decode(value: Any, tensors: dict[str, Any], root: Any, classes: Any = None) 
     if tag == "$tensor":
         require(inner in tensors, f"the file lacks the tensor {inner!r}")
         return tensors[inner]
+    if tag == "$slice":
+        require(all(part is None or type(part) is int for part in inner), "a slice in the file is damaged")
+        return slice(*inner)
+    if tag == "$ellipsis":
+        return Ellipsis
     if tag == "$tuple":
         return tuple([decode(item, tensors, root, classes) for item in inner])
     if tag == "$named":

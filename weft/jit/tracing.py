@@ -1,0 +1,352 @@
+"""`jit.trace`: what a function did to example inputs, as a scripted function.
+
+Takes functions and modules with example inputs; gives scripted ones whose graph is a straight line. One idea:
+`make_fx` records the ops, and its graph is written again in scripted code's notation.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import warnings
+from typing import Any
+
+import weft.jit.marks as marks
+from weft.core.trees import flatten
+from weft.jit.annotations import resolve
+from weft.jit.ir import Graph, Node, Value
+from weft.jit.lookup import find_operator, operator_name
+from weft.jit.modules import ModuleInfo, ScriptModule, TracedModule, script_module
+from weft.jit.passes import inline, replace_values
+from weft.jit.schema import Argument, Schema
+from weft.jit.script import ScriptFunction
+from weft.jit.types import NONE, TENSOR, DictType, ListType, ObjectType, TupleType, Type, optional, type_of
+from weft.nn.modules.module import Module
+from weft.ops.record import REGISTRY, Op
+from weft.tensor.base import Tensor
+from weft.trace.make_fx import make_fx
+
+
+class TracerWarning(Warning):
+    """Something that a trace does not keep."""
+
+
+class TracingCheckError(Exception):
+    """A traced function that does not do what the original does."""
+
+
+class Rewriter:
+    """Writes one recorded graph again; `paths` says where tensors that were closed over live."""
+
+    def __init__(self, recorded: Any, paths: dict[int, str], owner: Any) -> None:
+        self.recorded, self.paths, self.owner = recorded, paths, owner
+        self.graph = Graph("forward")
+        self.values: dict[Any, Value] = {}
+        self.receiver: Value | None = None
+
+    def emit(self, called: str, args: list[Value], kind: Type, /, **facts: Any) -> Value:
+        node = Node(called, self.graph, args, facts.pop("words", ()), facts)
+        self.graph.block.append(node)
+        return node.add_result(kind)
+
+    def write(self, names: list[str], inputs: tuple[Any, ...]) -> Graph:
+        if self.owner is not None:
+            info = self.owner.__dict__["_script"]
+            self.receiver = self.graph.block.add_parameter(info.kind, "self")
+        given = iter(zip(names, inputs, strict=True))
+        for node in self.recorded.graph.nodes:
+            if node.op == "placeholder":
+                name, value = next(given)
+                self.values[node] = self.graph.block.add_parameter(type_of(value, resolve) or TENSOR, name)
+            elif node.op == "output":
+                result = self.argument(node.args[0])
+                self.graph.block.returned = [result]
+            elif node.op == "get_attr":
+                self.values[node] = self.attribute(node)
+            else:
+                self.values[node] = self.call(node)
+        return self.graph
+
+    def attribute(self, node: Any) -> Value:
+        value = getattr(self.recorded, node.target)
+        path = self.paths.get(id(value))
+        if path is None or self.receiver is None:
+            return self.emit("prim::Constant", [], TENSOR, value=value)
+        *modules, name = path.split(".")
+        owner, live = self.receiver, self.owner
+        for part in modules:
+            live = live._modules[part]
+            owner = self.emit(
+                "prim::GetAttr", [owner], live.__dict__["_script"].kind, name=part, _table="_modules"
+            )
+        table = "_parameters" if name in live._parameters else "_buffers"
+        return self.emit("prim::GetAttr", [owner], TENSOR, name=name, _table=table)
+
+    def argument(self, value: Any) -> Value:
+        """An argument of a recorded call as a value."""
+        if (
+            value in self.values
+            if getattr(value, "__hash__", None) and not isinstance(value, (tuple, list))
+            else False
+        ):
+            return self.values[value]
+        if isinstance(value, (tuple, list)):
+            items = [self.argument(item) for item in value]
+            kinds = [item.kind for item in items]
+            if isinstance(value, list):
+                return self.emit("prim::ListConstruct", items, ListType(common(kinds)))
+            cls = type(value) if hasattr(value, "_fields") else None
+            kind = TupleType(kinds, cls, getattr(value, "_fields", ()))
+            return self.emit("prim::TupleConstruct", items, kind)
+        if isinstance(value, dict):
+            pairs = [self.argument(part) for pair in value.items() for part in pair]
+            kind_of = DictType(pairs[0].kind, common([item.kind for item in pairs[1::2]]))
+            return self.emit("prim::DictConstruct", pairs, kind_of)
+        return self.emit("prim::Constant", [], type_of(value) or NONE, value=value)
+
+    def call(self, node: Any) -> Value:
+        kind = kind_of_value(node.meta.get("val"))
+        if node.target is operator.getitem:
+            owner, index = self.argument(node.args[0]), node.args[1]
+            if owner.kind == TENSOR:
+                raise RuntimeError("a traced function indexes in a way that traces do not keep")
+            place = self.argument(index)
+            name = "prim::TupleIndex" if isinstance(owner.kind, TupleType) else "aten::__getitem__"
+            return self.emit(name, [owner, place], kind)
+        target = node.target
+        args = [self.sized(arg) for arg in node.args]
+        words = {key: self.sized(arg) for key, arg in node.kwargs.items()}
+        if isinstance(target, str):
+            return self.emit(
+                f"aten::{target}", [*args, *words.values()], kind, words=tuple(words), _from="Tensor"
+            )
+        op = target if isinstance(target, Op) else getattr(target, "op", None)
+        if op is None:
+            raise RuntimeError(f"Tried to trace a call of {target}, which is no operator")
+        written = not isinstance(target, Op) and target.__name__.endswith("_") and not op.name.endswith("_")
+        name = operator_name(op.name, op.namespace)
+        facts: dict[str, Any] = {}
+        if written:
+            name, facts["_from"] = f"{op.name}_", "Tensor"
+        elif getattr(find_operator(name, ""), "op", None) is not op:
+            facts["_from"] = f"op:{op.qualified_name}"
+        return self.emit(f"aten::{name}", [*args, *words.values()], kind, words=tuple(words), **facts)
+
+    def sized(self, value: Any) -> Value:
+        """Tuples of numbers are lists in graphs."""
+        if isinstance(value, tuple) and not hasattr(value, "_fields"):
+            return self.argument(list(value))
+        return self.argument(value)
+
+
+def common(kinds: list[Type]) -> Type:
+    found = kinds[0] if kinds else TENSOR
+    return found if all(kind == found for kind in kinds) else optional(TENSOR) if TENSOR in kinds else found
+
+
+def kind_of_value(value: Any) -> Type:
+    if isinstance(value, Tensor) or value is None:
+        return TENSOR
+    if isinstance(value, (tuple, list)):
+        return TupleType([kind_of_value(item) for item in value])
+    return type_of(value) or TENSOR
+
+
+def tensor_paths(module: Any) -> dict[int, str]:
+    named = [*module.named_parameters(), *module.named_buffers()]
+    return {id(tensor): name for name, tensor in named}
+
+
+def parameter_names(function: Any, count: int) -> list[str]:
+    try:
+        found = [name for name in inspect.signature(function).parameters if name != "self"]
+    except (TypeError, ValueError):
+        found = []
+    return found[:count] if len(found) >= count else [f"argument_{place + 1}" for place in range(count)]
+
+
+def record(
+    function: Any, inputs: tuple[Any, ...], owner: Any, name: str, named: Any = None
+) -> ScriptFunction:
+    """The scripted form of what a function does to these inputs."""
+    marks.TRACING[0] += 1
+    try:
+        recorded = make_fx(lambda *args: function(*args))(*inputs)
+    finally:
+        marks.TRACING[0] -= 1
+    paths = tensor_paths(owner) if owner is not None else {}
+    names = parameter_names(named or function, len(inputs))
+    graph = Rewriter(recorded, paths, owner).write(names, inputs)
+    arguments = [Argument(n, type_of(v, resolve) or TENSOR) for n, v in zip(names, inputs, strict=True)]
+    made = ScriptFunction(name, Schema(name, arguments, graph.block.returned[0].kind), graph)
+    if owner is not None:
+        made.receiver = ("self", owner.__dict__["_script"].kind, None)
+    return made
+
+
+def trace(
+    func: Any,
+    example_inputs: Any = None,
+    optimize: Any = None,
+    check_trace: bool = True,
+    check_inputs: Any = None,
+    check_tolerance: float = 1e-5,
+    strict: bool = True,
+    _force_outplace: bool = False,
+    _module_class: Any = None,
+    _compilation_unit: Any = None,
+    example_kwarg_inputs: Any = None,
+    _store_inputs: bool = True,
+) -> Any:
+    """What a function or a module does to example inputs, as a scripted function or module.
+
+    >>> import weft
+    >>> double = weft.jit.trace(lambda x: x * 2, weft.ones(2))
+    >>> double(weft.tensor([3.0]))
+    tensor([6.])
+    """
+    if isinstance(func, (ScriptFunction, ScriptModule)):
+        return func
+    if isinstance(func, Module):
+        if example_kwarg_inputs is not None:
+            example_inputs = bound(func.forward, example_kwarg_inputs)
+        return trace_module(
+            func, {"forward": example_inputs}, None, check_trace, check_inputs, check_tolerance
+        )
+    if example_kwarg_inputs is not None:
+        example_inputs = bound(func, example_kwarg_inputs)
+    inputs = as_tuple(example_inputs)
+    made = record(func, inputs, None, getattr(func, "__name__", "traced"), func)
+    if check_trace:
+        for case in [inputs, *map(as_tuple, check_inputs or ())]:
+            compare(made(*case), func(*case), check_tolerance)
+    return made
+
+
+def bound(function: Any, words: dict[str, Any]) -> tuple[Any, ...]:
+    """Arguments by name in order."""
+    names = list(inspect.signature(function).parameters)
+    return tuple(words[name] for name in names if name in words)
+
+
+def as_tuple(inputs: Any) -> tuple[Any, ...]:
+    if isinstance(inputs, (Tensor, dict)):
+        return (inputs,)
+    return tuple(inputs) if inputs is not None else ()
+
+
+def trace_module(
+    mod: Any,
+    inputs: dict[str, Any],
+    optimize: Any = None,
+    check_trace: bool = True,
+    check_inputs: Any = None,
+    check_tolerance: float = 1e-5,
+    strict: bool = True,
+    **_options: Any,
+) -> Any:
+    """A module whose methods are what they did to example inputs, given by the methods' names."""
+    if not isinstance(mod, Module):
+        raise AttributeError("expected torch.nn.Module as the first argument")
+    if not isinstance(inputs, dict):
+        raise AttributeError("expected a dictionary of (method_name, input) pairs")
+    made = script_module(mod, methods=False)
+    made.__class__ = TracedModule
+    info: ModuleInfo = made.__dict__["_script"]
+    for name, given in inputs.items():
+        function = mod if name == "forward" else getattr(mod, name)
+        case = as_tuple(given)
+        info.methods[name] = record(function, case, made, name, getattr(mod, name))
+        if check_trace:
+            method = made if name == "forward" else getattr(made, name)
+            for each in [case, *(map(as_tuple, check_inputs or ()) if name == "forward" else ())]:
+                compare(method(*each), function(*each), check_tolerance)
+    return made
+
+
+def compare(traced: Any, expected: Any, tolerance: float) -> None:
+    """Warns where a trace gives something else."""
+    for number, (one, two) in enumerate(zip(flatten(traced)[0], flatten(expected)[0], strict=False)):
+        if not isinstance(one, Tensor) or not isinstance(two, Tensor):
+            continue
+        wide = one.detach().double() if one.dtype.is_floating_point else one.detach()
+        other = two.detach().double() if two.dtype.is_floating_point else two.detach()
+        same = tuple(one.shape) == tuple(two.shape)
+        if not same or not bool(
+            ((wide - other).abs() <= tolerance + tolerance * other.abs()).logical_or(wide != wide).all()
+            if one.dtype.is_floating_point
+            else (wide == other).all()
+        ):
+            warnings.warn(
+                f"Output nr {number + 1}. of the traced function does not match the corresponding output of the "
+                "Python function. Detailed error:\nTensor-likes are not close!",
+                TracerWarning,
+                stacklevel=3,
+            )
+
+
+# -- freezing ----------------------------------------------------------------------------------------------------
+def freeze(
+    mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True, preserve_parameters: bool = False
+) -> Any:
+    """A module in which parameters and attributes are constants of the graph."""
+    if not isinstance(mod, ScriptModule):
+        raise RuntimeError(
+            "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your "
+            "'nn.Module'."
+        )
+    if mod.training:
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module "
+            "before freezing."
+        )
+    info = mod.__dict__["_script"]
+    made = script_module(Module(), methods=False)
+    made.__dict__["original_name"] = mod.__dict__.get("original_name", type(mod).__name__)
+    made.__dict__["training"] = False
+    fresh = ModuleInfo(made, info.original_class)
+    made.__dict__["_script"] = fresh
+    for name in ["forward", *(preserved_attrs or ())]:
+        method = info.methods.get(name)
+        if not isinstance(method, ScriptFunction):
+            if name != "forward":
+                made.__dict__[name] = getattr(mod, name)
+            continue
+        method.ensure()
+        graph = constants_for(inline(method.graph), mod)
+        copied = ScriptFunction(method.name, method.schema, graph)
+        copied.receiver = ("self", fresh.kind, None)
+        fresh.methods[name] = copied
+    return made
+
+
+def constants_for(graph: Graph, module: Any) -> Graph:
+    """The graph with what it reads of the module as constants; what it writes stays an error."""
+    objects: dict[Value, Any] = {graph.block.parameters[0]: module}
+    if any(node.operator == "prim::SetAttr" for node in graph.walk()):
+        raise RuntimeError("Freezing found a method that sets an attribute of its module")
+    known: dict[Value, Value] = {}
+    for node in list(graph.walk()):
+        if node.operator != "prim::GetAttr" or node.arguments[0] not in objects:
+            continue
+        owner = objects[node.arguments[0]]
+        name, table = node.attributes["name"], node.attributes.get("_table")
+        found = owner.__dict__[table][name] if table else getattr(owner, name)
+        if isinstance(found, Module):
+            objects[node.results[0]] = found
+        elif not isinstance(found, (list, dict)):
+            value = found.detach() if isinstance(found, Tensor) else found
+            made = Node("prim::Constant", graph, (), (), {"value": value})
+            known[node.results[0]] = made.add_result(node.results[0].kind)
+            graph.block.nodes_.insert(0, made)
+            made.block = graph.block
+    replace_values(graph, known)
+    return inline(graph)
+
+
+def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+    """The module, frozen if it is not."""
+    return freeze(mod.eval(), other_methods)
+
+
+_ = (ObjectType, REGISTRY)
