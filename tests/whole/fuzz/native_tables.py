@@ -147,7 +147,7 @@ UNARY_EXACT = [
     "@.nan_to_num().clamp(-9, 9).long()",
     "@.logical_not()",
     "weft.float_power(@, 2)",
-    "@ // 0.75",
+    "@.detach() // 0.75",
     "@ % 0.75",
     "weft.fmod(@, 0.75)",
     "weft.copysign(@, -1.0)",

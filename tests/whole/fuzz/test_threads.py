@@ -1,0 +1,56 @@
+"""Native programs do the same on one thread and on two, bit by bit; the fuzzer finds it where they do not.
+
+The campaign is `python -m tests.whole.fuzz --family native --backend native --threads --count 20000`; here
+are a few programs with fixed seeds, and a program whose steps are put beside each other on purpose.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.whole.fuzz import compare, native_programs, threads
+from weft.compiler import counters
+from weft.native import run
+
+WRITTEN = """\
+import weft
+OPTIONS = {'backend': 'native'}
+def main(x, y):
+    row = x[-1]
+    x.mul_(2)
+    return -weft.maximum(x, y), row.sum()
+def arguments():
+    yield ((weft.ones(2, 3), weft.ones(3)), {})
+"""
+
+
+@pytest.fixture
+def both(monkeypatch):
+    monkeypatch.setattr(compare, "BOTH", [2])
+    with threads.cut_small():
+        yield
+
+
+def test_random_tensor_programs_agree(both):
+    counters.clear()
+    for seed in range(3000, 3008):
+        compare.agree(native_programs.program(seed))
+    assert counters["stats"]["unique_graphs"] > 8
+
+
+def test_a_seed_is_a_tensor_program():
+    assert native_programs.program(5) == native_programs.program(5) != native_programs.program(6)
+    assert "OPT.step()" in native_programs.program(7)
+
+
+def test_steps_that_wait_for_each_other(both):
+    compare.agree(WRITTEN)
+
+
+def test_finds_steps_that_do_not_wait(both, monkeypatch):
+    def together(steps, works, homes):
+        return [(0, len(steps), len(steps), 1000)] if len(steps) > 1 else []
+
+    monkeypatch.setattr(run, "bunches", together)
+    found = compare.compare(WRITTEN)
+    assert found is not None and found.kind == "2 threads: result"
