@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -197,6 +197,49 @@ def test_floats_may_be_others(other: Other, change: Callable[[Any], None]) -> No
     module = other.module()
     change(module)
     assert served(module.globals_, X)
+
+
+@pytest.mark.parametrize(
+    "text", ["x.clamp(max=SCALE)", "x + weft.full((3,), SCALE)", "x.var(correction=SCALE)"]
+)
+def test_floats_that_are_part_of_a_program(other: Other, text: str) -> None:
+    text = f"{SUBJECT}\n\ndef subject(x):\n    return {text}\n"
+    taught(other.module(text).subject, X)
+    module = other.module(text)
+    module.SCALE = 0.25
+    assert not served(module.subject, X)
+    assert served(other.module(text).subject, X)
+
+
+def test_conditions_on_floats(other: Other) -> None:
+    text = f"{SUBJECT}\n\ndef subject(x):\n    return x.tanh() if SCALE > 1.5 else x.sin()\n"
+    taught(other.module(text).subject, X)
+    for scale, found in ((1.75, True), (1.0, False)):
+        module = other.module(text)
+        module.SCALE = scale
+        assert served(module.subject, X) is found
+
+
+def test_sizes_that_vary(other: Other) -> None:
+    text = f"{SUBJECT}\n\ndef subject(x):\n    return x.sum(0) / x.shape[0] if x.shape[0] > 2 else x\n"
+    for found in (False, True):
+        function = other.module(text).subject
+        compiled = weft.compile(function, backend="native")
+        for size in (4, 4, 6, 4, 6, 6):
+            x = weft.randn(size, 3)
+            same(compiled(x), function(x))
+        assert kept.counts["found"] == 2 * found
+        for size in (7, 1, 4, 6, 8):
+            x = weft.randn(size, 3)
+            same(compiled(x), function(x))
+    assert not served(other.module(text).subject, weft.randn(2, 3))
+
+
+def test_globals_of_its_own(other: Other) -> None:
+    taught(other.module().globals_, X)
+    module = other.module()
+    space = {**module.__dict__, "TABLE": {"factor": 4.0, "names": ["a", "b"]}}
+    assert not served(FunctionType(module.globals_.__code__, space), X)
 
 
 def test_closures(other: Other) -> None:

@@ -171,6 +171,7 @@ def _entry(
         return _original(function, outcome, "no tensor is computed")
     outcome.recorder.finish()
     graph.output(tuple(outputs))
+    graph.placeholders_first()
     module = GraphModule(outcome.recorder.constants, graph)
     inputs = [_example(item, function, arguments) for item in outcome.inputs]
     compiled = request.backend(module, inputs) if with_calls else None
@@ -210,7 +211,7 @@ def _note(keep: Keep, function: Any, values: Any) -> None:
         inputs = [fetch(source, function, given) for source in keep.recipe.inputs]
     except Exception:  # the call has changed what it was given
         return
-    keep.note(inputs)
+    keep.note(function, inputs)
 
 
 def _kept(

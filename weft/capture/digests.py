@@ -29,6 +29,8 @@ DEEPEST: Final = 4
 """So far a digest follows what functions close over."""
 BY_HASH: Final = frozenset({"set", "frozenset", "hash"})
 SET_OPS: Final = frozenset({"BUILD_SET", "SET_ADD", "SET_UPDATE"})
+VIEWS: Final = frozenset({"keys", "items"})
+"""Differences and the like of these are sets."""
 
 
 class Unkept(Exception):
@@ -88,7 +90,8 @@ def walks_by_hash(code: types.CodeType) -> bool:
     """Whether what the code does may depend on the hashes of texts, which processes do not share."""
     if BY_HASH.intersection(code.co_names):
         return True
-    if any(instruction.opname in SET_OPS for instruction in dis.get_instructions(code)):
+    names = {instruction.opname for instruction in dis.get_instructions(code)}
+    if names & SET_OPS or ("BINARY_OP" in names and VIEWS.intersection(code.co_names)):
         return True
     for value in code.co_consts:
         if type(value) is types.CodeType and walks_by_hash(value):
@@ -171,7 +174,17 @@ DEFINING: Final = frozenset(
 def is_ours(name: str) -> bool:
     """Whether a module is of this library, of Python or NumPy: these are known by their versions."""
     top = name.partition(".")[0]
-    return top in ("weft", "numpy") or (top in sys.stdlib_module_names and top != "__main__")
+    if top not in ("weft", "numpy") and (top not in sys.stdlib_module_names or top == "__main__"):
+        return False
+    file = getattr(sys.modules.get(name), "__file__", None)  # what is part of the interpreter has none
+    return file is None or (
+        type(file) is str and file.startswith((ROOT, *library())) and not is_foreign(file)
+    )
+
+
+def is_foreign(file: str) -> bool:
+    """Whether a file below Python's own folder was put there by others."""
+    return "site-packages" in file and not file.startswith((ROOT, *library()[1:]))
 
 
 def untouched() -> bool:

@@ -14,7 +14,7 @@ process checks against its own objects before it believes a word.
     prepared    optimizers whose state was made before the call
     files       the modules of the user's that any of it came from, by content
 Not kept: what is held by identity alone, functions of the user's that were not interpreted but called,
-modes, sizes that vary, conditions on numbers, calls that the tape records, breaks.
+modes, calls that the tape records, breaks. Of sizes that vary, those of the first call are kept.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import functools
 import os
 import re
 import struct
+import sys
 import time
 import types
 import weakref
@@ -67,6 +68,7 @@ CORE_TYPES: Final[dict[type, str]] = {
                  "ClassMethodDescriptorType", "MethodWrapperType", "ModuleType")
 }  # fmt: skip
 """Types of Python's that have no importable names of their own."""
+NUMBERS: Final[dict[type, str]] = {int: "int", float: "float", bool: "bool", bytes: "bytes"}
 TREES: Final[dict[type, str]] = {tuple: "tuple", list: "list", dict: "dict", slice: "slice", range: "range"}
 LONGEST_FLUSH: Final = 2.0
 """Seconds at the end of a process."""
@@ -184,10 +186,26 @@ class Writer:
         return [guard.kind, source, write(self, guard.payload)]
 
     def tensor(self, facts: Any) -> Any:
-        if facts.cls not in PLAIN or facts.device.type != "cpu" or None in facts.shape:
+        if facts.cls not in PLAIN or facts.device.type != "cpu":
             raise Unkept(f"{facts}")
         is_parameter = facts.cls is Parameter
         return [is_parameter, dtype_name(facts.dtype), list(facts.shape), facts.requires_grad]
+
+    def condition(self, condition: Any) -> Any:
+        named = [[symbol.name, self.source(source)] for symbol, source in condition.sources]
+        return [self.expression(condition.expression), condition.truth, named]
+
+    def expression(self, expression: Any) -> Any:
+        """An op, its operands, and the type of its result."""
+        kind = NUMBERS.get(expression.kind)
+        if kind is None:
+            raise Unkept(f"a condition on a {expression.kind.__qualname__}")
+        if expression.op == "constant":
+            return ["constant", [self.plain(expression.args[0])], kind]
+        if expression.op == "symbol":
+            symbol = expression.args[0]
+            return ["symbol", [symbol.name, NUMBERS[symbol.kind]], kind]
+        return [expression.op, [self.expression(each) for each in expression.args], kind]
 
     def ambient(self, payload: Any) -> Any:
         return [self.ref(payload[0]), self.plain(payload[1])]
@@ -224,12 +242,12 @@ PAYLOADS: Final[dict[str, Callable[[Writer, Any], Any]]] = {
     "STRIDE": lambda writer, payload: list(payload), "FACT": lambda writer, payload: list(payload),
     "CODE": Writer.code, "SAME": Writer.source,
     "DISTINCT": lambda writer, payload: [writer.source(each) for each in payload], "MODE": Writer.mode,
-    "AMBIENT": Writer.ambient,
+    "AMBIENT": Writer.ambient, "CONDITION": Writer.condition,
 }  # fmt: skip
 
 
 def input_facts(value: Any) -> Any:
-    """How an input lies in memory and stands on the tape; numbers as they are, floats as they come."""
+    """How an input lies in memory and stands on the tape; numbers as they are."""
     kind = type(value)
     if kind in PLAIN and type(value.array) is np.ndarray:
         array = value.array
@@ -237,7 +255,7 @@ def input_facts(value: Any) -> Any:
         flags += [bool(array.flags.aligned), bool(array.flags.writeable)]
         return [dtype_name(array.dtype), list(array.shape), list(array.strides), flags]
     if kind is float:
-        return "float"
+        return ["float", struct.pack("<d", value).hex()]
     if kind in (int, bool, type(None)):
         return [kind.__name__, None if value is None else hex(value)]
     raise Unkept(f"an input of type {kind.__qualname__}")
@@ -257,10 +275,11 @@ class Keep:
     done: bool = False
     reason: str = field(default="")
 
-    def note(self, inputs: Sequence[Any]) -> None:
+    def note(self, function: Any, inputs: Sequence[Any]) -> None:
         """Takes down how a call was served that has just been."""
         direct = None
-        if self.recipe.ending is not None and not applies_functions(self.recipe.graph):
+        own = has_own_globals(function) or applies_functions(self.recipe.graph)
+        if self.recipe.ending is not None and not own:
             direct = self.machine.direct(self.recipe.graph, inputs)
         program = None if direct is None else self.machine.program_key(direct)
         if direct is None or program is None or self.machine.finish(direct) is not None:
@@ -331,6 +350,12 @@ class Keep:
             return ["plain", writer.plain(value)]
         except Unkept:
             return ["named", writer.named(value)]
+
+
+def has_own_globals(function: Any) -> bool:
+    """Whether the names of a function are not those of the module that it says it is of."""
+    module = sys.modules.get(function.__globals__.get("__name__"))
+    return getattr(module, "__dict__", None) is not function.__globals__
 
 
 def applies_functions(graph: Any) -> bool:

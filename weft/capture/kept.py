@@ -33,8 +33,8 @@ from weft.capture.digests import (
     name_facts,
     untouched,
 )
-from weft.capture.guards import PREDICATES, Guard, GuardSet, TensorFacts, holds
-from weft.capture.keeping import CORE_TYPES, PROCESS, TREES, input_facts
+from weft.capture.guards import PREDICATES, Condition, Guard, GuardSet, TensorFacts, holds
+from weft.capture.keeping import CORE_TYPES, NUMBERS, PROCESS, TREES, has_own_globals, input_facts
 from weft.capture.optimizers import make_states_at
 from weft.capture.plain import Tree, thaw
 from weft.capture.policy import MARK
@@ -44,10 +44,12 @@ from weft.core import device, dtypes
 from weft.core.logs import log
 from weft.core.settings import settings
 from weft.tensor.base import PLAIN, Parameter, Tensor
+from weft.trace.expressions import Expression, Symbol
 
 VARIABLES: Final = ("WEFT_CACHE", "WEFT_CACHE_DIR", "WEFT_CACHE_SIZE", "WEFT_LOGS")
 """What does not change what is captured."""
 CORE_NAMES: Final = {name: kind for kind, name in CORE_TYPES.items()}
+NUMBER_KINDS: Final = {name: kind for kind, name in NUMBERS.items()}
 TREE_KINDS: Final = {name: kind for kind, name in TREES.items()}
 counts: Counter[str] = Counter()
 """How many entries were found, and how many did not hold."""
@@ -182,6 +184,8 @@ class Reader:
         source = None if number is None else self.sources[number]
         if kind == "CODE":
             return Guard(kind, source, self.code(source, payload))
+        if kind == "TENSOR":
+            return Guard(kind, source, self.tensor(source, payload))
         read = PAYLOADS.get(kind)
         return Guard(kind, source, self.plain(payload) if read is None else read(self, payload))
 
@@ -194,9 +198,27 @@ class Reader:
             raise Unkept(f"{source} is not to be captured")
         return function.__code__
 
-    def tensor(self, data: Any) -> TensorFacts:
+    def tensor(self, source: Any, data: Any) -> TensorFacts:
+        """Sizes that may vary are those of this call: the program is for these alone."""
         is_parameter, kind, shape, requires_grad = data
-        return TensorFacts(Parameter if is_parameter else Tensor, np.dtype(kind), tuple(shape), requires_grad)
+        sizes = self.fetch(source).array.shape if None in shape else shape
+        found = [size if known is None else known for known, size in zip(shape, sizes, strict=True)]
+        return TensorFacts(Parameter if is_parameter else Tensor, np.dtype(kind), tuple(found), requires_grad)
+
+    def condition(self, data: Any) -> Condition:
+        expression, truth, named = data
+        made = self.expression(expression)
+        symbols = {symbol.name: symbol for symbol in made.symbols}
+        sources = tuple([(symbols[name], self.sources[number]) for name, number in named])
+        return Condition(made, truth, sources)
+
+    def expression(self, data: Any) -> Expression:
+        op, args, kind = data
+        if op == "constant":
+            return Expression(op, (self.plain(args[0]),), NUMBER_KINDS[kind])
+        if op == "symbol":
+            return Expression(op, (Symbol(args[0], NUMBER_KINDS[args[1]]),), NUMBER_KINDS[kind])
+        return Expression(op, tuple([self.expression(each) for each in args]), NUMBER_KINDS[kind])
 
 
 def is_library(code: types.CodeType) -> bool:
@@ -207,7 +229,7 @@ PAYLOADS: Final[dict[str, Callable[[Reader, Any], Any]]] = {
     "TYPE": Reader.ref, "IS": Reader.ref, "KEYS": lambda reader, data: thaw(reader.plain(data)),
     "EQ": lambda reader, data: thaw(reader.plain(data)),
     "CONTENTS": lambda reader, data: thaw(reader.plain(data)),
-    "MRO": lambda reader, data: [reader.ref(each) for each in data], "TENSOR": Reader.tensor,
+    "MRO": lambda reader, data: [reader.ref(each) for each in data], "CONDITION": Reader.condition,
     "STRIDE": lambda reader, data: tuple(data), "FACT": lambda reader, data: tuple(data),
     "SAME": lambda reader, data: reader.sources[data],
     "DISTINCT": lambda reader, data: tuple([reader.sources[each] for each in data]),
@@ -245,7 +267,7 @@ def say(error: Exception) -> None:
 def restored(
     machine: Any, data: Mapping[str, Any], function: Any, arguments: Mapping[str, Any], make: Any
 ) -> Any:
-    if data["hashes"] not in (None, hash("weft")) or not untouched():
+    if data["hashes"] not in (None, hash("weft")) or not untouched() or has_own_globals(function):
         raise Unkept("this process differs")
     for path, digest in data["files"].items():
         if file_digest(path) != digest:
@@ -275,7 +297,9 @@ def _restored(machine: Any, data: Mapping[str, Any], reader: Reader, make: Any) 
             raise Unkept(f"{guard} does not hold")
     sources = [reader.sources[number] for number in data["inputs"]]
     inputs = [reader.fetch(source) for source in sources]
-    if [input_facts(value) for value in inputs] != data["facts"]:
+    facts = [input_facts(value) for value in inputs]
+    others = [n for n, (one, two) in enumerate(zip(facts, data["facts"], strict=True)) if one != two]
+    if any(type(inputs[number]) is not float or data["facts"][number][0] != "float" for number in others):
         raise Unkept("inputs lie otherwise")
     outputs = [
         (how, reader.plain(what) if how == "constant" else what, version)
@@ -286,6 +310,8 @@ def _restored(machine: Any, data: Mapping[str, Any], reader: Reader, make: Any) 
     )
     if direct is None:
         raise Unkept("its program is gone")
+    if not machine.reads(direct).issuperset(others):
+        raise Unkept("a number that is part of the program is another one")
     namespace: dict[str, Any] = {"__name__": reader.function.__globals__.get("__name__")}
     for name, (how, what) in data["uses"].items():
         namespace[name] = reader.used(how, what)

@@ -95,6 +95,10 @@ class Machine:
         """The key of the program on disk; None where it is not there."""
         return getattr(direct[1], "key", None)
 
+    def reads(self, direct: Any) -> set[int]:
+        """The inputs that the program reads when it runs; others are part of it."""
+        return {number for _place, number in direct[1].givens}
+
     def described(self, direct: Any) -> tuple[Any, ...]:
         """All of the call but its inputs and its program."""
         found = direct[0]
