@@ -41,11 +41,16 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert link.startswith("https://") or (page.parent / link).exists(), f"{page.name}: {link}"
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["weft.report.observing", "weft.profiler.collecting", "weft.core.settings", "weft.compiler"],
+EXAMPLES = sorted(
+    path for path in (ROOT / "weft").rglob("*.py") if ">>> " in path.read_text(encoding="utf-8")
 )
-def test_examples_of_docstrings_hold(name: str) -> None:
-    space = {"__name__": "__main__", "weft": weft}  # as a user's
-    result = doctest.testmod(importlib.import_module(name), globs=space, optionflags=doctest.ELLIPSIS)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_examples_of_docstrings_hold(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # some write files
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    module = importlib.import_module(name)
+    space = {**vars(module), "__name__": "__main__", "weft": weft}  # as if a user's
+    result = doctest.testmod(module, globs=space, optionflags=doctest.ELLIPSIS)
     assert result.failed == 0
