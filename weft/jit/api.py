@@ -9,7 +9,7 @@ import enum
 import inspect
 from typing import Any
 
-import weft.jit.annotations as annotations
+import weft.jit.annotations as notes
 import weft.jit.marks as marks
 from weft.jit.modules import ScriptModule, script_module
 from weft.jit.script import ScriptFunction, define, names_of, script_function, service
@@ -82,8 +82,8 @@ class Interface:
             function = self.cls.__dict__.get(name)
             if function is None:
                 return None
-            stub = ScriptFunction.of(function, name, ("self", annotations.resolve(self.cls), None))
-            stub.schema.returned = stub.schema.returned or annotations.NONE
+            stub = ScriptFunction.of(function, name, ("self", notes.resolve(self.cls), None))
+            stub.schema.returned = stub.schema.returned or notes.NONE
             stub.made = None
             stub.ensure = lambda where=None: None  # type: ignore[method-assign]
             stub.executor.plain = lambda receiver, *args: getattr(receiver, name)(*args)
@@ -93,7 +93,7 @@ class Interface:
 
 def interface(cls: Any) -> Any:
     """Decorator: the class names the methods that modules of its type have."""
-    annotations.INTERFACES[cls] = Interface(cls)
+    notes.INTERFACES[cls] = Interface(cls)
     return cls
 
 
@@ -136,7 +136,7 @@ def _TEXT_NAMES() -> dict[str, Any]:
     return {
         "torch": root(),
         "weft": root(),
-        **{k: v for k, v in annotations._FALLBACK.items() if k[0].isupper()},
+        **{k: v for k, v in notes._FALLBACK.items() if k[0].isupper()},
     }
 
 

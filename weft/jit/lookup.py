@@ -15,7 +15,7 @@ import types as python_types
 import warnings
 from typing import Any
 
-import weft.jit.annotations as annotations
+import weft.jit.annotations as notes
 import weft.jit.marks as marks
 from weft.autograd.function import Function
 from weft.core.device import device as Device
@@ -137,7 +137,7 @@ def _class(thing: Any) -> Sugar | None:
         return Constant(thing)
     if issubclass(thing, Module) or thing.__module__ in ("typing", "builtins"):
         return Constant(thing)
-    return Class(thing, "interface" if thing in annotations.INTERFACES else "class")
+    return Class(thing, "interface" if thing in notes.INTERFACES else "class")
 
 
 def _function(thing: Any) -> Sugar | None:

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-import weft.jit.annotations as annotations
+import weft.jit.annotations as notes
 import weft.jit.lookup as lookup
 from weft.jit.annotations import resolve
 from weft.jit.emitter import Context
@@ -83,7 +83,7 @@ class Service:
 service = Service()
 _scripted: weakref.WeakKeyDictionary[Any, ScriptFunction] = weakref.WeakKeyDictionary()
 _classes: dict[Any, ScriptClass] = {}
-annotations.CLASSES = lambda cls: service.class_for(cls)
+notes.CLASSES = lambda cls: service.class_for(cls)
 
 
 class ScriptFunction:
@@ -213,7 +213,7 @@ class ScriptClass:
         """Learns the attributes: those annotated, and those that `__init__` sets."""
         for name, given in getattr(self.cls, "__annotations__", {}).items():
             if not name.startswith("__"):
-                self.attributes[name] = resolve(given, annotations.module_names(self.cls, None))
+                self.attributes[name] = resolve(given, notes.module_names(self.cls, None))
         if "__init__" in self.cls.__dict__:
             method = self.method("__init__")
             assert method is not None
@@ -287,7 +287,7 @@ def text_schema(node: ast.FunctionDef, look: Callable[[str], Any], source: Sourc
     positional = [*node.args.posonlyargs, *node.args.args][skip:]
     defaults: list[Any] = [EMPTY] * (len(positional) - len(node.args.defaults))
     defaults += [
-        eval(compile(ast.Expression(d), "<default>", "eval"), {}, annotations._Names(look))
+        eval(compile(ast.Expression(d), "<default>", "eval"), {}, notes._Names(look))
         for d in node.args.defaults
     ]
     commented = comment_types(source.lines[node.lineno - 1 : node.body[0].lineno], look)

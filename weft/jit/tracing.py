@@ -314,6 +314,8 @@ def freeze(
             continue
         method.ensure()
         graph = constants_for(inline(method.graph), mod)
+        if any(node.operator == "prim::PythonOp" for node in graph.walk()):
+            made._modules.update(mod._modules)  # layers that are called as they are
         copied = ScriptFunction(method.name, method.schema, graph)
         copied.receiver = ("self", fresh.kind, None)
         fresh.methods[name] = copied
