@@ -24,6 +24,15 @@ from weft.trace.op_recorder import OpRecorder
 PACKAGE: Final = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
 
 
+COMMANDS: Final = f"{PACKAGE}cli{os.sep}"
+"""Whose programs are written as users write theirs."""
+
+
+def is_ours(file: str) -> bool:
+    """Whether code of this file is the library's own."""
+    return file.startswith(PACKAGE) and not file.startswith(COMMANDS)
+
+
 def warn_user(text: str) -> None:
     """Warns of something at the line of the user's that led to it."""
     frame: FrameType | None = sys._getframe(1)

@@ -35,7 +35,7 @@ from weft.capture.bytecode.effects import values_seen
 from weft.capture.bytecode.instructions import Instruction
 from weft.capture.frame import Frame, PreviousException, Unread
 from weft.capture.hosting import MachineHost
-from weft.capture.logs import PACKAGE
+from weft.capture.logs import is_ours
 from weft.capture.operators import Operators
 from weft.capture.sources import Source, builtin, module
 from weft.capture.tape_calls import item_node
@@ -96,7 +96,7 @@ class Machine(Operators):
         """The user's line that is being captured; a line of the library's where no user's is behind it."""
         frame = self.frame
         while frame is not None:
-            if not frame.code.co_filename.startswith(PACKAGE):
+            if not is_ours(frame.code.co_filename):
                 return frame.place()
             frame = frame.parent
         return None if self.frame is None else self.frame.place()

@@ -1,8 +1,9 @@
-"""Train a small network on embedded data and show how it goes.
+"""Train a small GPT, compiled as one function, and show how it goes.
 
-A network with one hidden layer learns to read noisy, shifted digits that the
-command draws itself; nothing is downloaded. It trains eagerly, op by op, and is
-then tested on digits that it has not seen.
+A transformer learns to write from a text that comes with Weft. Its training step
+(forward, backward, optimizer) is captured from Python and compiled as a whole; it
+is compared with the same step run eagerly, then trained, and writes a few lines
+itself. A page about what was compiled is left in this folder. About a minute.
 """
 
 from __future__ import annotations
@@ -12,44 +13,42 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from importlib import resources
+from typing import Any
 
 import weft
-import weft.cli.digits as digits
-from weft import nn, optim
+from weft import optim
+from weft.cli import gpt
 from weft.cli.errors import CommandError
 from weft.nn import functional
+from weft.report import Observed, observe, save
+from weft.report.facts import facts_of
 
-TRAINING_SIZE = 10_000
-TEST_SIZE = 2_000
-SHOWN = 7
+LENGTH, BATCH, WIDTH, HEADS, LAYERS = 64, 16, 96, 4, 3
+COMPARED = 4
+"""Steps that are timed eagerly, and compiled."""
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a training run came to."""
+@dataclass
+class Training:
+    """A model with its step, eager and compiled."""
 
-    accuracy: float  # of the test set, 0 to 1
-    loss: float  # mean over the last epoch
-    steps: int
-    seconds: float  # of training alone
-    answers: list[int]  # to the first SHOWN digits of the test set
+    text: gpt.Text
+    model: gpt.GPT
+    step: Callable[[Any, Any], Any]
+    compiled: Callable[[Any, Any], Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--epochs", type=_count, default=15, help="passes over the data (default: %(default)s)"
+        "--seconds", type=_positive, default=30.0, help="how long to train (default: %(default)s)"
     )
-    parser.add_argument("--hidden", type=_count, default=158, help="hidden units (default: %(default)s)")
-    parser.add_argument(
-        "--batch-size", type=_count, default=64, help="pictures in a step (default: %(default)s)"
-    )
-    parser.add_argument("--learning-rate", type=_rate, default=0.2, help="(default: %(default)s)")
-    parser.add_argument(
-        "--seed", type=_seed, default=0, help="equal seeds, equal runs (default: %(default)s)"
-    )
+    parser.add_argument("--steps", type=_count, help="train so many steps instead")
+    parser.add_argument("--learning-rate", type=_positive, default=2e-3, help="(default: %(default)s)")
+    parser.add_argument("--seed", type=_seed, default=0, help="of all random numbers (default: %(default)s)")
+    parser.add_argument("--text", metavar="FILE", help="learn from this text instead")
+    parser.add_argument("--report", metavar="FILE", default="weft-report.html", help="(default: %(default)s)")
+    parser.add_argument("--no-report", action="store_true", help="write no page")
 
 
 def _count(text: str) -> int:
@@ -64,105 +63,160 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def _rate(text: str) -> float:
+def _positive(text: str) -> float:
     try:
-        rate = float(text)
+        number = float(text)
     except ValueError:
-        rate = math.nan
-    if not (math.isfinite(rate) and rate > 0):
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is not a finite number above 0")
-    return rate
+    return number
 
 
 def run(options: argparse.Namespace) -> int:
     try:
         # Here, not above: rich is an extra, and no other command should need it or wait for it.
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     except ImportError as missing:
         raise CommandError(
             f"the demo needs {missing.name}, which is not installed. Try: pip install 'weft[cli]'"
         ) from missing
     console = Console(highlight=False)
+    training = prepared(read_text(options.text), options.seed, options.learning_rate)
+    size, length = training.model.size(), len(training.text.numbers)
+    console.print(
+        f"A GPT of {size:,} parameters ({LAYERS} layers, width {WIDTH}) learns to write "
+        f"from {length:,} characters."
+    )
+    seen, seconds = first_call(training)
+    console.print(compiled_text(seen, seconds))
+    eager, fast = compared(training)
+    console.print(
+        f"A step takes {1000 * eager:.1f} ms eagerly, {1000 * fast:.1f} ms compiled: "
+        f"[bold]{eager / fast:.1f} times faster[/bold]."
+    )
     columns = (
         TextColumn("training"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("epochs  loss {task.fields[loss]:.4f}"),
+        TextColumn("step {task.fields[step]}  loss {task.fields[loss]:.3f}"),
         TimeElapsedColumn(),
-    )
+    )  # fmt: skip
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("training", total=options.epochs, loss=math.nan)
-        result = train(
-            epochs=options.epochs,
-            hidden=options.hidden,
-            batch_size=options.batch_size,
-            learning_rate=options.learning_rate,
-            seed=options.seed,
-            report=lambda done, loss: progress.update(task, completed=done, loss=loss),
+        task = progress.add_task("training", total=1.0, loss=math.nan, step=0)
+        steps, loss, taken = train(
+            training,
+            options,
+            lambda part, step, loss: progress.update(task, completed=part, step=step, loss=loss),
         )
-    pictures, _ = digits.draw(TEST_SIZE, options.seed + 1)
-    console.print(*sketch(pictures[:SHOWN], result.answers), sep="\n", no_wrap=True)
+    rate = steps * BATCH * LENGTH / taken
     console.print(
-        f"{result.accuracy:.1%} of {TEST_SIZE:,} unseen digits read correctly, final loss {result.loss:.4f}"
+        f"{steps:,} steps in {taken:.1f} s, {rate:,.0f} characters a second, loss {loss:.3f}. It writes:"
     )
-    console.print(
-        f"{result.steps:,} steps in {result.seconds:.2f} s: {result.steps / result.seconds:,.0f} steps/s, "
-        f"{TRAINING_SIZE * options.epochs / result.seconds:,.0f} pictures/s"
-    )
+    console.print()
+    console.print(gpt.sample(training.model, training.text, "\n", 300).strip(), markup=False)
+    console.print()
+    if not options.no_report:
+        written(seen, options.report, console)
     return 0
 
 
-def train(
-    *,
-    epochs: int,
-    hidden: int,
-    batch_size: int,
-    learning_rate: float,
-    seed: int,
-    report: Callable[[float, float], object],
-) -> Result:
-    """Plain stochastic gradient descent; `report(epochs done, loss)` is called after every few steps."""
+def read_text(path: str | None) -> str:
+    """The text to learn from."""
+    if path is None:
+        return resources.files("weft.cli").joinpath("tales.txt").read_text(encoding="utf-8")
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except OSError as error:
+        raise CommandError(f"cannot open {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{path} is no text in UTF-8") from None
+    if len(text) < 2 * LENGTH:
+        raise CommandError(f"{path} has {len(text)} characters: the demo needs at least {2 * LENGTH}")
+    return text
+
+
+def prepared(text: str, seed: int, rate: float) -> Training:
     weft.manual_seed(seed)
-    pictures, labels = map(weft.from_numpy, digits.draw(TRAINING_SIZE, seed))
-    network = nn.Sequential(nn.Linear(digits.PIXELS, hidden), nn.ReLU(), nn.Linear(hidden, digits.CLASSES))
-    optimizer = optim.SGD(network.parameters(), lr=learning_rate)
-    starts = range(0, TRAINING_SIZE, batch_size)
-    mean, began = math.nan, time.perf_counter()
-    for epoch in range(epochs):
-        order, total = weft.randperm(TRAINING_SIZE), 0.0
-        for number, start in enumerate(starts, 1):
-            chosen = order[start : start + batch_size]
-            loss = functional.cross_entropy(network(pictures[chosen]), labels[chosen])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            total += loss.item()
-            if number % 16 == 0 or number == len(starts):
-                report(epoch + number / len(starts), total / number)
-        mean = total / len(starts)
-        if not math.isfinite(mean):
+    learned = gpt.Text(text)
+    model = gpt.GPT(len(learned.alphabet), LENGTH, WIDTH, HEADS, LAYERS)
+    optimizer = optim.AdamW(model.parameters(), lr=rate)
+
+    def step(given: Any, wanted: Any) -> Any:
+        scores = model(given)
+        loss = functional.cross_entropy(scores.view(-1, scores.shape[-1]), wanted.view(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return Training(learned, model, step, weft.compile(step, fullgraph=True))
+
+
+def first_call(training: Training) -> tuple[Observed, float]:
+    """Captures and compiles the step."""
+    batch = training.text.batch(BATCH, LENGTH)
+    with observe("a training step of a small GPT") as seen:
+        began = time.perf_counter()
+        training.compiled(*batch)
+        seconds = time.perf_counter() - began
+    return seen, seconds
+
+
+def compiled_text(seen: Observed, seconds: float) -> str:
+    summary = facts_of(seen, timed=False)["summary"]
+    calls = "one function" if summary["graphs"] == 1 else f"{summary['graphs']} functions"
+    return (
+        f"Its training step was captured from Python and compiled to {calls} of machine code "
+        f"in {seconds:.2f} s: "
+        f"{summary['ops']} ops (forward, backward, AdamW) became {summary['kernels']} kernels and "
+        f"{summary['products']} matrix products, with {summary['breaks']} graph breaks."
+    )
+
+
+def compared(training: Training) -> tuple[float, float]:
+    """Seconds of a step, eager and compiled, at best."""
+    batches = [training.text.batch(BATCH, LENGTH) for _ in range(COMPARED)]
+    found = []
+    for step in (training.step, training.compiled):
+        step(*batches[0])
+        times = []
+        for batch in batches:
+            began = time.perf_counter()
+            step(*batch)
+            times.append(time.perf_counter() - began)
+        found.append(min(times))
+    return found[0], found[1]
+
+
+def train(
+    training: Training, options: argparse.Namespace, report: Callable[[float, int, float], object]
+) -> tuple[int, float, float]:
+    """Trains; `report(part done, step, loss)` hears of it. Gives the steps, the latest loss, the seconds."""
+    began = time.perf_counter()
+    average, step = math.nan, 0
+    while True:
+        taken = time.perf_counter() - began
+        part = step / options.steps if options.steps else taken / options.seconds
+        if step % 8 == 0 or part >= 1:
+            report(min(part, 1.0), step, average)
+        if part >= 1:
+            return step, average, taken
+        loss = training.compiled(*training.text.batch(BATCH, LENGTH)).item()
+        average = loss if math.isnan(average) else 0.95 * average + 0.05 * loss
+        step += 1
+        if not math.isfinite(loss):
             raise CommandError(
-                f"the loss became {mean} in epoch {epoch + 1}: training diverged. "
-                f"Try a --learning-rate below {learning_rate:g}"
+                f"the loss became {loss} in step {step}: training diverged. "
+                f"Try a --learning-rate below {options.learning_rate:g}"
             )
-    seconds = time.perf_counter() - began
-    accuracy, answers = examine(network, seed + 1)
-    return Result(accuracy, mean, epochs * len(starts), seconds, answers)
 
 
-def examine(network: nn.Module, seed: int) -> tuple[float, list[int]]:
-    """The share of the test digits that the network reads correctly, and its first few answers."""
-    pictures, labels = map(weft.from_numpy, digits.draw(TEST_SIZE, seed))
-    with weft.no_grad():
-        answers = network(pictures).argmax(dim=1)
-        return (answers == labels).float().mean().item(), answers[:SHOWN].tolist()
-
-
-def sketch(pictures: NDArray[np.float32], answers: list[int]) -> list[str]:
-    """Pictures side by side as lines of text, with what the network read below each."""
-    drawn = [digits.as_text(picture) for picture in pictures]
-    return [
-        *("  ".join(parts) for parts in zip(*drawn)),
-        "  ".join(str(answer).center(digits.SIDE) for answer in answers),
-    ]
+def written(seen: Observed, path: str, console: Any) -> None:
+    """Writes the report."""
+    try:
+        save(seen, path)
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror}. Try: weft demo --report FILE") from None
+    console.print(f"What was compiled, line by line: {path} (open it in a browser)", soft_wrap=True)
