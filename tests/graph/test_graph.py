@@ -7,6 +7,8 @@ import pickle
 import pytest
 
 import weft
+from weft.core.naming import naming
+from weft.fx import symbolic_trace
 from weft.graph.graph import Graph
 
 
@@ -177,3 +179,46 @@ def test_tabular(capsys):
 def test_no_output_yet():
     with pytest.raises(RuntimeError, match="no output"):
         Graph().output_node
+
+
+# -- FX's list of nodes, which `print(graph)` gives under PyTorch's name ------------------------------------
+class Net(weft.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = weft.nn.Linear(2, 2)
+        self.shift = weft.nn.Parameter(weft.ones(2))
+
+    def forward(self, x, y=1):
+        return weft.relu(self.layer(x) + self.shift).sum(dim=[0, 1]) * y, {"a": x}
+
+
+def test_nodes_one_a_line(monkeypatch):
+    graph = symbolic_trace(Net()).graph
+    assert str(graph).startswith("graph forward(")
+    monkeypatch.setattr(naming, "namespace", "torch")
+    assert (
+        str(graph)
+        == """\
+graph():
+    %x : [num_users=2] = placeholder[target=x]
+    %y : [num_users=1] = placeholder[target=y](default=1)
+    %layer : [num_users=1] = call_module[target=layer](args = (%x,), kwargs = {})
+    %shift : [num_users=1] = get_attr[target=shift]
+    %add : [num_users=1] = call_function[target=operator.add](args = (%layer, %shift), kwargs = {})
+    %relu : [num_users=1] = call_function[target=torch.relu](args = (%add,), kwargs = {})
+    %sum_1 : [num_users=1] = call_method[target=sum](args = (%relu,), kwargs = {dim: [0, 1]})
+    %mul : [num_users=1] = call_function[target=operator.mul](args = (%sum_1, %y), kwargs = {})
+    return (mul, {'a': x})"""
+    )
+
+
+def test_inputs_found_late_come_first():
+    graph = Graph(name="forward")
+    x = graph.placeholder("x")
+    doubled = graph.call_function(operator.mul, (x, 2))
+    y = graph.placeholder("y")
+    graph.output((graph.call_function(operator.add, (doubled, y)),))
+    graph.placeholders_first()
+    assert [node.name for node in graph.nodes] == ["x", "y", "mul", "add", "output"]
+    graph.rename_node(doubled, "add")
+    assert doubled.name == "add_1"

@@ -18,6 +18,7 @@ from weft.capture.machine import STEPS, Machine, Signal, Step, unbound
 from weft.capture.raising import expected_truth, require
 from weft.capture.values import Raised, isinstance
 from weft.capture.world import ABSENT, Appended, Partly
+from weft.core.naming import OURS, naming
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
 from weft.trace.scalars import is_untold
@@ -80,7 +81,9 @@ def load_fast(machine: Machine, frame: Frame, arg: str) -> None:
 
 @step("STORE_FAST")
 def store_fast(machine: Machine, frame: Frame, arg: str) -> None:
-    frame.locals[arg] = frame.stack.pop()
+    value = frame.locals[arg] = frame.stack.pop()
+    if naming.namespace != OURS and not str(frame.globals.get("__name__")).startswith("weft.generated"):
+        machine.recorder.call_it(value, arg)  # PyTorch's graphs speak of the user's variables
 
 
 @step("DELETE_FAST")

@@ -49,7 +49,7 @@ def _execute(source: str | bytes, name: str) -> None:
     if name != "<string>":
         main.__file__ = name
     sys.modules["__main__"] = main
-    exec(compile(source, name, "exec"), main.__dict__)
+    exec(compile(source, name, "exec", dont_inherit=True), main.__dict__)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from weft.graph.check import check
 from weft.graph.compact import compact, tabular
 from weft.graph.effects import impure
 from weft.graph.interpreter import run
-from weft.graph.listing import listing
 from weft.graph.names import Names, wished_name
 from weft.graph.node import OP_CODES, AnyGraph, Node, map_arg
 from weft.graph.text import PythonCode, python_code
@@ -153,6 +152,17 @@ class Graph(AnyGraph):
             node.meta["val"] = val
         return node
 
+    def rename_node(self, node: Node, name: str) -> None:
+        """Calls a node otherwise; its former name stays taken."""
+        if node.name != name:
+            node.name = self._names.create(name)
+
+    def placeholders_first(self) -> None:
+        """Moves inputs that were found late before all that is computed."""
+        first = next((node for node in self.nodes if node.op != "placeholder"), None)
+        for node in self.placeholders if first is not None else ():
+            first.prepend(node)
+
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
@@ -214,7 +224,9 @@ class Graph(AnyGraph):
         print(tabular(self))
 
     def __str__(self) -> str:
-        return compact(self) if naming.namespace == OURS else listing(self)
+        if naming.namespace == OURS:
+            return compact(self)
+        return "\n    ".join(["graph():", *(node.format_node() for node in self.nodes)])
 
     def __call__(self, *args: Any) -> Any:
         """Runs the graph node by node: how a graph among arguments behaves where it is called."""

@@ -93,6 +93,17 @@ TORCH_PATHS: Final[Mapping[str, str]] = {
     "weft.autograd.compiled_calls.call_backward": "torch__dynamo_external_utils_call_backward",
     "weft.autograd.compiled_calls.accumulate_grad": "torch.ops.inductor.accumulate_grad_.default",
     "weft.linalg": "torch._C._linalg.linalg",
+    "weft.nn.functional.linear": "torch._C._nn.linear",
+    "weft.nn.functional.gelu": "torch._C._nn.gelu",
+    "weft.nn.functional.softplus": "torch._C._nn.softplus",
+    "weft.nn.functional.softshrink": "torch._C._nn.softshrink",
+    "weft.nn.functional.one_hot": "torch._C._nn.one_hot",
+    "weft.nn.functional.avg_pool2d": "torch._C._nn.avg_pool2d",
+    "weft.nn.functional.avg_pool3d": "torch._C._nn.avg_pool3d",
+    "weft.nn.functional.logsigmoid": "torch._C._nn.log_sigmoid",
+    "weft.nn.functional.scaled_dot_product_attention": "torch._C._nn.scaled_dot_product_attention",
+    "weft.cond": "torch.ops.higher_order.cond",
+    "weft.while_loop": "torch.ops.higher_order.while_loop",
 }
 """Where a path differs in more than its first word; a module stands for all that it holds."""
 _PUBLIC_HOMES: Final = (

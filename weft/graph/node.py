@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.core.types import Size
-from weft.graph.names import public_path
+from weft.graph.names import Paths
 
 if TYPE_CHECKING:
     from weft.graph.graph import Graph
@@ -263,7 +263,8 @@ class Node:
         """One line in FX's own notation: `%add : [num_users=1] = call_function[target=…](args = …)`."""
         if self.op == "output":
             return f"return {self._args[0]}"
-        head = f"%{self.name} : [num_users={len(self.users)}] = {self.op}[target={self._target_text()}]"
+        kind = "" if self.type is None else f"{Paths().of(self.type)} "
+        head = f"%{self.name} : {kind}[num_users={len(self.users)}] = {self.op}[target={self._target_text()}]"
         if self.op == "placeholder":
             return f"{head}(default={self._args[0]})" if self._args else head
         if self.op == "get_attr":
@@ -274,7 +275,7 @@ class Node:
     def _target_text(self) -> str:
         if isinstance(self.target, str):
             return self.target
-        path = public_path(self.target)
+        path = Paths().of(self.target)
         return path if "." in path else f"builtins.{path}"
 
     def __repr__(self) -> str:

@@ -635,6 +635,13 @@ class Recorder:
         self._nodes[id(value)] = node
         self._kept[id(value)] = value
 
+    def call_it(self, value: Any, name: str) -> None:
+        """Names the node of a value by the variable that holds it first."""
+        node = self._nodes.get(id(value))
+        if node is not None and node.op != "placeholder" and not node.meta.get("called"):
+            node.meta["called"] = True
+            node.graph.rename_node(node, name)
+
     def replace(self, node: Node, other: Node) -> None:
         """From here on, the other node stands for what this one stood for."""
         for key, bound in self._nodes.items():
