@@ -96,6 +96,10 @@ def version(tensor: Tensor) -> int:
     return array.written[0] if type(array) is MetaArray else 0
 
 
+OF_LAYOUTS: Final = (NOT_VIEWABLE, "unsupported operation: ")
+"""How errors begin that depend on how tensors lie in memory."""
+
+
 class Call:
     """One call: its tensors, the versions they had, and its generators."""
 
@@ -444,7 +448,7 @@ class Recorder:
                 raise Break(
                     "unsupported", f"a call that writes to a tensor and then fails: {error}"
                 ) from None
-            if error.args and error.args[0] is NOT_VIEWABLE:
+            if str(error).startswith(OF_LAYOUTS):
                 for tensor in call.tensors:
                     self.note_strides(tensor)
             raise

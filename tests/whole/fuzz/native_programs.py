@@ -238,17 +238,20 @@ class Maker:
         chance = self.chance
         lines = ["def arguments():"]
         shapes = dict(self.shapes)
-        for call in range(chance.choice((2, 2, 3))):
-            if call and chance.random() < 0.3:
+        varied = chance.choice((2, 2, 3))
+        for call in range(varied + 2):
+            if call >= varied:
+                shapes = self.shapes  # as in the first call, whose program is there
+            elif call and chance.random() < 0.3:
                 changed = {size: chance.choice(SIZES) for size in self.sizes}
                 shapes = {
                     name: tuple(changed.get(n, n) for n in shape) for name, shape in self.shapes.items()
                 }
             values = []
             for name in inputs:
-                layout = chance.choice(LAYOUTS) if call else "plain"
+                layout = chance.choice(LAYOUTS) if 0 < call < varied else "plain"
                 values.append(self.input(name, call * 100, shapes[name], layout))
-            if call and len(inputs) > 1 and chance.random() < 0.1:
+            if 0 < call < varied and len(inputs) > 1 and chance.random() < 0.1:
                 first = self.name("y")
                 lines.append(f"    {first} = {values[0]}")
                 values[0] = first

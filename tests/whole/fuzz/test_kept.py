@@ -562,3 +562,15 @@ def main(x):
 def arguments():
     yield ((weft.ones(1, 3),), {})
 """)
+
+
+def test_a_write_that_refused_a_layout():
+    agree("""\
+import weft
+def main(x):
+    x.index_copy_(0, weft.tensor([1, 0]), weft.ones(2, 3))
+    return x + 1
+def arguments():
+    yield ((weft.ones(1, 3).expand(2, 3),), {})
+    yield ((weft.ones(2, 3),), {})
+""")
