@@ -20,7 +20,7 @@ OPS = sorted(name for name in REGISTRY if any(word in name for word in (*WORDS, 
 LEFT = {
     name
     for name in OPS
-    if "adaptive_max_pool" in name or name.startswith(("nn.functional.lp_pool", "fractional"))
+    if any(word in name for word in ("adaptive_max_pool", "lp_pool", "fractional_max_pool", "max_unpool"))
 }
 
 
