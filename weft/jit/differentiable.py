@@ -18,6 +18,7 @@ from typing import Any
 
 from weft.autograd.function import Function
 from weft.autograd.grad_mode import enable_grad
+from weft.autograd.graph import get_gradient_edge
 from weft.autograd.engine import grad as gradients
 from weft.autograd.tasks import local as engine
 from weft.core import modes
@@ -144,7 +145,8 @@ class DifferentiableGraph(Function):
             known = {id(tensor): made for tensor, made in zip(tensors, inner, strict=True)}
             results = region.run(*replaced(args, known))
         results = (results,) if region.single else results
-        ctx.inner, ctx.results = inner, results
+        # Edges, not tensors: those of views lead elsewhere once their base was written to.
+        ctx.inner, ctx.results = [get_gradient_edge(made) for made in inner], results
         outputs = tuple([result.detach() for result in results])
         ctx.mark_non_differentiable(
             *[made for made, result in zip(outputs, results, strict=True) if not result.requires_grad]
@@ -196,7 +198,7 @@ def with_differentiable_graphs(graph: Graph, given: set[Value] | None = None, sm
         return fits(node) and (reached is None or any(v in reached for v in tensors_of(node)))
 
     for block in blocks_of(graph):
-        for group in groups(block, test, smallest):
+        for group in groups(block, test, smallest, fits):
             piece = take_out(group, outside_values(graph, group), "DifferentiableGraph")
             if not piece.outputs or not all(value.kind == TENSOR for value in piece.outputs):
                 continue

@@ -23,8 +23,14 @@ GLUE = (
 )
 
 
-def groups(block: Block, fits: Callable[[Node], bool], smallest: int = 2) -> list[list[Node]]:
-    """Runs of fitting nodes. Constants may stand between them; lists and tuples too, with their readers."""
+def groups(
+    block: Block,
+    fits: Callable[[Node], bool],
+    smallest: int = 2,
+    may_wait: Callable[[Node], bool] = lambda node: False,
+) -> list[list[Node]]:
+    """Runs of fitting nodes. Constants may stand between them; lists and tuples too, with their readers; and
+    nodes that may be done earlier, if they read nothing of the run."""
     found: list[list[Node]] = []
     current: list[Node] = []
     for node in block.nodes_:
@@ -33,12 +39,19 @@ def groups(block: Block, fits: Callable[[Node], bool], smallest: int = 2) -> lis
         if fits(node) or node.operator in GLUE and (current or _leads(node, block, fits)):
             current.append(node)
             continue
+        if current and may_wait(node) and not _reads_any(node, current):
+            continue  # it is done before the whole group
         if current:
             found.append(current)
         current = []
     if current:
         found.append(current)
     return [group for group in map(_trimmed, found) if sum(n.operator not in GLUE for n in group) >= smallest]
+
+
+def _reads_any(node: Node, group: list[Node]) -> bool:
+    made = {value for member in group for value in member.results}
+    return any(value in made for value in reads(node))
 
 
 def _leads(node: Node, block: Block, fits: Callable[[Node], bool]) -> bool:

@@ -424,8 +424,8 @@ PLAIN_METHODS = frozenset(
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: Any = False) -> Any:
     """The scripted function or module in a file that `jit.save` wrote."""
-    archive = Archive(f)
     try:
+        archive = Archive(f)
         tree = archive.facts["root"]
         archive.collect_names(tree)
         archive.collect_class_names()
@@ -433,6 +433,8 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
         for name in list(_extra_files or {}):
             _extra_files[name] = archive.read(f"extra/{name}").decode()
         made = archive.functions[0] if tree is None else archive.module(tree, "", {})
+    except FileNotFoundError:
+        raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
         raise FileFormatError(f"the file is damaged: {error!r}") from error
     if map_location is not None and isinstance(made, Module):
