@@ -255,6 +255,9 @@ def test_a_process_that_may_not_make_code(cold: Path) -> None:
         pytest.skip("this kernel cannot refuse code")
     assert result.returncode == 0, result.stderr
     assert "may not make code" in result.stdout and result.stdout.count("\n") == 1
+    strictly = REFUSED.replace("import weft\n", "import weft\nweft.compiler.settings.strict = True\n")
+    result = process(strictly, WEFT_CACHE_DIR=str(cold))
+    assert result.returncode == 1 and "NotCompiled" in result.stderr and "may not make code" in result.stderr
 
 
 def test_refused_code_is_an_error_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
