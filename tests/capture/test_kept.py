@@ -26,6 +26,8 @@ from weft.capture import keeping, kept
 from weft.native.cache import store
 
 SUBJECT = """
+import enum
+
 import weft
 from weft import nn
 
@@ -48,8 +50,16 @@ class Net(nn.Module):
         return helper(self.layer(x)) + self.shift
 
 
+class Kind(enum.Enum):
+    HALF = 1
+    FULL = 2
+
+
+CHOSEN = Kind.FULL
+
+
 def globals_(x):
-    return helper(x) * SCALE + TABLE["factor"] + len(TABLE["names"])
+    return helper(x) * SCALE + TABLE["factor"] + len(TABLE["names"]) + (3 if CHOSEN is Kind.FULL else 4)
 
 
 def make_closure(count):
@@ -180,7 +190,15 @@ def constant_helper(module: Any) -> None:
     weft.compiler.allow_in_graph(module.helper)
 
 
-CHANGES = [set_helper, set_table, set_code, mark_helper, constant_helper]
+def set_member(module: Any) -> None:
+    module.Kind.FULL._value_ = 5
+
+
+def swap_member(module: Any) -> None:
+    module.CHOSEN = module.Kind.HALF
+
+
+CHANGES = [set_member, swap_member, set_helper, set_table, set_code, mark_helper, constant_helper]
 
 
 @pytest.mark.parametrize("change", CHANGES)

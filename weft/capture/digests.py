@@ -8,6 +8,7 @@ stands under it must have the same code, all the way down.
 from __future__ import annotations
 
 import dis
+import enum
 import functools
 import hashlib
 import os
@@ -20,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from weft.capture.policy import MARK
-from weft.capture.sources import class_dict, class_mro, importable_name, is_a, written_in_c
+from weft.capture.sources import class_dict, class_mro, importable_name, instance_dict, is_a, written_in_c
 from weft.ops.record import REGISTRY, Op
 
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -246,6 +247,17 @@ def file_digest(path: str) -> str:
         raise Unkept(f"{path} is no file") from None
 
 
+def member_lines(member: enum.Enum) -> list[str]:
+    """All that a member of an enum says."""
+    lines = []
+    for name, value in instance_dict(member).items():
+        if type(value) in (int, float, str, bytes, bool, complex, type(None)):
+            lines.append(f"{name} {constant_text(value)}")
+        elif value is not type(member):
+            raise Unkept(f"a member of {type(member).__qualname__} with an object")
+    return sorted(lines)
+
+
 # -- names ---------------------------------------------------------------------------------------------------
 def name_facts(value: Any, known: Classes) -> tuple[str, str]:
     """The importable name of an object, and a digest of what it is; Unkept where it has no name that is sure
@@ -263,6 +275,8 @@ def name_facts(value: Any, known: Classes) -> tuple[str, str]:
                 raise Unkept(f"{name}, a class that is not written in Python")
             return name, "class"
         return name, class_digest(value, known)
+    if is_a(value, enum.Enum):
+        return name, digest_of(class_digest(type(value), known), *member_lines(value))
     if not is_ours(home):
         raise Unkept(f"{name}, of the user's own")
     if type(value) is types.FunctionType:

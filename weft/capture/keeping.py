@@ -20,6 +20,7 @@ modes, calls that the tape records, breaks. Of sizes that vary, those of the fir
 from __future__ import annotations
 
 import atexit
+import enum
 import functools
 import os
 import re
@@ -124,7 +125,8 @@ class Writer:
         """Notes where an object of the user's was written."""
         if is_a(value, types.ModuleType):
             self.module(value.__name__)
-        elif is_a(value, type):
+        elif is_a(value, type) or is_a(value, enum.Enum):
+            value = value if is_a(value, type) else type(value)
             for kind in (*class_mro(value), *class_mro(type(value))):
                 self.module(kind.__module__)
 
@@ -172,7 +174,7 @@ class Writer:
                 return self.plain(source.detail)
             case "item" | "key" | "value" | "element" | "field" | "member" | "entry" | "base" | "size":
                 return self.plain(source.detail)
-            case "local" | "builtin" | "function" | "cell" | "type":
+            case "local" | "builtin" | "function" | "cell" | "type" | "referent":
                 return self.plain(source.detail)
             case _:
                 raise Unkept(str(source))
@@ -270,7 +272,7 @@ class Keep:
     key: str
     recipe: Recipe
     namespace: dict[str, Any]
-    prepared: list[tuple[Source, list[tuple[int, int]]]]
+    prepared: list[tuple[Source, Any]]
     ready: tuple[Any, list[Any], str] | None = None
     done: bool = False
     reason: str = field(default="")

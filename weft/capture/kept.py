@@ -35,7 +35,7 @@ from weft.capture.digests import (
 )
 from weft.capture.guards import PREDICATES, Condition, Guard, GuardSet, TensorFacts, holds
 from weft.capture.keeping import CORE_TYPES, NUMBERS, PROCESS, TREES, has_own_globals, input_facts
-from weft.capture.optimizers import make_states_at
+from weft.capture.optimizers import prepare_again
 from weft.capture.plain import Tree, thaw
 from weft.capture.policy import MARK
 from weft.capture.shortcut import Recipe
@@ -278,7 +278,7 @@ def restored(
     undo: list[Callable[[], None]] = []
     try:
         for number, places in data["prepared"]:
-            undo.append(make_states_at(reader.fetch(reader.sources[number]), places))
+            undo.append(prepare_again(fetch(reader.sources[number], function, arguments), places))
         entry = _restored(machine, data, reader, make)
     except BaseException:
         entry = None

@@ -53,7 +53,8 @@ def preparing(owner: Any, name: str) -> None:
 def prepare_by_name(machine: Any, args: Args, kwargs: Kwargs) -> None:
     owner, name = args
     if not machine.world.is_fresh(owner) and not modes.modes().inference:
-        raise Unprepared(lambda: getattr(owner, name)())
+        known = machine.world.known.get(id(owner))
+        raise Unprepared(lambda: getattr(owner, name)(), None if known is None else (known.source, name))
 
 
 SEAMS["making_state"] = making_state
@@ -121,6 +122,25 @@ def places_of(optimizer: Any, missing: list[tuple[Any, Any]]) -> list[tuple[int,
         for place, param in enumerate(group["params"])
     }
     return [places[id(param)] for param, _group in missing]
+
+
+IS_DUE: dict[str, Callable[[Any], bool]] = {
+    "_note_call": lambda owner: not getattr(owner, "_opt_called", False),
+    "_start": lambda owner: owner._scale is None,
+}
+"""What is prepared by name, and when."""
+
+
+def prepare_again(owner: Any, what: Any) -> Callable[[], None]:
+    """Does what another process had to do before this call was captured, where it is due; gives what undoes
+    it. `what` is a name, or places of parameters.
+    """
+    if not isinstance(what, str):
+        return make_states_at(owner, what)
+    if not type(owner).__module__.startswith("weft.") or modes.modes().inference:
+        raise TypeError(f"{type(owner).__qualname__} is none of ours")
+    undo: Callable[[], None] = getattr(type(owner), what)(owner) if IS_DUE[what](owner) else lambda: None
+    return undo
 
 
 def make_states_at(optimizer: Any, places: list[tuple[int, int]]) -> Callable[[], None]:
