@@ -1,9 +1,11 @@
 """Fallbacks are errors here: a test that passes op by op would say nothing of programs. `programs` are those
-that are made while a test runs.
+that are made while a test runs. Random numbers of a test do not depend on those that ran before it in the same
+process: where they begin, `WEFT_TEST_SEED` says.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -15,8 +17,9 @@ from weft.native.run import Executable
 
 
 @pytest.fixture(autouse=True)
-def strict(monkeypatch: pytest.MonkeyPatch) -> None:
+def strict_and_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "strict", True)
+    weft.manual_seed(int(os.environ.get("WEFT_TEST_SEED", "0")))
 
 
 @pytest.fixture
