@@ -9,7 +9,8 @@ import pytest
 
 import weft
 from tests.capture.segments import Segment, emitted_of, outcome_of
-from weft.capture.effects import can_fail, changed_modes, restore, save
+from weft.capture import emit
+from weft.capture.effects import can_fail, changed_modes, restore, save, saved_inputs
 from weft.capture.sources import local
 from weft.capture.world import ABSENT, World, items_of
 from weft.core import modes
@@ -349,3 +350,22 @@ def test_what_can_fail():
     assert can_fail(graph.call_function(weft.gather, (x, 0, x)))
     assert not can_fail(graph.call_function(weft.exp, (x,)))
     assert can_fail(graph.call_function(print, (x,)))
+
+
+def test_what_depends_on_layouts(monkeypatch):
+    seen = []
+
+    monkeypatch.setattr(emit, "saved_inputs", lambda nodes: seen.append(saved_inputs(nodes)) or seen[-1])
+
+    def f(x, count, w):
+        count.add_(1)
+        return (weft.nn.functional.conv2d(x, w) * 2).view(2, -1), x.view(2, 3, 4, 2, 2)
+
+    def g(x, count, w):
+        count.add_(1)
+        return (x * 2).view(-1)
+
+    for function, saves in ((f, 0), (g, 1)):
+        seen.clear()
+        weft.compile(function, backend="eager")(weft.ones(2, 3, 4, 4), weft.ones(()), weft.ones(2, 3, 1, 1))
+        assert {len(each) for each in seen} == {saves}

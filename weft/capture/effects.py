@@ -432,9 +432,11 @@ def wants_layout(node: Node) -> bool:
         found = op_of(each)
         if each.target == "contiguous" or (found is not None and found[0].kind not in LIE_ALIKE):
             continue
-        new = [used for used in each.all_input_nodes if used not in seen]
-        seen.update(new)
-        waiting += new
+        views = found is None or found[0].kind is Kind.VIEW
+        for used in each.all_input_nodes:
+            if used not in seen and (views or _shape(used) == _shape(each)):
+                seen.add(used)
+                waiting.append(used)
     return False
 
 
