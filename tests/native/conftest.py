@@ -1,6 +1,6 @@
 """Fallbacks are errors here: a test that passes op by op would say nothing of programs. `programs` are those
-that are made while a test runs. Random numbers of a test do not depend on those that ran before it in the same
-process: where they begin, `WEFT_TEST_SEED` says.
+that are made while a test runs. Random numbers of a test do not depend on tests that ran before it in the
+same process: `WEFT_TEST_SEED` says where they begin.
 """
 
 from __future__ import annotations
