@@ -16,6 +16,7 @@ import weft.native.rules as _rules  # noqa: F401 - registers how ops are lowered
 from weft.core import logs
 from weft.core.settings import Settings
 from weft.native import lower
+from weft.ops.descriptions import DESCRIPTIONS
 from weft.ops.record import REGISTRY, Kind
 
 HERE = Path(__file__).resolve().parent
@@ -45,12 +46,13 @@ def ops_page() -> str:
         parts = "parts" if op.kind is Kind.COMPOSITE else ""
         gradient = "yes" if op.vjp is not None else parts
         how = "body" if op.emit is not None else "rule" if name in rules else parts
+        text = (op.doc.partition("\n")[0] or DESCRIPTIONS.get(name, "")).replace("|", "\\|")
         signature = op.signature.text.replace("|", "\\|")
         kinds.setdefault(op.kind.name.lower(), []).append(
-            f"| `{name}` | `{signature}` | {gradient} | {how} |"
+            f"| `{name}` | `{signature}` | {text} | {gradient} | {how} |"
         )
     for kind in sorted(kinds):
-        head = ["| op | parameters | grad | kernel |", "| --- | --- | --- | --- |"]
+        head = ["| op | parameters | what it gives | grad | kernel |", "| --- | --- | --- | --- | --- |"]
         lines += [f"## {kind} ({len(kinds[kind])})", "", *head, *kinds[kind], ""]
     return "\n".join(lines)
 

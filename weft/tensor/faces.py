@@ -16,6 +16,7 @@ import numpy as np
 import weft.tensor.source as source
 from weft.core import modes
 from weft.core.device import is_plain
+from weft.ops.descriptions import documentation
 from weft.ops.record import REGISTRY, Op, run_quietly
 from weft.ops.signature import flatten_variadic
 from weft.tensor.backward import compile_backward
@@ -84,7 +85,7 @@ def stub(op: Op, name: str, write: Callable[[Op, str], str]) -> FunctionType:
     function.__name__ = name
     function.__qualname__ = name
     function.__module__ = "weft" if not op.namespace else f"weft.{op.namespace}"
-    function.__doc__ = op.doc or None
+    function.__doc__ = documentation(op.qualified_name, name, op.signature.text, op.doc)
     function.op = op  # type: ignore[attr-defined]
     return function
 
