@@ -19,7 +19,8 @@ UNEQUAL = [
     ("a", "b", "String comparison failed: 'a' != 'b'"), ([1], [1, 2], "The length of the sequences mismatch"),
     ({"a": 1}, {"b": 1}, "The keys of the mappings do not match"), (None, 1, "Object comparison failed"),
     (weft.ones(2), 1.0, "Only single element tensor-likes"), (True, False, "Booleans mismatch"),
-    ({"a": [1, 2]}, {"a": [1, 3]}, r"The failure occurred for item \['a'\]\[1\]"), (weft.ones(1), None, "Object"),
+    ({"a": [1, 2]}, {"a": [1, 3]}, r"The failure occurred for item \['a'\]\[1\]"),
+    (weft.ones(1), None, "Object"),
     (weft.ones(2), weft.ones(2, dtype=weft.float64), "dtype"), ({1}, {2}, "Set comparison failed"),
 ]  # fmt: skip
 
@@ -46,8 +47,9 @@ def test_tolerance_and_message():
 
 
 def test_graph_texts_compare_without_what_tells_nothing():
-    mine = "class G(torch.nn.Module):\n    def forward(self, x):\n        # File: a.py:1\n        y = x + 1;  x = None\n        return y\n"
-    other = "class G(torch.nn.Module):\n    def forward(self, x):\n\n        y = x + 1\n        x = None\n        return y"
+    head = "class G(torch.nn.Module):\n    def forward(self, x):\n"
+    mine = f"{head}        # File: a.py:1\n        y = x + 1;  x = None\n        return y\n"
+    other = f"{head}\n        y = x + 1\n        x = None\n        return y"
     TestCase().assertExpectedInline(mine, other)
     with pytest.raises(AssertionError):
         TestCase().assertExpectedInline(mine, other.replace("+ 1", "+ 2"))

@@ -47,7 +47,7 @@ def install() -> None:
         )
     sys.meta_path.insert(0, Finder())
     naming.namespace = "torch"
-    weft.__version__ = torch_version
+    vars(weft)["__version__"] = torch_version
     sys.modules["torch"] = module_at("torch")
     loaded = [f"torch{name[4:]}" for name in sys.modules if name.startswith("weft.") and ".ops." not in name]
     shadowed = [path for path in MODULES if path.count(".") == 1 and path.partition(".")[2] in vars(weft)]

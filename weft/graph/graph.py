@@ -160,8 +160,9 @@ class Graph(AnyGraph):
     def placeholders_first(self) -> None:
         """Moves inputs that were found late before all that is computed."""
         first = next((node for node in self.nodes if node.op != "placeholder"), None)
-        for node in self.placeholders if first is not None else ():
-            first.prepend(node)
+        if first is not None:
+            for node in self.placeholders:
+                first.prepend(node)
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)

@@ -239,7 +239,8 @@ def set_default_tensor_type(kind: Any) -> Iterator[None]:
 def TemporaryFileName(*args: Any, **kwargs: Any) -> Iterator[str]:
     """The name of a file that is gone afterwards."""
     kwargs.pop("delete", None)
-    with tempfile.NamedTemporaryFile(*args, delete=False, **kwargs) as file:
+    make: Any = tempfile.NamedTemporaryFile
+    with make(*args, delete=False, **kwargs) as file:
         name = file.name
     try:
         yield name

@@ -38,14 +38,15 @@ class Patch(contextlib.ContextDecorator):
         own = target.__dict__.get("setUpClass")
         end = target.__dict__.get("tearDownClass")
         patch = self
+        parent: Any = target.__mro__[1]
 
         def setUpClass(cls: Any) -> None:
             patch.__enter__()
-            own.__func__(cls) if own is not None else super(target, cls).setUpClass()  # type: ignore[misc]
+            (own or parent.setUpClass).__func__(cls)
 
         def tearDownClass(cls: Any) -> None:
             try:
-                end.__func__(cls) if end is not None else super(target, cls).tearDownClass()  # type: ignore[misc]
+                (end or parent.tearDownClass).__func__(cls)
             finally:
                 patch.__exit__()
 

@@ -19,7 +19,7 @@ class TwoTensor(Tensor):
     def __init__(self, a: Tensor, b: Tensor) -> None:
         self.a, self.b = a, b
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         return f"TwoTensor({self.a!r}, {self.b!r})"
 
     @classmethod
