@@ -103,6 +103,8 @@ class Writer:
             return ["bytes", value.hex()]
         if kind is Tree and value.kind in TREES and value.extra is None:
             return ["tree", TREES[value.kind], [self.plain(item) for item in value.items]]
+        if kind is tuple:
+            return ["tuple", [self.plain(item) for item in value]]
         if kind in NUMPY_SCALARS:
             return ["scalar", value.dtype.str, value.tobytes().hex()]
         if kind in SINGLETONS:

@@ -113,6 +113,8 @@ class Reader:
                 return bytes.fromhex(rest[0])
             case "tree":
                 return Tree(TREE_KINDS[rest[0]], tuple([self.plain(item) for item in rest[1]]))
+            case "tuple":
+                return tuple([self.plain(item) for item in rest[0]])
             case "scalar":
                 return np.frombuffer(bytes.fromhex(rest[1]), np.dtype(rest[0]))[0]
             case "named":

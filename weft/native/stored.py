@@ -40,6 +40,7 @@ from weft.native.outside import table
 from weft.native.programs import Program
 from weft.ops.record import REGISTRY, Op
 
+ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PLAIN: Final = (int, float, complex, bool, str, type(None), type(...))
 OURS: Final = ("weft.", "_operator", "operator", "math", "builtins")
 """Where functions come from that are the same everywhere."""
@@ -60,33 +61,33 @@ class Unkept(Exception):
 
 # -- keys ----------------------------------------------------------------------------------------------------
 @cache
-def surroundings() -> tuple[str, ...]:
-    """What programs depend on besides their graphs."""
-    files = []
-    root = os.path.dirname(os.path.dirname(__file__))
-    for package in ("core", "graph", "native", "ops"):
-        with os.scandir(os.path.join(root, package)) as entries:
+def files_of(package: str) -> tuple[str, ...]:
+    """The files of a folder of this library, and of those below: names, sizes, times."""
+    found: list[str] = []
+    waiting = [os.path.join(ROOT, package)]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     facts = entry.stat()
-                    files.append(f"{package} {entry.name} {facts.st_size} {facts.st_mtime_ns}")
+                    found.append(f"{entry.path[len(ROOT) :]} {facts.st_size} {facts.st_mtime_ns}")
+                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                    waiting.append(entry.path)
+    return tuple(sorted(found))
+
+
+@cache
+def surroundings() -> tuple[str, ...]:
+    """What programs depend on besides their graphs."""
+    files = [line for package in ("core", "graph", "native", "ops") for line in files_of(package)]
     products = str([function(type_)[1] for type_ in ("f32", "f64")])
-    return (*identity(), np.__version__, products, *sorted(files))
+    return (*identity(), np.__version__, products, *files)
 
 
 @cache
 def library_files() -> tuple[str, ...]:
-    """`surroundings`, and all other files of this library."""
-    files = []
-    root = os.path.dirname(os.path.dirname(__file__))
-    for folder, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if name != "__pycache__"]
-        place = folder.removeprefix(root)
-        for name in names:
-            if name.endswith(".py"):
-                facts = os.stat(f"{folder}{os.sep}{name}")
-                files.append(f"{place} {name} {facts.st_size} {facts.st_mtime_ns}")
-    return (*surroundings(), root, *sorted(files))
+    """`surroundings`, and all files of this library."""
+    return (*surroundings(), ROOT, *files_of(""))
 
 
 class GraphText:
