@@ -171,10 +171,10 @@ def test_zeros_and_truths_are_told_apart() -> None:
 
 def test_files_of_this_package_are_part_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     before = key(SAME, X)
-    changed = (*stored.surroundings()[:-1], "native stored.py 1 1")
+    changed = (*stored.surroundings()[:-1], "/native/stored.py 1 1")
     monkeypatch.setattr(stored, "surroundings", lambda: changed)
     assert key(SAME, X) != before
-    assert any(part.startswith("native run.py ") for part in changed)
+    assert any(part.startswith("/native/run.py ") for part in changed)
 
 
 def test_what_has_no_text_is_not_kept() -> None:
