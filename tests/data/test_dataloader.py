@@ -456,3 +456,26 @@ def test_facts_of_a_loader():
         list(DataLoader(range(3), pin_memory=True))
     with pytest.raises(AssertionError):
         list(DataLoader(range(3), timeout=1))
+
+
+def test_workers_whose_stream_is_over_end_early():
+    class Uneven(IterableDataset):
+        def __iter__(self):
+            return iter(range(1 if get_worker_info().id == 0 else 6))
+
+    iterator = iter(DataLoader(Uneven(), None, num_workers=2, prefetch_factor=1))
+    found = [next(iterator) for _ in range(4)]
+    first, second = iterator._workers
+    first.join(10)
+    assert not first.is_alive() and second.is_alive()
+    assert sorted(found + list(iterator)) == [0, 0, 1, 2, 3, 4, 5]
+    assert not second.is_alive()
+
+
+def test_names_of_pytorch():
+    from weft.utils.data import _utils, dataloader
+
+    assert isinstance(iter(DataLoader([1])), dataloader._SingleProcessDataLoaderIter)
+    assert issubclass(dataloader._MultiProcessingDataLoaderIter, dataloader._BaseDataLoaderIter)
+    assert _utils.collate.default_collate is weft.data.default_collate and _utils.MP_STATUS_CHECK_INTERVAL > 0
+    assert weft.utils.data._DatasetKind.Iterable == 1 and _utils.worker.get_worker_info is get_worker_info

@@ -11,6 +11,7 @@ tensor([2., 3.]) tensor([2, 3])
 from weft.data.collate import default_collate as default_collate
 from weft.data.collate import default_convert as default_convert
 from weft.data.dataloader import DataLoader as DataLoader
+from weft.data.dataloader import _DatasetKind as _DatasetKind
 from weft.data.dataset import ChainDataset as ChainDataset
 from weft.data.dataset import ConcatDataset as ConcatDataset
 from weft.data.dataset import Dataset as Dataset

@@ -18,13 +18,19 @@ from weft.data.collate import default_collate as default_collate
 from weft.data.collate import default_convert as default_convert
 from weft.data.dataset import IterableDataset
 from weft.data.fetch import DatasetKind
-from weft.data.iterators import SingleIterator
+from weft.data.iterators import BaseIterator, SingleIterator
 from weft.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from weft.data.worker import get_worker_info as get_worker_info
 from weft.data.workers import WorkersIterator
 
 T_co = TypeVar("T_co", covariant=True)
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+
+# Names that PyTorch's users know, though they begin with an underscore.
+_DatasetKind = DatasetKind
+_BaseDataLoaderIter = BaseIterator
+_SingleProcessDataLoaderIter = SingleIterator
+_MultiProcessingDataLoaderIter = WorkersIterator
 
 
 class _Forever(Sampler[None]):

@@ -47,6 +47,10 @@ class Threads:
         except queue.Empty:
             return None
 
+    def retire(self, number: int) -> None:
+        """Lets a worker go that has nothing left to do."""
+        self.lines[number].tasks.put(None)
+
     def close(self) -> None:
         """Threads end by themselves after what they are doing."""
         self.latest[0] = 2**63
@@ -63,6 +67,7 @@ class Processes:
         self.pipes: list[Any] = []
         self.processes: list[Any] = []
         self.ready: list[Any] = []
+        self.active: list[Any] = []
         try:
             for number in range(orders.num_workers):
                 self._start(context, number, orders)
@@ -74,6 +79,7 @@ class Processes:
         ours, theirs = context.Pipe(duplex=True)
         worker.parents_ends.add(ours)
         self.pipes.append(ours)
+        self.active.append(ours)
         process = context.Process(
             target=worker.run_process, args=(number, orders, theirs, os.getpid()), daemon=True
         )
@@ -93,7 +99,7 @@ class Processes:
     def receive(self, seconds: float | None) -> Any:
         """(worker, epoch, task, kind, content), or None when time is up."""
         if not self.ready:
-            self.ready = wait(self.pipes, seconds)
+            self.ready = wait(self.active, seconds)
             if not self.ready:
                 return None
         pipe: Any = self.ready.pop()
@@ -110,6 +116,15 @@ class Processes:
             where = f"while receiving from DataLoader worker process {number}"
             kind, content = FAILED, Failure(error, where)
         return number, epoch, task, kind, content
+
+    def retire(self, number: int) -> None:
+        """Lets a worker go that has nothing left to do."""
+        self.active.remove(self.pipes[number])
+        self.ready = [pipe for pipe in self.ready if pipe is not self.pipes[number]]
+        try:
+            self.pipes[number].send(None)
+        except OSError:
+            pass
 
     def _report(self, numbers: list[int]) -> None:
         """Raises what PyTorch does when workers have died."""
@@ -151,8 +166,7 @@ class Processes:
             if process.is_alive():
                 process.kill()
                 process.join()
-            process.close()
-        self.pipes, self.processes = [], []
+        self.pipes = self.active = self.ready = []
 
 
 class WorkersIterator(BaseIterator):
@@ -188,6 +202,7 @@ class WorkersIterator(BaseIterator):
                     stacklevel=4,
                 )
             raise
+        self._started = self._team
         self._begin()
 
     def _reset(self, loader: Any) -> None:
@@ -283,11 +298,20 @@ class WorkersIterator(BaseIterator):
         del self._whose[task]
         self._busy[number] -= 1
         if kind == ENDED:
-            if self._active[number]:
-                self._active[number] = False
+            self._active[number] = False
+            for other in [each for each, owner in self._whose.items() if owner == number]:
+                del self._whose[other]  # a worker answers in order: nothing else will come of it
+            self._busy[number] = 0
+            if not self._persistent:
+                self._team.retire(number)
             self._send_next()
         else:
             self._arrived[task] = (kind, content)
+
+    @property
+    def _workers(self) -> list[Any]:
+        """The processes, if workers are processes."""
+        return list(getattr(self._started, "processes", ()))
 
     def _shutdown_workers(self) -> None:
         team, self._team = self._team, None
