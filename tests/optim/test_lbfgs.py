@@ -99,3 +99,23 @@ def test_refuses():
     x.grad = weft.ones(1)
     with pytest.raises(RuntimeError, match="only 'strong_wolfe' is supported"):
         weft.optim.LBFGS([x], line_search_fn="bisect").step(lambda: x.sum())
+
+
+def test_works_under_compile_without_compiling_its_turns():
+    ends = []
+    for captured in (False, True):
+        x = weft.tensor([3.0, -2.0], requires_grad=True)
+        optimizer = weft.optim.LBFGS([x], line_search_fn="strong_wolfe")
+
+        def step(x=x, optimizer=optimizer):
+            def closure():
+                optimizer.zero_grad()
+                loss = (x**4).sum() + (x[0] * x[1] - 1) ** 2
+                loss.backward()
+                return loss
+
+            return optimizer.step(closure)
+
+        run = weft.compile(step, backend="eager") if captured else step
+        ends.append([run().item() for _ in range(3)])
+    assert ends[0] == pytest.approx(ends[1])

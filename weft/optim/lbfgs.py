@@ -7,7 +7,7 @@ most `max_iter` iterations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from weft.autograd.grad_mode import enable_grad, no_grad
@@ -119,6 +119,12 @@ class LBFGS(Optimizer):
     @no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Descends until a tolerance or the count of iterations is reached; gives the loss it began with."""
+        # By way of a generator, whose frames are never compiled piece by piece: which turn a descent takes
+        # depends on losses, so that no piece would serve twice.
+        (first_loss,) = self._descend(closure)
+        return first_loss
+
+    def _descend(self, closure: Callable[[], Any] | None) -> Iterator[Any]:
         if len(self.param_groups) != 1:
             raise AssertionError("Expected exactly one param_group, but got " + str(len(self.param_groups)))
         if closure is None:
@@ -136,7 +142,8 @@ class LBFGS(Optimizer):
         grad = self._gather_flat_grad()
         flat = grad.abs().max().item() <= group["tolerance_grad"]
         if flat:
-            return first_loss
+            yield first_loss
+            return
         memory = {name: state.get(name) for name in KEPT}
         iterations = 0
         while iterations < group["max_iter"]:
@@ -179,7 +186,7 @@ class LBFGS(Optimizer):
             if abs(loss - memory["prev_loss"]) < tolerance:
                 break
         state.update(memory)
-        return first_loss
+        yield first_loss
 
     @staticmethod
     def _direction(state: dict[str, Any], memory: dict[str, Any], grad: Any, history: int) -> Any:

@@ -107,3 +107,10 @@ def test_printed():
     assert repr(nn.BatchNorm2d(3, momentum=None, affine=False)) == (
         "BatchNorm2d(3, eps=1e-05, momentum=None, affine=False, bias=False, track_running_stats=True)"
     )
+
+
+def test_eps_is_checked():
+    with pytest.raises(ValueError, match="batch_norm eps must be positive during training, but got 0.0"):
+        nn.BatchNorm1d(3, eps=0.0)(weft.ones(2, 3))
+    with pytest.raises(ValueError, match="batch_norm eps must be non-negative, but got -1.0"):
+        nn.BatchNorm1d(3, eps=-1.0).eval()(weft.ones(2, 3))

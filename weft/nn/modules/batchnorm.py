@@ -109,6 +109,10 @@ class _BatchNorm(_NormBase):
             if self.momentum is None:  # every batch counts the same
                 factor = 1.0 / float(self.num_batches_tracked)
         use_batch = self.training or (self.running_mean is None and self.running_var is None)
+        if use_batch and self.eps <= 0.0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {self.eps}")
+        if self.eps < 0.0:
+            raise ValueError(f"batch_norm eps must be non-negative, but got {self.eps}")
         # Statistics that are not tracked are not written to either.
         visible = not self.training or self.track_running_stats
         return F.batch_norm(
