@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
 import weft
 from weft import nn
 from weft.optim import swa_utils
+from weft.testing import CompileCounter
 
 
 def make(library=weft):
@@ -105,3 +108,29 @@ def test_schedule_anneals():
         rates(weft, swa_lr=1, anneal_strategy="x")
     with pytest.raises(ValueError, match="anneal_epochs must be equal or greater than 0, got -1"):
         rates(weft, swa_lr=1, anneal_epochs=-1)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_averaged_inside_a_captured_step(way):
+    """One graph for the first update and all others."""
+    models = [make(), None]
+    models[1] = copy.deepcopy(models[0])
+    averages = [swa_utils.AveragedModel(model, **WAYS[way][0]) for model in models]
+    counter = CompileCounter()
+
+    def step(model, average, x):
+        model.zero_grad()
+        model(x).square().sum().backward()
+        with weft.no_grad():
+            for parameter in model.parameters():
+                parameter.sub_(parameter.grad, alpha=0.01)
+        average.update_parameters(model)
+
+    captured = weft.compile(step, backend=counter, fullgraph=True)
+    for _ in range(4):
+        x = weft.randn(5, 3)
+        step(models[0], averages[0], x)
+        captured(models[1], averages[1], x)
+    for (name, ours), theirs in zip(averages[1].state_dict().items(), averages[0].state_dict().values()):
+        assert weft.allclose(ours, theirs, atol=1e-6), name
+    assert counter.frame_count == 1 and averages[1].n_averaged.item() == 4

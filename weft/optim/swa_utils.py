@@ -15,6 +15,7 @@ from typing import Any
 
 from weft.autograd.grad_mode import no_grad
 from weft.core.dtypes import int64
+from weft.core.seams import seams
 from weft.nn.modules.batchnorm import _BatchNorm
 from weft.nn.modules.module import Module
 from weft.ops.record import ops
@@ -137,19 +138,29 @@ class AveragedModel(Module):
         """Takes the parameters of this model into the average."""
         means = [tensor.detach() for tensor in self._averaged(self.module)]
         latest = [tensor.detach().to(mean.device) for tensor, mean in zip(self._averaged(model), means)]
-        if self.n_averaged == 0:
+        if seams.is_compiling():  # whether this is the first model is not known: both ways are computed
+            averaged = [mean.clone() for mean in means]
+            self._average(averaged, latest)
+            for mean, tensor, value in zip(means, latest, averaged):
+                mean.copy_(ops.where(self.n_averaged == 0, tensor, value))
+        elif self.n_averaged == 0:
             for mean, tensor in zip(means, latest):
                 mean.copy_(tensor)
-        elif self.multi_avg_fn is not None or self.avg_fn is None:
-            update = self.multi_avg_fn or get_swa_multi_avg_fn()
-            update(means, latest, self.n_averaged)
         else:
-            for mean, tensor in zip(means, latest):
-                mean.copy_(self.avg_fn(mean, tensor, self.n_averaged))
+            self._average(means, latest)
         if not self.use_buffers:
             for own, buffer in zip(itertools.chain(self.module.buffers()), model.buffers()):
                 own.detach().copy_(buffer.detach().to(own.device))
         self.n_averaged += 1
+
+    def _average(self, means: list[Any], latest: list[Any]) -> None:
+        """Takes one more model into averages that have seen one."""
+        if self.multi_avg_fn is not None or self.avg_fn is None:
+            update = self.multi_avg_fn or get_swa_multi_avg_fn()
+            update(means, latest, self.n_averaged)
+            return
+        for mean, tensor in zip(means, latest):
+            mean.copy_(self.avg_fn(mean, tensor, self.n_averaged))
 
 
 @no_grad()

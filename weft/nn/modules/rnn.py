@@ -200,7 +200,7 @@ class RNNBase(Module):
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
         """The state with its sequences in another order."""
-        return hx if permutation is None else ops.index_select(hx, 1, permutation)
+        return _reordered(hx, permutation)
 
     def _run(self, input: Tensor, state: State) -> tuple[Tensor, State]:
         """All layers over a batched sequence; the state is stacked by layer and direction."""
@@ -244,10 +244,10 @@ class RNNBase(Module):
             cell = ops.new_zeros(data, self.get_expected_cell_size(data, sizes))
             state = (hidden, cell) if self.mode == "LSTM" else (hidden,)
         else:
-            state = tuple(self.permute_hidden(part, order) for part in state)
+            state = tuple(_reordered(part, order) for part in state)
         self.check_forward_args(data, state if self.mode == "LSTM" else state[0], sizes)
         out, last = self._layers(data, state, sizes)
-        last = tuple(self.permute_hidden(part, back) for part in last)
+        last = tuple(_reordered(part, back) for part in last)
         return PackedSequence(out, batch_sizes, order, back), last
 
     def _forward_one_state(self, input: Tensor, hx: Tensor | None, rank_error: str) -> tuple[Tensor, Tensor]:
@@ -323,6 +323,10 @@ def _check_options(
         raise ValueError("proj_size has to be smaller than hidden_size")
     if mode not in MODES:
         raise ValueError(f"Unrecognized RNN mode: {mode}")
+
+
+def _reordered(part: Tensor, order: Tensor | None) -> Tensor:
+    return part if order is None else ops.index_select(part, 1, order)
 
 
 def _scan(
@@ -438,6 +442,10 @@ class LSTM(RNNBase):
         self.check_hidden_size(hidden[0], expected, "Expected hidden[0] size {}, got {}")
         expected = self.get_expected_cell_size(input, batch_sizes)
         self.check_hidden_size(hidden[1], expected, "Expected hidden[1] size {}, got {}")
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """Both states with their sequences in another order."""
+        return hx if permutation is None else tuple(_reordered(part, permutation) for part in hx)
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Gives the hidden states of all steps, and the last (hidden, cell)."""
