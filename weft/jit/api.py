@@ -14,6 +14,7 @@ import weft.jit.marks as marks
 from weft.jit.modules import ScriptModule, script_module
 from weft.jit.script import ScriptFunction, define, names_of, script_function, service
 from weft.jit.support import Future
+from weft.jit.types import NONE
 from weft.nn.modules.module import Module
 
 
@@ -83,7 +84,7 @@ class Interface:
             if function is None:
                 return None
             stub = ScriptFunction.of(function, name, ("self", notes.resolve(self.cls), None))
-            stub.schema.returned = stub.schema.returned or notes.NONE
+            stub.schema.returned = stub.schema.returned or NONE
             stub.made = None
             stub.ensure = lambda where=None: None  # type: ignore[method-assign]
             stub.executor.plain = lambda receiver, *args: getattr(receiver, name)(*args)

@@ -11,6 +11,7 @@ import inspect
 from typing import Any
 
 import weft.jit.results as results
+import weft.jit.types as types
 from weft.jit.emitter import Base, describe
 from weft.jit.ir import NOT_CONSTANT, Value
 from weft.jit.schema import EMPTY, Schema
@@ -84,11 +85,11 @@ class Calls(Base):
     def read_Call(self, node: ast.Call, hint: Type | None = None) -> Sugar:
         callee = self.sugared(node.func)
         if isinstance(callee, Special):
-            return self.special(callee, node, hint)  # type: ignore[attr-defined, no-any-return]
+            return self.special(callee, node, hint)
         if isinstance(callee, Class) and callee.sort == "exception":
             return self.exception(callee, node)
         if isinstance(callee, Cast) and callee.kind in ("list", "dict", "tuple"):
-            return self.special(Special(callee.kind), node, hint)  # type: ignore[attr-defined, no-any-return]
+            return self.special(Special(callee.kind), node, hint)
         args, words = self.arguments(node)
         if isinstance(callee, Builtin) and callee.name == "tolist" and hint is not None:
             assert callee.receiver is not None
@@ -100,7 +101,7 @@ class Calls(Base):
         args: list[Any] = []
         for arg in node.args:
             if isinstance(arg, ast.Starred):
-                args += self.spread(self.sugared(arg.value), arg)  # type: ignore[attr-defined]
+                args += self.spread(self.sugared(arg.value), arg)
             else:
                 sugar = self.sugared(arg)
                 args.append(sugar.value if isinstance(sugar, Simple) else sugar)
@@ -122,7 +123,7 @@ class Calls(Base):
             if isinstance(callee, Simple):
                 self.error(f"'{annotation(callee.value.kind)}' object is not callable", where)
             self.error(f"Python builtin {name} is currently not supported in Torchscript", where)
-        return caller(callee, args, words, where)  # type: ignore[no-any-return, misc]
+        return caller(callee, args, words, where)  # type: ignore[no-any-return]
 
     def values_of(self, args: list[Any], where: Any) -> list[Value]:
         return [arg if isinstance(arg, Value) else self.value(arg, where) for arg in args]
@@ -352,7 +353,7 @@ class Calls(Base):
         kinds = [value.kind for value in values]
         if isinstance(kind, FutureType):
             return Simple(self.emit("aten::wait", [receiver], kind.element, where))
-        if kind == results.INTS and name == "numel":
+        if kind == types.INTS and name == "numel":
             return Simple(self.emit("aten::numel", [receiver], INT, where))
         if isinstance(kind, ListType):
             values = self.list_values(kind, name, values, where)
@@ -425,7 +426,7 @@ class Calls(Base):
             return Constant(callee.cls(found.constant))
         if callee.sort == "class":
             return self.new_object(callee, args, words, where)
-        return self.error(f"Cannot instantiate class '{callee.cls.__name__}' in a script function", where)  # type: ignore[no-any-return]
+        return self.error(f"Cannot instantiate class '{callee.cls.__name__}' in a script function", where)
 
     def new_object(self, callee: Class, args: list[Any], words: dict[str, Any], where: Any) -> Sugar:
         info = self.context.script.class_for(callee.cls)

@@ -190,14 +190,16 @@ def captured(graph: Graph) -> list[Value]:
     return [value for value in wanted if value not in graph.block.returned]
 
 
-def with_differentiable_graphs(graph: Graph, given: set[Value] | None = None, smallest: int = 2) -> Graph:
-    """The graph, changed, with its differentiable parts as nodes of their own."""
+def with_differentiable_graphs(
+    graph: Graph, given: set[Value] | None = None, smallest: int = 2, blocks: list[Block] | None = None
+) -> Graph:
+    """The graph, changed, with its differentiable parts (those of some blocks) as nodes of their own."""
     reached = None if given is None else requiring(graph, given)
 
     def test(node: Node) -> bool:
         return fits(node) and (reached is None or any(v in reached for v in tensors_of(node)))
 
-    for block in blocks_of(graph):
+    for block in blocks_of(graph) if blocks is None else blocks:
         for group in groups(block, test, smallest, fits):
             piece = take_out(group, outside_values(graph, group), "DifferentiableGraph")
             if not piece.outputs or not all(value.kind == TENSOR for value in piece.outputs):

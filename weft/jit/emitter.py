@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from weft.jit.errors import Range, Source, UnsupportedNodeError, fail
 from weft.jit.ir import NOT_CONSTANT, Block, Graph, Node, Value
@@ -104,17 +104,47 @@ class Base:
     def iterated(self, value: Sugar, where: ast.AST) -> Sugar:
         raise NotImplementedError
 
+    def test_value(self, test: Condition, where: Any) -> Value:
+        raise NotImplementedError
+
+    def refine(self, known: dict[str, Type]) -> None:
+        raise NotImplementedError
+
+    def common(self, items: list[Value], where: Any, what: str) -> Type:
+        raise NotImplementedError
+
+    def spread(self, sugar: Sugar, where: Any) -> list[Value]:
+        raise NotImplementedError
+
+    def dunder(self, one: Value, name: str, others: list[Value], where: Any) -> Value:
+        raise NotImplementedError
+
+    def arithmetic(self, name: str, one: Value, two: Value, where: Any) -> Value:
+        raise NotImplementedError
+
+    def attribute(self, owner: Sugar, name: str, where: Any) -> Sugar:
+        raise NotImplementedError
+
+    def call(self, callee: Sugar, args: list[Any], words: dict[str, Any], where: Any) -> Sugar:
+        raise NotImplementedError
+
+    def listed(self, sugar: Sugar, where: Any) -> Value:
+        raise NotImplementedError
+
+    def special(self, form: Any, node: ast.Call, hint: Type | None = None) -> Sugar:
+        raise NotImplementedError
+
     # -- making nodes ------------------------------------------------------------------------------------------
     def place(self, node: Any) -> Range:
         if self.overridden is not None:
             return self.overridden
         return node if isinstance(node, Range) else self.source.range(node)
 
-    def error(self, message: str, where: Any = None, kind: type[Exception] = RuntimeError) -> Any:
-        return fail(message, self.place(where if where is not None else self.here), kind)
+    def error(self, message: str, where: Any = None, kind: type[Exception] = RuntimeError) -> NoReturn:
+        fail(message, self.place(where if where is not None else self.here), kind)
 
-    def unsupported(self, what: str, where: Any) -> Any:
-        return self.error(what, where, UnsupportedNodeError)
+    def unsupported(self, what: str, where: Any) -> NoReturn:
+        self.error(what, where, UnsupportedNodeError)
 
     def emit(
         self,
@@ -138,7 +168,7 @@ class Base:
         if found is None:
             return self.error(
                 f"python value of type '{type(value).__name__}' cannot be used as a value.", where
-            )  # type: ignore[no-any-return]
+            )
         made: Value = self.emit("prim::Constant", [], found, where, attributes={"value": value})
         return made
 
@@ -242,7 +272,7 @@ class Base:
             made: Value = self.emit("aten::Bool", [value], BOOL, where)
             return made
         kind = annotation(value.kind)
-        return self.error(f"Could not cast value of type {kind} to bool", where)  # type: ignore[no-any-return]
+        return self.error(f"Could not cast value of type {kind} to bool", where)
 
     def is_constant(self, value: Value) -> bool:
         return value.constant is not NOT_CONSTANT
@@ -251,7 +281,7 @@ class Base:
         try:
             return self.context.script.resolve(given, self.context.names)  # type: ignore[no-any-return]
         except RuntimeError as error:
-            return self.error(str(error), where)  # type: ignore[no-any-return]
+            return self.error(str(error), where)
 
     def named_tuple(self, cls: Any) -> TupleType:
         return named_tuple(cls, lambda given: self.context.script.resolve(given, self.context.names))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from typing import Any
+from typing import Any, NoReturn
 
 
 class Error(RuntimeError):
@@ -78,7 +78,7 @@ class Range:
         return "\n".join(shown)
 
 
-def fail(message: str, where: Range | None = None, kind: type[Exception] = RuntimeError) -> Any:
+def fail(message: str, where: Range | None = None, kind: type[Exception] = RuntimeError) -> NoReturn:
     """Raises the error at a piece of source."""
     if where is None:
         raise kind(message)

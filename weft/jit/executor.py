@@ -18,7 +18,7 @@ from weft.jit.ir import Graph, Value
 from weft.jit.passes import inline
 from weft.nn.modules.module import Module
 
-HOT = 1.0
+HOT = 0.3
 """Seconds, after the first calls, after which a function's tensor code is compiled."""
 
 
@@ -42,7 +42,9 @@ class Executor:
     def differentiable(self) -> Any:
         """The same with differentiable parts as single nodes."""
         if self.recorded is None:
-            graph = with_differentiable_graphs(inline(self.owner.graph))
+            graph = inline(self.owner.graph)
+            # Nodes inside loops would cost more than they spare.
+            with_differentiable_graphs(graph, blocks=[graph.block])
             self.recorded = generate(graph, callee).function
         return self.recorded
 

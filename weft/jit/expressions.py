@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import weft.jit.results as results
+import weft.jit.types as types
 from weft.core.naming import home
 from weft.jit.emitter import Base, Condition, describe
 from weft.jit.ir import Value
@@ -90,7 +91,7 @@ class Expressions(Base):
             reader = getattr(self, f"read_{type(node).__name__}", None)
             if reader is None:
                 self.unsupported(f"{_word(node)} aren't supported", node)
-            return reader(node)  # type: ignore[no-any-return, misc]
+            return reader(node)  # type: ignore[no-any-return]
         finally:
             self.here = before
 
@@ -105,7 +106,7 @@ class Expressions(Base):
         try:
             thing = self.context.names(node.id)
         except (NameError, KeyError):
-            return self.error(f"undefined value {node.id}", node)  # type: ignore[no-any-return]
+            return self.error(f"undefined value {node.id}", node)
         return self.known(thing, node)
 
     def known(self, thing: Any, where: Any, constant: bool = False) -> Sugar:
@@ -134,7 +135,7 @@ class Expressions(Base):
                 self.unsupported("Don't support conversion in JoinedStr", node)
             spec = ""
             if part.format_spec is not None:
-                inner = part.format_spec
+                inner: Any = part.format_spec
                 if not isinstance(inner, ast.JoinedStr) or not all(
                     isinstance(v, ast.Constant) for v in inner.values
                 ):
@@ -178,7 +179,7 @@ class Expressions(Base):
         for item in items[1:]:
             joined = unify(kind, item.kind)
             if joined is None:
-                if kind in (INT, results.FLOAT) and item.kind in (INT, results.FLOAT):
+                if kind in (INT, types.FLOAT) and item.kind in (INT, types.FLOAT):
                     self.error(
                         f"Expected all elements to be of the same type: found {kind} and {item.kind}", where
                     )
@@ -309,7 +310,7 @@ class Expressions(Base):
     def compare(self, operator: type, one: Value, two: Value, where: Any) -> Value:
         name = COMPARE.get(operator)
         if name is None:
-            return self.error(f"unsupported comparison operator: {operator.__name__}", where)  # type: ignore[no-any-return]
+            return self.error(f"unsupported comparison operator: {operator.__name__}", where)
         if isinstance(one.kind, ObjectType) and one.kind.sort != "enum":
             return self.dunder(one, f"__{name}__", [two], where)
         if TENSOR in (one.kind, two.kind):
@@ -356,13 +357,13 @@ class Expressions(Base):
             thing = getattr(owner, "function", None) or owner.detail  # type: ignore[union-attr]
             return self.error(
                 f"'{getattr(thing, '__name__', describe(owner))}' has no attribute '{name}'", where
-            )  # type: ignore[no-any-return]
+            )
         return self.value_attribute(self.value(owner, where), name, where)
 
     def class_attribute(self, owner: Class, name: str, where: Any) -> Sugar:
         found = getattr(owner.cls, name, None)
         if found is None:
-            return self.error(f"type object '{owner.cls.__name__}' has no attribute '{name}'", where)  # type: ignore[no-any-return]
+            return self.error(f"type object '{owner.cls.__name__}' has no attribute '{name}'", where)
         if isinstance(found, python_types.FunctionType) and owner.sort in ("class", "tuple"):
             return Called(found)
         if name == "apply" and owner.sort == "function":
@@ -375,14 +376,14 @@ class Expressions(Base):
             kind = getattr(owner.module.original_class, "__name__", "Module")
             reason = owner.module.failed_attributes.get(name)
             text = f"Module '{kind}' has no attribute '{name}' {f'({reason}) ' if reason else ''}"
-            return self.error(text, where)  # type: ignore[no-any-return]
+            return self.error(text, where)
         return found  # type: ignore[no-any-return]
 
     def value_attribute(self, value: Value, name: str, where: Any) -> Sugar:
         kind = value.kind
         if kind == TENSOR:
             if name == "device":
-                return Simple(self.emit("prim::device", [value], results.DTYPE if False else DEVICE, where))
+                return Simple(self.emit("prim::device", [value], types.DTYPE if False else DEVICE, where))
             if name in results.ATTRIBUTES:
                 operator = {"shape": "aten::size", "ndim": "aten::dim"}.get(name, f"prim::{name}")
                 return Simple(self.emit(operator, [value], results.ATTRIBUTES[name], where))
@@ -403,14 +404,14 @@ class Expressions(Base):
             return Bound(value, name)
         if isinstance(kind, ListType) and name in results.LIST_METHODS:
             return Bound(value, name)
-        if kind == results.INTS and name == "numel":
+        if kind == types.INTS and name == "numel":
             return Bound(value, name)
         if isinstance(kind, DictType) and name in results.DICT_METHODS:
             return Bound(value, name)
-        if kind == results.DTYPE and name in ("is_floating_point", "is_complex"):
+        if kind == types.DTYPE and name in ("is_floating_point", "is_complex"):
             return Simple(self.emit(f"prim::{name}", [value], BOOL, where))
-        if kind in (results.COMPLEX,) and name in ("real", "imag"):
-            return Simple(self.emit(f"prim::{name}", [value], results.FLOAT, where))
+        if kind in (types.COMPLEX,) and name in ("real", "imag"):
+            return Simple(self.emit(f"prim::{name}", [value], types.FLOAT, where))
         if isinstance(kind, FUTURES) and name == "wait":
             return Bound(value, name)
         self.error(
@@ -567,9 +568,6 @@ class Expressions(Base):
             self.error(f"'{annotation(kind)}' object is not a container", node)
         made = self.emit("aten::__contains__", [value, item], BOOL, node)
         return Condition(made if positive else self.emit("aten::__not__", [made], BOOL, node))
-
-    def call(self, callee: Sugar, args: list[Any], words: dict[str, Any], where: Any) -> Sugar:
-        raise NotImplementedError
 
 
 class Opaque(Constant):

@@ -57,7 +57,7 @@ class Flow(Base):
         frames: list[Frame] = []
         for way, known in zip(ways, (test.when_true, test.when_false), strict=True):
             with self.inside(node.add_block()) as frame:
-                self.refine(known)  # type: ignore[attr-defined]
+                self.refine(known)
                 way()
                 frames.append(frame)
         self.join(node, frames, where)
@@ -67,7 +67,7 @@ class Flow(Base):
             if not block.exits
         ]
         if len(going) == 1:
-            self.refine(going[0])  # type: ignore[attr-defined]
+            self.refine(going[0])
         return node
 
     def join(self, node: Node, frames: list[Frame], where: ast.AST) -> None:
@@ -138,7 +138,7 @@ class Flow(Base):
         values = []
         for part, known in ((node.body, test.when_true), (node.orelse, test.when_false)):
             with self.inside(made.add_block()):
-                self.refine(known)  # type: ignore[attr-defined]
+                self.refine(known)
                 value = self.expression(part, hint)
                 self.block.returned = [value]
                 values.append(value)
@@ -173,7 +173,7 @@ class Flow(Base):
         limit = self.constant(LARGEST, where) if count is None else count
         true = (
             self.test_value(self.condition(test), where) if test is not None else self.constant(True, where)
-        )  # type: ignore[attr-defined]
+        )
         node: Node = self.emit("prim::Loop", [limit, true, *starts], None, where)
         block = node.add_block()
         index = block.add_parameter(INT, "i")
@@ -205,7 +205,7 @@ class Flow(Base):
         finally:
             self.block = before
             self.graph.counts, self.graph.number = numbers
-        self.refine(found.when_true)  # type: ignore[attr-defined]
+        self.refine(found.when_true)
 
     def next_values(self, loop: Loop, where: ast.AST) -> list[Value]:
         """The test and the names with which a loop goes on."""
@@ -213,7 +213,7 @@ class Flow(Base):
             self.test_value(self.condition(loop.test), where)
             if loop.test is not None
             else self.constant(True, where)
-        )  # type: ignore[attr-defined]
+        )
         return [going, *self.carried_values(loop, where)]
 
     def carried_values(self, loop: Loop, where: ast.AST) -> list[Value]:
@@ -375,7 +375,7 @@ class Flow(Base):
             with self.inside(self.block):
                 self.assign(generator.target, each, node)
                 values.append(self.expression(node.elt, element))
-        kind = element or (self.common(values, node, "List") if values else TENSOR)  # type: ignore[attr-defined]
+        kind = element or (self.common(values, node, "List") if values else TENSOR)
         return Simple(self.emit("prim::ListConstruct", values, ListType(kind), node))
 
     def known_items(self, through: Iterated, where: ast.AST) -> list[Sugar]:

@@ -10,6 +10,7 @@ import ast
 from typing import Any
 
 import weft.jit.results as results
+import weft.jit.types as types
 from weft.jit.emitter import Base, Condition
 from weft.jit.ir import Value
 from weft.jit.sugar import (
@@ -51,14 +52,14 @@ class Forms(Base):
     def special(self, form: Special, node: ast.Call, hint: Type | None = None) -> Sugar:
         reader = getattr(self, f"form_{form.name.replace('.', '_')}", None)
         if reader is None:
-            return self.error(f"Python builtin {form.name} is currently not supported in Torchscript", node)  # type: ignore[no-any-return]
+            return self.error(f"Python builtin {form.name} is currently not supported in Torchscript", node)
         return reader(node, form, hint)  # type: ignore[no-any-return]
 
     def read_args(self, node: ast.Call) -> list[Sugar]:
         found: list[Sugar] = []
         for arg in node.args:
             if isinstance(arg, ast.Starred):
-                found += [Simple(value) for value in self.spread(self.sugared(arg.value), arg)]  # type: ignore[attr-defined]
+                found += [Simple(value) for value in self.spread(self.sugared(arg.value), arg)]
             else:
                 found.append(self.sugared(arg))
         return found
@@ -212,7 +213,7 @@ class Forms(Base):
             and not owner.module.has_script_attribute(name)
         ):
             return self.sugared(node.args[2])
-        return self.attribute(owner, name, node)  # type: ignore[attr-defined, no-any-return]
+        return self.attribute(owner, name, node)
 
     def form_is_scripting(self, node: ast.Call, form: Special, hint: Any) -> Sugar:
         return Constant(True)
@@ -258,12 +259,12 @@ class Forms(Base):
             if isinstance(through, Several):
                 return Simple(self.constant(len(through.items), node))
         if isinstance(arg, Iterated):
-            return Simple(self.emit("aten::len", [self.listed(arg, node)], INT, node))  # type: ignore[attr-defined]
+            return Simple(self.emit("aten::len", [self.listed(arg, node)], INT, node))
         value = self.value(arg, node)
         if isinstance(value.kind, TupleType):
             return Simple(self.constant(len(value.kind.elements), node))
         if isinstance(value.kind, ObjectType):
-            return self.call(self.attribute(Simple(value), "__len__", node), [], {}, node)  # type: ignore[attr-defined, no-any-return]
+            return self.call(self.attribute(Simple(value), "__len__", node), [], {}, node)
         if not isinstance(value.kind, (ListType, DictType)) and value.kind not in (STR, TENSOR, ANY):
             self.error(f"Arguments for call are not valid: len() of '{annotation(value.kind)}'", node)
         return Simple(self.emit("aten::len", [value], INT, node))
@@ -307,7 +308,7 @@ class Forms(Base):
         (value,) = self.read_values(node)
         if value.kind == TENSOR:
             return Simple(self.emit("aten::abs", [value], TENSOR, node))
-        kind = FLOAT if value.kind == results.COMPLEX else results.widest(value.kind)
+        kind = FLOAT if value.kind == types.COMPLEX else results.widest(value.kind)
         return Simple(self.emit("prim::abs", [value], kind or ANY, node))
 
     def form_sum(self, node: ast.Call, form: Special, hint: Any) -> Sugar:
@@ -326,7 +327,7 @@ class Forms(Base):
 
     def form_pow(self, node: ast.Call, form: Special, hint: Any) -> Sugar:
         one, two = self.read_values(node)
-        return Simple(self.arithmetic("pow", one, two, node))  # type: ignore[attr-defined]
+        return Simple(self.arithmetic("pow", one, two, node))
 
     def form_divmod(self, node: ast.Call, form: Special, hint: Any) -> Sugar:
         one, two = self.read_values(node)
@@ -334,7 +335,7 @@ class Forms(Base):
         return Simple(self.emit("aten::divmod", [one, two], TupleType((kind, kind)), node))
 
     def form_sorted(self, node: ast.Call, form: Special, hint: Any) -> Sugar:
-        value = self.listed(self.read_args(node)[0], node)  # type: ignore[attr-defined]
+        value = self.listed(self.read_args(node)[0], node)
         return Simple(self.emit("aten::sorted", [value], value.kind, node))
 
     def truth(self, name: str, node: ast.Call) -> Sugar:
@@ -379,7 +380,7 @@ class Forms(Base):
         arg = self.read_args(node)[0]
         if isinstance(arg, Simple) and arg.value.kind == STR:
             return Simple(self.emit("aten::list", [arg.value], ListType(STR), node))
-        value = self.listed(arg, node)  # type: ignore[attr-defined]
+        value = self.listed(arg, node)
         return Simple(self.emit("aten::list", [value], value.kind, node))
 
     def form_tuple(self, node: ast.Call, form: Special, hint: Any) -> Sugar:
@@ -396,7 +397,7 @@ class Forms(Base):
             return Several([Simple(item) for item in self.unpack(value, len(hint.elements), node)])
         if getattr(value.owner, "operator", "") == "prim::ListConstruct":
             return Several([Simple(item) for item in value.owner.arguments])  # type: ignore[union-attr]
-        return self.error("cannot statically infer the expected size of a list in this context", node)  # type: ignore[no-any-return]
+        return self.error("cannot statically infer the expected size of a list in this context", node)
 
     def form_dict(self, node: ast.Call, form: Special, hint: Any) -> Sugar:
         keys = [ast.copy_location(ast.Constant(word.arg), node) for word in node.keywords]
@@ -405,7 +406,7 @@ class Forms(Base):
             return self.sugared(ast.copy_location(literal, node), hint)
         sugar = self.sugared(node.args[0])
         if isinstance(sugar, Iterated):
-            sugar = Simple(self.listed(sugar, node))  # type: ignore[attr-defined]
+            sugar = Simple(self.listed(sugar, node))
         value = self.value(sugar, node)
         if isinstance(value.kind, DictType):
             kind: Type = value.kind

@@ -59,10 +59,10 @@ class Indexing(Base):
             element = kind.element if isinstance(kind, ListType) else STR
             return Simple(self.emit("aten::__getitem__", [value, index], element, node))
         if isinstance(kind, ObjectType):
-            return Simple(self.dunder(value, "__getitem__", [self.expression(node.slice)], node))  # type: ignore[attr-defined]
+            return Simple(self.dunder(value, "__getitem__", [self.expression(node.slice)], node))
         if kind == ANY:
             return Simple(self.emit("aten::__getitem__", [value, self.expression(node.slice)], ANY, node))
-        return self.error(f"'{annotation(kind)}' object is not subscriptable", node)  # type: ignore[no-any-return]
+        return self.error(f"'{annotation(kind)}' object is not subscriptable", node)
 
     def cut(self, value: Value, index: ast.Slice, where: Any) -> Value:
         """A slice of a list or a string."""
@@ -84,7 +84,8 @@ class Indexing(Base):
             ]
             if NOT_CONSTANT in bounds:
                 self.error("tuple slices must be constants", node)
-            return Several([Simple(item) for item in self.unpack(value)][slice(*bounds)])
+            items: list[Sugar] = [Simple(item) for item in self.unpack(value)]
+            return Several(items[slice(*bounds)])
         index = self.expression(node.slice)
         constant = index.constant
         if not isinstance(constant, int):
@@ -107,7 +108,7 @@ class Indexing(Base):
         """An item of a tuple of things, of a list or a dict of modules."""
         items = self.iterated(owner, node) if not isinstance(owner, Several) else owner
         if not isinstance(items, Several):
-            return self.error("this object is not subscriptable", node)  # type: ignore[no-any-return]
+            return self.error("this object is not subscriptable", node)
         if isinstance(node.slice, ast.Slice):
             bounds = [
                 None if p is None else self.expression(p).constant
@@ -231,7 +232,7 @@ class Indexing(Base):
             self.store_tensor(view, indices, value, owner, where)
             return
         if isinstance(kind, ObjectType):
-            self.dunder(owner, "__setitem__", [self.expression(target.slice), value], where)  # type: ignore[attr-defined]
+            self.dunder(owner, "__setitem__", [self.expression(target.slice), value], where)
             return
         if isinstance(kind, TupleType):
             self.error("'Tuple' object does not support item assignment", where)

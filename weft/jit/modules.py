@@ -384,24 +384,28 @@ class ScriptModule(Module):
     def __getattr__(self, name: str) -> Any:
         return super().__getattr__(name)
 
+    def method(self, name: str) -> Any:
+        """A scripted method by its name."""
+        return getattr(self, name)
+
     @property
     def graph(self) -> Any:
         """The graph of `forward`."""
-        return self.forward.graph
+        return self.method("forward").graph
 
     @property
     def inlined_graph(self) -> Any:
         """The graph of `forward`, with its callees in place of calls."""
-        return self.forward.inlined_graph
+        return self.method("forward").inlined_graph
 
     @property
     def code(self) -> str:
         """The code of `forward`."""
-        return str(self.forward.code)
+        return str(self.method("forward").code)
 
     def graph_for(self, *args: Any, **kwargs: Any) -> Any:
         """The graph that runs for these inputs."""
-        return self.forward.graph_for(*args, **kwargs)
+        return self.method("forward").graph_for(*args, **kwargs)
 
     def save(self, f: Any, _extra_files: Any = None) -> None:
         """Writes the module to a file, from which `jit.load` reads it."""
@@ -426,7 +430,7 @@ class RecursiveScriptModule(ScriptModule):
         self.__dict__["original_name"] = type(original).__name__
 
     @property
-    def forward(self) -> Any:
+    def forward(self) -> Any:  # type: ignore[override]
         method = self.__dict__["_script"].methods.get("forward")
         if method is None:
             return super().forward

@@ -22,7 +22,7 @@ class Frame:
         self.refined: dict[str, Sugar] = {}
         self.missing: dict[str, str] = {}
         """Names that exist on some ways only, and what to say when they are used."""
-        self.loop = loop if loop is not None or parent is None else parent.loop
+        self.loop: Any = loop if loop is not None or parent is None else parent.loop
 
     def find(self, name: str) -> Sugar | None:
         frame: Frame | None = self

@@ -70,11 +70,11 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
         body = function.body
         if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
             body = body[1:]
-        value = self.statements(body, tail=True)
-        if not self.block.exits or value is not None:
-            value = value if value is not None else self.fall_through(function)
-            self.block.returned = [value]
-            self.meet_return(value.kind)
+        found = self.statements(body, tail=True)
+        if not self.block.exits or found is not None:
+            result = found if found is not None else self.fall_through(function)
+            self.block.returned = [result]
+            self.meet_return(result.kind)
         elif not any(node.operator == "prim::ReturnStmt" for node in self.graph.walk()):
             self.block.returned = [self.finish_never(function)]
         self.schema.returned = self.returned if self.returned is not None else NONE
@@ -180,6 +180,7 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
         if kind is None:
             kind = kinds[0]
             for other in kinds[1:]:
+                assert kind is not None
                 joined = unify(kind, other)
                 if joined is None:
                     self.error(
