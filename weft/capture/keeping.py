@@ -326,6 +326,7 @@ class Keep:
             "guards": [writer.guard(guard) for guard in recipe.guards],
             "inputs": [writer.source(source) for source in recipe.inputs],
             "facts": facts,
+            "calls": calls_of(recipe.graph),
             "program": program,
             "outputs": [
                 [how, writer.plain(what) if how == "constant" else what, version]
@@ -354,6 +355,12 @@ class Keep:
             return ["plain", writer.plain(value)]
         except Unkept:
             return ["named", writer.named(value)]
+
+
+def calls_of(graph: Any) -> int:
+    """How many calls were captured."""
+    module = getattr(graph, "__wrapped__", graph).module
+    return sum(node.op.startswith("call_") for node in module.graph.nodes)
 
 
 def has_own_globals(function: Any) -> bool:

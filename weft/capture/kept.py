@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from weft.capture.calls import BY_CODE
+from weft.capture.counters import count
 from weft.capture.digests import (
     GENERATED,
     ROOT,
@@ -258,6 +259,8 @@ def kept_entry(
             entry = None
         counts["missed" if entry is None else "found"] += 1
         if entry is not None:
+            count("stats", "unique_graphs")  # as if it had been captured
+            count("stats", "calls_captured", data["calls"])
             return entry
     return None
 
