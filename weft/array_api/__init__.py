@@ -12,6 +12,7 @@ tensor([4., 6.])
 True
 """
 
+import weft.array_api.fft as fft  # noqa: F401
 import weft.array_api.linalg as linalg  # noqa: F401
 from weft.array_api.arrangement import argmax as argmax
 from weft.array_api.arrangement import argmin as argmin

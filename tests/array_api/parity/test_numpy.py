@@ -356,6 +356,22 @@ def test_linear_algebra(kind):
     call("tensordot", a, b, axes=((2, 0), (1, 0)))
 
 
+def test_fourier_transforms():
+    fft = xp.fft
+    real, whole = example((3, 8), "float64"), example((3, 8), "complex128", 1)
+    for name in ("fft", "ifft", "fftn", "ifftn", "hfft", "irfft", "irfftn"):
+        check(getattr(fft, name)(ours(whole)), getattr(np.fft, name)(whole))
+    for name in ("rfft", "rfftn", "ihfft"):
+        check(getattr(fft, name)(ours(real)), getattr(np.fft, name)(real))
+    check(fft.fft(ours(whole), n=5, axis=0, norm="ortho"), np.fft.fft(whole, n=5, axis=0, norm="ortho"))
+    check(fft.rfftn(ours(real), s=(2, 6), axes=(0, 1)), np.fft.rfftn(real, s=(2, 6), axes=(0, 1)))
+    for number in (4, 5):
+        check(fft.fftfreq(number, d=0.5, dtype=xp.float64), np.fft.fftfreq(number, 0.5))
+        check(fft.rfftfreq(number, dtype=xp.float64), np.fft.rfftfreq(number))
+    check(fft.fftshift(ours(real)), np.fft.fftshift(real))
+    check(fft.ifftshift(ours(real), axes=1), np.fft.ifftshift(real, axes=1))
+
+
 def test_complex_products():
     a, b = example(3, "complex128"), example(3, "complex128", 1)
     call("vecdot", a, b)
