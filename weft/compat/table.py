@@ -52,6 +52,9 @@ _EXCEPTIONS: Final = {
     "UserError": "weft.compiler:Unsupported",
     "UncapturedHigherOrderOpError": "weft.compiler:Unsupported",
     "ResetRequired": "weft.compiler:CompilerError",
+    "SkipFrame": "weft.compiler:CompilerError",
+    "ObservedException": "weft.compiler:CompilerError",
+    "UserErrorType": "weft.testing.dynamo_utils:UserErrorType",
 }
 _COMMON: Final = gather("weft.testing.common", "weft.testing.cases", make_tensor="weft.testing:make_tensor")
 _DEVICES: Final = gather("weft.testing.devices")
@@ -62,6 +65,7 @@ MODULES: Final[Mapping[str, Place]] = {
     # -- the tensor library ---------------------------------------------------------------------------------
     "torch._C": gather(
         "weft.testing.bindings",
+        FileCheck="weft.testing.filecheck:FileCheck",
         _LinAlgError="weft.core.errors:LinAlgError",
         Generator="weft:Generator",
         Size="weft:Size",
@@ -97,9 +101,15 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._functorch.vmap": gather("weft.func"),
     "torch._functorch.autograd_function": gather(),
     "torch._functorch.config": same("weft.testing.configs:functorch"),
-    "torch._functorch.aot_autograd": gather("weft.aot.backends"),
+    "torch._functorch.aot_autograd": gather("weft.testing.ahead", "weft.aot.backends"),
+    "functorch.compile": gather("weft.testing.ahead"),
     "functorch": gather("weft.func", make_fx="weft.trace.make_fx:make_fx"),
     "torch.nn.modules._functions": same("weft.nn.modules._functions"),
+    "torch.nn.utils.stateless": gather(functional_call="weft.func:functional_call"),
+    "torch.utils.dlpack": gather(from_dlpack="weft:from_dlpack", to_dlpack="weft:to_dlpack"),
+    "torch.serialization": gather("weft.files", load="weft:load", save="weft:save"),
+    "torch.multiprocessing": gather("multiprocessing"),
+    "torch.jit.frontend": gather("weft.jit.errors"),
     "torch.cuda.amp": gather("weft.amp"),
     "torch.cuda.random": same("weft.cuda"),
     "torch.cpu.amp": gather("weft.amp"),
@@ -124,6 +134,7 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.fx.experimental.proxy_tensor": gather(make_fx="weft.trace.make_fx:make_fx"),
     "torch.fx.experimental.symbolic_shapes": gather("weft.testing.numbers"),
     "torch.fx.passes": gather(),
+    "torch.fx.passes.shape_prop": gather("weft.trace.shape_prop"),
     # -- the compiler ---------------------------------------------------------------------------------------
     "torch._dynamo": gather(
         "weft.compiler",
@@ -159,13 +170,15 @@ MODULES: Final[Mapping[str, Place]] = {
     ),
     "torch._dynamo.external_utils": gather("weft.autograd.compiled_calls"),
     "torch._dynamo.eval_frame": gather("weft.compiler"),
-    "torch._dynamo.decorators": gather("weft.compiler"),
+    "torch._dynamo.decorators": gather("weft.compiler", mark_static_address="weft.compiler:mark_static"),
     "torch._dynamo.callback": gather(),
     "torch._dynamo.debug_utils": gather(same_two_models="weft.testing:same"),
     "torch._dynamo.backends": gather(),
     "torch._dynamo.backends.common": gather(aot_autograd="weft.compiler:aot"),
     "torch._dynamo.backends.debugging": gather(
-        "weft.testing.backends", ExplainWithBackend="weft.compiler:explain"
+        "weft.testing.backends",
+        ExplainWithBackend="weft.compiler:explain",
+        aot_eager="weft.aot.backends:aot_eager",
     ),
     "torch._dynamo.backends.registry": gather("weft.compiler"),
     "torch._dynamo.symbolic_convert": gather(),

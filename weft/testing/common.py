@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import inspect
+import io
 import itertools
 import math
 import os
 import platform
 import random
+import re
 import sys
 import tempfile
 import unittest
@@ -73,7 +76,8 @@ skipIfLegacyJitExecutor = skipIfTorchScript = skipIfFreeThreaded = xfailIfPy312P
 markDynamoStrictTest = unMarkDynamoStrictTest = dontSkip = serialTest = slowTest = slowTestIf = _marks
 wrapDeterministicFlagAPITest = recover_orig_fp32_precision = xfailIf = xfailIfLinux = _marks
 skipIfCompiledWithoutNumpy = skipIfNotRegistered = skipIfTorchDynamoNoGraph = reraise_if_not = _marks
-suppress_warnings_marks = _marks
+skipIfNNModuleInlined = skipIfSlowGradcheckEnv = skipIfNoDynamoSupport = runWithoutCompiledAutograd = _marks
+skip_but_pass_in_sandcastle = skip_but_pass_in_sandcastle_if = gcIfJetson = slowAwareTest = _marks
 skipCUDAMemoryLeakCheckIf = skipCUDANonDefaultStreamIf = _marks
 
 
@@ -278,6 +282,49 @@ class DeterministicGuard:
 
 
 # -- values --------------------------------------------------------------------------------------------------
+num_profiled_runs = 1
+"""How often scripted functions run before they are fast."""
+NOTEST_CPU = False
+
+
+@contextlib.contextmanager
+def set_warn_always_context(new_val: bool) -> Iterator[None]:
+    """Warnings that come once come always, for a while."""
+    before = weft.is_warn_always_enabled()
+    weft.set_warn_always(new_val)
+    try:
+        yield
+    finally:
+        weft.set_warn_always(before)
+
+
+@contextlib.contextmanager
+def disable_gc() -> Iterator[None]:
+    """No cycles are collected meanwhile."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+class BytesIOContext(io.BytesIO):
+    """Bytes in memory that outlive their `with`."""
+
+    def __exit__(self, *_error: Any) -> None:
+        return None
+
+
+def munge_exc(
+    e: Any, *, suppress_suffix: bool = True, suppress_prefix: bool = True, file: Any = None, skip: int = 0
+) -> str:
+    """The text of an error without what differs between machines: paths, lines and addresses."""
+    text = re.sub(r'File "[^"]*[/\\\\]([^"/\\\\]+)", line \d+', r'File "\1", line N', str(e))
+    return re.sub(r"0x[0-9a-f]+", "0xN", text)
+
+
 numpy_to_torch_dtype_dict = {
     kind.numpy.type: kind for kind in vars(weft).values() if isinstance(kind, weft.dtype)
 }

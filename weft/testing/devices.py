@@ -6,6 +6,7 @@ dtype. What is marked for other devices is skipped.
 
 from __future__ import annotations
 
+import enum
 import functools
 import unittest
 from collections import namedtuple
@@ -117,6 +118,27 @@ class dtypesIfCUDA(dtypes):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args, device_type="cuda")
+
+
+class OpDTypes(enum.Enum):
+    """Which dtypes of an op a generated test takes."""
+
+    supported = 0
+    unsupported = 1
+    supported_backward = 2
+    unsupported_backward = 3
+    any_one = 4
+    none = 5
+    any_common_cpu_cuda_one = 6
+
+
+def get_all_device_types() -> list[str]:
+    """The kinds of devices there are."""
+    return ["cpu"]
+
+
+def _get_torch_cuda_version() -> tuple[int, int]:
+    return (0, 0)
 
 
 def get_device_type_test_bases() -> list[Any]:

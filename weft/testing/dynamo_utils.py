@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,3 +81,27 @@ def call_size(x: Tensor, i: int) -> Any:
         return y.size(j)
 
     return fn(x, i)
+
+
+range_iterator = type(iter(range(0)))
+dict_items, dict_keys, dict_values = type({}.items()), type({}.keys()), type({}.values())
+
+
+def istype(obj: Any, allowed_types: Any) -> bool:
+    """Whether the object's class is one of these, subclasses not counted."""
+    if isinstance(allowed_types, (tuple, list, set)):
+        return type(obj) in allowed_types
+    return type(obj) is allowed_types
+
+
+class UserErrorType(enum.Enum):
+    """Kinds of mistakes in users' code."""
+
+    DYNAMIC_CONTROL_FLOW = enum.auto()
+    ANTI_PATTERN = enum.auto()
+    STANDARD_LIBRARY = enum.auto()
+    CONSTRAINT_VIOLATION = enum.auto()
+    DYNAMIC_DIM = enum.auto()
+    INVALID_INPUT = enum.auto()
+    INVALID_OUTPUT = enum.auto()
+    UNSUPPORTED_ALIASED_MUTATED_DYNAMIC_INPUTS = enum.auto()
