@@ -2,7 +2,8 @@
 
     python benchmarks/script.py [--rounds 5] [--steps 500] [--peers weft torch torch.jit] [--json FILE]
 
-Two programs, each a forward and a backward pass: `newton`, a scripted Newton iteration of cube roots (30 turns
+Two programs, each a forward and a backward pass: `newton`,
+a scripted Newton iteration of cube roots (30 turns
 over 256 numbers) with the gradient of the last one, and `lstm`, a loop of 500 steps of an LSTM cell (batch 4,
 16 inputs, 32 units) with the gradients of its weights. Every peer runs in a process of its own with two
 threads, on equal numbers, first until it has compiled what it compiles, then timed; the time is the best of
@@ -26,7 +27,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = {"weft": "weft", "weft eager": "weft", "torch.jit": "torch", "torch": "torch"}
-PROGRAMS = '''
+PROGRAMS = """
 import {library} as lib
 
 
@@ -46,7 +47,7 @@ def lstm(x, w, u, b):
         c = lib.sigmoid(f) * c + lib.sigmoid(i) * lib.tanh(n)
         h = lib.sigmoid(o) * lib.tanh(c)
     return h.sum()
-'''
+"""
 
 
 def inputs(name: str, steps: int) -> tuple[list[Any], list[Any], int]:
@@ -54,8 +55,13 @@ def inputs(name: str, steps: int) -> tuple[list[Any], list[Any], int]:
     generator = np.random.default_rng(0)
     if name == "newton":
         return [generator.random(256, dtype=np.float32) + 1], [], 30
-    wanted = [generator.standard_normal((16, 128)) * 0.3, generator.standard_normal((32, 128)) * 0.1, np.zeros(128)]
-    return [a.astype(np.float32) for a in wanted], [generator.standard_normal((steps, 4, 16)).astype(np.float32)], 0
+    wanted = [
+        generator.standard_normal((16, 128)) * 0.3,
+        generator.standard_normal((32, 128)) * 0.1,
+        np.zeros(128),
+    ]
+    sequence = generator.standard_normal((steps, 4, 16))
+    return [a.astype(np.float32) for a in wanted], [sequence.astype(np.float32)], 0
 
 
 def run_peer(peer: str, rounds: int, steps: int, folder: str) -> dict[str, Any]:
@@ -69,31 +75,35 @@ def run_peer(peer: str, rounds: int, steps: int, folder: str) -> dict[str, Any]:
     assert spec is not None and spec.loader is not None
     programs = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(programs)
-    found = {}
-    for name in ("newton", "lstm"):
-        wanted, others, turns = inputs(name, steps)
-        tensors = [library.from_numpy(array).requires_grad_() for array in wanted]
-        rest = [library.from_numpy(array) for array in others]
-        function = getattr(programs, name)
-        if not peer.endswith("eager") and peer != "torch":
-            function = library.jit.script(function)
+    return {name: run_program(name, peer, library, programs, rounds, steps) for name in ("newton", "lstm")}
 
-        def step() -> Any:
-            for tensor in tensors:
-                tensor.grad = None
-            result = function(tensors[0], turns) if name == "newton" else function(*rest, *tensors)
-            result.backward()
-            return result
 
-        start = time.perf_counter()
-        calls = 0
-        while calls < 12 or time.perf_counter() - start < 3.0:
-            result = step()
-            calls += 1
-        best = min(timed(step) for _ in range(rounds))
-        gradient = float(tensors[0].grad.double().sum())
-        found[name] = {"seconds": best, "result": float(result.detach()), "gradient": gradient}
-    return found
+def run_program(
+    name: str, peer: str, library: Any, programs: Any, rounds: int, steps: int
+) -> dict[str, float]:
+    """Times one program."""
+    wanted, others, turns = inputs(name, steps)
+    tensors = [library.from_numpy(array).requires_grad_() for array in wanted]
+    rest = [library.from_numpy(array) for array in others]
+    function = getattr(programs, name)
+    if not peer.endswith("eager") and peer != "torch":
+        function = library.jit.script(function)
+
+    def step() -> Any:
+        for tensor in tensors:
+            tensor.grad = None
+        result = function(tensors[0], turns) if name == "newton" else function(*rest, *tensors)
+        result.backward()
+        return result
+
+    start = time.perf_counter()
+    calls = 0
+    while calls < 12 or time.perf_counter() - start < 3.0:
+        result = step()
+        calls += 1
+    best = min(timed(step) for _ in range(rounds))
+    gradient = float(tensors[0].grad.double().sum())
+    return {"seconds": best, "result": float(result.detach()), "gradient": gradient}
 
 
 def timed(step: Any) -> float:
@@ -103,7 +113,9 @@ def timed(step: Any) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--peers", nargs="*", default=list(PEERS))
@@ -130,7 +142,8 @@ def main() -> None:
         for peer, results in found.items():
             row = results[name]
             factor = f"{row['seconds'] / ours['seconds']:6.1f}x" if ours else ""
-            print(f"{name:8} {peer:12} {row['seconds'] * 1e3:9.2f} ms {factor}  result {row['result']:.5f} gradient {row['gradient']:.4f}")
+            shown = f"result {row['result']:.5f} gradient {row['gradient']:.4f}"
+            print(f"{name:8} {peer:12} {row['seconds'] * 1e3:9.2f} ms {factor}  {shown}")
     if options.json:
         Path(options.json).write_text(json.dumps(found, indent=1))
 

@@ -1,3 +1,4 @@
+# ruff: noqa: UP006, UP035, UP045, B007
 """Scripted modules: parameters in common, methods, containers, attributes."""
 
 from typing import Dict, List, Optional

@@ -1,3 +1,4 @@
+# ruff: noqa: UP006, UP035
 """Saved scripted programs: they come back whole, and damaged or hostile files are refused."""
 
 import io

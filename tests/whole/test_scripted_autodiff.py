@@ -1,3 +1,4 @@
+# ruff: noqa: UP006, UP035
 """Autodiff of scripted functions: nodes of the tape, what requires grad, gradients that never came."""
 
 from typing import List

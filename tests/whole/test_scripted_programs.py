@@ -1,9 +1,10 @@
 """Scripted programs against eager ones: values, gradients, and which outputs require grad, in ten calls."""
 
 import pytest
-from tests.whole.scripted_programs import PROGRAMS
 
+import tests.whole.scripted_programs_more  # noqa: F401 - which adds to the programs
 import weft
+from tests.whole.scripted_programs import PROGRAMS
 from weft.core.trees import flatten
 
 
@@ -12,8 +13,10 @@ def inputs(seed, gradients):
     return [weft.randn(3, 4, requires_grad=wanted) for wanted in gradients]
 
 
-CALLS = [(False, False), (True, True), (False, True), (True, True), (True, False), (False, False), (True, True),
-         (False, True), "no_grad", (True, True)]  # fmt: skip
+CALLS = [
+    (False, False), (True, True), (False, True), (True, True), (True, False), (False, False), (True, True),
+    (False, True), "no_grad", (True, True),
+]  # fmt: skip
 
 
 def run(function, case, extra):

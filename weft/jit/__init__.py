@@ -28,12 +28,12 @@ from weft.jit.marks import export as export
 from weft.jit.marks import ignore as ignore
 from weft.jit.marks import is_scripting as is_scripting
 from weft.jit.marks import is_tracing as is_tracing
-from weft.jit.marks import isinstance_ as isinstance
+from weft.jit.marks import isinstance_ as isinstance  # noqa: F401
 from weft.jit.marks import script_if_tracing as script_if_tracing
 from weft.jit.marks import unused as unused
 from weft.jit.modules import RecursiveScriptModule as RecursiveScriptModule
 from weft.jit.modules import ScriptModule as ScriptModule
-from weft.jit.modules import TracedModule as TopLevelTracedModule
+from weft.jit.modules import TracedModule as TopLevelTracedModule  # noqa: F401
 from weft.jit.modules import TracedModule as TracedModule
 from weft.jit.modules import script_method as script_method
 from weft.jit.saving import load as load

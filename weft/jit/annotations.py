@@ -48,8 +48,7 @@ _PLAIN: dict[Any, Type] = {
     Tensor: TENSOR, int: INT, float: FLOAT, bool: BOOL, complex: COMPLEX, str: STR, None: NONE,
     type(None): NONE, DType: DTYPE, Device: DEVICE, Generator: GENERATOR, Any: ANY,
 }  # fmt: skip
-_BARE = {list: "List", dict: "Dict", tuple: "Tuple", list: "List", dict: "Dict",
-         tuple: "Tuple", typing.Optional: "Optional"}  # fmt: skip
+_BARE = {list: "List", dict: "Dict", tuple: "Tuple", typing.Optional: "Optional"}
 INTERFACES: dict[Any, Any] = {}
 CLASSES: Callable[[Any], Any] | None = None
 
@@ -78,6 +77,8 @@ def resolve(annotation: Any, names: Callable[[str], Any] | None = None) -> Type:
             f"Attempted to use {name} without a contained type. Please add a contained type, e.g. {name}[int]"
         )
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in _BARE and not args and not str(annotation).endswith("[()]"):
+        return resolve(origin, names)
     if origin is not None:
         return _generic(annotation, origin, args, names)
     return _of_class(annotation, names)
@@ -172,7 +173,8 @@ class _Names(dict[str, Any]):
 
 _FALLBACK: dict[str, Any] = {
     "List": list, "Dict": dict, "Tuple": tuple, "Optional": typing.Optional, "Union": typing.Union,
-    "Tensor": Tensor, "Any": Any, "number": NUMBER, "Device": Device, "Future": Future, "NoneType": type(None),
+    "Tensor": Tensor, "Any": Any, "number": NUMBER, "Device": Device, "Future": Future,
+    "NoneType": type(None),
     "NamedTuple": typing.NamedTuple, "Final": typing.Final, "int": int, "float": float, "bool": bool,
     "str": str, "complex": complex, "list": list, "dict": dict, "tuple": tuple,
 }  # fmt: skip

@@ -131,7 +131,7 @@ class Calls(Base):
     def words_of(self, words: dict[str, Any], where: Any) -> dict[str, Value]:
         return {key: arg if isinstance(arg, Value) else self.value(arg, where) for key, arg in words.items()}
 
-    # -- operators -----------------------------------------------------------------------------------------------
+    # -- operators -----------------------------------------------------------------------------------------
     def call_Builtin(self, callee: Builtin, args: list[Any], words: dict[str, Any], where: Any) -> Sugar:
         if callee.origin == "math":
             return Simple(self.call_math(callee.name, self.values_of(args, where), where))
@@ -230,7 +230,8 @@ class Calls(Base):
             if not fits:
                 label = "self" if parameter.name == "input" else parameter.name
                 inferred = (
-                    f"\n  Inferred the value for argument '{label}' to be of type 'Tensor' because it was not "
+                    f"\n  Inferred the value for argument '{label}' to be of type 'Tensor' "
+                    f"because it was not "
                     "annotated with an explicit type." if value.kind is INFERRED else ""
                 )  # fmt: skip
                 wrong(
@@ -246,7 +247,7 @@ class Calls(Base):
         if missing and len(args) < op.signature.positional and not {"self", "input"} & set(words):
             wrong(f"Argument {missing[0].name} not provided.")
 
-    # -- functions -----------------------------------------------------------------------------------------------
+    # -- functions -----------------------------------------------------------------------------------------
     def call_Called(self, callee: Called, args: list[Any], words: dict[str, Any], where: Any) -> Sugar:
         scripted = self.context.script.function_for(callee.function, self.place(where))
         values = self.bind(scripted.schema, args, words, where)
@@ -279,7 +280,8 @@ class Calls(Base):
         """The arguments of a scripted callee in order, defaults filled in."""
         if len(args) > len(schema.arguments):
             self.error(
-                f"\n{schema}:\nExpected at most {len(schema.arguments)} arguments but found {len(args)} positional "
+                f"\n{schema}:\nExpected at most {len(schema.arguments)} arguments but found "
+                f"{len(args)} positional "
                 "arguments.\n", where,
             )  # fmt: skip
         rest = dict(words)
@@ -302,7 +304,8 @@ class Calls(Base):
                     "explicit type.\n"
                 )  # fmt: skip
                 self.error(
-                    f"\n{schema}:\nExpected a value of type '{argument.type}' for argument '{argument.name}' but "
+                    f"\n{schema}:\nExpected a value of type '{argument.type}' for argument "
+                    f"'{argument.name}' but "
                     f"instead found type '{value.kind}'.\n{inferred}", where,
                 )  # fmt: skip
             found.append(value)
@@ -343,7 +346,7 @@ class Calls(Base):
         )
         return Simple(made)
 
-    # -- methods of values ---------------------------------------------------------------------------------------
+    # -- methods of values ---------------------------------------------------------------------------------
     def call_Bound(self, callee: Bound, args: list[Any], words: dict[str, Any], where: Any) -> Sugar:
         receiver, name = callee.receiver, callee.name
         kind = receiver.kind
@@ -386,7 +389,8 @@ class Calls(Base):
             self.error(
                 "\nArguments for call are not valid.\nThe following variants are available:\n  \n  "
                 f"aten::{name}.t(t[](a!) self, t(c -> *) el) -> t[](a!):\n  Could not match type "
-                f"{annotation(value.kind)} to t in argument 'el': Type variable 't' previously matched to type "
+                f"{annotation(value.kind)} to t in argument 'el': Type variable 't' previously "
+                f"matched to type "
                 f"{annotation(kind.element)} is matched to type {annotation(value.kind)}.\n\n"
                 "The original call is", where,
             )  # fmt: skip
@@ -402,7 +406,7 @@ class Calls(Base):
             self.error(f"'{kind}' object has no attribute or method '{name}'.", where)
         return self.call_method(receiver, method, args, words, where)
 
-    # -- classes -------------------------------------------------------------------------------------------------
+    # -- classes -------------------------------------------------------------------------------------------
     def call_Class(self, callee: Class, args: list[Any], words: dict[str, Any], where: Any) -> Sugar:
         if callee.sort == "tuple":
             kind = self.named_tuple(callee.cls)

@@ -57,7 +57,8 @@ PLAIN = {
     "aten::ord": "ord({})", "aten::chr": "chr({})", "aten::hex": "hex({})", "aten::oct": "oct({})",
     "aten::bin": "bin({})", "aten::hash": "hash({})", "aten::divmod": "divmod({}, {})",
     "aten::sorted": "sorted({})", "aten::reversed": "list(reversed({}))", "aten::list": "list({})",
-    "aten::dict": "dict({})", "aten::range_list": "list(range({args}))", "aten::zip_list": "list(zip({args}))",
+    "aten::dict": "dict({})", "aten::range_list": "list(range({args}))",
+    "aten::zip_list": "list(zip({args}))",
     "aten::enumerate_list": "list(enumerate({}, {}))", "prim::fork": "Future({})", "aten::wait": "{}.wait()",
     "prim::tolist": "{}.tolist()", "prim::device": "{}.device", "prim::dtype": "{}.dtype",
     "prim::type": "{}.type", "aten::dim": "{}.dim()", "prim::Print": "print({args})",
@@ -90,13 +91,14 @@ class Generator:
             "index": support.index, "index_put": support.index_put, "unpack_list": support.unpack_list,
             "is_instance": support.is_instance, "failure": support.failure, "extend": support.extend,
             "implicit": support.implicit, "to_int": support.to_int, "to_float": support.to_float,
-            "Future": support.Future, "warn": warnings.warn, "prod": math.prod, "nan": math.nan, "inf": math.inf,
+            "Future": support.Future, "warn": warnings.warn, "prod": math.prod, "nan": math.nan,
+            "inf": math.inf,
         }  # fmt: skip
         self.by_identity: dict[int, str] = {}
         self.depth = 1
         self.loops: list[list[str]] = []
 
-    # -- names ---------------------------------------------------------------------------------------------------
+    # -- names ---------------------------------------------------------------------------------------------
     def name(self, value: Value) -> str:
         """The local name of a value; constants are written where they are used."""
         found = self.names.get(value)
@@ -139,7 +141,7 @@ class Generator:
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
 
-    # -- blocks --------------------------------------------------------------------------------------------------
+    # -- blocks --------------------------------------------------------------------------------------------
     def generate(self) -> Generated:
         parameters = [self.name(value) for value in self.graph.block.parameters]
         self.block(self.graph.block)
@@ -182,7 +184,7 @@ class Generator:
         if pairs:
             self.line(f"{', '.join(n for n, _ in pairs)} = {', '.join(v for _, v in pairs)}")
 
-    # -- nodes ---------------------------------------------------------------------------------------------------
+    # -- nodes ---------------------------------------------------------------------------------------------
     def node(self, node: Node) -> None:
         writer = _WRITERS.get(node.operator)
         if writer is not None:
@@ -258,7 +260,7 @@ class Generator:
                 return VIEWED[name].format(names[0])
             if name in ("get", "pop", "update", "setdefault", "clear", "copy", "popitem"):
                 return f"{names[0]}.{name}({self.arguments(node, 1)})"
-        if kind == STR or kind == ANY:
+        if kind in (STR, ANY):
             if name == "slice":
                 return f"{names[0]}[{names[1]}:{names[2]}:{names[3]}]"
             if (
@@ -306,7 +308,7 @@ class Generator:
         kind = node.results[0].kind if node.results else NONE
         return f"list({text})" if isinstance(kind, ListType) else text
 
-    # -- nodes that are statements -------------------------------------------------------------------------------
+    # -- nodes that are statements -------------------------------------------------------------------------
     def write_constant(self, node: Node) -> None:
         pass
 
@@ -458,7 +460,8 @@ _READ = frozenset(
     ]
 )
 _WRITERS: dict[str, Callable[[Generator, Node], None]] = {
-    "prim::Constant": Generator.write_constant, "prim::If": Generator.write_if, "prim::Loop": Generator.write_loop,
+    "prim::Constant": Generator.write_constant, "prim::If": Generator.write_if,
+    "prim::Loop": Generator.write_loop,
     "prim::BreakStmt": Generator.write_break, "prim::ContinueStmt": Generator.write_continue,
     "prim::ReturnStmt": Generator.write_return, "prim::RaiseException": Generator.write_raise,
     "prim::With": Generator.write_with, "prim::TupleConstruct": Generator.write_tuple,
@@ -486,11 +489,14 @@ def reads(node: Node) -> list[Value]:
     return found
 
 
+UNFREED = ("prim::Constant", "prim::Loop", "prim::If", "prim::With")
+
+
 def last_uses(block: Block) -> dict[Node, list[Value]]:
     """For each node, the tensors made in this block that nobody reads behind it."""
     made = {
         value: node for node in block.nodes_ for value in node.results
-        if value.kind == TENSOR and node.operator not in ("prim::Constant", "prim::Loop", "prim::If", "prim::With")
+        if value.kind == TENSOR and node.operator not in UNFREED
     }  # fmt: skip
     kept = set(block.returned)
     last: dict[Value, Node] = {}

@@ -16,10 +16,10 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from weft.autograd.engine import grad as gradients
 from weft.autograd.function import Function
 from weft.autograd.grad_mode import enable_grad
 from weft.autograd.graph import get_gradient_edge
-from weft.autograd.engine import grad as gradients
 from weft.autograd.tasks import local as engine
 from weft.core import modes
 from weft.jit.codegen import generate
@@ -33,9 +33,20 @@ from weft.tensor.plan import OUT, plan_of
 
 KINDS = (Kind.POINTWISE, Kind.REDUCE, Kind.CONTRACT)
 EXTRA = frozenset(
-    "cat stack gather index_select cumsum linear mse_loss layer_norm softmax log_softmax".split()
+    [
+        "cat",
+        "stack",
+        "gather",
+        "index_select",
+        "cumsum",
+        "linear",
+        "mse_loss",
+        "layer_norm",
+        "softmax",
+        "log_softmax",
+    ]
 )
-ARITHMETIC = frozenset("add sub mul div pow neg matmul".split())
+ARITHMETIC = frozenset(["add", "sub", "mul", "div", "pow", "neg", "matmul"])
 alias: Any = None
 
 
@@ -75,9 +86,12 @@ def requiring(graph: Graph, given: set[Value]) -> set[Value]:
                     )
                 visit(inner)
             inside = [value for inner in node.blocks_ for value in inner.returned]
-            if node.operator in ("prim::GetAttr", "prim::PythonOp", "prim::CallFunction", "prim::CallMethod"):
-                found.update(node.results)
-            elif any(value in found for value in (*node.arguments, *inside)):
+            if node.operator in (
+                "prim::GetAttr",
+                "prim::PythonOp",
+                "prim::CallFunction",
+                "prim::CallMethod",
+            ) or any(value in found for value in (*node.arguments, *inside)):
                 found.update(node.results)
 
     visit(graph.block)

@@ -67,7 +67,7 @@ class Base:
         self.here: Any = None
         self.overridden: Range | None = None
 
-    # -- filled in by the mixins -------------------------------------------------------------------------------
+    # -- filled in by the mixins -------------------------------------------------------------------------
     def sugared(self, node: ast.expr, hint: Type | None = None) -> Sugar:
         raise NotImplementedError
 
@@ -134,7 +134,7 @@ class Base:
     def special(self, form: Any, node: ast.Call, hint: Type | None = None) -> Sugar:
         raise NotImplementedError
 
-    # -- making nodes ------------------------------------------------------------------------------------------
+    # -- making nodes ------------------------------------------------------------------------------------
     def place(self, node: Any) -> Range:
         if self.overridden is not None:
             return self.overridden
@@ -182,7 +182,7 @@ class Base:
         finally:
             self.block, self.frame = before
 
-    # -- values ------------------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------------
     def expression(self, node: ast.expr, hint: Type | None = None) -> Value:
         return self.value(self.sugared(node, hint), node)
 

@@ -95,7 +95,7 @@ class Expressions(Base):
         finally:
             self.here = before
 
-    # -- names and literals --------------------------------------------------------------------------------------
+    # -- names and literals --------------------------------------------------------------------------------
     def read_Name(self, node: ast.Name) -> Sugar:
         found = self.frame.find(node.id)
         if found is not None:
@@ -223,7 +223,7 @@ class Expressions(Base):
         arguments = [each for pair in zip(keys, values, strict=True) for each in pair]
         return Simple(self.emit("prim::DictConstruct", arguments, DictType(key, item), node))
 
-    # -- operators -----------------------------------------------------------------------------------------------
+    # -- operators -----------------------------------------------------------------------------------------
     def read_BinOp(self, node: ast.BinOp) -> Sugar:
         one, two = self.expression(node.left), self.expression(node.right)
         return Simple(self.binary(type(node.op), one, two, node))
@@ -272,7 +272,8 @@ class Expressions(Base):
         place = self.place(where).highlight()
         raise RuntimeError(
             "\nArguments for call are not valid.\nThe following variants are available:\n  \n  "
-            f"{inside}:\n  Expected a value of type '{expected}' for argument '{number}' but instead found type "
+            f"{inside}:\n  Expected a value of type '{expected}' for argument '{number}' but "
+            f"instead found type "
             f"'{wrong.kind}'.\n\nThe original call is:\n{place}\n"
         )
 
@@ -330,7 +331,7 @@ class Expressions(Base):
         made = self.emit(f"aten::{name}", [one, two], BOOL, where)
         return made
 
-    # -- attributes ----------------------------------------------------------------------------------------------
+    # -- attributes ----------------------------------------------------------------------------------------
     def read_Attribute(self, node: ast.Attribute) -> Sugar:
         owner = self.sugared(node.value)
         return self.attribute(owner, node.attr, node)
@@ -415,7 +416,8 @@ class Expressions(Base):
         if isinstance(kind, FUTURES) and name == "wait":
             return Bound(value, name)
         self.error(
-            f"'{annotation(kind) if kind != NONE else 'NoneType'}' object has no attribute or method '{name}'.",
+            f"'{annotation(kind) if kind != NONE else 'NoneType'}' object has no attribute or "
+            f"method '{name}'.",
             where,
         )
         raise AssertionError
@@ -436,7 +438,7 @@ class Expressions(Base):
             return Simple(self.emit("prim::GetAttr", [value], found, where, attributes={"name": name}))
         return Bound(value, name)
 
-    # -- tests ---------------------------------------------------------------------------------------------------
+    # -- tests ---------------------------------------------------------------------------------------------
     def condition(self, node: ast.expr) -> Condition:
         """A test, with what it says about types of names on either way."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -594,7 +596,8 @@ def _without_none(kind: Type) -> Type:
 
 def _word(node: ast.expr) -> str:
     words = {"Lambda": "Lambda expressions", "Set": "Sets", "SetComp": "Set comprehensions", "Await": "await",
-             "Yield": "yield", "NamedExpr": "named expressions", "Starred": "starred expressions"}  # fmt: skip
+             "Yield": "yield", "NamedExpr": "named expressions",
+             "Starred": "starred expressions"}  # fmt: skip
     return words.get(type(node).__name__, type(node).__name__)
 
 

@@ -49,7 +49,7 @@ class Loop:
 
 
 class Flow(Base):
-    # -- if ------------------------------------------------------------------------------------------------------
+    # -- if ------------------------------------------------------------------------------------------------
     def branch(self, test: Condition, where: ast.AST, ways: list[Callable[[], None]]) -> Node | None:
         """Reads both ways into blocks and joins the names they assign."""
         assert test.value is not None
@@ -120,7 +120,8 @@ class Flow(Base):
         if kind is None:
             one, two = (annotation(value.kind) for value in values)
             self.frame.missing[name] = (
-                f"Type mismatch: {name} is set to type {one} in the true branch and type {two} in the false branch"
+                f"Type mismatch: {name} is set to type {one} in the true branch and type {two} in "
+                f"the false branch"
             )
             return
         for block, value in zip(node.blocks_, values, strict=True):
@@ -154,7 +155,7 @@ class Flow(Base):
             )  # fmt: skip
         return Simple(made.add_result(kind))
 
-    # -- loops ---------------------------------------------------------------------------------------------------
+    # -- loops ---------------------------------------------------------------------------------------------
     def loop(
         self,
         where: ast.AST,
@@ -226,7 +227,8 @@ class Flow(Base):
             value = self.convert(self.value(sugar, where), kind, where)
             if not subtype(value.kind, kind):
                 self.error(
-                    f"Variable '{name}' previously had type {annotation(kind)} but is now being assigned to a "
+                    f"Variable '{name}' previously had type {annotation(kind)} but is now being "
+                    f"assigned to a "
                     f"value of type {annotation(value.kind)}", where,
                 )  # fmt: skip
             found.append(value)
@@ -244,7 +246,8 @@ class Flow(Base):
             found = value.module.script_items(self, value, where)
             if found is None:
                 self.error(
-                    "Only constant Sequential, ModuleList, ModuleDict, or ParameterList can be used as an iterable",
+                    "Only constant Sequential, ModuleList, ModuleDict, or ParameterList can be "
+                    "used as an iterable",
                     where,
                 )
             return found  # type: ignore[no-any-return]
@@ -323,7 +326,7 @@ class Flow(Base):
             return made
         return self.value(through, where)
 
-    # -- comprehensions ------------------------------------------------------------------------------------------
+    # -- comprehensions ------------------------------------------------------------------------------------
     def read_ListComp(self, node: Any, hint: Type | None = None) -> Sugar:
         if len(node.generators) != 1:
             self.unsupported("Only a single generator is currently supported", node)

@@ -67,7 +67,7 @@ class Forms(Base):
     def read_values(self, node: ast.Call) -> list[Value]:
         return [self.value(item, node) for item in self.read_args(node)]
 
-    # -- what loops go through -----------------------------------------------------------------------------------
+    # -- what loops go through -----------------------------------------------------------------------------
     def form_range(self, node: ast.Call, form: Special, hint: Any) -> Sugar:
         values = [self.convert(value, INT, node, implicit=True) for value in self.read_values(node)]
         if not 1 <= len(values) <= 3:
@@ -107,7 +107,7 @@ class Forms(Base):
         pairs = zip(form.detail.names, form.detail.items, strict=True)
         return Several([Several([Constant(name), item]) for name, item in pairs])
 
-    # -- questions about types -----------------------------------------------------------------------------------
+    # -- questions about types -----------------------------------------------------------------------------
     def call_condition(self, node: ast.Call) -> Condition | None:
         if not isinstance(node.func, (ast.Name, ast.Attribute)):
             return None
@@ -251,7 +251,7 @@ class Forms(Base):
             cls = getattr(named, "value", getattr(named, "cls", cls))
         return SelfMarker(owner, cls)
 
-    # -- functions of Python -------------------------------------------------------------------------------------
+    # -- functions of Python -------------------------------------------------------------------------------
     def form_len(self, node: ast.Call, form: Special, hint: Any) -> Sugar:
         arg = self.read_args(node)[0]
         if isinstance(arg, (Several, ScriptedModule)):
@@ -416,7 +416,7 @@ class Forms(Base):
             self.error("dict() takes a dict or a list of pairs", node)
         return Simple(self.emit("aten::dict", [value], kind, node))
 
-    # -- futures -------------------------------------------------------------------------------------------------
+    # -- futures -------------------------------------------------------------------------------------------
     def form_fork(self, node: ast.Call, form: Special, hint: Any) -> Sugar:
         inner = ast.copy_location(ast.Call(node.args[0], node.args[1:], node.keywords), node)
         value = self.expression(inner)

@@ -27,7 +27,9 @@ from weft.ops.record import REGISTRY, Kind
 NODES = 240
 """How many nodes one compiled function of several turns may have."""
 SCALARS = (INT, FLOAT, BOOL, STR, NUMBER)
-UNFIT = frozenset("item tolist backward equal allclose is_nonzero manual_seed unique nonzero".split())
+UNFIT = frozenset(
+    ["item", "tolist", "backward", "equal", "allclose", "is_nonzero", "manual_seed", "unique", "nonzero"]
+)
 
 
 def fits(node: Node) -> bool:

@@ -95,7 +95,8 @@ class Indexing(Base):
             if index.kind != INT:
                 self.error("tuple index must be an integer", node)
             self.error(
-                "Cannot index into a tuple with a non-integer literal because we cannot resolve the output type",
+                "Cannot index into a tuple with a non-integer literal because we cannot resolve "
+                "the output type",
                 node,
             )
         if not -len(kind.elements) <= constant < len(kind.elements):
@@ -138,7 +139,7 @@ class Indexing(Base):
             self.error("Index out of range", node)
         return items.items[constant]
 
-    # -- tensors -------------------------------------------------------------------------------------------------
+    # -- tensors -------------------------------------------------------------------------------------------
     def tensor_item(self, value: Value, index: ast.expr, where: Any) -> Value:
         value, indices = self.view_of(value, index, where)
         return value if indices is None else self.emit("aten::index", [value, indices], TENSOR, where)
@@ -223,7 +224,7 @@ class Indexing(Base):
         )  # fmt: skip
         raise AssertionError
 
-    # -- writing -------------------------------------------------------------------------------------------------
+    # -- writing -------------------------------------------------------------------------------------------
     def store_item(self, target: ast.Subscript, value: Value, where: Any) -> None:
         owner = self.expression(target.value)
         kind = owner.kind

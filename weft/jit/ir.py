@@ -111,7 +111,7 @@ class Node:
         self.blocks_.append(made)
         return made
 
-    # -- the names that users of TorchScript know --------------------------------------------------------------
+    # -- the names that users of TorchScript know --------------------------------------------------------
     def kind(self) -> str:
         return self.operator
 

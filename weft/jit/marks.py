@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 MODIFIER = "_torchscript_modifier"
-IGNORE, UNUSED, EXPORT, DEFAULT = "ignore (leave as a call to Python, cannot be torch.jit.save'd)", \
-    "unused (ignored and replaced with raising of an exception)", "export (compile this function even if nothing calls it)", \
-    "default (compile if called from a exported function / forward)"  # fmt: skip
+IGNORE = "ignore (leave as a call to Python, cannot be torch.jit.save'd)"
+UNUSED = "unused (ignored and replaced with raising of an exception)"
+EXPORT = "export (compile this function even if nothing calls it)"
+DEFAULT = "default (compile if called from a exported function / forward)"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -65,7 +65,7 @@ class ModuleInfo:
                     found.add(name)
         return found
 
-    # -- attributes ----------------------------------------------------------------------------------------------
+    # -- attributes ----------------------------------------------------------------------------------------
     def attribute_type(self, name: str) -> Type | None:
         """The type of what is no parameter, buffer or module; None where there is none."""
         written = self.annotations().get(name)
@@ -184,7 +184,8 @@ class ModuleInfo:
             if name in self.live.__dict__[table]:
                 if value.kind != TENSOR:
                     emitter.error(
-                        f"Wrong type for attribute assignment. Expected Tensor but got {annotation(value.kind)}",
+                        f"Wrong type for attribute assignment. Expected Tensor but got "
+                        f"{annotation(value.kind)}",
                         where,
                     )
                 emitter.emit("prim::SetAttr", [owner.value, value], None, where, attributes={"name": name})
@@ -221,7 +222,7 @@ class ModuleInfo:
             found.append(ScriptedModule(info, self.get(emitter, owner, name, info.kind, where, "_modules")))
         return Several(found, names if issubclass(self.original_class, ModuleDict) else None)
 
-    # -- methods -------------------------------------------------------------------------------------------------
+    # -- methods -------------------------------------------------------------------------------------------
     def make(self, function: Any, name: str, cls: Any = None) -> ScriptFunction:
         first = next(iter(inspect.signature(function).parameters))
         cls = cls or defining_class(self.original_class, name.split(".")[0])

@@ -45,7 +45,7 @@ def named(fields: str, *kinds: Type) -> TupleType:
 
 
 VALUES = named("values indices")
-_INT = ["dim", "ndimension", "numel", "nelement", "element_size", "get_device", "storage_offset", "_version", "initial_seed", "get_num_threads"]  # fmt: skip
+_INT = "dim ndimension numel nelement element_size get_device storage_offset initial_seed".split()  # noqa: SIM905
 _BOOL = [
     "is_floating_point",
     "is_complex",
@@ -179,7 +179,7 @@ def of_tensors(name: str, given: Given, words: Words, on: set[str]) -> Type:
     return RESULTS.get(name, TENSOR)
 
 
-# -- numbers, strings, lists, dicts -----------------------------------------------------------------------------
+# -- numbers, strings, lists, dicts -----------------------------------------------------------------------
 def widest(*kinds: Type) -> Type | None:
     """The type of an arithmetic result."""
     if not all(kind in (INT, FLOAT, BOOL, COMPLEX, NUMBER) for kind in kinds):
@@ -235,9 +235,11 @@ def _element(kind: Type) -> Type:
 
 
 LIST_METHODS: dict[str, Callable[..., Type]] = {
-    "append": lambda kind, *given: kind, "extend": lambda kind, *given: NONE, "insert": lambda kind, *given: NONE,
+    "append": lambda kind, *given: kind, "extend": lambda kind, *given: NONE, "insert": lambda kind,
+    *given: NONE,
     "pop": lambda kind, *given: _element(kind), "remove": lambda kind, *given: NONE,
-    "index": lambda kind, *given: INT, "count": lambda kind, *given: INT, "reverse": lambda kind, *given: NONE,
+    "index": lambda kind, *given: INT, "count": lambda kind, *given: INT, "reverse": lambda kind,
+    *given: NONE,
     "sort": lambda kind, *given: NONE, "clear": lambda kind, *given: NONE, "copy": lambda kind, *given: kind,
 }  # fmt: skip
 
@@ -249,11 +251,13 @@ def _get(kind: DictType, *given: Type) -> Type:
 
 
 DICT_METHODS: dict[str, Callable[..., Type]] = {
-    "keys": lambda kind, *given: ListType(kind.key_type), "values": lambda kind, *given: ListType(kind.value_type),
+    "keys": lambda kind, *given: ListType(kind.key_type), "values": lambda kind,
+    *given: ListType(kind.value_type),
     "items": lambda kind, *given: ListType(TupleType((kind.key_type, kind.value_type))), "get": _get,
     "pop": lambda kind, *given: kind.value_type, "update": lambda kind, *given: NONE,
     "setdefault": lambda kind, *given: kind.value_type, "clear": lambda kind, *given: NONE,
-    "copy": lambda kind, *given: kind, "popitem": lambda kind, *given: TupleType((kind.key_type, kind.value_type)),
+    "copy": lambda kind, *given: kind, "popitem": lambda kind,
+    *given: TupleType((kind.key_type, kind.value_type)),
 }  # fmt: skip
 _STRINGS = [
     "capitalize",

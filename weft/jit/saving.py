@@ -46,12 +46,31 @@ FORMAT = "weft.jit"
 LARGEST = 1 << 32
 CONTEXTS = ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled")
 REFUSED = frozenset(
-    "load save compile from_file from_numpy numpy tofile share_memory_ register_hook apply_ map_ map2_ set_ "
-    "storage untyped_storage data_ptr set_default_dtype set_default_device set_printoptions".split()
+    [
+        "load",
+        "save",
+        "compile",
+        "from_file",
+        "from_numpy",
+        "numpy",
+        "tofile",
+        "share_memory_",
+        "register_hook",
+        "apply_",
+        "map_",
+        "map2_",
+        "set_",
+        "storage",
+        "untyped_storage",
+        "data_ptr",
+        "set_default_dtype",
+        "set_default_device",
+        "set_printoptions",
+    ]
 )
 
 
-# -- saving ------------------------------------------------------------------------------------------------------
+# -- saving ------------------------------------------------------------------------------------------------
 def save(thing: Any, f: Any, extra_files: Any = None) -> None:
     """Writes a scripted function or module to a file, given as a path or a stream.
 
@@ -120,7 +139,8 @@ def module_facts(module: Any, book: Book, path: str, seen: dict[int, str]) -> di
         return {"same": seen[id(module)]}
     seen[id(module)] = path
     parameters = {
-        name: None if value is None else [book.tensor(value, f"parameters.{path}{name}"), bool(value.requires_grad)]
+        name: None if value is None else [
+            book.tensor(value, f"parameters.{path}{name}"), bool(value.requires_grad)]
         for name, value in module._parameters.items()
     }  # fmt: skip
     buffers = {
@@ -158,7 +178,7 @@ def module_facts(module: Any, book: Book, path: str, seen: dict[int, str]) -> di
     }  # fmt: skip
 
 
-# -- loading -----------------------------------------------------------------------------------------------------
+# -- loading -----------------------------------------------------------------------------------------------
 class Loaded:
     """A class that stands for one of a file: its fields, where it is a named tuple."""
 
@@ -167,7 +187,7 @@ class Loaded:
         for word in (name, *fields):
             if not IDENTIFIER.match(word) or word.startswith("_"):
                 raise UnsafeFileError(f"the file names a class or a field {word[:80]!r}")
-        self.cls: Any = namedtuple(name, fields) if facts["named"] else type(name, (), {})  # noqa: PYI024
+        self.cls: Any = namedtuple(name, fields) if facts["named"] else type(name, (), {})
         self.attributes: dict[str, Type] = {}
 
     def method(self, name: str) -> None:
@@ -230,7 +250,7 @@ class Archive:
         require(number < len(self.sources), "the file names a source that it has not")
         return Range(self.sources[number], line, column, end_line, end_column)
 
-    # -- functions -----------------------------------------------------------------------------------------------
+    # -- functions -----------------------------------------------------------------------------------------
     def read_functions(self) -> None:
         for facts in self.facts["functions"]:
             arguments = []
@@ -339,7 +359,7 @@ class Archive:
             raise UnsafeFileError(f"the file names a layer that there is not: {str(name)[:80]!r}")
         return found
 
-    # -- modules -------------------------------------------------------------------------------------------------
+    # -- modules -------------------------------------------------------------------------------------------
     def collect_names(self, facts: Any) -> None:
         """The attributes that graphs may read."""
         if facts is None or "same" in facts:
@@ -415,10 +435,36 @@ class Archive:
         return python_types.new_class(name, (Module,))
 
 
-INPLACE_NAMES = frozenset("__iand__ __ior__ __ixor__ __ilshift__ __irshift__".split())
+INPLACE_NAMES = frozenset(["__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__"])
 PLAIN_METHODS = frozenset(
-    "append extend insert pop remove index count reverse sort clear copy keys values items get update setdefault "
-    "popitem add_ slice select sum any all round numel".split()
+    [
+        "append",
+        "extend",
+        "insert",
+        "pop",
+        "remove",
+        "index",
+        "count",
+        "reverse",
+        "sort",
+        "clear",
+        "copy",
+        "keys",
+        "values",
+        "items",
+        "get",
+        "update",
+        "setdefault",
+        "popitem",
+        "add_",
+        "slice",
+        "select",
+        "sum",
+        "any",
+        "all",
+        "round",
+        "numel",
+    ]
 ) | {name for name in dir(str) if not name.startswith("_")}
 
 

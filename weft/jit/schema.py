@@ -115,7 +115,8 @@ class Schema:
     def complaint(self, argument: Argument, position: int, given: Any, detail: str) -> str:
         inferred = (
             "" if argument.type is not INFERRED else
-            f"Inferred '{argument.name}' to be of type 'Tensor' because it was not annotated with an explicit "
+            f"Inferred '{argument.name}' to be of type 'Tensor' because it was not annotated with "
+            f"an explicit "
             "type.\n"
         )  # fmt: skip
         return (
@@ -146,7 +147,7 @@ def _tensor(value: Any) -> Any:
 def _int(value: Any) -> Any:
     if type(value) is int:
         return value
-    if isinstance(value, bool) or isinstance(value, float) or not hasattr(value, "__index__"):
+    if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):
         return _mismatch(value)
     if isinstance(value, Tensor):
         return _mismatch(value)
@@ -233,7 +234,7 @@ def _tuple(kind: TupleType) -> Callable[[Any], Any]:
     return converted
 
 
-# -- from signatures -------------------------------------------------------------------------------------------
+# -- from signatures -------------------------------------------------------------------------------------
 def schema_of(
     function: Any, source: Source, names: Callable[[str], Any], name: str = "", method: bool = False
 ) -> Schema:

@@ -142,7 +142,7 @@ class ScriptFunction:
         self.ensure()
         return self.schema.returned if self.schema.returned is not None else NONE
 
-    # -- what users see ------------------------------------------------------------------------------------------
+    # -- what users see ------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.executor.call(args, kwargs)
 

@@ -50,7 +50,8 @@ from weft.jit.types import (
 
 INPLACE = {
     "add": "add_", "sub": "sub_", "mul": "mul_", "div": "div_", "floordiv": "floor_divide_",
-    "remainder": "remainder_", "pow": "pow_", "__and__": "__iand__", "__or__": "__ior__", "__xor__": "__ixor__",
+    "remainder": "remainder_", "pow": "pow_", "__and__": "__iand__", "__or__": "__ior__",
+    "__xor__": "__ixor__",
     "__lshift__": "__ilshift__", "__rshift__": "__irshift__",
 }  # fmt: skip
 
@@ -108,12 +109,13 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
         joined = unify(self.returned, kind)
         if joined is None:
             self.error(
-                f"Previous return statement returned a value of type {annotation(self.returned)} but this return "
+                f"Previous return statement returned a value of type {annotation(self.returned)} "
+                f"but this return "
                 f"statement returns a value of type {annotation(kind)}"
             )
         self.returned = joined
 
-    # -- in a row ------------------------------------------------------------------------------------------------
+    # -- in a row ------------------------------------------------------------------------------------------
     def statements(self, body: list[ast.stmt], tail: bool = False) -> Value | None:
         """Reads statements; at the end of the function gives what they return, if they do."""
         for place, statement in enumerate(body):
@@ -184,7 +186,8 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
                 joined = unify(kind, other)
                 if joined is None:
                     self.error(
-                        f"Previous return statement returned a value of type {annotation(kind)} but this return "
+                        f"Previous return statement returned a value of type {annotation(kind)} "
+                        f"but this return "
                         f"statement returns a value of type {annotation(other)}", node,
                     )  # fmt: skip
                 kind = joined
@@ -198,7 +201,7 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
             )
         return self.constant(None, node)
 
-    # -- one by one ----------------------------------------------------------------------------------------------
+    # -- one by one ----------------------------------------------------------------------------------------
     def do_If(self, node: ast.If) -> None:
         test = self.condition(node.test)
         if test.static is not None:
@@ -289,7 +292,8 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
             made = self.convert(made, outer, where)
             if not subtype(made.kind, outer):
                 self.error(
-                    f"Variable '{name}' previously had type {annotation(outer)} but is now being assigned to a "
+                    f"Variable '{name}' previously had type {annotation(outer)} but is now being "
+                    f"assigned to a "
                     f"value of type {annotation(made.kind)}\n", target,
                 )  # fmt: skip
         if made.name.isdigit() and isinstance(made.owner, Node) and made.owner.operator != "prim::Constant":
@@ -432,7 +436,7 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
         name = self.constant(f"{sugar.cls.__module__}.{sugar.cls.__qualname__}", node)
         self.emit("prim::RaiseException", [text, name], None, node)
 
-    # -- loops ---------------------------------------------------------------------------------------------------
+    # -- loops ---------------------------------------------------------------------------------------------
     def do_While(self, node: ast.While) -> None:
         if node.orelse:
             self.unsupported("else branches of loops aren't supported", node)
@@ -489,7 +493,7 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
             self.error("'continue' outside loop", node)
         self.emit("prim::ContinueStmt", self.next_values(loop, node), None, node)
 
-    # -- with ----------------------------------------------------------------------------------------------------
+    # -- with ----------------------------------------------------------------------------------------------
     def do_With(self, node: ast.With) -> None:
         self.entered(node, list(node.items))
 

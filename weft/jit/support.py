@@ -36,7 +36,8 @@ class Future:
 
 def failure(message: Any, name: Any, place: str, line: str) -> Error:
     """The error of a `raise` or an `assert`, in TorchScript's words."""
-    head = "The following operation failed in the TorchScript interpreter.\nTraceback of TorchScript (most recent call last):\n"
+    head = "The following operation failed in the TorchScript interpreter.\n"
+    head += "Traceback of TorchScript (most recent call last):\n"
     kind = "RuntimeError" if not name else str(name)
     error = Error(f"{head}{place}{line}\n{kind}: {message}")
     return error

@@ -18,13 +18,33 @@ from weft.core.dtypes import dtype as DType
 from weft.files.errors import FileFormatError, UnsafeFileError, require
 from weft.jit.ir import Block, Graph, Node, Value
 from weft.jit.types import (
-    ANY, BOOL, COMPLEX, DEVICE, DTYPE, FLOAT, GENERATOR, INT, NEVER, NONE, NUMBER, STR, TENSOR,
-    DictType, FutureType, ListType, ObjectType, OptionalType, TupleType, Type, UnionType,
+    ANY,
+    BOOL,
+    COMPLEX,
+    DEVICE,
+    DTYPE,
+    FLOAT,
+    GENERATOR,
+    INT,
+    NEVER,
+    NONE,
+    NUMBER,
+    STR,
+    TENSOR,
+    DictType,
+    FutureType,
+    ListType,
+    ObjectType,
+    OptionalType,
+    TupleType,
+    Type,
+    UnionType,
 )  # fmt: skip
 from weft.tensor.base import Tensor
 
 PLAIN: dict[str, Type] = {
-    "Tensor": TENSOR, "int": INT, "float": FLOAT, "bool": BOOL, "complex": COMPLEX, "str": STR, "NoneType": NONE,
+    "Tensor": TENSOR, "int": INT, "float": FLOAT, "bool": BOOL, "complex": COMPLEX, "str": STR,
+    "NoneType": NONE,
     "number": NUMBER, "Any": ANY, "Device": DEVICE, "dtype": DTYPE, "Generator": GENERATOR, "NoReturn": NEVER,
 }  # fmt: skip
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -56,7 +76,7 @@ class Book:
         return key
 
 
-# -- types -------------------------------------------------------------------------------------------------------
+# -- types -------------------------------------------------------------------------------------------------
 def type_text(kind: Type, book: Book) -> str:
     """A type as text; classes by number."""
     if isinstance(kind, ListType):
@@ -137,7 +157,7 @@ def split(text: str) -> list[str]:
     return parts
 
 
-# -- values ------------------------------------------------------------------------------------------------------
+# -- values ------------------------------------------------------------------------------------------------
 def encode(value: Any, book: Book) -> Any:
     """A constant as JSON."""
     if value is None or isinstance(value, (bool, str)) or type(value) is int:
@@ -205,7 +225,7 @@ def decode(value: Any, tensors: dict[str, Any], root: Any, classes: Any = None) 
     raise FileFormatError(f"the file holds a constant of an unknown kind: {str(tag)[:40]!r}")
 
 
-# -- writing -----------------------------------------------------------------------------------------------------
+# -- writing -----------------------------------------------------------------------------------------------
 class Writer:
     """Writes graphs."""
 
@@ -236,7 +256,8 @@ class Writer:
         positional = len(node.arguments) - len(node.words)
         arguments = [f"%{value.name}" for value in node.arguments]
         named = [f"{word}={name}" for word, name in zip(node.words, arguments[positional:], strict=True)]
-        text = f"{indent}{self.typed(node.results)} = {node.operator}{shown}({', '.join([*arguments[:positional], *named])})"
+        given = ", ".join([*arguments[:positional], *named])
+        text = f"{indent}{self.typed(node.results)} = {node.operator}{shown}({given})"
         place = node.place
         if place is not None:
             number = self.book.number(self.book.sources, place.source)
@@ -256,7 +277,8 @@ class Writer:
         elif node.operator == "prim::PythonOp" and "_library" not in node.attributes:
             raise RuntimeError(
                 f"Could not export Python function call '{node.attributes['name']}'. Remove calls to Python "
-                "functions before export. Did you forget to add @script or @script_method annotation? If this "
+                "functions before export. Did you forget to add @script or @script_method "
+                "annotation? If this "
                 "is a nn.ModuleList, add it to __constants__"
             )
         elif node.operator == "prim::CreateObject":
@@ -272,7 +294,7 @@ class Writer:
         return found
 
 
-# -- reading -----------------------------------------------------------------------------------------------------
+# -- reading -----------------------------------------------------------------------------------------------
 HEAD = re.compile(r"(?P<results>[^=]*) = (?P<operator>[a-z]+::[A-Za-z0-9_]+)(?P<rest>.*)\Z")
 PLACE = re.compile(r" # @(\d+):(\d+):(\d+):(\d+):(\d+)\Z")
 

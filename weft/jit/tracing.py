@@ -278,26 +278,29 @@ def compare(traced: Any, expected: Any, tolerance: float) -> None:
             else (wide == other).all()
         ):
             warnings.warn(
-                f"Output nr {number + 1}. of the traced function does not match the corresponding output of the "
+                f"Output nr {number + 1}. of the traced function does not match the corresponding "
+                f"output of the "
                 "Python function. Detailed error:\nTensor-likes are not close!",
                 TracerWarning,
                 stacklevel=3,
             )
 
 
-# -- freezing ----------------------------------------------------------------------------------------------------
+# -- freezing ----------------------------------------------------------------------------------------------
 def freeze(
     mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True, preserve_parameters: bool = False
 ) -> Any:
     """A module in which parameters and attributes are constants of the graph."""
     if not isinstance(mod, ScriptModule):
         raise RuntimeError(
-            "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your "
+            "Freezing expects a ScriptModule as input. Please use torch.jit.script or "
+            "torch.jit.trace to script your "
             "'nn.Module'."
         )
     if mod.training:
         raise RuntimeError(
-            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module "
+            "Freezing is currently only implemented for modules in eval mode. Please call "
+            ".eval() on your module "
             "before freezing."
         )
     info = mod.__dict__["_script"]

@@ -276,7 +276,7 @@ def annotation(kind: Type) -> str:
 
 def optional(kind: Type) -> Type:
     """`Optional[kind]`, once."""
-    return kind if kind == NONE or kind == ANY or isinstance(kind, OptionalType) else OptionalType(kind)
+    return kind if kind in (NONE, ANY) or isinstance(kind, OptionalType) else OptionalType(kind)
 
 
 def union(options: Sequence[Type]) -> Type:
@@ -302,7 +302,7 @@ def union(options: Sequence[Type]) -> Type:
 
 def subtype(one: Type, two: Type) -> bool:
     """Whether every value of `one` is one of `two`."""
-    if one == two or two == ANY or one == NEVER:
+    if one in (two, NEVER) or two == ANY:
         return True
     if isinstance(one, UnionType):
         return all(subtype(option, two) for option in one.options)
@@ -323,9 +323,7 @@ def subtype(one: Type, two: Type) -> bool:
         return len(one.elements) == len(two.elements) and all(subtype(a, b) for a, b in pairs)
     if isinstance(one, ObjectType) and isinstance(two, ObjectType) and two.sort == "interface":
         return one.sort in ("class", "module", "interface")
-    if {one, two} == {DTYPE, INT}:
-        return True
-    return False
+    return {one, two} == {DTYPE, INT}
 
 
 def unify(one: Type, two: Type) -> Type | None:
