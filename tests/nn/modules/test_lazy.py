@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import pytest
 
@@ -100,3 +101,9 @@ def test_refuses():
         Forgets()(weft.ones(1))
     with pytest.raises(RuntimeError, match="can't be used with `DataParallel`"):
         nn.LazyLinear(1)._replicate_for_data_parallel()
+
+
+def test_pickled_while_lazy():
+    layer = pickle.loads(pickle.dumps(nn.LazyLinear(2)))
+    assert layer(weft.ones(1, 3)).shape == (1, 2) and type(layer) is nn.Linear
+    assert not layer._forward_pre_hooks and not layer._load_state_dict_pre_hooks

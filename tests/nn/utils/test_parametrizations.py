@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -170,3 +171,18 @@ def test_captured_whole(form):
         assert weft.allclose(captured(), layer(x), atol=1e-6)
     for key, value in layer.state_dict().items():
         assert weft.allclose(other.state_dict()[key], value, atol=1e-6)
+
+
+def test_older_spectral_norm_of_old_states_and_pickles():
+    layer = nn.utils.spectral_norm(nn.Linear(4, 3))
+    layer(weft.ones(1, 4))
+    state = {key: value.clone() for key, value in layer.state_dict().items()}
+    again = pickle.loads(pickle.dumps(nn.utils.spectral_norm(nn.Linear(4, 3))))
+    again.load_state_dict(state)
+    x = weft.randn(2, 4)
+    assert weft.allclose(again.eval()(x), layer.eval()(x), atol=1e-6)
+    old = {key: value for key, value in state.items() if key != "weight_v"} | {
+        "weight": layer.weight.detach()
+    }
+    again.load_state_dict(old)  # as written before the right vector was kept
+    assert weft.allclose(again.eval()(x), layer(x), atol=1e-4)

@@ -16,6 +16,14 @@ from weft.nn.parameter import is_lazy
 __all__ = ["LazyModuleMixin"]
 
 
+class _Numbered:
+    """A hook by its number. Unlike a handle it names no table, so that copies of a module and modules out of
+    a pickle find the hook in their own."""
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+
+
 class LazyModuleMixin:
     """Comes before a Module among a class's bases; the class gives `initialize_parameters(*args, **kwargs)`
     and the class it turns into, `cls_to_become`.
@@ -36,8 +44,9 @@ class LazyModuleMixin:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         module: Any = self
-        module._load_hook = module._register_load_state_dict_pre_hook(self._lazy_load_hook)
-        module._initialize_hook = module.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
+        loading = module._register_load_state_dict_pre_hook(self._lazy_load_hook)
+        starting = module.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
+        module._load_hook, module._initialize_hook = _Numbered(loading.id), _Numbered(starting.id)
 
     def _tensors(self) -> Any:
         return itertools.chain(self._parameters.items(), self._buffers.items())
@@ -71,7 +80,6 @@ class LazyModuleMixin:
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {module._get_name()} has not been fully initialized")
-        # By number, because the handles of a copy still name the tables of what it was copied from.
         for table in (module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs):
             table.pop(module._initialize_hook.id, None)
         module._load_state_dict_pre_hooks.pop(module._load_hook.id, None)

@@ -93,54 +93,55 @@ class SpectralNorm:
         module.register_buffer(f"{name}_u", left)
         module.register_buffer(f"{name}_v", right)
         module.register_forward_pre_hook(hook)
-        module._register_state_dict_hook(_mark_version(hook))
-        module._register_load_state_dict_pre_hook(_take_old_states(hook))
+        module._register_state_dict_hook(_MarkVersion(hook))
+        module._register_load_state_dict_pre_hook(_TakeOldStates(hook))
         return hook
 
 
-def _mark_version(hook: SpectralNorm) -> Any:
-    def mark(_module: Any, _state: Any, _prefix: str, metadata: Any) -> None:
+class _MarkVersion:
+    """A hook of `state_dict`: notes which version of the hook wrote it."""
+
+    def __init__(self, hook: SpectralNorm) -> None:
+        self.hook = hook
+
+    def __call__(self, _module: Any, _state: Any, _prefix: str, metadata: Any) -> None:
         versions = metadata.setdefault("spectral_norm", {})
-        key = f"{hook.name}.version"
+        key = f"{self.hook.name}.version"
         if key in versions:
             raise RuntimeError(f"Unexpected key in metadata['spectral_norm']: {key}")
-        versions[key] = hook._version
-
-    return mark
+        versions[key] = self.hook._version
 
 
-def _take_old_states(hook: SpectralNorm) -> Any:
-    """States from before the right vector was kept: it is had back from the weight and the left one."""
+class _TakeOldStates:
+    """A hook of `load_state_dict`, for states from before the right vector was kept: it is had back from the
+    weight and the left one."""
 
-    def load(state: Any, prefix: str, metadata: Any, strict: bool, missing: Any, *_rest: Any) -> None:
-        version = metadata.get("spectral_norm", {}).get(f"{hook.name}.version")
-        stem = prefix + hook.name
+    def __init__(self, hook: SpectralNorm) -> None:
+        self.hook = hook
+
+    def __call__(
+        self, state: Any, prefix: str, metadata: Any, strict: bool, missing: Any, *_rest: Any
+    ) -> None:
+        version = metadata.get("spectral_norm", {}).get(f"{self.hook.name}.version")
+        stem = prefix + self.hook.name
         if version is not None and version >= 1:
             return
-        if (
-            version is None
-            and all(f"{stem}{s}" in state for s in ("_orig", "_u", "_v"))
-            and stem not in state
-        ):
+        parts = ("_orig", "_u", "_v")
+        if version is None and all(stem + part in state for part in parts) and stem not in state:
             return
-        found = True
-        for suffix in ("_orig", "", "_u"):
-            if stem + suffix not in state:
-                found = False
-                if strict:
-                    missing.append(stem + suffix)
-        if not found:
+        absent = [stem + part for part in ("_orig", "", "_u") if stem + part not in state]
+        if absent:
+            if strict:
+                missing.extend(absent)
             return
         with no_grad():
             original, weight = state[f"{stem}_orig"], state.pop(stem)
             sigma = (original / weight).mean()
-            matrix = hook.reshape_weight_to_matrix(original)
+            matrix = self.hook.reshape_weight_to_matrix(original)
             left = state[f"{stem}_u"]
             normal = matrix.t().mm(matrix)
             right = linalg.pinv(normal).mm(matrix.t()).matmul(left.unsqueeze(1)).squeeze(1)
             state[f"{stem}_v"] = right.mul_(sigma / ops.dot(left, ops.mv(matrix, right)))
-
-    return load
 
 
 def spectral_norm(
@@ -165,7 +166,10 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
         raise ValueError(f"spectral_norm of '{name}' not found in {module}")
     for table in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
         for key, known in list(table.items()):
-            closure = getattr(getattr(known, "hook", known), "__closure__", None) or ()
-            if any(cell.cell_contents is hook for cell in closure):
+            owner = known if isinstance(known, KINDS) else getattr(known, "hook", None)  # or it is wrapped
+            if isinstance(owner, KINDS) and owner.hook is hook:
                 del table[key]
     return module
+
+
+KINDS = (_MarkVersion, _TakeOldStates)
