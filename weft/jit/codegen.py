@@ -82,8 +82,8 @@ class Generated:
 class Generator:
     """Writes one function. `callee` gives the function behind a scripted callee."""
 
-    def __init__(self, graph: Graph, callee: Callable[[Any], Any]) -> None:
-        self.graph, self.callee = graph, callee
+    def __init__(self, graph: Graph, callee: Callable[[Any], Any], direct: bool = False) -> None:
+        self.graph, self.callee, self.direct = graph, callee, direct
         self.lines: list[str] = []
         self.names: dict[Value, str] = {}
         self.taken: set[str] = set()
@@ -225,6 +225,14 @@ class Generator:
             ):
                 return f"float({text})"
             return text
+        if (
+            operator == "aten::index"
+            and len(args) == 2
+            and getattr(args[1].owner, "operator", "") == "prim::ListConstruct"
+        ):
+            items = args[1].owner.arguments  # type: ignore[union-attr]
+            shown = [":" if item.constant is None else self.name(item) for item in items]
+            return f"{names[0]}[{', '.join(shown)}]"
         special = self.by_type(node, operator.partition("::")[2], kind, names)
         if special is not None:
             return special
@@ -379,7 +387,7 @@ class Generator:
     def write_unpack(self, node: Node) -> None:
         names = [self.name(value) for value in node.results]
         source = self.name(node.arguments[0])
-        if node.operator == "prim::ListUnpack":
+        if node.operator == "prim::ListUnpack" and not self.direct:
             source = f"unpack_list({source}, {len(names)})"
         self.line(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {source}" if names else f"{source}")
 
@@ -511,6 +519,6 @@ def last_uses(block: Block) -> dict[Node, list[Value]]:
     return freed
 
 
-def generate(graph: Graph, callee: Callable[[Any], Any]) -> Generated:
-    """The function that runs a graph."""
-    return Generator(graph, callee).generate()
+def generate(graph: Graph, callee: Callable[[Any], Any], direct: bool = False) -> Generated:
+    """The function that runs a graph; `direct`: in plain Python where that can be, for who compiles it."""
+    return Generator(graph, callee, direct).generate()

@@ -56,7 +56,7 @@ def fits(node: Node) -> bool:
 
 def compiled(graph: Graph) -> Any:
     """The graph's function in compiled form."""
-    function = generate(graph, lambda callee: callee).function
+    function = generate(graph, lambda callee: callee, direct=True).function
     return seams.compile(function, backend="native")
 
 
