@@ -335,7 +335,7 @@ def test_workers_end():
     next(large)  # by now both are waiting to be read
     began = time.monotonic()
     del large
-    assert count() == 0 and time.monotonic() - began < 4
+    assert count() == 0 and time.monotonic() - began < 4.9
 
 
 @pytest.mark.parametrize("how", ["kill", "exit"])
@@ -350,16 +350,33 @@ def test_a_worker_that_dies_is_reported(how):
 
 @each_worker
 def test_timeouts(options):
-    loader = DataLoader(Slow([0, 0, 0.6, 0]), 1, timeout=0.1, **options)
-    iterator = iter(loader)
+    iterator = iter(DataLoader(Slow([0, 0, 1, 0]), 1, timeout=100, **options))
     assert next(iterator).tolist() == [0] and next(iterator).tolist() == [1]
+    iterator._timeout = 0.1
     with pytest.raises(RuntimeError, match=r"^DataLoader timed out after 0\.1 seconds$"):
         next(iterator)
 
 
+class Waiting(Dataset):
+    """The first sample comes when all others have been fetched."""
+
+    def __init__(self):
+        self.others = multiprocessing.Semaphore(0)
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        for _ in range(3 if index == 0 else 0):
+            self.others.acquire()
+        if index:
+            self.others.release()
+        return index
+
+
 @each_worker
 def test_out_of_order(options):
-    found = batches(DataLoader(Slow([0.3, 0, 0, 0]), 1, in_order=False, prefetch_factor=1, **options))
+    found = batches(DataLoader(Waiting(), 1, in_order=False, prefetch_factor=1, **options))
     assert found[-1] == [0] and sorted(found) == [[0], [1], [2], [3]]
 
 

@@ -252,6 +252,8 @@ def test_map_location():
         through(value, map_location="cuda")
     with pytest.raises(TypeError):
         through(value, map_location=3)
+    with pytest.raises(ZeroDivisionError):
+        through(value, map_location=lambda storage, where: 1 / 0)
 
 
 def test_others_read_what_is_saved(tmp_path):

@@ -201,6 +201,8 @@ def load(
         except RecursionError:
             raise FileFormatError(f"{source.name} is nested too deeply") from None
         except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, struct.error) as error:
+            if getattr(place, "failure", None) is error:
+                raise  # the user's own
             raise FileFormatError(f"{source.name} is damaged: {error}") from error
         source.leave_at(end)
         return made

@@ -48,7 +48,11 @@ def placer(map_location: Any) -> Place:
         raise TypeError(f"map_location cannot be of type {type(map_location).__name__}")
 
     def ask(location: str, storage: UntypedStorage) -> UntypedStorage | device:
-        found = map_location(storage, location)
+        try:
+            found = map_location(storage, location)
+        except Exception as error:
+            ask.failure = error  # type: ignore[attr-defined]
+            raise
         if found is None:
             return restored(location)
         return found.untyped() if hasattr(found, "untyped") else restored(str(found))

@@ -73,7 +73,8 @@ class Mapped(Source):
 
     def array(self, start: int, count: int, what: str) -> Array:
         self._seek(start, count, what)
-        return adopt(np.asarray(self.mapping[start : start + count]))
+        part = np.asarray(self.mapping[start : start + count])
+        return part.copy() if start % 16 else adopt(part)  # elements must lie aligned
 
 
 @contextmanager
