@@ -8,6 +8,7 @@ the very module that Weft's users import; no behaviour lives here.
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
 import weft
 from weft import compiler
@@ -50,7 +51,8 @@ def install() -> None:
     vars(weft)["__version__"] = torch_version
     sys.modules["torch"] = module_at("torch")
     loaded = [f"torch{name[4:]}" for name in sys.modules if name.startswith("weft.") and ".ops." not in name]
-    shadowed = [path for path in MODULES if path.count(".") == 1 and path.partition(".")[2] in vars(weft)]
+    modules = {f"torch.{name}" for name, value in vars(weft).items() if isinstance(value, ModuleType)}
+    shadowed = modules & set(MODULES)
     for path in sorted({*loaded, *shadowed}):
         if place_of(path) is None or path in sys.modules:
             continue

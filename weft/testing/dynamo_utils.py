@@ -84,7 +84,8 @@ def call_size(x: Tensor, i: int) -> Any:
 
 
 range_iterator = type(iter(range(0)))
-dict_items, dict_keys, dict_values = type({}.items()), type({}.keys()), type({}.values())
+_EMPTY: dict[Any, Any] = {}
+dict_items, dict_keys, dict_values = type(_EMPTY.items()), type(_EMPTY.keys()), type(_EMPTY.values())
 
 
 def istype(obj: Any, allowed_types: Any) -> bool:
