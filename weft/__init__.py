@@ -40,6 +40,7 @@ from weft import optim as optim  # noqa: E402
 from weft import overrides as overrides  # noqa: E402
 from weft import partners as _partners  # noqa: E402
 from weft import random as random  # noqa: E402
+from weft import signal as signal  # noqa: E402
 from weft import special as special  # noqa: E402
 from weft import utils as utils  # noqa: E402
 from weft.amp import autocast as autocast  # noqa: E402

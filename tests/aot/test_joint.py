@@ -19,7 +19,7 @@ from weft.ops.samples import Maker, Sample
 
 OPS = sorted((op for op in REGISTRY.values() if op.samples is not None), key=lambda op: op.qualified_name)
 UNCOMPILED = {
-    "masked_select", "nonzero", "argwhere", "repeat_interleave", "masked_scatter", "unique", "index_put",
+    "bincount", "masked_select", "nonzero", "argwhere", "repeat_interleave", "masked_scatter", "unique", "index_put",
     "equal", "allclose", "complex", "polar", "_to_copy",
 }  # fmt: skip
 """Ops whose results, or gradients, have shapes that only running tells; whose result is a truth; and those

@@ -101,7 +101,6 @@ def made(primal: Any, tangent: Any) -> None:
             RuntimeError,
             "that was not the last one that was created",
         ),
-        (lambda: made(X.to(weft.complex64), X.to(weft.complex64)), NotImplementedError, "complex"),
     ],
 )
 def test_refusals(call: Any, error: type[Exception], text: str) -> None:
@@ -116,3 +115,21 @@ def test_levels_by_hand() -> None:
         weft.add(x, x, out=weft.zeros(3))
     forward_ad.exit_dual_level()
     assert type(x) is weft.Tensor and x.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.abs() * x.angle(),
+        lambda x: (x * x.conj()).exp().real,
+        lambda x: weft.fft.irfft(x[1:] * 1j),
+        lambda x: weft.view_as_real(x).cumprod(0),
+        lambda x: (x.prod() + x.norm()).sgn(),
+    ],
+)
+def test_complex_directions_against_differences(function: Any) -> None:
+    x, way = (weft.randn(4, dtype=weft.complex128) for _ in range(2))
+    with forward_ad.dual_level():
+        moved = forward_ad.unpack_dual(function(forward_ad.make_dual(x, way))).tangent
+    wanted = (function(x + 1e-6 * way) - function(x - 1e-6 * way)) / 2e-6
+    assert weft.allclose(moved, wanted, rtol=1e-5, atol=1e-7)

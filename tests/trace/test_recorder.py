@@ -23,7 +23,7 @@ from weft.trace.recorder import _set_grad_enabled, _set_inference_mode
 
 DATA_DEPENDENT = {
     "allclose", "equal", "repeat_interleave", "nonzero", "argwhere", "masked_select", "unique",
-    "unique_consecutive", "masked_scatter",
+    "unique_consecutive", "masked_scatter", "bincount",
 }  # fmt: skip
 SAMPLED = [name for name, op in REGISTRY.items() if op.samples and name != "_unsafe_view"]
 

@@ -27,7 +27,15 @@ OPS = sorted(
 )
 UNDEFINED = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
 """Ops whose elements are whatever was in memory."""
-SIZED = {"argwhere", "masked_select", "nonzero", "repeat_interleave", "unique", "unique_consecutive"}
+SIZED = {
+    "argwhere",
+    "bincount",
+    "masked_select",
+    "nonzero",
+    "repeat_interleave",
+    "unique",
+    "unique_consecutive",
+}
 """Ops (some calls of them) whose results are as large as values tell: nothing is compiled."""
 REFUSED = {"linalg.norm", "linalg.vector_norm", "nn.functional.normalize", "norm"}
 """Ops whose type rules know that there is no norm of ints, which their kernels give."""

@@ -222,7 +222,7 @@ def viewed(parent: Any, op: Op, rest: tuple[Any, ...], out: Any, level: Any) -> 
 
 
 def _view(parent: Any, step: tuple[Any, ...], out: Tensor, level: Any) -> Tensor:
-    if not out.dtype.is_floating_point:
+    if not moves(out):
         return out
     made: Any = dual(out, out, level)
     made.direction, made.source = None, (parent, (step,))
@@ -315,10 +315,14 @@ def tangent_of(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ..
     """The direction of an op's result (or results) for these directions of its arguments."""
     if op.kind is Kind.CREATE or (op.vjp is None and op.jvp is None):
         return None
-    if not isinstance(out, (tuple, list)) and not out.dtype.is_floating_point:
+    if not isinstance(out, (tuple, list)) and not moves(out):
         return None
     tangent = forward(op, tangents, out, bound)
     return transposed(op, tangents, out, bound) if tangent is NotImplemented else tangent
+
+
+def moves(value: Tensor) -> bool:
+    return value.dtype.is_floating_point or value.dtype.is_complex
 
 
 def transposed(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ...]) -> Any:
@@ -329,7 +333,7 @@ def transposed(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ..
     token = modes.enter(grad=True, inference=False)
     try:
         maps = maps_in([*bound, *tangents])
-        probes = [probe(o, maps) if o.dtype.is_floating_point else None for o in outs]
+        probes = [probe(o, maps) if moves(o) else None for o in outs]
         gradient = probes[0] if single else tuple(probes)
         pulled: list[Any] = []
         directions: list[Any] = []
@@ -350,10 +354,14 @@ def transposed(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ..
                     pulled.append(finish(value, tuple(like.shape), like.array.dtype))
                     directions.append(direction)
         wanted = [value for value in probes if value is not None]
+        if not op.conjugates:  # see Note [Complex gradients] in weft.ops.record
+            directions = [ops.conj(direction) for direction in directions]
         found = iter(gradients(pulled, wanted, directions, recording))
     finally:
         modes.leave(token)
     results = [None if value is None else next(found) for value in probes]
+    if not op.conjugates:
+        results = [value if value is None else ops.conj(value) for value in results]
     return results[0] if single else type(out)(*results) if hasattr(out, "_fields") else type(out)(results)
 
 

@@ -97,8 +97,6 @@ def checked_dual(tensor: Tensor, tangent: Tensor, level: Directions) -> Tensor:
     for label, value in (("primal", tensor), ("tangent", tangent)):
         if not (value.is_floating_point() or value.is_complex()):
             raise ValueError(f"Expected {label} to be floating point or complex, but got: {value.dtype}")
-    if tensor.is_complex() or tangent.is_complex():
-        raise NotImplementedError("forward mode of complex tensors is not supported yet")
     if tuple(tensor.shape) != tuple(tangent.shape):
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, "

@@ -464,6 +464,7 @@ conj_physical: Op = pointwise(
     promote,
     emit=lambda b, x: x,
     vjp=lambda g: conj_physical(g),
+    jvp=lambda tangents, out, x: None if tangents[0] is None else conj_physical(tangents[0]),
     conjugates=True,
     samples=_complex_parts,
 )

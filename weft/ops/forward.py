@@ -49,8 +49,14 @@ def forward(op: Op, tangents: tuple[Any, ...], out: Any, bound: tuple[Any, ...])
     if op.name == "linear":
         return _affine(op, tangents, bound)
     if op.kind is Kind.POINTWISE or op.name in SYMMETRIC:
+        if op.conjugates and any(is_complex(value) for value in (out, *bound)):
+            return NotImplemented  # what turns a gradient is not what turns a direction
         return _diagonal(op, tangents, out, bound)
     return NotImplemented
+
+
+def is_complex(value: Any) -> bool:
+    return hasattr(value, "shape") and type_of(value).dtype.is_complex
 
 
 def moving(op: Op, tangents: tuple[Any, ...]) -> list[int]:

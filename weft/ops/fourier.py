@@ -113,16 +113,19 @@ def _complex(make: Maker, *shape: int) -> Any:
 c2c: Op = contract(
     "_fft_c2c", _c2c_kernel, _c2c_rule, "input: Tensor, dims: Any, scale: float, forward: bool",
     vjp=lambda g, _out, _x, dims, scale, forward: c2c(g, dims, scale, not forward), conjugates=True,
+    jvp=lambda tangents, out, x, dims, scale, forward: c2c(tangents[0], dims, scale, forward),
     batch=_shifted, node="FftC2CBackward0",
     samples=lambda make: iter([Sample(_complex(make, 3, 4), (0, 1), 0.5, True)]), **HIDDEN,
 )  # fmt: skip
 r2c: Op = contract(
     "_fft_r2c", _r2c_kernel, _r2c_rule, "input: Tensor, dims: Any, scale: float", vjp=_r2c_vjp,
+    jvp=lambda tangents, out, x, dims, scale: r2c(tangents[0], dims, scale),
     conjugates=True, batch=_shifted, node="FftR2CBackward0",
     samples=lambda make: iter([Sample(make(3, 4), (0, 1), 0.5), Sample(make(3, 5), (1,), 1.0)]), **HIDDEN,
 )  # fmt: skip
 c2r: Op = contract(
     "_fft_c2r", _c2r_kernel, _c2r_rule, "input: Tensor, dims: Any, scale: float, last: int", vjp=_c2r_vjp,
+    jvp=lambda tangents, out, x, dims, scale, last: c2r(tangents[0], dims, scale, last),
     conjugates=True, batch=_shifted, node="FftC2RBackward0",
     samples=lambda make: iter([Sample(_complex(make, 3, 3), (0, 1), 0.5, 4),
         Sample(_complex(make, 3, 3), (1,), 1.0, 5)]), **HIDDEN,

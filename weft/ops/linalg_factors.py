@@ -361,7 +361,21 @@ def _ldl_solve_rule(packed: TensorType, pivots: TensorType, b: TensorType, hermi
     return TensorType((*lead, *b.shape[-2:]), b.dtype, b.device)
 
 
+def _check_pivots(rows: Array) -> None:
+    """LAPACK trusts pivots and would write elsewhere: they must be such as `ldl_factor` gives."""
+    size = rows.shape[-1]
+    order = abs(rows.astype(np.int64))
+    blocks = (rows < 0).reshape(-1, size)
+    wrong = ((order < 1) | (order > size)).any()
+    for line in blocks if blocks.any() else ():
+        runs = np.diff(np.flatnonzero(np.diff(np.concatenate([[False], line, [False]]))))[::2]
+        wrong = wrong or bool((runs % 2).any())
+    if wrong:
+        raise RuntimeError("torch.linalg.ldl_solve: pivots are not those of a factorization")
+
+
 def _ldl_solve_kernel(packed: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
+    _check_pivots(pivots)
     lead = np.broadcast_shapes(packed.shape[:-2], b.shape[:-2])
     count = prod(lead)
     routine = _routine(packed, "hetrs" if hermitian and packed.dtype.kind == "c" else "sytrs")

@@ -148,10 +148,10 @@ def _unpool(axes: int) -> None:
         space = (2, 3, 2)[:axes]
         count = (2, 6, 12)[axes - 1]
         volume = (4, 24, 96)[axes - 1]
-        yield Sample(make(2, 3, *space), _places(make, (2, 3), count, volume).reshape(2, 3, *space), 2)
+        yield Sample(make(2, 1, *space), _places(make, (2, 1), count, volume).reshape(2, 1, *space), 2)
         wide = tuple(2 * n + 1 for n in space)
-        places = _places(make, (3,), count, volume).reshape(3, *space)
-        yield Sample(make(3, *space), places, 2, 2, 0, wide)
+        places = _places(make, (1,), count, volume).reshape(1, *space)
+        yield Sample(make(1, *space), places, 2, 2, 0, wide)
 
     composite(
         "input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, "
@@ -251,12 +251,12 @@ def _fractional_size(name: str, axes: int, shape: Any, size: Any, ratio: Any) ->
 def _fractional(axes: int) -> None:
     """Defines `fractional_max_pool2d` or `3d`."""
     name = f"fractional_max_pool{axes}d"
-    space = (5, 6, 4)[:axes]
+    space = (4, 5, 3)[:axes]
 
     def inner_samples(make: Maker) -> Iterator[Sample]:
-        yield Sample(make.distinct(2, 3, *space), 2, (3, 4, 2)[:axes], make(2, 3, axes, low=0, high=1), axes)
-        yield Sample(make.distinct(3, *space), 3, 2, make(1, 3, axes, low=0, high=1), axes)
-        yield Sample(make.distinct(3, *space), 2, 1, make(1, 3, axes, low=0, high=1), axes)
+        yield Sample(make.distinct(2, 1, *space), 2, (3, 4, 2)[:axes], make(2, 1, axes, low=0, high=1), axes)
+        yield Sample(make.distinct(1, *space), 2, 2, make(1, 1, axes, low=0, high=1), axes)
+        yield Sample(make.distinct(1, *space), 2, 1, make(1, 1, axes, low=0, high=1), axes)
 
     FRACTIONAL[axes] = index(
         f"{name}_with_indices", _fractional_kernel, _fractional_rule,
@@ -285,10 +285,10 @@ def _fractional(axes: int) -> None:
         return (values, places) if return_indices else values
 
     def samples(make: Maker) -> Iterator[Sample]:
-        draws = make(2, 3, axes, low=0, high=1)
-        yield Sample(make.distinct(2, 3, *space), 2, 3 if axes == 2 else 2, _random_samples=draws)
+        draws = make(2, 1, axes, low=0, high=1)
+        yield Sample(make.distinct(2, 1, *space), 2, 2, _random_samples=draws)
         yield Sample(
-            make.distinct(2, 3, *space), 2, output_ratio=(0.6,) * axes, return_indices=True,
+            make.distinct(2, 1, *space), 2, output_ratio=(0.6,) * axes, return_indices=True,
             _random_samples=draws,
         )  # fmt: skip
 

@@ -72,7 +72,15 @@ READERS: Final[dict[str, Callable[[Any], Any]]] = {
 COMPARING: Final = frozenset({"equal", "allclose"})
 """Functions of tensors that give a bool of Python's."""
 SHAPES: Final = frozenset(
-    {"nonzero", "_nonzero", "masked_select", "_repeat_positions", "_unique", "_unique_consecutive"}
+    {
+        "nonzero",
+        "_nonzero",
+        "masked_select",
+        "_repeat_positions",
+        "_unique",
+        "_unique_consecutive",
+        "bincount",
+    }
 )
 """Reads that only want to know how many elements there will be."""
 

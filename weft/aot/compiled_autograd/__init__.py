@@ -13,7 +13,7 @@ Whatever the graph could not say exactly is left to the engine, which is always 
     a backward inside a backward hooks and custom backwards that start one
     checkpointed code            what was saved is in the hands of the library's own hooks
     a stale or freed tape        eager raises, at the node where it would
-    transforms' wrappers, tensor subclasses, complex values
+    transforms' wrappers, tensor subclasses
 """
 
 from __future__ import annotations

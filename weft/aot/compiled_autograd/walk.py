@@ -33,7 +33,7 @@ from weft.ops.sweep import discover
 from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.plan import plan_of
 from weft.tensor.saved import Item
-from weft.tensor.tape import INFERENCE, ComplexBackward
+from weft.tensor.tape import INFERENCE
 
 ndarray = np.ndarray
 CONSTANTS: Final = frozenset(
@@ -135,8 +135,6 @@ class Keys(Visitor):
     def lift(self, array: Any, tensor: Tensor) -> Any:
         if type(array) is not ndarray:
             raise Native("a tensor without elements")
-        if array.dtype.kind == "c":
-            raise Native("complex values")
         place = len(self.inputs)
         self.places.setdefault(id(array), place)
         self.inputs.append(tensor)
@@ -254,7 +252,7 @@ class Walk:
 
     def recorded(self, node: Any) -> Any:
         """The node of an op: its rules read what it saved, and its parameters."""
-        if isinstance(node, ComplexBackward) or node.saved is None:
+        if node.saved is None:
             raise Native("saved tensors that are freed")
         versions = node.versions
         if versions is not None:
