@@ -94,6 +94,7 @@ class ParametrizationList(ModuleList):
         self.ntensors = 1 if self.is_tensor else len(new)
         if self.is_tensor:
             self._check_kept("dtype", original.dtype, new.dtype)
+            self._check_kept("device", original.device, new.device)
             with no_grad():
                 _put(original, new)
             _register(self, "original", original)
