@@ -1,6 +1,6 @@
 """Mistakes in scripted code: what is said, and where it points."""
 
-# ruff: noqa: UP006, UP035
+# ruff: noqa: UP006, UP035, UP045, B007
 from typing import List, Optional
 
 import pytest

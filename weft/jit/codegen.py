@@ -225,14 +225,8 @@ class Generator:
             ):
                 return f"float({text})"
             return text
-        if (
-            operator == "aten::index"
-            and len(args) == 2
-            and getattr(args[1].owner, "operator", "") == "prim::ListConstruct"
-        ):
-            items = args[1].owner.arguments  # type: ignore[union-attr]
-            shown = [":" if item.constant is None else self.name(item) for item in items]
-            return f"{names[0]}[{', '.join(shown)}]"
+        if operator == "aten::index" and self.direct and isinstance(args[1].kind, ListType):
+            return f"{names[0]}[tuple([slice(None) if i is None else i for i in {names[1]}])]"
         special = self.by_type(node, operator.partition("::")[2], kind, names)
         if special is not None:
             return special
