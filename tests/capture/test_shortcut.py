@@ -549,3 +549,36 @@ def test_results_that_do_not_lie_row_by_row() -> None:
     assert is_direct(compiled)
     ours[0].t().view(-1)[5] = 7.0  # its memory is one block
     assert ours[0][1, 1] == 7.0
+
+
+def test_numbers_that_programs_compute() -> None:
+    def function(x: Any) -> Any:
+        total = x.sum().item()
+        return total, x * 2, total * 0.5 + 1, x.amax().item()
+
+    compiled = weft.compile(function, backend="native", fullgraph=True)
+    kept = []
+    for number in range(50):
+        x = weft.arange(4.0) - number
+        ours = compiled(x)
+        same(ours, function(x))
+        assert [type(each) for each in ours] == [float, weft.Tensor, float, float]
+        kept.append((ours, function(x)))
+    assert is_direct(compiled)
+    for ours, theirs in kept:  # each call has floats of its own
+        same(ours, theirs)
+    x = weft.tensor([float("nan"), 1.0, -0.0, 2.0])
+    assert np.isnan(compiled(x)[0]) and compiled(weft.tensor([-0.0]))[0].hex() == "-0x0.0p+0"
+
+
+def test_numbers_beside_gradients() -> None:
+    def function(x: Any, w: Any) -> Any:
+        y = (x * w).square()
+        return y.sum(), y.detach().amax().item()
+
+    compiled = weft.compile(function, backend="native", fullgraph=True)
+    for number in range(6):
+        x, w = weft.arange(4.0) + number, weft.ones(4, requires_grad=True)
+        loss, largest = compiled(x, w)
+        loss.backward()
+        assert largest == (number + 3.0) ** 2 and w.grad.tolist() == (2 * x * x).tolist()

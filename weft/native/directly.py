@@ -23,6 +23,7 @@ from weft.native.entry import (
     AGAIN,
     CONSTANT,
     NEW,
+    NUMBER,
     THERE,
     Borrowed,
     Layout,
@@ -209,12 +210,16 @@ def _is_simple(found: Any, program: Program) -> bool:
         place: _row_major(shape, kind) if strides is None else strides
         for (place, shape, kind), strides in zip(frame.made, frame.strides, strict=True)
     }
+    floats = {place: np.dtype(kind) for place, _shape, kind in frame.made}
     inside = {number for _place, number in frame.written}
     written = {value: number for number, value, _times in found.written}
     if len(frame.outputs) != len(found.strides):
         return False
     for value, (place, strides) in enumerate(zip(frame.outputs, found.strides, strict=True)):
-        if value in written:
+        if place in frame.numbers:
+            if floats.get(place) != np.float64 or place in frame.outputs[:value]:
+                return False
+        elif value in written:
             if written[value] not in inside:
                 return False
         elif isinstance(place, int) and place in made:
@@ -263,7 +268,8 @@ def _run(found: Any, program: Program, operands: Operands) -> Run:
     for how, what, version in found.outputs:
         result = frame.outputs[what] if how == "value" else None
         if isinstance(result, int):
-            outputs.append((AGAIN if result in seen else NEW, order[result], version))
+            kind = AGAIN if result in seen else NUMBER if result in frame.numbers else NEW
+            outputs.append((kind, order[result], version))
             seen.add(result)
         elif how == "constant":
             outputs.append((CONSTANT, what))
@@ -284,7 +290,7 @@ def _run(found: Any, program: Program, operands: Operands) -> Run:
     return Run(
         givens=givens,
         made=[
-            (place, np.dtype(kind), shape, strides)
+            (place, None if place in frame.numbers else np.dtype(kind), shape, strides)
             for (place, shape, kind), strides in zip(frame.made, frame.strides, strict=True)
         ],
         outputs=outputs, written=written, constants=frame.constants, arena=frame.arena,

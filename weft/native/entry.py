@@ -28,6 +28,7 @@ from weft.native.entry_checks import write_checks
 from weft.native.entry_run import AGAIN as AGAIN
 from weft.native.entry_run import CONSTANT as CONSTANT
 from weft.native.entry_run import NEW as NEW
+from weft.native.entry_run import NUMBER as NUMBER
 from weft.native.entry_run import THERE as THERE
 from weft.native.entry_run import write_run
 from weft.native.entry_text import (
@@ -81,7 +82,7 @@ class Run:
 
     givens: list[tuple[int, int, bool, int, int]]
     made: list[tuple[int, Any, tuple[int, ...], tuple[int, ...] | None]]
-    """Places, dtypes, shapes, and strides in bytes where they are not row-major."""
+    """Places, dtypes, shapes, and strides in bytes where they are not row-major. A float has no dtype."""
     outputs: list[tuple[Any, ...]]
     written: list[tuple[int, int, int]]
     constants: list[tuple[int, Any]]
@@ -347,7 +348,9 @@ def _run_values(run: Run, holding: Holding) -> dict[str, int]:
     for place, array in run.constants:
         template[place] = _data(array)
     made = [
-        (
+        (place, 0, -1, 0, 0)
+        if kind is None
+        else (
             place,
             holding.address(kind),
             len(shape),

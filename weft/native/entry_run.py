@@ -6,8 +6,10 @@ the results are owned by one tuple from the start, so giving up is dropping that
 # Note [Tables of a run]
     givens    place, register of the array (or float), whether it is a float, first and last byte reached
     made      place, dtype, rank, sizes, strides (or 0)           arrays that the program fills
+              place, 0, -1                                        a float that it fills
     outputs   NEW, number of `made`, version                      a new tensor on a new array
               AGAIN, number of `made`, version                    another one on an array made before
+              NUMBER, number of `made`                            a new float
               THERE, register                                     an object that is there
               CONSTANT, object
     written   register of the tensor, number in `givens`, by how much its version grows
@@ -23,7 +25,7 @@ from typing import Any
 
 from weft.native.entry_text import DATA, ITEMS, LENGTH
 
-NEW, THERE, CONSTANT, AGAIN = range(4)
+NEW, THERE, CONSTANT, AGAIN, NUMBER = range(5)
 FLOAT_AT = 16
 """Where a float's bits stand."""
 
@@ -113,8 +115,8 @@ def _results(w: Any) -> None:
     items, table = w.at(found, ITEMS), w.header("outputs_at")
     number, head, done = w.loop(outputs)
     row, place = w.row(table, number), w.at(items, w.scaled(number, 8))
-    new, again, there, constant, end = (w.label() for _ in range(5))
-    kinds = {THERE: there, CONSTANT: constant, AGAIN: again}
+    new, again, there, constant, single, end = (w.label() for _ in range(6))
+    kinds = {THERE: there, CONSTANT: constant, AGAIN: again, NUMBER: single}
     cases = " ".join(f"i64 {kind}, label %{label}" for kind, label in kinds.items())
     w.put(f"switch i64 {w.field(row, 0)}, label %{new} [{cases}]")
     w.begin(new)
@@ -130,6 +132,12 @@ def _results(w: Any) -> None:
     w.go(end)
     w.begin(constant)
     _share(w, w.pointer(row, 1), place)
+    w.go(end)
+    w.begin(single)
+    value = w.call("ptr", "PyFloat_FromDouble", "double 0.0")
+    w.need(w.other("ptr", value, "null"), "short")
+    w.put(f"store ptr {value}, ptr {place}")
+    w.put(f"store ptr {value}, ptr {w.at('%fresh', w.scaled(w.field(row, 1), 8))}")
     w.go(end)
     w.begin(end)
     w.turn(number, head, done)
@@ -202,9 +210,11 @@ def _new_cell(w: Any, tensor: str, version: str) -> None:
 def _made_addresses(w: Any) -> None:
     table = w.header("made_at")
     number, head, done = w.loop("%made.count")
-    array = w.load("%fresh", w.scaled(number, 8))
-    place = w.scaled(w.field(w.row(table, number), 0), 8)
-    w.store("i64", w.load(array, DATA, "i64"), "%buffers", place)
+    made, row = w.load("%fresh", w.scaled(number, 8)), w.row(table, number)
+    inside = w.let(f"ptrtoint ptr {w.at(made, FLOAT_AT)} to i64")
+    single = w.same("i64", w.field(row, 2), "-1")
+    data = w.let(f"select i1 {single}, i64 {inside}, i64 {w.load(made, DATA, 'i64')}")
+    w.store("i64", data, "%buffers", w.scaled(w.field(row, 0), 8))
     w.turn(number, head, done)
 
 

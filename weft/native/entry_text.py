@@ -46,7 +46,7 @@ API: Final = (
     "PyErr_Clear", "Py_IncRef", "Py_DecRef", "PyTuple_New", "PyType_GenericAlloc", "PyEval_SaveThread",
     "PyEval_RestoreThread", "PyList_New", "PyLong_FromLong", "PyLong_AsLong", "PyErr_Occurred",
     "aligned_alloc", "free", "PyArray_NewFromDescr", "PyGC_Disable", "PyGC_Enable",
-    "PyErr_ExceptionMatches",
+    "PyErr_ExceptionMatches", "PyFloat_FromDouble",
     "None", "True", "False", "zero", "Tensor", "Parameter", "View", "ndarray", "str", "int", "Exception",
 )  # fmt: skip
 """Addresses of functions and objects, in the order of their table."""

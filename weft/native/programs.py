@@ -64,6 +64,8 @@ class Frame:
     """(place, shape, dtype) of outputs that a call makes."""
     strides: list[tuple[int, ...] | None]
     """Of these, in bytes; None is row by row."""
+    numbers: list[int]
+    """Places among these that become numbers of Python's."""
     outputs: list[int | tuple[str, Any]]
     """A place; or ("input", its number); or ("constant", an object, of which arrays are to be copied)."""
     written: list[tuple[int, int]]
@@ -135,7 +137,7 @@ class Program:
         self.write_table(checks, fills)
         self.results = [self.result(each) for each in self.outputs]
         passed = self.draws is not None and self.draws.needs_inputs
-        simple = not (self.python or self.numbers or passed)
+        simple = not (self.python or passed)
         self.frame = self.make_frame() if simple else None
 
     def write_table(self, checks: list[list[int]], fills: list[list[int]]) -> None:
@@ -162,8 +164,8 @@ class Program:
             places=self.size, givens=[each for each in self.givens if each[1] != last],
             seeds=next((place for place, number in self.givens if number == last), self.size),
             constants=self.constants, arena=self.arena, arena_bytes=self.arena_bytes,
-            made=self.made, strides=self.strides, outputs=self.outputs, written=self.written,
-            code=address(self.code),
+            made=self.made, strides=self.strides, numbers=self.numbers, outputs=self.outputs,
+            written=self.written, code=address(self.code),
             count=self.count, outside=address(self.outside), multiplies=self.multiplies,
         )  # fmt: skip
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.aot.facts import DETACH, Constant, Input, Output, Value, ViewOf
+from weft.aot.facts import DETACH, Constant, Input, Number, Output, Value, ViewOf
 from weft.aot.runtime.around import PLAIN_MODES
 from weft.aot.runtime.compiled import CompiledFunction, Plan
 from weft.core import modes
@@ -60,12 +60,14 @@ def direct(function: Any, args: tuple[Any, ...]) -> Direct | None:
         return None
     outputs: list[tuple[str, Any, int]] = []
     given = [plain_value(output) for output in facts.outputs]
-    values = [output.index for output in given if isinstance(output, Value)]
+    values = [output.index for output in given if isinstance(output, (Value, Number))]
     if len(set(values)) != len(values):
         return None
     for output in given:
         if isinstance(output, Value):
             outputs.append(("value", output.index, facts.values[output.index].version))
+        elif isinstance(output, Number):
+            outputs.append(("value", output.index, 0))
         elif isinstance(output, Input):
             outputs.append(("input", output.index, 0))
         elif isinstance(output, Constant):
