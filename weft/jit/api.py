@@ -11,6 +11,7 @@ from typing import Any
 
 import weft.jit.annotations as notes
 import weft.jit.marks as marks
+from weft.jit.lookup import root
 from weft.jit.modules import ScriptModule, script_module
 from weft.jit.script import ScriptFunction, define, names_of, script_function, service
 from weft.jit.support import Future
@@ -132,8 +133,6 @@ class CompilationUnit:
 
 
 def _TEXT_NAMES() -> dict[str, Any]:
-    from weft.jit.lookup import root
-
     return {
         "torch": root(),
         "weft": root(),

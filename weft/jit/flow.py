@@ -335,7 +335,7 @@ class Flow(Base):
         element = hint.element if isinstance(hint, ListType) else None
         if isinstance(through, Several) and not generator.ifs:
             return self.unrolled(node, generator, through, element)
-        if isinstance(through, Iterated) and _all_known(through) and not generator.ifs:
+        if isinstance(through, Iterated) and all_known(through) and not generator.ifs:
             return self.unrolled(node, generator, Several(self.known_items(through, node)), element)
         count, item = self.counted(through, node)
         made = self.emit("prim::ListConstruct", [], ListType(element or TENSOR), node)
@@ -430,13 +430,13 @@ class Flow(Base):
         return Simple(self.emit("aten::dict", [pairs], DictType(*pairs.kind.element.elements), node))
 
 
-def _all_known(through: Iterated) -> bool:
+def all_known(through: Iterated) -> bool:
     """Whether what is gone through is known item by item: modules, whose calls differ in each turn."""
     if through.sort == "range":
         return False
     inner = through.values[:1] if through.sort == "enumerate" else through.values
     return any(
-        isinstance(item, Several) or (isinstance(item, Iterated) and _all_known(item)) for item in inner
+        isinstance(item, Several) or (isinstance(item, Iterated) and all_known(item)) for item in inner
     )
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from weft.jit.annotations import resolve
+from weft.jit.schema import Mismatch, converter
+
 MODIFIER = "_torchscript_modifier"
 IGNORE = "ignore (leave as a call to Python, cannot be torch.jit.save'd)"
 UNUSED = "unused (ignored and replaced with raising of an exception)"
@@ -95,9 +98,6 @@ def annotate(the_type: Any, the_value: Any) -> Any:
 
 def isinstance_(obj: Any, target_type: Any) -> bool:
     """Whether an object is of a type such as `List[int]`."""
-    from weft.jit.annotations import resolve
-    from weft.jit.schema import Mismatch, converter
-
     targets = target_type if isinstance(target_type, (tuple, list)) else (target_type,)
     for target in targets:
         try:

@@ -21,6 +21,7 @@ from weft.jit.annotations import resolve
 from weft.jit.lookup import as_sugar
 from weft.jit.script import ScriptFunction, names_of, service
 from weft.jit.sugar import Constant, ModuleMethod, Python, ScriptedModule, Several, Simple, Special, Sugar
+from weft.jit.support import Slots
 from weft.jit.types import (
     BOOL,
     INFERRED,
@@ -410,9 +411,7 @@ class ScriptModule(Module):
 
     def save(self, f: Any, _extra_files: Any = None) -> None:
         """Writes the module to a file, from which `jit.load` reads it."""
-        from weft.jit.saving import save
-
-        save(self, f, _extra_files)
+        Slots.save(self, f, _extra_files)
 
     def save_to_buffer(self, _extra_files: Any = None) -> bytes:
         """The file's bytes."""

@@ -35,6 +35,7 @@ from weft.jit.modules import (
 )
 from weft.jit.schema import EMPTY, Argument, Schema
 from weft.jit.script import ScriptFunction
+from weft.jit.support import Slots
 from weft.jit.texts import IDENTIFIER, Book, Reader, TypeReader, Writer, decode, encode, type_text
 from weft.jit.types import INFERRED, NONE, Type
 from weft.nn.modules.module import Module
@@ -486,6 +487,9 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
     if map_location is not None and isinstance(made, Module):
         made.to(map_location)
     return made
+
+
+Slots.save = save
 
 
 def to_buffer(thing: Any) -> bytes:

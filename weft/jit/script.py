@@ -15,15 +15,17 @@ from typing import Any
 
 import weft.jit.annotations as notes
 import weft.jit.lookup as lookup
-from weft.jit.annotations import resolve
+from weft.jit.annotations import comment_types, resolve
+from weft.jit.code import code_of
 from weft.jit.emitter import Context
 from weft.jit.errors import Range, Source, fail, parse
 from weft.jit.executor import Executor
 from weft.jit.ir import Graph
 from weft.jit.passes import inline
-from weft.jit.schema import Argument, Schema, schema_of
+from weft.jit.schema import EMPTY, Argument, Schema, schema_of
 from weft.jit.statements import read_function
-from weft.jit.types import NONE, ObjectType, Type
+from weft.jit.support import Slots
+from weft.jit.types import INFERRED, NONE, ObjectType, Type
 
 
 def names_of(function: Any, extra: dict[str, Any] | None = None) -> Callable[[str], Any]:
@@ -164,8 +166,6 @@ class ScriptFunction:
     @property
     def code(self) -> str:
         """The graph as TorchScript's Python."""
-        from weft.jit.code import code_of
-
         return code_of(self)
 
     @property
@@ -185,9 +185,7 @@ class ScriptFunction:
 
     def save(self, f: Any, _extra_files: Any = None) -> None:
         """Writes the function to a file, from which `jit.load` reads it."""
-        from weft.jit.saving import save
-
-        save(self, f, _extra_files)
+        Slots.save(self, f, _extra_files)
 
     def save_to_buffer(self, _extra_files: Any = None) -> bytes:
         import io
@@ -280,10 +278,6 @@ def define(text: str, names: Callable[[str], Any], file: str = "<string>") -> li
 
 def text_schema(node: ast.FunctionDef, look: Callable[[str], Any], source: Source, skip: int = 0) -> Schema:
     """A schema from a syntax tree alone."""
-    from weft.jit.annotations import comment_types
-    from weft.jit.schema import EMPTY
-    from weft.jit.types import INFERRED
-
     positional = [*node.args.posonlyargs, *node.args.args][skip:]
     defaults: list[Any] = [EMPTY] * (len(positional) - len(node.args.defaults))
     defaults += [

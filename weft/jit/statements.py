@@ -12,8 +12,8 @@ from typing import Any
 from weft.jit.calls import Calls
 from weft.jit.emitter import Condition, Context
 from weft.jit.errors import Source
-from weft.jit.expressions import Expressions
-from weft.jit.flow import Flow, assigned_names
+from weft.jit.expressions import BINARY, Expressions
+from weft.jit.flow import Flow, all_known, assigned_names
 from weft.jit.forms import Forms
 from weft.jit.indexing import Indexing
 from weft.jit.ir import Graph, Node, Value
@@ -369,8 +369,6 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
         self.error(f"Tried to set an attribute: {target.attr} on a non-class: {annotation(kind)}", where)
 
     def do_AugAssign(self, node: ast.AugAssign) -> None:
-        from weft.jit.expressions import BINARY
-
         load = ast.copy_location(ast.parse(ast.unparse(node.target), mode="eval").body, node.target)
         for inner in ast.walk(load):
             ast.copy_location(inner, node.target)
@@ -443,12 +441,10 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
         self.loop(node, lambda index: self.block_of(node.body), None, node.test, assigned_names(node.body))
 
     def do_For(self, node: ast.For) -> None:
-        from weft.jit.flow import _all_known
-
         if node.orelse:
             self.unsupported("else branches of loops aren't supported", node)
         through = self.iterated(self.sugared(node.iter), node)
-        if isinstance(through, Iterated) and _all_known(through):
+        if isinstance(through, Iterated) and all_known(through):
             through = Several(self.known_items(through, node))
         if isinstance(through, Several):
             self.unroll(node, through)

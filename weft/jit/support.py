@@ -13,6 +13,13 @@ from weft.jit.types import Type
 from weft.tensor.base import Tensor
 
 
+class Slots:
+    """Functions of modules that are loaded later."""
+
+    save: Any = None
+    """Writes a scripted thing to a file: `weft.jit.saving`."""
+
+
 class Future:
     """What `fork` gives: here the work is done already."""
 
