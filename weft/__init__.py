@@ -35,6 +35,7 @@ from weft import fft as fft  # noqa: E402
 from weft import func as func  # noqa: E402
 from weft import library as library  # noqa: E402
 from weft import linalg as linalg  # noqa: E402
+from weft import masked as masked  # noqa: E402
 from weft import nn as nn  # noqa: E402
 from weft import optim as optim  # noqa: E402
 from weft import overrides as overrides  # noqa: E402

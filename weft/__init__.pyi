@@ -56,6 +56,7 @@ from weft import fx as fx
 from weft import jit as jit
 from weft import library as library
 from weft import linalg as linalg
+from weft import masked as masked
 from weft import mps as mps
 from weft import nn as nn
 from weft import ops as ops

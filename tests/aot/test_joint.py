@@ -19,11 +19,10 @@ from weft.ops.samples import Maker, Sample
 
 OPS = sorted((op for op in REGISTRY.values() if op.samples is not None), key=lambda op: op.qualified_name)
 UNCOMPILED = {
-    "bincount", "masked_select", "nonzero", "argwhere", "repeat_interleave", "masked_scatter", "unique", "index_put",
-    "equal", "allclose", "complex", "polar", "_to_copy",
+    "bincount", "masked_select", "nonzero", "argwhere", "repeat_interleave", "masked_scatter", "unique",
+    "index_put", "equal", "allclose",
 }  # fmt: skip
-"""Ops whose results, or gradients, have shapes that only running tells; whose result is a truth; and those
-with complex results, which have no gradients yet."""
+"""Ops whose results, or gradients, have shapes that only running tells; and whose result is a truth."""
 
 
 def module_of(function: Any, sample: Sample, copied: bool) -> tuple[GraphModule, list[Any]]:

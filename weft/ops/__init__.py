@@ -35,6 +35,7 @@ from weft.ops import (  # noqa: F401
     linalg_reflectors,
     losses,
     margin_losses,
+    masked,
     normalisation,
     placing,
     polynomials,

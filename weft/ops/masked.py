@@ -1,0 +1,252 @@
+"""Reductions and normalisations of some elements: the `masked` namespace.
+
+Takes a tensor and a mask (true: the element counts; none: all do); gives what the op of that name would give
+of the elements that count. One idea: each op has a number that changes nothing (0 for sums, -inf for maxima);
+elements that do not count are replaced by it, so gradients leave them out by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import inf, nan
+from typing import Any
+
+from weft.core import dtypes
+from weft.core.types import TensorType
+from weft.ops.families import composite
+from weft.ops.record import Op, ops, type_of
+from weft.ops.samples import Maker, Sample
+
+FOLD = (
+    "input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType = None, mask: MaybeTensor = None"
+)
+LINE = "input: Tensor, dim: int, *, dtype: DType = None, mask: MaybeTensor = None"
+
+
+def _masked(x: Any, mask: Any, nothing: float) -> Any:
+    """The tensor with this number where the mask is false."""
+    if mask is None:
+        return x
+    kind: TensorType = type_of(mask)
+    if kind.dtype is not dtypes.bool_:
+        mask = ops.ne(mask, 0)
+    return ops.where(mask, x, nothing)
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    return x if dtype is None or type_of(x).dtype is dtype else ops._to_copy(x, dtype)
+
+
+def _least(kind: dtypes.dtype, sign: int) -> Any:
+    """What no element is below (sign -1) or above (sign 1)."""
+    if kind.is_floating_point:
+        return sign * inf
+    if kind is dtypes.bool_:
+        return sign > 0
+    limits = dtypes.iinfo(kind)
+    return limits.max if sign > 0 else limits.min
+
+
+def _dims(dim: Any) -> Any:
+    return None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+
+
+def _samples(make: Maker) -> Iterator[Sample]:
+    mask = make.bools(3, 4)
+    mask[:, 0] = True
+    yield Sample(make.distinct(3, 4), 1, mask=mask)
+    yield Sample(make.distinct(3, 4), mask=mask)
+    yield Sample(make.distinct(3, 4), (0, 1), keepdim=True)
+
+
+def _line_samples(make: Maker) -> Iterator[Sample]:
+    mask = make.bools(3, 4)
+    mask[:, 0] = True
+    yield Sample(make.distinct(3, 4), 1, mask=mask)
+    yield Sample(make.distinct(3, 4), 0)
+
+
+def _fold(name: str, doc: str, run: Callable[..., Any]) -> Op:
+    """Defines a reduction over some dimensions."""
+
+    def body(input: Any, dim: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
+        return run(_cast(input, dtype), mask, _dims(dim), keepdim)
+
+    body.__doc__ = doc
+    return composite(FOLD, name=name, namespace="masked", samples=_samples)(body)
+
+
+def _product(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
+    x = _masked(x, mask, 1)
+    rank = type_of(x).ndim
+    places = tuple(range(rank)) if dim is None else tuple(d % max(rank, 1) for d in dim)
+    for place in sorted(places, reverse=True):
+        x = ops.prod(x, place, keepdim)
+    return x
+
+
+def _extreme(x: Any, mask: Any, dim: Any, keepdim: bool, sign: int) -> Any:
+    x = _masked(x, mask, _least(type_of(x).dtype, -sign))
+    return (ops.amax if sign > 0 else ops.amin)(x, () if dim is None else dim, keepdim)
+
+
+def _count(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
+    """How many elements count, in the tensor's real dtype."""
+    ones = ops.ones_like(x)
+    ones = ops.real(ones) if type_of(ones).dtype.is_complex else ones
+    return ops.sum(_masked(ones, mask, 0), dim, keepdim)
+
+
+def _mean(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
+    kind = type_of(x).dtype
+    if kind.category < dtypes.FLOAT:
+        raise ValueError(
+            "mean(): Could not infer output dtype. Input dtype must be either a floating point or complex "
+            f"dtype. Got: {kind!r}"
+        )
+    if mask is None:
+        return ops.mean(x, dim, keepdim)
+    return ops.div(ops.sum(_masked(x, mask, 0), dim, keepdim), _count(x, mask, dim, keepdim))
+
+
+def _variance(x: Any, mask: Any, dim: Any, keepdim: bool, correction: Any) -> Any:
+    if type_of(x).dtype.category < dtypes.FLOAT:
+        x = ops._to_copy(x, dtypes.get_default_dtype())
+    gap = _masked(ops.sub(x, _mean(x, mask, dim, True)), mask, 0)
+    squares = ops.mul(gap, ops.conj(gap))
+    squares = ops.real(squares) if type_of(squares).dtype.is_complex else squares
+    freedom = ops.clamp_min(ops.sub(_count(x, mask, dim, keepdim), correction), 0)
+    return ops.div(ops.sum(squares, dim, keepdim), freedom)
+
+
+_fold("sum", "The sum of what counts.", lambda x, mask, dim, keep: ops.sum(_masked(x, mask, 0), dim, keep))
+_fold("prod", "The product of what counts.", _product)
+_fold("amax", "The largest of what counts.", lambda *args: _extreme(*args, 1))
+_fold("amin", "The smallest of what counts.", lambda *args: _extreme(*args, -1))
+_fold("mean", "The mean of what counts.", _mean)
+
+
+def _log_sum(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
+    places = tuple(range(type_of(x).ndim)) if dim is None else dim
+    return ops.logsumexp(_masked(x, mask, -inf), places, keepdim)
+
+
+_fold("logsumexp", "The logarithm of the sum of exponentials of what counts.", _log_sum)
+
+
+def _place(name: str, sign: int) -> Op:
+    """Defines `argmax` or `argmin`, which give places in the input's dtype, as PyTorch's do."""
+
+    def body(input: Any, dim: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
+        x = _cast(input, dtype)
+        kind = type_of(x).dtype
+        found = getattr(ops, name)(_masked(x, mask, _least(kind, -sign)), dim, keepdim)
+        return ops._to_copy(found, kind)
+
+    body.__doc__ = "Where the extreme of what counts lies."
+    return composite(
+        FOLD.replace("dim: Dims", "dim: MaybeDim"), name=name, namespace="masked",
+        samples=lambda make: (Sample(*s.args, grad=False, **s.kwargs) for s in list(_samples(make))[:2]),
+    )(body)  # fmt: skip
+
+
+_place("argmax", 1)
+_place("argmin", -1)
+
+
+@composite(
+    "input: Tensor, dim: Dim = -1, *, keepdim: bool = False, dtype: DType = None, mask: MaybeTensor = None",
+    namespace="masked", samples=_line_samples,
+)  # fmt: skip
+def median(input: Any, dim: int, keepdim: bool, dtype: Any, mask: Any) -> Any:
+    """The middle of what counts."""
+    x = _cast(input, dtype)
+    if type_of(x).dtype.category < dtypes.FLOAT:
+        x = ops._to_copy(x, dtypes.get_default_dtype())
+    return ops.nanmedian(_masked(x, mask, nan), dim, keepdim)[0]
+
+
+@composite(
+    "input: Tensor, ord: float = 2.0, dim: Dims = None, *, keepdim: bool = False, dtype: DType = None, "
+    "mask: MaybeTensor = None",
+    namespace="masked",
+    samples=lambda make: (Sample(s.args[0], 2.0, *s.args[1:], **s.kwargs) for s in _samples(make)),
+)  # fmt: skip
+def norm(input: Any, ord: float, dim: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
+    """The vector norm of what counts."""
+    x = _masked(_cast(input, dtype), mask, inf if ord == -inf else 0)
+    return ops.linalg_vector_norm(x, ord, _dims(dim), keepdim)
+
+
+SPREAD = (
+    "input: Tensor, dim: Dims = None, unbiased: Any = None, *, correction: Any = None, "
+    "keepdim: bool = False, dtype: DType = None, mask: MaybeTensor = None"
+)
+
+
+def _correction(unbiased: Any, correction: Any) -> Any:
+    if unbiased is not None and correction is not None:
+        raise ValueError("Only one of unbiased and correction may be given")
+    if correction is not None:
+        return correction
+    return 1 if unbiased is None or unbiased else 0
+
+
+@composite(SPREAD, namespace="masked", samples=_samples)
+def var(input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
+    """The variance of what counts."""
+    given = _correction(unbiased, correction)
+    return _variance(_cast(input, dtype), mask, _dims(dim), keepdim, given)
+
+
+@composite(SPREAD, namespace="masked", samples=lambda make: (s for s in list(_samples(make))[1:]))
+def std(input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
+    """The standard deviation of what counts."""
+    given = _correction(unbiased, correction)
+    return ops.sqrt(_variance(_cast(input, dtype), mask, _dims(dim), keepdim, given))
+
+
+# -- along one dimension -------------------------------------------------------------------------------------
+def _line(name: str, doc: str, nothing: float, run: Callable[..., Any]) -> Op:
+    def body(input: Any, dim: int, dtype: Any, mask: Any) -> Any:
+        return run(_masked(_cast(input, dtype), mask, nothing), dim)
+
+    body.__doc__ = doc
+    return composite(LINE, name=name, namespace="masked", samples=_line_samples)(body)
+
+
+_line("cumsum", "The running sum of what counts.", 0, lambda x, dim: ops.cumsum(x, dim))
+_line("cumprod", "The running product of what counts.", 1, lambda x, dim: ops.cumprod(x, dim))
+_line("softmax", "Softmax over what counts.", -inf, lambda x, dim: ops.softmax(x, dim))
+_line(
+    "log_softmax", "The logarithm of softmax over what counts.", -inf, lambda x, dim: ops.log_softmax(x, dim)
+)
+_line(
+    "softmin", "Softmax of the negated elements that count.", inf, lambda x, dim: ops.softmax(ops.neg(x), dim)
+)
+
+
+@composite(
+    "input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: DType = None, "
+    "mask: MaybeTensor = None",
+    namespace="masked",
+    samples=lambda make: (Sample(s.args[0], 2.0, *s.args[1:], **s.kwargs) for s in _line_samples(make)),
+)  # fmt: skip
+def normalize(input: Any, ord: float, dim: int, eps: float, dtype: Any, mask: Any) -> Any:
+    """What counts, divided by its norm along a dimension; 0 elsewhere."""
+    x = _cast(input, dtype)
+    length = norm(x, ord, dim, keepdim=True, mask=mask)
+    return ops.div(_masked(x, mask, 0), ops.clamp_min(length, eps))
+
+
+@composite(
+    "input: Tensor, other: Tensor, *, dtype: DType = None, input_mask: MaybeTensor = None, "
+    "other_mask: MaybeTensor = None",
+    namespace="masked",
+    samples=lambda make: iter([Sample(make(3), make(3)), Sample(make(3), make(3), input_mask=make.bools(3))]),
+)  # fmt: skip
+def logaddexp(input: Any, other: Any, dtype: Any, input_mask: Any, other_mask: Any) -> Any:
+    """log(exp(input) + exp(other)), each where it counts."""
+    return ops.logaddexp(
+        _masked(_cast(input, dtype), input_mask, -inf), _masked(_cast(other, dtype), other_mask, -inf)
+    )
