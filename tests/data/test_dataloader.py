@@ -377,7 +377,7 @@ class Waiting(Dataset):
 @each_worker
 def test_out_of_order(options):
     found = batches(DataLoader(Waiting(), 1, in_order=False, prefetch_factor=1, **options))
-    assert found[-1] == [0] and sorted(found) == [[0], [1], [2], [3]]
+    assert found[:2] == [[1], [2]] and sorted(found) == [[0], [1], [2], [3]]
 
 
 def test_what_cannot_travel_is_an_error_and_not_a_wait():

@@ -17,7 +17,9 @@ closes them: a pipe whose other end is closed must break.
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 import queue
 import random
 import signal
@@ -72,6 +74,13 @@ def get_worker_info() -> WorkerInfo | None:
     return _here.info or (_in_process[0] if _in_process else None)
 
 
+def packed(value: Any) -> bytes:
+    """A value as bytes on their way to another process."""
+    file = io.BytesIO()
+    ForkingPickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
+    return file.getvalue()
+
+
 class Failure:
     """An exception on its way from a worker: its class, if it can travel, and its traceback as text."""
 
@@ -84,7 +93,7 @@ class Failure:
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
         try:
-            ForkingPickler.dumps(self.kind)
+            packed(self.kind)
         except Exception:
             state["kind"] = None
         return state
@@ -238,10 +247,10 @@ def run_process(number: int, orders: Orders, pipe: Any, parent: int) -> None:
 
     def give(epoch: int, task: int, kind: str, content: Any) -> None:
         try:
-            body = ForkingPickler.dumps(content)
+            body = packed(content)
         except Exception as error:
-            kind, body = FAILED, ForkingPickler.dumps(Failure(error, where))
-        pipe.send_bytes(ForkingPickler.dumps((epoch, task, kind)))
+            kind, body = FAILED, packed(Failure(error, where))
+        pipe.send_bytes(packed((epoch, task, kind)))
         pipe.send_bytes(body)
 
     try:

@@ -92,7 +92,7 @@ class Processes:
 
     def send(self, number: int, task: Any) -> None:
         try:
-            self.pipes[number].send(task)
+            self.pipes[number].send_bytes(worker.packed(task))
         except (BrokenPipeError, ConnectionResetError):
             self._report([number])
 
@@ -122,7 +122,7 @@ class Processes:
         self.active.remove(self.pipes[number])
         self.ready = [pipe for pipe in self.ready if pipe is not self.pipes[number]]
         try:
-            self.pipes[number].send(None)
+            self.pipes[number].send_bytes(worker.packed(None))
         except OSError:
             pass
 
@@ -152,7 +152,7 @@ class Processes:
             return  # a copy of the loader in a fork has no children
         for pipe in self.pipes:
             try:
-                pipe.send(None)
+                pipe.send_bytes(worker.packed(None))
             except (OSError, ValueError):
                 pass
             pipe.close()
