@@ -52,7 +52,7 @@ def code_digest(code: types.CodeType) -> str:
     """What the code does, with the name and the file that it says it has."""
     known = _codes.get(id(code))
     if known is None or known[0] is not code:
-        if len(_codes) > 4096:
+        if len(_codes) >= 512:
             _codes.clear()
         known = _codes[id(code)] = code, _code_digest(code)
     return known[1]
@@ -86,7 +86,7 @@ def constant_text(value: Any) -> str:
     return f"{kind.__name__} {value!r}"
 
 
-@functools.lru_cache(1024)
+@functools.lru_cache(256)
 def walks_by_hash(code: types.CodeType) -> bool:
     """Whether what the code does may depend on the hashes of texts, which processes do not share."""
     if BY_HASH.intersection(code.co_names):

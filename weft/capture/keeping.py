@@ -311,6 +311,8 @@ class Keep:
         except (Unkept, ReferenceError, AttributeError) as error:
             self.refuse(Unkept(str(error)))
             return
+        self.ready = None
+        pending.discard(self)
         self.machine.keep(self.key, content, "process")
 
     def content(self) -> Any:
