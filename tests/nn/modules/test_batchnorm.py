@@ -114,3 +114,16 @@ def test_eps_is_checked():
         nn.BatchNorm1d(3, eps=0.0)(weft.ones(2, 3))
     with pytest.raises(ValueError, match="batch_norm eps must be non-negative, but got -1.0"):
         nn.BatchNorm1d(3, eps=-1.0).eval()(weft.ones(2, 3))
+
+
+def test_synchronised_with_itself():
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4, momentum=0.3), nn.Sequential(nn.BatchNorm2d(2)))
+    weight = model[1].weight
+    made = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    assert made is model and type(model[1]) is nn.SyncBatchNorm and model[1].weight is weight
+    assert type(model[2][0]) is nn.SyncBatchNorm and model[1].momentum == 0.3
+    plain = nn.BatchNorm1d(4, momentum=0.3)
+    x = weft.randn(5, 4)
+    assert weft.equal(model[1](x), plain(x)) and weft.equal(model[1].running_var, plain.running_var)
+    with pytest.raises(ValueError, match=r"expected at least 2D input \(got 1D input\)"):
+        model[1](weft.ones(4))

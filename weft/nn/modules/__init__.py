@@ -23,6 +23,7 @@ from weft.nn.modules.loss import *  # noqa: F403
 from weft.nn.modules.module import Module as Module
 from weft.nn.modules.normalization import *  # noqa: F403
 from weft.nn.modules.padding import *  # noqa: F403
+from weft.nn.modules.parallel import *  # noqa: F403
 from weft.nn.modules.pixelshuffle import *  # noqa: F403
 from weft.nn.modules.pooling import *  # noqa: F403
 from weft.nn.modules.rnn import *  # noqa: F403
