@@ -81,6 +81,11 @@ def find_operator(name: str, origin: str) -> Any:
     return getattr(Tensor, name, None)
 
 
+def operator_of(function: Any) -> tuple[str, str] | None:
+    """The name of one of our operators, and where it is found; None for other things."""
+    return _operators().get(id(function)) if hasattr(function, "op") else None
+
+
 def operator_name(name: str, space: str) -> str:
     """`linalg_norm` for `norm` of `linalg`."""
     return f"{space}_{name}" if space in ("special", "linalg", "fft") else name

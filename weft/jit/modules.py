@@ -307,7 +307,7 @@ class ModuleInfo:
     ) -> Sugar:
         values, named = emitter.values_of(args, where), emitter.words_of(words, where)
         kind = OPAQUE_RESULTS.get(self.original_class.__name__, TENSOR)
-        attributes = {"name": self.original_class.__name__, "_library": self.original_class.__name__}
+        attributes = {"name": self.original_class.__name__, "_library": library_path(self.original_class)}
         function = as_it_is(self.original_class)
         made = emitter.emit(
             "prim::PythonOp",
@@ -319,6 +319,11 @@ class ModuleInfo:
             target=function,
         )
         return Simple(made)
+
+
+def library_path(cls: Any) -> str:
+    """Where a layer of the library is found: `linear:Linear`."""
+    return f"{home(cls).removeprefix('weft.nn.modules').lstrip('.')}:{cls.__name__}"
 
 
 def defining_class(cls: Any, name: str) -> Any:

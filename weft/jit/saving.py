@@ -10,13 +10,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 import types as python_types
 import zipfile
 from collections import namedtuple
 from typing import Any
 
 import weft.autograd.grad_mode as grad_mode
-import weft.nn.modules as library
+from weft.core.naming import home
 from weft.files import safetensors
 from weft.files.errors import FileFormatError, UnsafeFileError, require
 from weft.jit.codegen import _READ, _WRITERS, OPERATORS
@@ -31,6 +32,7 @@ from weft.jit.modules import (
     ScriptModule,
     as_it_is,
     info_of,
+    library_path,
     opaque_method,
 )
 from weft.jit.schema import EMPTY, Argument, Schema
@@ -136,6 +138,7 @@ def class_facts(cls: Any, book: Book) -> dict[str, Any]:
 
 def module_facts(module: Any, book: Book, path: str, seen: dict[int, str]) -> dict[str, Any]:
     info = info_of(module)
+    cls = info.original_class
     if id(module) in seen:
         return {"same": seen[id(module)]}
     seen[id(module)] = path
@@ -173,7 +176,8 @@ def module_facts(module: Any, book: Book, path: str, seen: dict[int, str]) -> di
         for name, inner in module._modules.items()
     }  # fmt: skip
     return {
-        "class": info.original_class.__name__, "library": info.is_library, "training": module.training,
+        "class": library_path(cls) if info.is_library else cls.__name__, "library": info.is_library,
+        "training": module.training,
         "parameters": parameters, "buffers": buffers, "attributes": attributes, "methods": methods,
         "modules": children, "opaque": "forward" in info.methods and "forward" not in methods,
     }  # fmt: skip
@@ -348,14 +352,14 @@ class Archive:
         if plain or name in PLAIN_METHODS:
             return
         function = find_operator(name, origin)
-        named = getattr(function, "__module__", "") or ""
+        named: str = home(function) if hasattr(function, "__module__") else ""
         if function is None or not hasattr(function, "op") and not named.startswith("weft"):
             raise UnsafeFileError(f"the file asks for {name}, which there is not")
 
     def layer(self, name: Any) -> Any:
-        found = (
-            getattr(library, str(name), None) if isinstance(name, str) and IDENTIFIER.match(name) else None
-        )
+        place, _, short = str(name).partition(":")
+        module = sys.modules.get(f"weft.nn.modules.{place}")  # all of them are loaded
+        found = getattr(module, short, None) if IDENTIFIER.match(short) else None
         if not isinstance(found, type) or not issubclass(found, Module):
             raise UnsafeFileError(f"the file names a layer that there is not: {str(name)[:80]!r}")
         return found

@@ -17,6 +17,7 @@ from weft.core.device import device as Device
 from weft.core.dtypes import dtype as DType
 from weft.files.errors import FileFormatError, UnsafeFileError, require
 from weft.jit.ir import Block, Graph, Node, Value
+from weft.jit.lookup import find_operator, operator_of
 from weft.jit.types import (
     ANY,
     BOOL,
@@ -185,6 +186,9 @@ def encode(value: Any, book: Book) -> Any:
         return [encode(item, book) for item in value]
     if isinstance(value, dict):
         return {"$dict": [[encode(key, book), encode(item, book)] for key, item in value.items()]}
+    known = operator_of(value)
+    if known is not None:
+        return {"$operator": list(known)}
     raise RuntimeError(f"Could not export a value of Python type '{type(value).__name__}'")
 
 
@@ -214,6 +218,10 @@ def decode(value: Any, tensors: dict[str, Any], root: Any, classes: Any = None) 
         return slice(*inner)
     if tag == "$ellipsis":
         return Ellipsis
+    if tag == "$operator":
+        found = find_operator(str(inner[0]), str(inner[1]))
+        require(hasattr(found, "op"), f"the file names an operator that there is not: {str(inner[0])[:40]!r}")
+        return found
     if tag == "$tuple":
         return tuple([decode(item, tensors, root, classes) for item in inner])
     if tag == "$named":
