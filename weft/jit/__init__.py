@@ -15,9 +15,14 @@ from typing import Final as Final
 
 from weft.jit.annotations import Future as Future
 from weft.jit.api import CompilationUnit as CompilationUnit
+from weft.jit.api import ScriptWarning as ScriptWarning
+from weft.jit.api import export_opnames as export_opnames
 from weft.jit.api import fork as fork
 from weft.jit.api import interface as interface
+from weft.jit.api import last_executed_optimized_graph as last_executed_optimized_graph
+from weft.jit.api import optimized_execution as optimized_execution
 from weft.jit.api import script as script
+from weft.jit.api import set_fusion_strategy as set_fusion_strategy
 from weft.jit.api import wait as wait
 from weft.jit.errors import Error as Error
 from weft.jit.errors import FrontendError as FrontendError

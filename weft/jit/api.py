@@ -5,14 +5,19 @@ Takes anything that can be scripted; gives its scripted form. One idea: what it 
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import weft.jit.annotations as notes
 import weft.jit.marks as marks
+from weft.jit.differentiable import with_differentiable_graphs
+from weft.jit.executor import Executor
 from weft.jit.lookup import root
 from weft.jit.modules import ScriptModule, script_module
+from weft.jit.passes import inline
 from weft.jit.script import ScriptFunction, define, names_of, script_function, service
 from weft.jit.support import Future
 from weft.jit.types import NONE
@@ -138,6 +143,35 @@ def _TEXT_NAMES() -> dict[str, Any]:
         "weft": root(),
         **{k: v for k, v in notes._FALLBACK.items() if k[0].isupper()},
     }
+
+
+class ScriptWarning(Warning):
+    """Something that scripted code does in another way."""
+
+
+@contextlib.contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """A context in which PyTorch would optimise or not; here code is compiled when it has run for some time."""
+    yield
+
+
+def set_fusion_strategy(strategy: Any) -> Any:
+    """Takes what PyTorch takes; there is nothing to choose here."""
+    return strategy
+
+
+def last_executed_optimized_graph() -> Any:
+    """The graph of the scripted function that ran last, with its differentiable parts."""
+    latest = Executor.latest
+    return None if latest is None else with_differentiable_graphs(inline(latest.owner.graph))
+
+
+def export_opnames(mod: Any) -> list[str]:
+    """The names of the operators that a scripted module uses, sorted."""
+    methods = mod.__dict__["_script"].methods.values()
+    graphs = [inline(method.graph) for method in methods if isinstance(method, ScriptFunction)]
+    names = {node.operator for graph in graphs for node in graph.walk()}
+    return sorted(name for name in names if name.startswith("aten::"))
 
 
 def fork(func: Any, *args: Any, **kwargs: Any) -> Future:

@@ -25,6 +25,9 @@ HOT = 0.3
 class Executor:
     """The ways in which one scripted function runs."""
 
+    latest: Executor | None = None
+    """That of the function that ran last."""
+
     def __init__(self, owner: Any) -> None:
         self.owner = owner
         self.plain: Any = None
@@ -60,6 +63,7 @@ class Executor:
         values = self.owner.schema.bind(args, kwargs)
         if receiver is not None:
             values.insert(0, receiver)
+        Executor.latest = self
         if self.hot is not None:
             return self.hot(*values)
         start = perf_counter()

@@ -148,8 +148,14 @@ class ScriptFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.executor.call(args, kwargs)
 
-    def __getstate__(self) -> Any:
+    def __reduce__(self) -> Any:
         raise RuntimeError("ScriptFunction cannot be pickled; use save()")
+
+    def __copy__(self) -> ScriptFunction:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> ScriptFunction:
+        return self
 
     @property
     def graph(self) -> Graph:
