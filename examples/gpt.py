@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
 import weft
@@ -99,7 +99,7 @@ class Text:
 
 def tales() -> str:
     """The text that comes with Weft."""
-    return Path(__file__).with_name("tales.txt").read_text(encoding="utf-8")
+    return resources.files("weft.cli").joinpath("tales.txt").read_text(encoding="utf-8")
 
 
 def training_step(model: GPT, optimizer: Any) -> Callable[[Any, Any], Any]:
