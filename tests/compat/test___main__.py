@@ -49,6 +49,13 @@ def test_a_command(tmp_path: Path) -> None:
     assert python("-m", "weft.compat", "-c", command, "x") == (0, "tensor(1.5000) ['-c', 'x']\n", "")
 
 
+def test_errors_show_the_program_only() -> None:
+    code, _, error = python("-m", "weft.compat", "-c", "def f():\n    1 / 0\nf()")
+    lines = [line for line in error.splitlines() if line.startswith("  File ")]
+    assert code == 1 and error.endswith("ZeroDivisionError: division by zero\n")
+    assert lines == ['  File "<string>", line 3, in <module>', '  File "<string>", line 2, in f']
+
+
 def test_mistakes_are_told(tmp_path: Path) -> None:
     code, _, error = python("-m", "weft.compat", "missing.py", cwd=tmp_path)
     assert code == 1 and error.startswith("weft.compat: can't open file 'missing.py': No such file")

@@ -6,7 +6,7 @@ import io
 import os
 import runpy
 import sys
-from types import ModuleType
+from types import ModuleType, TracebackType
 
 from weft.compat import install
 
@@ -15,6 +15,7 @@ USAGE = "usage: python -m weft.compat (script.py | -m module | -c command) [argu
 
 def run(arguments: list[str]) -> None:
     """Runs the program that the arguments name, as Python itself would."""
+    sys.excepthook = _from_the_program
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE)
         raise SystemExit(0 if arguments else 2)
@@ -40,6 +41,14 @@ def run(arguments: list[str]) -> None:
     sys.path[0] = os.path.dirname(os.path.abspath(script))
     sys.argv = arguments
     _execute(source, script)
+
+
+def _from_the_program(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Shows an error as Python does, without the frames that lead to the program."""
+    start = trace
+    while start is not None and start.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
+        start = start.tb_next
+    sys.__excepthook__(kind, error, start or trace)
 
 
 def _execute(source: str | bytes, name: str) -> None:
