@@ -82,7 +82,7 @@ def _check_empty(x: TensorType, order: float, dim: Any, dims: tuple[int, ...]) -
 
 def _vector_norm(x: Array, order: Any, dim: Any, keepdim: bool, kind: Any) -> Array:
     xp = namespace(x)
-    if kind is not None or not x.size or not isinstance(order, (int, float)):
+    if kind is not None or not x.size or x.dtype.kind in "iub" or not isinstance(order, (int, float)):
         result = _vector_norm_type(type_of(x), order, dim, keepdim, kind).dtype.numpy
         x = x if kind is None else x.astype(as_dtype(kind).numpy)
     else:
