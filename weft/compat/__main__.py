@@ -48,7 +48,7 @@ def _from_the_program(kind: type[BaseException], error: BaseException, trace: Tr
     start = trace
     while start is not None and start.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
         start = start.tb_next
-    sys.__excepthook__(kind, error, start or trace)
+    sys.__excepthook__(kind, error.with_traceback(start or trace), start or trace)
 
 
 def _execute(source: str | bytes, name: str) -> None:
