@@ -151,7 +151,7 @@ class ScriptWarning(Warning):
 
 @contextlib.contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """A context in which PyTorch would optimise or not; here code is compiled when it has run for some time."""
+    """Where PyTorch would optimise, or not; here code is compiled when it has run for some time."""
     yield
 
 

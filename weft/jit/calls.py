@@ -22,12 +22,10 @@ from weft.jit.sugar import (
     Cast,
     Class,
     Constant,
-    Iterated,
     ModuleMethod,
     Python,
     Raised,
     ScriptedModule,
-    Several,
     Simple,
     Special,
     Sugar,
@@ -47,12 +45,10 @@ from weft.jit.types import (
     FutureType,
     ListType,
     ObjectType,
-    OptionalType,
     TupleType,
     Type,
     annotation,
     subtype,
-    unify,
 )  # fmt: skip
 
 VARIADIC = frozenset(
@@ -119,7 +115,7 @@ class Calls(Base):
             if isinstance(callee, Simple) and isinstance(callee.value.kind, ObjectType):
                 return self.call(Bound(callee.value, "__call__"), args, words, where)
             thing = callee.value if isinstance(callee, Constant) else None
-            name = getattr(thing, "__name__", None) or describe(callee)
+            name = str(thing) if thing is not None else describe(callee)
             if isinstance(callee, Simple):
                 self.error(f"'{annotation(callee.value.kind)}' object is not callable", where)
             self.error(f"Python builtin {name} is currently not supported in Torchscript", where)
@@ -211,6 +207,9 @@ class Calls(Base):
                 f"{head}:\n  {text}\n\nThe original call is:\n{place}\n"
             )
 
+        limit = op.signature.positional
+        if op.promotion is not None and len(args) > limit:
+            wrong(f"Expected at most {limit} arguments but found {len(args)} positional arguments.")
         names = [parameter.name for parameter in parameters]
         for word in words:
             if word not in names and word not in (
@@ -475,6 +474,3 @@ def results_missing() -> Any:
     from weft.ops.signature import MISSING
 
     return MISSING
-
-
-_ = (Iterated, Several, OptionalType, unify)

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.jit.codegen import reads
 from weft.jit.ir import NOT_CONSTANT, Block, Graph, Node, Value, literal
-from weft.jit.types import DictType, ListType, OptionalType, TupleType, annotation
+from weft.jit.types import annotation
 
 STATEMENTS = frozenset(
     [
@@ -223,6 +223,3 @@ def code_of(function: Any) -> str:
     parameters = ",\n".join(shown)
     head = f"def {function.name.split('.')[-1]}({parameters}) -> {annotation(function.returned_type())}:"
     return Code(graph).write(head)
-
-
-_ = (DictType, ListType, OptionalType, TupleType)

@@ -47,7 +47,6 @@ EXTRA = frozenset(
     ]
 )
 ARITHMETIC = frozenset(["add", "sub", "mul", "div", "pow", "neg", "matmul"])
-alias: Any = None
 
 
 def record_of(node: Node) -> Any:

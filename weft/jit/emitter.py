@@ -16,7 +16,7 @@ from weft.jit.errors import Range, Source, UnsupportedNodeError, fail
 from weft.jit.ir import NOT_CONSTANT, Block, Graph, Node, Value
 from weft.jit.schema import Schema
 from weft.jit.scopes import Frame
-from weft.jit.sugar import Constant, Several, Simple, Sugar
+from weft.jit.sugar import Constant, Opaque, Several, Simple, Sugar
 from weft.jit.types import (
     ANY,
     BOOL,
@@ -190,7 +190,7 @@ class Base:
         """The value that an expression stands for."""
         if isinstance(sugar, Simple):
             return sugar.value
-        if isinstance(sugar, Constant):
+        if isinstance(sugar, Constant) and not isinstance(sugar, Opaque):
             kind = type_of(sugar.value)
             if isinstance(sugar.value, (list, dict)):
                 kind = None

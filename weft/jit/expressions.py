@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import enum
 import types as python_types
-from collections.abc import Callable
 from typing import Any
 
 import weft.jit.results as results
@@ -24,8 +23,8 @@ from weft.jit.sugar import (
     Called,
     Class,
     Constant,
-    Iterated,
     ModuleMethod,
+    Opaque,
     Python,
     PythonModule,
     ScriptedModule,
@@ -384,7 +383,7 @@ class Expressions(Base):
         kind = value.kind
         if kind == TENSOR:
             if name == "device":
-                return Simple(self.emit("prim::device", [value], types.DTYPE if False else DEVICE, where))
+                return Simple(self.emit("prim::device", [value], types.DEVICE, where))
             if name in results.ATTRIBUTES:
                 operator = {"shape": "aten::size", "ndim": "aten::dim"}.get(name, f"prim::{name}")
                 return Simple(self.emit(operator, [value], results.ATTRIBUTES[name], where))
@@ -397,7 +396,7 @@ class Expressions(Base):
             return Simple(self.emit("prim::TupleIndex", [value, index], element, where))
         if isinstance(kind, ObjectType):
             return self.object_attribute(value, kind, name, where)
-        if kind == DEVICE and name in ("type", "index"):
+        if kind == types.DEVICE and name in ("type", "index"):
             return Simple(
                 self.emit(f"prim::{name}", [value], STR if name == "type" else optional(INT), where)
             )
@@ -413,7 +412,7 @@ class Expressions(Base):
             return Simple(self.emit(f"prim::{name}", [value], BOOL, where))
         if kind in (types.COMPLEX,) and name in ("real", "imag"):
             return Simple(self.emit(f"prim::{name}", [value], types.FLOAT, where))
-        if isinstance(kind, FUTURES) and name == "wait":
+        if isinstance(kind, types.FutureType) and name == "wait":
             return Bound(value, name)
         self.error(
             f"'{annotation(kind) if kind != NONE else 'NoneType'}' object has no attribute or "
@@ -464,8 +463,6 @@ class Expressions(Base):
         if isinstance(sugar, Constant) and isinstance(sugar.value, bool):
             return Condition(None, sugar.value)
         value = self.value(sugar, node)
-        if isinstance(value.owner, Base) is False and getattr(value.owner, "attributes", {}).get("_static"):
-            return Condition(None, bool(value.constant))
         return Condition(self.to_bool(value, node))
 
     def call_condition(self, node: ast.Call) -> Condition | None:
@@ -572,10 +569,6 @@ class Expressions(Base):
         return Condition(made if positive else self.emit("aten::__not__", [made], BOOL, node))
 
 
-class Opaque(Constant):
-    """A Python object that cannot be a value."""
-
-
 def _always(thing: Any) -> bool:
     """Objects that may be used wherever they come from."""
     return thing is None or isinstance(thing, enum.Enum) or home(type(thing)).startswith("weft.core")
@@ -595,14 +588,4 @@ def _without_none(kind: Type) -> Type:
 
 
 def _word(node: ast.expr) -> str:
-    words = {"Lambda": "Lambda expressions", "Set": "Sets", "SetComp": "Set comprehensions", "Await": "await",
-             "Yield": "yield", "NamedExpr": "named expressions",
-             "Starred": "starred expressions"}  # fmt: skip
-    return words.get(type(node).__name__, type(node).__name__)
-
-
-Reader = Callable[..., Sugar]
-from weft.jit.types import DEVICE, FutureType  # noqa: E402
-
-FUTURES = FutureType
-_ = Iterated
+    return type(node).__name__

@@ -23,7 +23,6 @@ from weft.jit.ir import Block, Node, Value
 from weft.jit.scopes import Frame
 from weft.jit.sugar import Constant, Iterated, ScriptedModule, Several, Simple, Sugar
 from weft.jit.types import (
-    ANY,
     INT,
     STR,
     TENSOR,
@@ -448,6 +447,3 @@ def assigned_names(nodes: list[ast.stmt]) -> list[str]:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 found[node.id] = None
     return list(found)
-
-
-_ = ANY

@@ -14,7 +14,6 @@ import weft.jit.types as types
 from weft.jit.emitter import Base, Condition
 from weft.jit.ir import Value
 from weft.jit.sugar import (
-    Class,
     Constant,
     Iterated,
     ScriptedModule,
@@ -443,6 +442,3 @@ def _is(kind: Type, target: Any) -> bool:
     if target == "dict":
         return isinstance(kind, DictType)
     return subtype(kind, target)
-
-
-_ = Class

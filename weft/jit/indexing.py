@@ -100,7 +100,8 @@ class Indexing(Base):
                 node,
             )
         if not -len(kind.elements) <= constant < len(kind.elements):
-            self.error("Tuple index out of range", node)
+            size = len(kind.elements)
+            self.error(f"Tuple index out of range. Tuple is length {size} and index is {constant}", node)
         if isinstance(value.owner, object) and getattr(value.owner, "operator", "") == "prim::TupleConstruct":
             return Simple(value.owner.arguments[constant])  # type: ignore[union-attr]
         return Simple(self.emit("prim::TupleIndex", [value, index], kind.elements[constant], node))

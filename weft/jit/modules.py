@@ -19,7 +19,7 @@ import weft.jit.marks as marks
 from weft.core.naming import home
 from weft.jit.annotations import resolve
 from weft.jit.lookup import as_sugar
-from weft.jit.script import ScriptFunction, names_of, service
+from weft.jit.script import ScriptFunction, names_of
 from weft.jit.sugar import Constant, ModuleMethod, Python, ScriptedModule, Several, Simple, Special, Sugar
 from weft.jit.support import Slots
 from weft.jit.types import (
@@ -635,6 +635,3 @@ def opaque_method(info: ModuleInfo) -> Any:
         schema = None
 
     return Opaque
-
-
-_ = service

@@ -8,11 +8,9 @@ outputs; constants and lists that only the group reads go in with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from weft.jit.codegen import reads
 from weft.jit.ir import NOT_CONSTANT, Block, Graph, Node, Value, copy_block
-from weft.jit.types import TENSOR
 
 GLUE = (
     "prim::Constant",
@@ -153,11 +151,3 @@ def blocks_of(graph: Graph) -> list[Block]:
     for node in graph.walk():
         found += node.blocks_
     return found
-
-
-def is_tensor(value: Value) -> bool:
-    return value.kind == TENSOR
-
-
-def identity(value: Any) -> Any:
-    return value

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.jit.annotations import comment_types, resolve
-from weft.jit.errors import Source
+from weft.jit.errors import NotSupportedError, Source
 from weft.jit.types import (
     ANY,
     BOOL,
@@ -247,7 +247,7 @@ def schema_of(
     arguments = []
     for position, parameter in enumerate(parameters):
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise RuntimeError(
+            raise NotSupportedError(
                 "Compiled functions can't take variable number of arguments or use keyword-only arguments "
                 f"with defaults: {function.__name__}"
             )

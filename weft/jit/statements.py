@@ -31,9 +31,6 @@ from weft.jit.sugar import (
     Sugar,
 )  # fmt: skip
 from weft.jit.types import (
-    BOOL,
-    INFERRED,
-    NEVER,
     NONE,
     STR,
     TENSOR,
@@ -53,6 +50,15 @@ INPLACE = {
     "remainder": "remainder_", "pow": "pow_", "__and__": "__iand__", "__or__": "__ior__",
     "__xor__": "__ixor__",
     "__lshift__": "__ilshift__", "__rshift__": "__irshift__",
+}  # fmt: skip
+
+
+STATEMENTS: dict[type, str] = {
+    ast.Try: "try blocks", ast.Import: "import statements", ast.ImportFrom: "import statements",
+    ast.ClassDef: "class definitions", ast.FunctionDef: "function definitions",
+    ast.Nonlocal: "nonlocal variables",
+    ast.AsyncFor: "async for loops", ast.AsyncWith: "async with statements",
+    ast.AsyncFunctionDef: "async function definitions",
 }  # fmt: skip
 
 
@@ -133,7 +139,9 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
                     continue
             reader = getattr(self, f"do_{type(statement).__name__}", None)
             if reader is None:
-                self.unsupported(f"{type(statement).__name__} statements aren't supported", statement)
+                self.unsupported(
+                    f"{STATEMENTS.get(type(statement), type(statement).__name__)} aren't supported", statement
+                )
             reader(statement)
         return None
 
@@ -292,7 +300,7 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
             made = self.convert(made, outer, where)
             if not subtype(made.kind, outer):
                 self.error(
-                    f"Variable '{name}' previously had type {annotation(outer)} but is now being "
+                    f"Variable '{name}' previously had type {outer} but is now being "
                     f"assigned to a "
                     f"value of type {annotation(made.kind)}\n", target,
                 )  # fmt: skip
@@ -337,8 +345,10 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
             end = len(items) - after
             items = [*items[:before], Several(items[before:end]), *items[end:]]
         if len(items) != wanted:
-            few = "need at least" if starred else "too many" if len(items) > wanted else "need"
-            self.error(f"Provided {len(items)} values but expected {wanted} values to unpack ({few})", where)
+            text = f"need {wanted} values to unpack but found only {len(items)}"
+            if len(items) > wanted:
+                text = f"too many values to unpack: need {wanted} but found {len(items)}"
+            self.error(text, where)
         for part, item in zip(target.elts, items, strict=True):
             self.assign(part.value if isinstance(part, ast.Starred) else part, item, where)
 
@@ -366,7 +376,7 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
         if kind == TENSOR and target.attr in ("requires_grad", "data", "grad"):
             self.emit("prim::SetAttr", [receiver, value], None, where, attributes={"name": target.attr})
             return
-        self.error(f"Tried to set an attribute: {target.attr} on a non-class: {annotation(kind)}", where)
+        self.error(f"Tried to set an attribute: {target.attr} on a non-class: {kind}", where)
 
     def do_AugAssign(self, node: ast.AugAssign) -> None:
         load = ast.copy_location(ast.parse(ast.unparse(node.target), mode="eval").body, node.target)
@@ -450,7 +460,6 @@ class Emitter(Forms, Flow, Calls, Indexing, Expressions):
             self.unroll(node, through)
             return
         count, item = self.counted(through, node)
-        count = self.convert(count, BOOL, node) if False else count
 
         def body(index: Value) -> None:
             self.assign(node.target, item(index), node)
@@ -572,6 +581,3 @@ def read_function(
 ) -> Graph:
     """The graph of one function."""
     return Emitter(source, context, schema).read(tree, receiver)
-
-
-_ = (NEVER, INFERRED)

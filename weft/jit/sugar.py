@@ -137,6 +137,11 @@ class Constant(Sugar):
 
 
 @dataclass(eq=False)
+class Opaque(Constant):
+    """A Python object of the surroundings, which is no value."""
+
+
+@dataclass(eq=False)
 class SelfMarker(Sugar):
     """`super()` inside a method."""
 

@@ -20,9 +20,9 @@ from weft.jit.modules import ModuleInfo, ScriptModule, TracedModule, script_modu
 from weft.jit.passes import inline, replace_values
 from weft.jit.schema import Argument, Schema
 from weft.jit.script import ScriptFunction
-from weft.jit.types import NONE, TENSOR, DictType, ListType, ObjectType, TupleType, Type, optional, type_of
+from weft.jit.types import NONE, TENSOR, DictType, ListType, TupleType, Type, optional, type_of
 from weft.nn.modules.module import Module
-from weft.ops.record import REGISTRY, Op
+from weft.ops.record import Op
 from weft.tensor.base import Tensor
 from weft.trace.make_fx import make_fx
 
@@ -352,6 +352,3 @@ def constants_for(graph: Graph, module: Any) -> Graph:
 def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
     """The module, frozen if it is not."""
     return freeze(mod.eval(), other_methods)
-
-
-_ = (ObjectType, REGISTRY)
