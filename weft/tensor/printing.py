@@ -226,9 +226,9 @@ def format_tensor(
 ) -> str:
     """The text of `repr(tensor)`.
 
-    On the meta device, or without `has_elements`, only the shape of `array` is read. `indent` is the column at
-    which the text will be placed: it moves the continuation lines. `tensor_contents` replaces the elements,
-    `options` the options in force.
+    On the meta device, or without `has_elements`, only the shape of `array` is read. `indent` is the column
+    at which the text will be placed: it moves the continuation lines. `tensor_contents` replaces the
+    elements, `options` the options in force.
     """
     options = _current if options is None else options
     prefix = class_name + "("
