@@ -254,6 +254,7 @@ class NumpyDtype(Building):
         known = type(name) is str and re.fullmatch(r"[biufc](1|2|4|8|16)", name)
         require(known, f"the dtype {str(name)[:80]} of NumPy, which is not allowed")
         self.plain = self.made = np.dtype(name)
+        require(self.plain.kind in "biufc", f"the dtype {name} of NumPy, which is not allowed")
 
     def build(self, state: Any) -> None:
         require(type(state) is tuple and len(state) >= 2, "a dtype of NumPy with a strange state")

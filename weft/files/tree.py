@@ -272,9 +272,10 @@ def _numpy_dtype(name: Any) -> np.dtype[Any]:
     require(good, f"the tree has a strange dtype of NumPy, {str(name)[:80]}")
     try:
         found: np.dtype[Any] = np.dtype(name)
-        return found
     except TypeError:
         raise FileFormatError(f"the tree has a strange dtype of NumPy, {name!r}") from None
+    require(found.kind in NUMERIC, f"the tree has a strange dtype of NumPy, {name!r}")
+    return found
 
 
 def _numpy(reader: Reader, value: Any, node: dict[str, Any]) -> Any:
