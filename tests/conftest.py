@@ -23,6 +23,9 @@ if "WEFT_CACHE_DIR" not in os.environ:
     os.environ["WEFT_CACHE_DIR"] = tempfile.mkdtemp(prefix="weft-cache-")
     atexit.register(shutil.rmtree, os.environ["WEFT_CACHE_DIR"], ignore_errors=True)
 
+# Tests ask how entries are made: what another worker has captured must not serve their calls.
+os.environ.setdefault("WEFT_CACHE", "programs")
+
 import hypothesis
 import pytest
 

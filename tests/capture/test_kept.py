@@ -100,6 +100,7 @@ class Other:
 
 @pytest.fixture
 def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Other]:
+    monkeypatch.delenv("WEFT_CACHE", raising=False)
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(str(tmp_path))
     yield Other(tmp_path, monkeypatch)

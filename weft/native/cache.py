@@ -5,7 +5,8 @@ for what its bytes say and for nothing else: it begins with the sha256 of its ki
 so a file that is cut off, changed, swapped or of another version is no file at all.
 
 # Note [The cache folder]
-`WEFT_CACHE_DIR`, or `weft` in `XDG_CACHE_HOME`, or `~/.cache/weft`; `WEFT_CACHE=0` uses none. The folder and
+`WEFT_CACHE_DIR`, or `weft` in `XDG_CACHE_HOME`, or `~/.cache/weft`; `WEFT_CACHE=0` uses none, and
+`WEFT_CACHE=programs` keeps nothing of what was captured. The folder and
 its files are the user's alone: a folder that belongs to another user, or that others may write, is refused,
 since machine code is run from it. Files appear whole (one of another name is renamed), so processes need no
 locks; two that write the same key write the same. `WEFT_CACHE_SIZE` is how many MiB the folder may hold: what
@@ -215,6 +216,11 @@ def store() -> Store:
     if found is None:
         found = _stores[asked] = Store(folder_of(*asked[:2]), size_of(asked[2]))
     return found
+
+
+def keeps_entries() -> bool:
+    """Whether what was captured is kept beside programs and objects."""
+    return store().folder is not None and os.environ.get("WEFT_CACHE") != "programs"
 
 
 def folder_of(switch: str | None, asked: str | None) -> str | None:

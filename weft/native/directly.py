@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.native.backend import Compiled, is_watched, key_of, plain
 from weft.native.blas import guard
-from weft.native.cache import store
+from weft.native.cache import keeps_entries, store
 from weft.native.calls import ALIGNED, WRITEABLE, address
 from weft.native.entry import (
     AGAIN,
@@ -90,7 +90,7 @@ class Machine:
     # -- on disk ---------------------------------------------------------------------------------------------
     def surroundings(self) -> tuple[str, ...] | None:
         """What entries on disk depend on; None where none are kept."""
-        return None if store().folder is None or is_watched() else library_files()
+        return library_files() if keeps_entries() and not is_watched() else None
 
     def program_key(self, direct: Any) -> str | None:
         """The key of the program on disk; None where it is not there."""
