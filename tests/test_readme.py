@@ -11,46 +11,37 @@ import weft
 README = Path(__file__).resolve().parent.parent / "README.md"
 
 
-def examples() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+def example() -> str:
+    (found,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    return str(found)
 
 
-def test_the_example_learns() -> None:
-    code = examples()[0]
+def run(code: str) -> dict[str, Any]:
     weft.manual_seed(0)
-    first: dict[str, Any] = {}
-    exec(compile(code.replace("range(100)", "range(1)"), str(README), "exec"), first)
-    weft.manual_seed(0)
-    last: dict[str, Any] = {}
-    exec(compile(code, str(README), "exec"), last)
-    assert last["loss"].item() < 0.25 * first["loss"].item()
-
-
-def test_the_captured_example_does_what_eager_does() -> None:
-    weft.manual_seed(0)
-    space: dict[str, Any] = {}
-    exec(compile(examples()[1], str(README), "exec"), space)
-    weft.manual_seed(0)
-    eager: dict[str, Any] = {}
-    exec(
-        compile(examples()[1].replace("weft.compile(step, fullgraph=True)", "step"), str(README), "exec"),
-        eager,
-    )
-    weft.testing.assert_close(space["result"], eager["result"])
-    norms = space["recorder"].norms
-    weft.testing.assert_close(norms, eager["recorder"].norms)
-    assert len(norms) == 3
-
-
-def test_the_whole_step_learns_in_one_graph() -> None:
-    weft.manual_seed(0)
-    space: dict[str, Any] = {}
-    weft.compiler.counters.clear()
-    code = examples()[2].replace("range(100)", "range(30)").replace("    step(", "    losses.append(step(")
-    code = code.replace("requires_grad=True))", "requires_grad=True)))").replace(
-        "for _", "losses = []\nfor _"
-    )
+    space: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(code, str(README), "exec"), space)
-    losses = [loss.item() for loss in space["losses"]]
-    assert losses[-1] < 0.5 * losses[0]
+    return space
+
+
+def test_the_example_is_one_function_that_learns(capsys: Any) -> None:
+    weft.compiler.counters.clear()
+    space = run(example())
     assert weft.compiler.counters["stats"]["unique_graphs"] == 1
+    assert len(space["norms"]) == 200  # the hook's effect, in every step
+    first = run(example().replace("range(200)", "range(1)"))
+    assert space["loss"].item() < 0.25 * first["loss"].item()
+    assert capsys.readouterr().out.startswith("tensor(")
+
+
+def test_the_example_does_what_eager_does() -> None:
+    short = example().replace("range(200)", "range(5)")
+    compiled, eager = run(short), run(short.replace("@weft.compile(fullgraph=True)", ""))
+    weft.testing.assert_close(compiled["loss"], eager["loss"])
+    weft.testing.assert_close(compiled["norms"], eager["norms"])
+
+
+def test_the_gradient_is_the_functions_own() -> None:
+    space = run(example().replace("range(200)", "range(1)"))
+    x = weft.tensor([1.0], requires_grad=True)
+    (space["Clipped"].apply(x) * 5).sum().backward()
+    assert x.grad.item() == 1.0
