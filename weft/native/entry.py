@@ -124,6 +124,8 @@ class Holding:
 
     header: Any
     keep: list[Any] = field(default_factory=list)
+    known: dict[int, int] = field(default_factory=dict)
+    """Addresses of what is kept, by its own."""
     room: Any = ()
     """Memory for rows of numbers: where it lies, and how many are taken."""
     start: int = 0
@@ -131,6 +133,9 @@ class Holding:
 
     def address(self, value: Any) -> int:
         """An object's address; that of a weak reference's object ends the entry with it."""
+        known = self.known.get(id(value))
+        if known is not None:
+            return known
         if type(value) is Borrowed:
             return value.address
         if type(value) is weakref.ref:
@@ -141,9 +146,11 @@ class Holding:
             def end(_reference: Any) -> None:
                 header[0] = 0
 
-            self.keep.append(weakref.ref(found, end))
+            self.keep += [value, weakref.ref(found, end)]
+            self.known[id(value)] = id(found)
             return id(found)
         self.keep.append(value)
+        self.known[id(value)] = id(value)
         return id(value)
 
     def numbers(self, values: Iterable[int]) -> int:
@@ -327,9 +334,10 @@ class Entrance:
         if registers > MOST_REGISTERS:
             raise ValueError(f"{registers} values to check do not fit the stack")
         raw = np.zeros(len(HEADER), np.int64)
+        raw[HEADER.index("alive")] = 1  # before anything that it needs can be gone
         holding = Holding(raw)
         holding.keep.append(self)
-        values: dict[str, int] = {"alive": 1, "registers": max(registers, 1), "miss": holding.address(miss)}
+        values: dict[str, int] = {"registers": max(registers, 1), "miss": holding.address(miss)}
         values |= {"api": _data(self.api), "checks": len(checks), "returned": len(returned)}
         values["checks_at"] = holding.table([holding.row(check) for check in checks])
         values["returned_at"] = holding.numbers(returned)
