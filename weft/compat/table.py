@@ -240,7 +240,6 @@ EXTRA: Final[Mapping[str, Mapping[str, str]]] = {
         "has_torch_function_unary": "weft.testing.bindings:has_torch_function_unary",
         "has_torch_function_variadic": "weft.testing.bindings:has_torch_function_variadic",
     },
-    "torch.nn": {"DataParallel": "weft.nn.parallel:DataParallel"},
     "torch.linalg": {"LinAlgError": "weft.core.errors:LinAlgError"},
     "torch.testing": {"FileCheck": "weft.testing.scripts:FileCheck"},
     "torch.compiler": {"config": "weft.testing.configs:compiler"},
