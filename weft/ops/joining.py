@@ -127,7 +127,9 @@ def _combination_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(3), 5)
 
 
-@composite("input: Tensor, r: int = 2, with_replacement: bool = False", samples=_combination_samples)
+@composite(
+    "input: Tensor, r: int = 2, with_replacement: bool = False", method=False, samples=_combination_samples
+)
 def combinations(input: Any, r: int, with_replacement: bool) -> Any:
     """All combinations of r elements of a vector, as rows."""
     kind = type_of(input)
