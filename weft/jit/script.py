@@ -112,7 +112,9 @@ class ScriptFunction:
         """The function's scripted form, not read yet."""
         original = inspect.unwrap(function) if not isinstance(function, type) else function
         tree, source = parse(original)
-        names = names_of(original)
+        # A class that is being scripted has no name in its module yet.
+        own = {owner.__name__: owner} if isinstance(owner, type) else None
+        names = names_of(original, own)
         schema = schema_of(original, source, names, name or original.__name__, receiver is not None)
         made = cls(schema.name, schema)
         made.tree, made.source = tree, source

@@ -169,6 +169,8 @@ def encode(value: Any, book: Book) -> Any:
         return {"$complex": [value.real, value.imag]}
     if isinstance(value, DType):
         return {"$dtype": value.name}
+    if type(value).__name__ in ("layout", "memory_format"):
+        return {"$layout": str(value).rpartition(".")[2]}
     if isinstance(value, Device):
         return {"$device": str(value)}
     if isinstance(value, Tensor):
@@ -207,6 +209,11 @@ def decode(value: Any, tensors: dict[str, Any], root: Any, classes: Any = None) 
     if tag == "$dtype":
         found = getattr(root, str(inner), None)
         require(isinstance(found, DType), f"the file names a dtype that there is not: {inner!r}")
+        return found
+    if tag == "$layout":
+        found = getattr(root, str(inner), None)
+        good = type(found).__name__ in ("layout", "memory_format")
+        require(good, f"the file names a layout that there is not: {inner!r}")
         return found
     if tag == "$device":
         return Device(str(inner))

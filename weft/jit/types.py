@@ -367,6 +367,8 @@ def type_of(value: Any, resolve: Any = None) -> Type | None:
         return known
     if isinstance(value, Tensor):
         return TENSOR
+    if type(value).__name__ in ("layout", "memory_format"):
+        return DTYPE
     if isinstance(value, enum.Enum):
         return ObjectType(type(value), None, "enum")
     if isinstance(value, tuple) and hasattr(value, "_fields") and resolve is not None:
