@@ -248,6 +248,8 @@ class Fusing:
             return
         if group.across or second.across or None is not group.parts != second.parts is not None:
             return
+        if (is_one_row(group) and second.parts) or (is_one_row(second) and group.parts):
+            return
         if second.settled:
             group.rows, group.inner, group.settled = second.rows, second.inner, True
         group.members.update(second.members)
@@ -353,16 +355,23 @@ def takes_shape(value: Definition, group: Group) -> bool:
         return False
     if value.parts and value.last == len(value.operand.shape):
         known = group.parts
-        return known is None or known == value.parts
+        return not is_one_row(group) and (known is None or known == value.parts)
     if not value.parts and value.last != len(value.operand.shape):
         return False
     rows, inner = loops_of(value)
-    if value.parts and group.parts not in (None, value.parts):
+    if group.parts not in (None, value.parts) and (value.parts or rows == 1):
         return False
     if group.settled:
         return (group.rows, group.inner) == (rows, inner)
     group.rows, group.inner, group.settled = rows, inner, True
     return True
+
+
+def is_one_row(group: Group) -> bool:
+    """Whether a fold looks at all elements at once: chunks of them would each give another value."""
+    return group.rows == 1 and any(
+        isinstance(each.value, Fold) and not each.partial for each in group.members.values()
+    )
 
 
 def kept_at_first(outputs: list[Definition], order: list[Definition]) -> dict[int, Definition]:

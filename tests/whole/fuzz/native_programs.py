@@ -16,6 +16,7 @@ import random
 import warnings
 from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any
 
 import weft
@@ -79,7 +80,8 @@ class Maker:
 
     def shape(self) -> tuple[int, ...]:
         rank = self.chance.choice((0, 1, 1, 2, 2, 2, 3, 3, 4))
-        return tuple(self.chance.choice(self.sizes) for _ in range(rank))
+        shape = tuple(self.chance.choice(self.sizes) for _ in range(rank))
+        return shape if prod(shape) <= MOST else shape[:2]
 
     def filled(self, text: str, value: str, exact: bool = False) -> str | None:
         """A template with its holes filled: see Note [Holes of tensor code] in native_tables.py."""

@@ -404,7 +404,7 @@ VIEWS = [
     "@[:0]",
     "@.tile(2)",
     "@.rot90()",
-    "@.view(weft.int32)",
+    "@.detach().view(weft.int32)",
     "@.flatten(0, 1)",
     "@.T",
     "@[1:, 1:]",

@@ -54,3 +54,18 @@ def test_finds_steps_that_do_not_wait(both, monkeypatch):
     monkeypatch.setattr(run, "bunches", together)
     found = compare.compare(WRITTEN)
     assert found is not None and found.kind == "2 threads: result"
+
+
+def test_a_fold_of_parts_beside_parts_of_a_fold(both):
+    """The nine parts of a sum are added up; of nine elements, others are added in four parts."""
+    compare.agree("""\
+import weft
+OPTIONS = {'backend': 'native'}
+def main(x, y):
+    return (weft.cat([x, x]).abs() + 0.1) ** y.softmax(-1).sum(-1).sigmoid(),
+def after(result, *args):
+    (result[0] * weft.arange(18)).sum().backward()
+def arguments():
+    x = weft.linspace(-1, 1, 9)
+    yield (x.clone().requires_grad_(), (x * x).requires_grad_()), {}
+""")
