@@ -496,3 +496,27 @@ def test_names_of_pytorch():
     assert issubclass(dataloader._MultiProcessingDataLoaderIter, dataloader._BaseDataLoaderIter)
     assert _utils.collate.default_collate is weft.data.default_collate and _utils.MP_STATUS_CHECK_INTERVAL > 0
     assert weft.utils.data._DatasetKind.Iterable == 1 and _utils.worker.get_worker_info is get_worker_info
+
+
+def test_large_memory_travels_whole():
+    base = weft.arange(60_000.0).reshape(200, 300)
+    sample = {
+        "base": base,
+        "row": base[7],
+        "turned": base.t(),
+        "array": np.arange(50_000),
+        "columns": np.asfortranarray(np.arange(20_000.0).reshape(100, 200)),
+        "half": base.to(weft.bfloat16),
+        "small": weft.ones(2),
+        "again": [base],
+    }
+    found = list(DataLoader([sample] * 3, None, num_workers=2, collate_fn=lambda sample: sample))
+    for each in found:
+        for name in ("base", "row", "turned", "half", "small"):
+            assert weft.equal(each[name], sample[name]) and each[name].stride() == sample[name].stride()
+        assert all(np.array_equal(each[name], sample[name]) for name in ("array", "columns"))
+        assert each["again"][0] is each["base"]
+        each["base"][7] = -1.0
+        assert each["row"][0] == -1 and each["turned"][0, 7] == -1
+        each["array"][0] = 5  # it is ours to write to
+    assert base[7, 0] == 2100

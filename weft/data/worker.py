@@ -6,9 +6,9 @@ reads, so that no two sides ever wait for each other to read.
 
 # Note [Messages]
 To a worker: (epoch, number, keys) is a task; (epoch, None, None) begins an epoch; None ends the worker.
-From a worker: a header (epoch, number, kind), then what the kind says: DATA a batch, FAILED a `Failure`,
-ENDED nothing (the stream of this worker is over). Both parts are bytes, so that a batch that cannot be
-unpickled spoils no other.
+From a worker: a header (epoch, number, kind, sizes of large memory), then what the kind says: DATA a batch,
+FAILED a `Failure`, ENDED nothing (the stream of this worker is over). Both parts are bytes, so that a batch that cannot be
+unpickled spoils no other; then large memory, byte by byte.
 
 # Note [Forks]
 A worker that is forked has all files of its parent, among them the parent's ends of other workers' pipes. It
@@ -36,7 +36,11 @@ import numpy as np
 from weft.core import threads
 from weft.core.generator import default_generator
 from weft.data.fetch import DatasetKind, IterableFetcher, MapFetcher
+from weft.tensor.storage import UntypedStorage
 
+LARGE: Final = 1 << 14
+RAW: Final = hasattr(os, "readv")
+"""From how many bytes on memory goes by itself, and whether it can go around the pipe's own messages."""
 DATA, FAILED, ENDED = "data", "failed", "ended"
 CHECK_SECONDS: Final = 5.0
 """How often a worker looks whether its parent lives, and how long a parent waits for workers to end."""
@@ -74,11 +78,62 @@ def get_worker_info() -> WorkerInfo | None:
     return _here.info or (_in_process[0] if _in_process else None)
 
 
-def packed(value: Any) -> bytes:
-    """A value as bytes on their way to another process."""
+class Packer(ForkingPickler):
+    """Pickles that leave out large memory: it goes by itself, and is copied once on each side."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) is UntypedStorage and value.bytes is not None and value.nbytes() >= LARGE:
+            return received_storage, (pickle.PickleBuffer(value.bytes),)
+        return NotImplemented
+
+
+def received_storage(content: Any) -> UntypedStorage:
+    """The storage of memory that has come by itself."""
+    made = UntypedStorage(0)
+    made._hold(np.asarray(content))
+    return made
+
+
+def packed(value: Any, large: list[Any] | None = None) -> bytes:
+    """A value as bytes on their way to another process; `large` takes the memory that goes by itself."""
     file = io.BytesIO()
-    ForkingPickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
+    if large is None:
+        ForkingPickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
+        return file.getvalue()
+
+    def aside(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < LARGE:
+            return True  # with the rest
+        large.append(raw)
+        return False
+
+    Packer(file, pickle.HIGHEST_PROTOCOL, True, aside).dump(value)
     return file.getvalue()
+
+
+def send_raw(pipe: Any, part: memoryview) -> None:
+    """Sends bytes of which the other side knows how many there are."""
+    if not RAW:
+        pipe.send_bytes(part)
+        return
+    while part.nbytes:
+        part = part[os.write(pipe.fileno(), part) :]
+
+
+def receive_raw(pipe: Any, size: int) -> Any:
+    """As many bytes, in an array of their own."""
+    made = np.empty(size, np.uint8)
+    view, done = memoryview(made.data), 0
+    if not RAW:
+        pipe.recv_bytes_into(view)
+        return made
+    while done < size:
+        count = os.readv(pipe.fileno(), [view[done:]])
+        if not count:
+            raise EOFError
+        done += count
+    return made
 
 
 class Failure:
@@ -247,11 +302,14 @@ def run_process(number: int, orders: Orders, pipe: Any, parent: int) -> None:
 
     def give(epoch: int, task: int, kind: str, content: Any) -> None:
         try:
-            body = packed(content)
+            large: list[Any] = []
+            body = packed(content, large)
         except Exception as error:
-            kind, body = FAILED, packed(Failure(error, where))
-        pipe.send_bytes(packed((epoch, task, kind)))
+            kind, large, body = FAILED, [], packed(Failure(error, where))
+        pipe.send_bytes(packed((epoch, task, kind, [part.nbytes for part in large])))
         pipe.send_bytes(body)
+        for part in large:
+            send_raw(pipe, part)
 
     try:
         work(number, orders, where, tasks, latest, give)

@@ -107,11 +107,12 @@ class Processes:
         try:
             header = ForkingPickler.loads(pipe.recv_bytes())
             body = pipe.recv_bytes()
+            large = [worker.receive_raw(pipe, size) for size in header[3]]
         except (EOFError, OSError):
             self._report([number])
-        epoch, task, kind = header
+        epoch, task, kind, _ = header
         try:
-            content = ForkingPickler.loads(body)
+            content = ForkingPickler.loads(body, buffers=large)
         except Exception as error:
             where = f"while receiving from DataLoader worker process {number}"
             kind, content = FAILED, Failure(error, where)
