@@ -110,6 +110,7 @@ class Checks:
     typing: dict[Source, list[Guard]] = field(default_factory=dict)
     settled: set[int] = field(default_factory=set)
     classes: set[type] = field(default_factory=set)
+    walked: set[Source] = field(default_factory=set)
 
     def register(self, count: int = 1) -> int:
         self.registers += count
@@ -161,6 +162,14 @@ class Checks:
         ):
             return dict
         return types.FunctionType if source.kind == "function" else None
+
+    def walk_to(self, source: Source) -> None:
+        """Puts what guards say of types on the way to a source, and there, among the checks."""
+        if source not in self.walked:
+            if source.parent is not None:
+                self.walk_to(source.parent)
+            self.known(source)
+            self.walked.add(source)
 
     def read(self, source: Source) -> int:
         """The register of what stands at a source."""
@@ -585,8 +594,8 @@ def _settle(checks: Checks, guards: GuardSet) -> list[Guard]:
     left = []
     for guard in sorted(guards, key=_turn):
         try:
-            for source in [] if guard.source is None else guard.source.path():
-                checks.known(source)
+            if guard.source is not None:
+                checks.walk_to(guard.source)
             checks.guard(guard)
         except (Unreadable, ReferenceError, LookupError, AttributeError, TypeError):
             left.append(guard)
