@@ -21,15 +21,60 @@ from weft.jit.codegen import generate, reads
 from weft.jit.ir import NOT_CONSTANT, Block, Graph, Node, Value, copy_block
 from weft.jit.lookup import find_operator
 from weft.jit.regions import GLUE, blocks_of, groups, outside_values, put_node, take_out
-from weft.jit.types import BOOL, FLOAT, INT, NUMBER, STR, TENSOR, ListType
+from weft.jit.types import BOOL, FLOAT, INT, NUMBER, STR, TENSOR, ListType, TupleType, Type
 from weft.ops.record import REGISTRY, Kind
 
 NODES = 240
 """How many nodes one compiled function of several turns may have."""
 SCALARS = (INT, FLOAT, BOOL, STR, NUMBER)
+ARITHMETIC = ("add", "sub", "mul", "floordiv", "div", "remainder", "neg")
 UNFIT = frozenset(
     ["item", "tolist", "backward", "equal", "allclose", "is_nonzero", "manual_seed", "unique", "nonzero"]
 )
+
+
+def is_plain(node: Node, name: str) -> bool:
+    """Sizes of tensors, and arithmetic on numbers: nothing that is worth compiling, but in nobody's way."""
+    if node.words or len(node.results) != 1:
+        return False
+    given, made = [value.kind for value in node.arguments], node.results[0].kind
+    if name in ("size", "dim") and given and given[0] == TENSOR:
+        return made in (INT, ListType(INT))
+    numbers = all(kind in (INT, FLOAT, BOOL) for kind in (*given, made))
+    return numbers and name in ARITHMETIC and not node.attributes.get("_from")
+
+
+def allowed(kind: Type) -> bool:
+    """Whether values of this type may go in and out of compiled code."""
+    if isinstance(kind, TupleType):
+        return kind.cls is None and all(map(allowed, kind.elements))
+    return kind in (TENSOR, ListType(TENSOR), ListType(INT), *SCALARS)
+
+
+def read_first(graph: Graph) -> None:
+    """Reads the attributes of modules before everything else, where nothing can change them meanwhile."""
+    changing = ("prim::SetAttr", "prim::PythonOp", "prim::CallMethod", "prim::CallFunction")
+    if any(node.operator in changing for node in graph.walk()):
+        return
+    ready = set(graph.block.parameters)
+    moved: list[Node] = []
+    for node in list(graph.walk()):
+        if node.operator == "prim::GetAttr" and node.arguments[0] in ready and node.block is not None:
+            node.block.nodes_.remove(node)
+            node.block = graph.block
+            moved.append(node)
+            ready.update(node.results)
+    graph.block.nodes_ = [*moved, *graph.block.nodes_]
+
+
+def may_wait(node: Node) -> bool:
+    """Whether a node may be done before a group it stands in: reading an attribute."""
+    return node.operator == "prim::GetAttr"
+
+
+def counts(node: Node) -> bool:
+    """Whether a node is worth compiling."""
+    return node.operator not in GLUE and not is_plain(node, node.operator.partition("::")[2])
 
 
 def fits(node: Node) -> bool:
@@ -39,6 +84,8 @@ def fits(node: Node) -> bool:
     name = node.operator.partition("::")[2]
     if name.endswith("_") and not name.endswith("__") or name in UNFIT or "out" in node.words:
         return False
+    if is_plain(node, name):
+        return True
     given = [value.kind for value in node.arguments]
     if TENSOR not in given and ListType(TENSOR) not in given:
         return False
@@ -162,7 +209,7 @@ class LoopFacts:
                 continue
             if not self.usable_node(inner, made):
                 return False
-        self.size = sum(inner.operator not in GLUE for inner in block.nodes_)
+        self.size = sum(map(counts, block.nodes_))
         return self.size > 0 and all(
             value in made or value.constant is not NOT_CONSTANT or value.kind == TENSOR
             for value in block.returned
@@ -270,16 +317,18 @@ def constant(graph: Graph, value: Any, kind: Any) -> Value:
 
 def with_compiled_parts(graph: Graph) -> Graph:
     """The graph, changed, with its loops and straight parts compiled."""
+    read_first(graph)
     for block in blocks_of(graph):
         for node in list(block.nodes_):
             if node.operator == "prim::Loop":
                 replace_loop(graph, block, node)
     for block in blocks_of(graph):
-        for group in groups(block, fits, 2):
+        for group in groups(block, fits, 2, may_wait):
+            if sum(map(counts, group)) < 2:
+                continue
             piece = take_out(group, outside_values(graph, group), "straight")
             kinds = [value.kind for value in (*piece.inputs, *piece.outputs)]
-            allowed = (TENSOR, ListType(TENSOR), *SCALARS)
-            if not piece.outputs or not all(kind in allowed for kind in kinds):
+            if not piece.outputs or not all(map(allowed, kinds)):
                 continue
             node = Node(
                 "prim::CompiledGraph", graph, piece.inputs, (), {"Subgraph": piece.graph}, group[0].place
