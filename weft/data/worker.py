@@ -7,8 +7,8 @@ reads, so that no two sides ever wait for each other to read.
 # Note [Messages]
 To a worker: (epoch, number, keys) is a task; (epoch, None, None) begins an epoch; None ends the worker.
 From a worker: a header (epoch, number, kind, sizes of large memory), then what the kind says: DATA a batch,
-FAILED a `Failure`, ENDED nothing (the stream of this worker is over). Both parts are bytes, so that a batch that cannot be
-unpickled spoils no other; then large memory, byte by byte.
+FAILED a `Failure`, ENDED nothing (the stream of this worker is over). Both parts are bytes, so that a batch
+that cannot be unpickled spoils no other; then large memory, byte by byte.
 
 # Note [Forks]
 A worker that is forked has all files of its parent, among them the parent's ends of other workers' pipes. It
