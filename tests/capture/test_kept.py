@@ -145,6 +145,33 @@ def test_a_model_of_other_weights(other: Other) -> None:
         assert served(module.run, net, X) is (count > 0)
 
 
+MODEL_CHANGES: dict[str, Callable[[Any], Any]] = {
+    "mode": lambda net: net.train(),
+    "hook": lambda net: net.layer.register_forward_hook(lambda module, args, out: out * 3),
+    "layer": lambda net: setattr(net, "layer", weft.nn.Identity()),
+    "no bias": lambda net: setattr(net.layer, "bias", None),
+    "attribute": lambda net: setattr(net, "shift", 3),
+    "class": lambda net: setattr(type(net), "shift", 4),
+    "method": lambda net: setattr(net, "forward", lambda x: x * 5),
+    "class method": lambda net: setattr(type(net), "forward", lambda self, x: x * 6),
+    "layer method": lambda net: setattr(net.layer, "forward", lambda x: x * 7),
+}
+
+
+@pytest.mark.parametrize("change", MODEL_CHANGES)
+def test_a_model_that_differs(other: Other, change: str) -> None:
+    text = SUBJECT.replace("shift = 1.5", "shift = 2") + (
+        "\n\ndef run(net, x):\n    return net(x) * (2 if net.training else 1)\n"
+    )
+    module = other.module(text)
+    taught(module.run, module.Net().eval().requires_grad_(False), X)
+    module = other.module(text)
+    net = module.Net().eval().requires_grad_(False)
+    MODEL_CHANGES[change](net)
+    assert not served(module.run, net, X)
+    assert served(other.module(text).run, sys.modules["kept_subject"].Net().eval().requires_grad_(False), X)
+
+
 # -- attacks -------------------------------------------------------------------------------------------------
 TEXTS: dict[str, tuple[str, str, str]] = {
     "a global": ("SCALE = 2.0", "SCALE = 2.5", "globals_"),
