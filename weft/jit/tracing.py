@@ -123,6 +123,8 @@ class Rewriter:
         op = target if isinstance(target, Op) else getattr(target, "op", None)
         if op is None:
             raise RuntimeError(f"Tried to trace a call of {target}, which is no operator")
+        if op.name.startswith("basic_") and isinstance(node.args[1], tuple) and not node.kwargs:
+            return self.indexed(node)
         written = not isinstance(target, Op) and target.__name__.endswith("_") and not op.name.endswith("_")
         name = operator_name(op.name, op.namespace)
         facts: dict[str, Any] = {}
@@ -131,6 +133,29 @@ class Rewriter:
         elif getattr(find_operator(name, ""), "op", None) is not op:
             facts["_from"] = f"op:{op.qualified_name}"
         return self.emit(f"aten::{name}", [*args, *words.values()], kind, words=tuple(words), **facts)
+
+    def indexed(self, node: Any) -> Value:
+        """An index of numbers, slices and None, taken dimension by dimension."""
+        value, indices = self.argument(node.args[0]), node.args[1]
+        rank = node.args[0].meta["val"].dim()
+        taken = sum(index is not None and index is not Ellipsis for index in indices)
+        dim = 0
+        for index in indices:
+            place = self.argument(dim)
+            if index is Ellipsis:
+                dim += rank - taken
+            elif index is None:
+                value = self.emit("aten::unsqueeze", [value, place], TENSOR)
+                dim += 1
+            elif isinstance(index, slice):
+                if index != slice(None):
+                    step = 1 if index.step is None else index.step
+                    bounds = [self.argument(part) for part in (index.start, index.stop, step)]
+                    value = self.emit("aten::slice", [value, place, *bounds], TENSOR)
+                dim += 1
+            else:
+                value = self.emit("aten::select", [value, place, self.argument(index)], TENSOR)
+        return value
 
     def sized(self, value: Any) -> Value:
         """Tuples of numbers are lists in graphs."""
