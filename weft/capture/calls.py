@@ -146,6 +146,9 @@ class Calls(Attributes):
         for value in (*args, *kwargs.values()):
             if isinstance(value, (types.FunctionType, types.MethodType, functools.partial, Callback)):
                 raise Break("library-callback", seen=f"{function.__qualname__} with a function as argument")
+            if home(type(value)) == GRAD_MODE and id(value) in self.world.known:
+                for name in list(vars(value)):  # which mode it puts back is part of what is relied upon
+                    self.load_attribute(value, name)
         return self.native(function, *args, **kwargs)
 
     def check_library(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -358,7 +361,8 @@ PLAIN_DATA = (
     "weft.core.types", "weft.core.dtypes", "weft.core.device", "weft.core.symbolic", "weft.core.dims",
     "weft.core.trees", "weft.core.errors", "weft.ops",
 )  # fmt: skip
-NATIVE_CLASSES = ("weft.core", "weft.autograd.grad_mode", "weft.tensor")
+GRAD_MODE = "weft.autograd.grad_mode"
+NATIVE_CLASSES = ("weft.core", GRAD_MODE, "weft.tensor")
 ARGUMENT_BLIND = (list.__new__, dict.__new__, set.__new__)
 METACLASSES: dict[Any, Callable[..., Any]] = {}
 """Metaclasses whose `__call__` capture knows, by that function."""
@@ -372,7 +376,7 @@ def _offered() -> frozenset[Any]:
 
 def is_offered(function: types.FunctionType) -> bool:
     """Whether the recorder sees calls of this function, and decides itself."""
-    native = hasattr(function, "op") or function.__module__ == "weft.autograd.grad_mode"
+    native = hasattr(function, "op") or function.__module__ == GRAD_MODE
     return native or function in _offered()
 
 

@@ -574,3 +574,22 @@ def arguments():
     yield ((weft.ones(1, 3).expand(2, 3),), {})
     yield ((weft.ones(2, 3),), {})
 """)
+
+
+@pytest.mark.parametrize(
+    "mode", ["no_grad()", "enable_grad()", "inference_mode()", "set_grad_enabled(False)"]
+)
+def test_modes_that_breaks_interrupt_are_put_back(mode):
+    agree(f"""\
+import weft
+def main(x):
+    with weft.{mode}:
+        weft.compiler.graph_break()
+        y = x + 1
+    return x * y
+def arguments():
+    for before in (True, False, True):
+        weft.set_grad_enabled(before)
+        yield ((weft.ones(3),), {{}})
+    weft.set_grad_enabled(True)
+""")
