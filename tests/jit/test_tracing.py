@@ -62,3 +62,22 @@ def test_frozen_module_has_constants():
     assert not list(frozen.parameters())
     with pytest.raises(RuntimeError, match="eval mode"):
         weft.jit.freeze(weft.jit.script(Model()))
+
+
+def test_trace_of_what_looks_at_elements():
+    linear = nn.Linear(3, 2)
+
+    def looks(x, others):
+        y = linear(x).clone()
+        y[0] = 1.0
+        if y.sum() > -1e9:
+            y = y.add_(others[1])
+        return {"y": y.T}, x[x > 0.5].sum(), x[0, 1:]
+
+    x, others = weft.rand(4, 3), [weft.ones(1), weft.ones(2)]
+    with pytest.warns(weft.jit.TracerWarning, match="might cause the trace to be incorrect"):
+        traced = weft.jit.trace(looks, (x, others))
+    again = weft.rand(4, 3)
+    found, expected = traced(again, others), looks(again, others)
+    weft.testing.assert_close(found[0]["y"], expected[0]["y"])
+    weft.testing.assert_close(found[1:], expected[1:])

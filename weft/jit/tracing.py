@@ -6,6 +6,7 @@ Takes functions and modules with example inputs; gives scripted ones whose graph
 
 from __future__ import annotations
 
+import copy
 import inspect
 import operator
 import warnings
@@ -23,6 +24,7 @@ from weft.jit.script import ScriptFunction
 from weft.jit.types import NONE, TENSOR, DictType, ListType, TupleType, Type, optional, type_of
 from weft.nn.modules.module import Module
 from weft.ops.record import Op
+from weft.overrides import TorchFunctionMode
 from weft.tensor.base import Tensor
 from weft.trace.make_fx import make_fx
 
@@ -68,7 +70,10 @@ class Rewriter:
         return self.graph
 
     def attribute(self, node: Any) -> Value:
-        value = getattr(self.recorded, node.target)
+        return self.owned(getattr(self.recorded, node.target))
+
+    def owned(self, value: Any) -> Value:
+        """A tensor that the function closed over: the module's, or a constant."""
         path = self.paths.get(id(value))
         if path is None or self.receiver is None:
             return self.emit("prim::Constant", [], TENSOR, value=value)
@@ -164,6 +169,102 @@ class Rewriter:
         return self.argument(value)
 
 
+class LiveRecorder(Rewriter):
+    """Records a function that looks at elements, while it runs on real tensors."""
+
+    def __init__(self, paths: dict[int, str], owner: Any) -> None:
+        super().__init__(None, paths, owner)
+        self.kept: list[Any] = []
+
+    def record(self, function: Any, names: list[str], inputs: tuple[Any, ...]) -> Graph:
+        if self.owner is not None:
+            self.receiver = self.graph.block.add_parameter(self.owner.__dict__["_script"].kind, "self")
+        given = [copy.deepcopy(value) if isinstance(value, (list, dict)) else value for value in inputs]
+        for name, value in zip(names, given, strict=True):
+            self.bind(self.graph.block.add_parameter(type_of(value, resolve) or TENSOR, name), value)
+        with _Listening(self):
+            result = function(*given)
+        self.graph.block.returned = [self.argument(result)]
+        return self.graph
+
+    def bind(self, value: Value, thing: Any) -> None:
+        """Notes the value of a tensor, and those of the tensors in a list or a tuple."""
+        if isinstance(thing, Tensor):
+            self.values[thing] = value
+            self.kept.append(thing)
+        elif isinstance(thing, (tuple, list)) and any(isinstance(item, Tensor) for item in thing):
+            for place, item in enumerate(thing):
+                name = "prim::TupleIndex" if isinstance(value.kind, TupleType) else "aten::__getitem__"
+                self.bind(self.emit(name, [value, self.argument(place)], kind_of_value(item)), item)
+
+    def argument(self, value: Any) -> Value:
+        if isinstance(value, Tensor) and value not in self.values:
+            self.values[value] = self.owned(value)
+            self.kept.append(value)
+        return super().argument(value)
+
+    def called(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        name = getattr(function, "__name__", "")
+        if name == "__setitem__":
+            self.emit("aten::_set_item", [self.argument(arg) for arg in args], NONE)
+            return
+        if name in ("__bool__", "__float__", "__int__", "item", "__index__"):
+            warnings.warn(
+                f"Converting a tensor to a Python {type(result).__name__} might cause the trace to be "
+                "incorrect. We can't record the data flow of Python values, so this value will be treated "
+                "as a constant in the future.", TracerWarning, stacklevel=4,
+            )  # fmt: skip
+        found = result if isinstance(result, (tuple, list)) else [result]
+        if not any(isinstance(item, Tensor) for item in found):
+            return
+        if name == "__getitem__":
+            made = self.emit("aten::__getitem__", [self.argument(arg) for arg in args], TENSOR)
+        elif name == "__get__":
+            made = self.emit(f"prim::{property_name(function)}", [self.argument(args[0])], TENSOR)
+        else:
+            made = self.operator(function, args, kwargs, result)
+        self.bind(made, result)
+
+    def operator(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Value:
+        op = getattr(function, "op", None)
+        values, words = (
+            [self.sized(arg) for arg in args],
+            {key: self.sized(arg) for key, arg in kwargs.items()},
+        )
+        name = function.__name__
+        facts: dict[str, Any] = {}
+        if op is None:
+            facts["_from"] = "Tensor"
+        elif name.startswith("__i") or name.endswith("_") and not op.name.endswith("_"):
+            name, facts["_from"] = f"{op.name}_", "Tensor"
+        else:
+            name = operator_name(op.name, op.namespace)
+            if getattr(find_operator(name, ""), "op", None) is not op:
+                facts["_from"] = f"op:{op.qualified_name}"
+        kind = kind_of_value(result)
+        return self.emit(f"aten::{name}", [*values, *words.values()], kind, words=tuple(words), **facts)
+
+
+class _Listening(TorchFunctionMode):
+    """Tells a recorder of every call."""
+
+    def __init__(self, recorder: LiveRecorder) -> None:
+        self.recorder = recorder
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.recorder.called(func, args, kwargs or {}, result)
+        return result
+
+
+def property_name(function: Any) -> str:
+    """The name of a tensor's property, by its getter."""
+    for name in dir(Tensor):
+        if inspect.getattr_static(Tensor, name) is function.__self__:
+            return name
+    raise RuntimeError("a traced function reads an attribute that traces do not keep")
+
+
 def common(kinds: list[Type]) -> Type:
     found = kinds[0] if kinds else TENSOR
     return found if all(kind == found for kind in kinds) else optional(TENSOR) if TENSOR in kinds else found
@@ -194,14 +295,18 @@ def record(
     function: Any, inputs: tuple[Any, ...], owner: Any, name: str, named: Any = None
 ) -> ScriptFunction:
     """The scripted form of what a function does to these inputs."""
+    paths = tensor_paths(owner) if owner is not None else {}
+    names = parameter_names(named or function, len(inputs))
     marks.TRACING[0] += 1
     try:
         recorded = make_fx(lambda *args: function(*args))(*inputs)
+        graph = Rewriter(recorded, paths, owner).write(names, inputs)
+    except RuntimeError as error:
+        if not str(error).startswith("make_fx:"):
+            raise
+        graph = LiveRecorder(paths, owner).record(function, names, inputs)
     finally:
         marks.TRACING[0] -= 1
-    paths = tensor_paths(owner) if owner is not None else {}
-    names = parameter_names(named or function, len(inputs))
-    graph = Rewriter(recorded, paths, owner).write(names, inputs)
     arguments = [Argument(n, type_of(v, resolve) or TENSOR) for n, v in zip(names, inputs, strict=True)]
     made = ScriptFunction(name, Schema(name, arguments, graph.block.returned[0].kind), graph)
     if owner is not None:
