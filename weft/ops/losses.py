@@ -204,7 +204,9 @@ def huber_loss(input: Any, target: Any, reduction: str, delta: float, weight: An
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     _only_floats("huber_cpu", input, target)
     loss = huber_elements(input, target, delta)
-    return reduced(loss, reduction) if weight is None else _weighted(loss, weight, input, reduction)
+    if weight is not None:  # unlike the squared error's, the mean is a plain one
+        loss = _weighted(loss, weight, input, "none")
+    return reduced(loss, reduction)
 
 
 def _smooth_samples(make: Maker) -> Iterator[Sample]:
