@@ -125,6 +125,6 @@ def _array_namespace(self: _Any, *, api_version: str | None = None) -> _Any:
     return __getattr__("array_api")
 
 
-Tensor.__array_namespace__ = _array_namespace  # type: ignore[attr-defined]
+Tensor.__array_namespace__ = _array_namespace  # type: ignore[method-assign]
 _seams.compile = compile
 _partners.install()
