@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -67,12 +66,12 @@ class Service:
         """The scripted form of a function that scripted code calls."""
         if isinstance(function, ScriptFunction):
             return function
-        known = _scripted.get(function)
-        if known is None:
-            known = ScriptFunction.of(function)
-            _scripted[function] = known
-        known.ensure(where)
-        return known
+        found = known_form(function)
+        if found is None:
+            found = ScriptFunction.of(function)
+            function.__dict__[FORM] = found
+        found.ensure(where)
+        return found
 
     def class_for(self, cls: Any) -> ScriptClass:
         found = _classes.get(cls)
@@ -83,9 +82,18 @@ class Service:
 
 
 service = Service()
-_scripted: weakref.WeakKeyDictionary[Any, ScriptFunction] = weakref.WeakKeyDictionary()
+FORM = "_scripted_form"
+"""Where a function keeps its scripted form, so that both can go together."""
 _classes: dict[Any, ScriptClass] = {}
 notes.CLASSES = lambda cls: service.class_for(cls)
+
+
+def known_form(function: Any) -> ScriptFunction | None:
+    """The scripted form of a function, if there is one; wrappers copy what a function keeps."""
+    found: ScriptFunction | None = function.__dict__.get(FORM)
+    if found is None or found.__wrapped__ is not function or found.read_code is not function.__code__:
+        return None
+    return found
 
 
 class ScriptFunction:
@@ -123,10 +131,12 @@ class ScriptFunction:
         made.__doc__ = original.__doc__
         made.__module__ = original.__module__
         made.__wrapped__ = function
+        made.read_code = getattr(function, "__code__", None)
         made._torchdynamo_inline = function
         return made
 
     __wrapped__: Any
+    read_code: Any = None
     _torchdynamo_inline: Any
 
     def ensure(self, where: Range | None = None) -> None:
@@ -247,16 +257,16 @@ class ScriptClass:
 
 def script_function(function: Any, names: Callable[[str], Any] | None = None) -> ScriptFunction:
     """The scripted form of a function, read whole."""
-    made = _scripted.get(function)
+    made = known_form(function)
     if made is None:
         made = ScriptFunction.of(function)
         if names is not None and made.context is not None:
             made.context.names = names
-        _scripted[function] = made
+        function.__dict__[FORM] = made
     try:
         made.ensure()
     except BaseException:
-        _scripted.pop(function, None)
+        function.__dict__.pop(FORM, None)
         raise
     return made
 
