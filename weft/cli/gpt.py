@@ -32,7 +32,8 @@ class Block(nn.Module):
         query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
         seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.joined(seen.transpose(1, 2).reshape(batch, length, width))
-        return x + self.narrow(functional.gelu(self.wide(self.before_layers(x))))
+        more: Tensor = self.narrow(functional.gelu(self.wide(self.before_layers(x))))
+        return x + more
 
 
 class GPT(nn.Module):
@@ -52,7 +53,8 @@ class GPT(nn.Module):
         x = self.characters(text) + self.places(weft.arange(text.shape[1]))
         for block in self.blocks:
             x = block(x)
-        return self.scores(self.last(x))
+        scores: Tensor = self.scores(self.last(x))
+        return scores
 
     def size(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())
@@ -69,7 +71,7 @@ class Text:
 
     def batch(self, size: int, length: int) -> tuple[Tensor, Tensor]:
         """Pieces of the text, and the same one character on."""
-        starts = weft.randint(len(self.numbers) - length - 1, (size, 1))
+        starts = weft.randint(0, len(self.numbers) - length - 1, (size, 1))
         places = starts + weft.arange(length)
         return self.numbers[places], self.numbers[places + 1]
 
