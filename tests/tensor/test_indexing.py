@@ -488,3 +488,14 @@ def test_numbers_are_looked_at_before_keys() -> None:
         weft.tensor(1, dtype=weft.uint8)[0:1] = 1j
     with pytest.raises(RuntimeError, match="without overflow"):
         weft.zeros(2, dtype=weft.float16)[0:1] = 1j
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_elements_that_share_memory_are_not_written(grad: bool) -> None:
+    x = weft.zeros(3, 1).expand(3, 2).detach()
+    with weft.set_grad_enabled(grad):
+        for value in (1.0, weft.ones(2, 2)):
+            with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers"):
+                x[1:] = value
+        x[0, 0] = 4.0
+    assert x.tolist() == [[4.0, 4.0], [0.0, 0.0], [0.0, 0.0]]

@@ -436,9 +436,12 @@ def _is_plain(tensor: Tensor) -> bool:
     if mode is True:
         if tensor.tracked or tensor.origin is not None:
             return False
-    elif mode is not False or (tensor.origin is not None and 0 in tensor.array.strides):
+    elif mode is not False:
         return False
-    return type(tensor.array) is ndarray and tensor.cell is not INFERENCE and type(tensor) in PLAIN
+    array = tensor.array  # one whose elements share memory is refused elsewhere
+    if type(array) is not ndarray or 0 in array.strides:
+        return False
+    return tensor.cell is not INFERENCE and type(tensor) in PLAIN
 
 
 def has_override_inside(*values: Any) -> bool:

@@ -100,6 +100,7 @@ UNARY = [
 ]
 
 UNARY_EXACT = [
+    "@.detach().view(weft.int32)",
     "-@",
     "@.abs()",
     "weft.relu(@)",
@@ -404,7 +405,6 @@ VIEWS = [
     "@[:0]",
     "@.tile(2)",
     "@.rot90()",
-    "@.detach().view(weft.int32)",
     "@.flatten(0, 1)",
     "@.T",
     "@[1:, 1:]",
