@@ -74,7 +74,7 @@ class Maker:
         found = [
             name
             for name in self.values[-10:]
-            if wanted(self.names[name]) and (not exact or name in self.exact)
+            if is_usable(self.names[name]) and wanted(self.names[name]) and (not exact or name in self.exact)
         ]
         return self.chance.choice(found) if found else None
 
@@ -172,7 +172,11 @@ class Maker:
         if text is None or self.chance.random() < 0.3 and value in self.given:
             return
         if self.take(text):
-            self.exact -= {name for name in self.values if shares(self.names[name], self.names[value])}
+            self.exact -= {
+                name
+                for name in self.values
+                if not is_usable(self.names[name]) or shares(self.names[name], self.names[value])
+            }
 
     # -- parts of the program ----------------------------------------------------------
     def inputs(self) -> None:
@@ -260,6 +264,14 @@ class Maker:
                 values[1] = chance.choice((first, f"{first}.detach()", f"{first}[...]"))
             lines.append(f"    yield ({', '.join(values)},), {{}}")
         return lines
+
+
+def is_usable(value: Any) -> bool:
+    """Whether a value can be looked at: views of a tensor that was split cannot, once it is written."""
+    try:
+        return value.shape is not None and value.is_leaf is not None
+    except RuntimeError:
+        return False
 
 
 def shares(one: Any, other: Any) -> bool:
