@@ -10,6 +10,7 @@ from hypothesis import given as examples
 from hypothesis import settings
 from hypothesis import strategies as some
 
+import weft
 from tests.native.harness import given, point, run_plan
 from weft.native.build import Built
 from weft.native.fuse import fused
@@ -229,3 +230,13 @@ def test_many_equal_groups_take_few_tries() -> None:
         value = point(lambda b, v, s: b.add(v, s), norm, reshaped(value, (8, 1)))
     plan = fused([value])
     assert len({step.kernel for step in plan.steps if isinstance(step, Built)}) <= 12
+
+
+def test_what_is_read_backwards_through_a_reshape_is_written_before():
+    def f(x):
+        flat = (x + x).flatten()
+        return flat.flip(0), flat[weft.tensor([-1])]
+
+    x = weft.arange(80).to(weft.int32).view(8, 10)
+    for got, expected in zip(weft.compile(f, backend="native")(x), f(x)):
+        assert weft.equal(got, expected)

@@ -63,6 +63,10 @@ def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
                     "dims. Maybe you "
                     "wanted to use the vjp or jacrev APIs instead?"
                 )
+            if output.is_complex():
+                raise RuntimeError(
+                    f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
+                )
             found: list[Any] = [None] * len(entries)
             if output.requires_grad:
                 found = gradients([output], entries, [ops.ones_like(output)], run.followed([output]))

@@ -174,6 +174,7 @@ class Inlining:
             in_memory = isinstance(base, (Given, Opaque, Fold)) or self.is_kept(base)
             if keep.value is not base or not in_memory or not is_row_major(base):
                 raise
+            self.found(self.builder, base, ())  # refuses what this kernel computes
         number = access_at(self.loads, base, linear[0], linear[1:])
         return self.builder.load(number, base.type)
 

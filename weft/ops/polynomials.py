@@ -21,6 +21,8 @@ from weft.ops.samples import Maker, Sample
 
 special = lazy("scipy.special")
 Step = Callable[[Array, int, Array, Array], Array]
+CHECKED = 64
+"""After so many steps, it is seen whether any is left that matters."""
 
 
 # -- polynomials ---------------------------------------------------------------------------------------------
@@ -38,6 +40,9 @@ def _kernel(first: Callable[[Array], Array], step: Step) -> Callable[[Any, Any],
         for k in range(1, int(degree.max()) if degree.size else 0):
             before, value = value, step(x, k, value, before)
             out = xp.where(degree == k + 1, value, out)
+            if k % CHECKED == 0 and not xp.any((degree > k) & ~xp.isnan(value)):
+                out = xp.where(degree > k, value, out)  # NaN stays NaN, whatever the degree
+                break
         return xp.asarray(out).astype(kind, copy=False)
 
     return kernel
