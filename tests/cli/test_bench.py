@@ -68,6 +68,10 @@ def test_a_plot(measured, tmp_path):
         (["--rows", "xyz"], "there is no row 'xyz'"),
         (["--rows", ""], "there is no row ''"),
         (["--rows", "a", "--peers", "abacus"], "there is no peer 'abacus'"),
+        (["--rows", "a", "--rounds", "0"], "must be above 0"),
+        (["--rows", "a", "--seconds", "-1"], "must be above 0"),
+        (["--rows", "a", "--peers", "torch"], "none of these peers is installed"),
+        (["--rows", "a", "--output", "no_such_folder/x.json"], "No such directory"),
         (["--rows", "a", "--plot", "ratios.gif"], "must end in .png or .svg"),
     ],
 )

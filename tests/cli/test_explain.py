@@ -30,7 +30,7 @@ def test_graphs_guards_and_kernels(module, capsys):
     arguments = ["explain", f"{module}:smooth", "--args", "weft.randn(4)", "--backend", "native"]
     assert main(arguments) == 0
     text = capsys.readouterr().out
-    assert text.startswith("smooth: 1 graphs, 3 ops, 0 breaks, ")
+    assert text.startswith("smooth: 1 graph, 3 ops, 0 breaks, ")
     assert 'tanh: "f32[4]" = weft.tanh(' in text
     assert "L['x'] is Tensor(float32[4])" in text
     assert "tanh mul sum" in text and f"{module}:5" in text

@@ -13,6 +13,16 @@ def test_of_a_function(tmp_path, capsys):
     assert "double" in page.read_text() and str(page) in capsys.readouterr().err
 
 
+def test_arguments_may_stand_behind_the_function(tmp_path, capsys):
+    path = tmp_path / "behind.py"
+    path.write_text("def double(x):\n    return x * 2\n")
+    assert (
+        main(["report", "-o", str(tmp_path / "page.html"), f"{path}:double", "--args", "weft.ones(2)"]) == 0
+    )
+    assert main(["report", "-o", str(tmp_path / "page.html"), f"{path}:double", "7"]) == 1
+    assert "is given by --args" in capsys.readouterr().err
+
+
 def test_of_a_program(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reported.py").write_text("import weft\nweft.compile(lambda x: x * 2)(weft.ones(2))\n")

@@ -50,6 +50,22 @@ def test_report_to_nowhere(program, capsys, tmp_path):
     assert "weft: cannot write" in capsys.readouterr().err
 
 
+def test_the_page_is_checked_before_the_work(capsys, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text("print('working')")
+    for page in (tmp_path / "no" / "page.html", tmp_path):
+        assert main(["run", "--report", str(page), str(path)]) == 1
+        told = capsys.readouterr()
+        assert told.out == "" and "cannot write" in told.err
+
+
+def test_interrupted_programs_leave_their_page(capsys, tmp_path):
+    path, page = tmp_path / "program.py", tmp_path / "page.html"
+    path.write_text(PROGRAM + "raise KeyboardInterrupt\n")
+    assert main(["run", "--report", str(page), str(path)]) == 130
+    assert page.exists() and capsys.readouterr().err.endswith("weft: interrupted\n")
+
+
 def test_arguments_and_status_are_the_programs(tmp_path, capsys):
     path = tmp_path / "program.py"
     path.write_text("import sys\nprint(sys.argv[1:])\nsys.exit(7)")

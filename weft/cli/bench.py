@@ -23,6 +23,7 @@ from typing import Any
 
 from weft.cli import doctor
 from weft.cli.errors import CommandError
+from weft.cli.run import check_writable
 
 PLACES = (
     Path(__file__).resolve().parent / "peers.py",
@@ -50,6 +51,8 @@ def run(options: argparse.Namespace) -> int:
     for name in wanted:
         if name not in present:
             print(f"{name} is left out: {peers.PEERS[name]} is not installed")
+    if not present:
+        raise CommandError("none of these peers is installed, so there is nothing to measure")
     floor = peers.limits()
     results = {}
     for number, letter in enumerate(options.rows, 1):
@@ -82,6 +85,12 @@ def check(options: argparse.Namespace, peers: ModuleType) -> None:
     unknown = [letter for letter in options.rows if letter not in peers.ROWS]
     if unknown or not options.rows:
         raise CommandError(f"there is no row {''.join(unknown)!r}: the rows are {''.join(peers.ROWS)}")
+    if options.rounds < 1 or not options.seconds > 0:
+        raise CommandError(
+            f"--rounds and --seconds must be above 0, not {options.rounds} and {options.seconds}"
+        )
+    check_writable(options.output)
+    check_writable(options.plot)
     strange = [name for name in options.peers or () if name not in peers.PEERS]
     if strange:
         raise CommandError(f"there is no peer {strange[0]!r}: the peers are {', '.join(peers.PEERS)}")

@@ -1,9 +1,10 @@
 """Train a small GPT, compiled as one function, and show how it goes.
 
-A transformer learns to write from a text that comes with Weft. Its training step
-(forward, backward, optimizer) is captured from Python and compiled as a whole; it
-is compared with the same step run eagerly, then trained, and writes a few lines
-itself. A page about what was compiled is left in this folder. About a minute.
+A transformer learns to write from a text that comes with Weft. Its training
+step (forward, backward, optimizer) is captured from Python and compiled as a
+whole; it is compared with the same step run eagerly, then trained, and writes a
+few lines itself. A page about what was compiled is left in this folder. About a
+minute.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import weft
 from weft import optim
 from weft.cli import gpt
 from weft.cli.errors import CommandError
+from weft.cli.run import check_writable
 from weft.nn import functional
 from weft.report import Observed, observe, save
 from weft.report.facts import facts_of
@@ -82,6 +84,8 @@ def run(options: argparse.Namespace) -> int:
         raise CommandError(
             f"the demo needs {missing.name}, which is not installed. Try: pip install 'weft[cli]'"
         ) from missing
+    if not options.no_report:
+        check_writable(options.report)
     console = Console(highlight=False)
     training = prepared(read_text(options.text), options.seed, options.learning_rate)
     size, length = training.model.size(), len(training.text.numbers)

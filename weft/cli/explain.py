@@ -13,7 +13,7 @@ import argparse
 from typing import Any
 
 from weft import compiler
-from weft.cli.run import write
+from weft.cli.run import check_writable, many, write
 from weft.cli.targets import add_traceback, arguments_from, function_named, install, told
 from weft.report.facts import facts_of
 
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    check_writable(options.report)
     install(options.torch)
     try:
         function, module = function_named(options.function)
@@ -49,8 +50,13 @@ def run(options: argparse.Namespace) -> int:
 def text_of(output: Any, all_guards: bool) -> str:
     """The explanation for a terminal."""
     facts = facts_of(output.seen, timed=bool(output.programs))
-    lines = [f"{facts['title']}: {output.graph_count} graphs, {output.op_count} ops, "
-             f"{output.graph_break_count} breaks, {len(output.out_guards)} guards"]  # fmt: skip
+    counts = {
+        "graph": output.graph_count,
+        "op": output.op_count,
+        "break": output.graph_break_count,
+        "guard": len(output.out_guards),
+    }
+    lines = [f"{facts['title']}: {', '.join(many(count, thing) for thing, count in counts.items())}"]
     for number, module in enumerate(output.graphs, 1):
         lines += ["", f"graph {number}", *_indented(module.print_readable(print_output=False))]
     if facts["breaks"]:

@@ -15,7 +15,7 @@ import os
 
 from weft import compiler
 from weft.cli.errors import CommandError
-from weft.cli.run import write
+from weft.cli.run import check_writable, write
 from weft.cli.targets import add_traceback, arguments_from, function_named, install, run_script, told
 from weft.report import observe
 
@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    check_writable(options.output)
     if ":" in options.target and not os.path.exists(options.target):
         return _function(options)
     with observe(os.path.basename(options.target)) as seen:
@@ -45,6 +46,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _function(options: argparse.Namespace) -> int:
+    if options.arguments[:1] == ["--args"] and len(options.arguments) == 2:  # it may stand behind the name
+        options.args = options.arguments.pop()
+        options.arguments.clear()
+    if options.arguments:
+        raise CommandError(f"{options.target} is a function: what it is called with is given by --args")
     install(options.torch)
     function, module = function_named(options.target)
     args, kwargs = arguments_from(options.args, module)

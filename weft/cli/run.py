@@ -28,20 +28,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", metavar="FILE", help="write a page of HTML about what was compiled")
     add_traceback(parser)
     parser.add_argument("script", help="the program")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, default=[], help="its arguments, if any")
 
 
 def run(options: argparse.Namespace) -> int:
+    check_writable(options.report)
     with observe(os.path.basename(options.script)) as seen:
-        status = run_script(
-            options.script, options.arguments, torch=options.torch, show_traceback=options.traceback
-        )
+        try:
+            status = run_script(
+                options.script, options.arguments, torch=options.torch, show_traceback=options.traceback
+            )
+        except KeyboardInterrupt:
+            if options.report and seen.entries:  # what was compiled until then is worth a look
+                write(seen, options.report)
+            raise
     sys.stdout.flush()
     if not options.quiet:
         summarise(seen, sys.stderr)
     if options.report:
         write(seen, options.report)
     return status
+
+
+def check_writable(path: str | None) -> None:
+    """Says before all work that a file cannot be written, rather than after it."""
+    if path is None:
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    reason = None
+    if not os.path.isdir(folder):
+        reason = "No such directory"
+    elif os.path.isdir(path):
+        reason = "Is a directory"
+    elif not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        reason = "Permission denied"
+    if reason is not None:
+        raise CommandError(f"cannot write {path}: {reason}")
 
 
 def write(seen: Observed, path: str) -> None:
@@ -61,11 +83,11 @@ def summarise(seen: Observed, file: TextIO) -> None:
     facts = facts_of(seen, timed=False)
     summary = facts["summary"]
     print(
-        f"weft: {_many(summary['calls compiled'], 'call')} compiled in "
+        f"weft: {many(summary['calls compiled'], 'call')} compiled in "
         f"{summary['compile milliseconds']:,.0f} ms: "
-        f"{_many(summary['graphs'], 'graph')} of {_many(summary['ops'], 'op')}, "
-        f"{_many(summary['kernels'], 'kernel')}, {_many(summary['products'], 'matrix product')}, "
-        f"{_many(summary['breaks'], 'break')}, {_many(summary['recompiles'], 'recompile')}",
+        f"{many(summary['graphs'], 'graph')} of {many(summary['ops'], 'op')}, "
+        f"{many(summary['kernels'], 'kernel')}, {many(summary['products'], 'matrix product')}, "
+        f"{many(summary['breaks'], 'break')}, {many(summary['recompiles'], 'recompile')}",
         file=file,
     )
     for each in facts["breaks"][:8]:
@@ -75,5 +97,5 @@ def summarise(seen: Observed, file: TextIO) -> None:
         print(f"weft: {each['function']} was compiled again: {each['reasons'][0]}", file=file)
 
 
-def _many(count: int, thing: str) -> str:
+def many(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
