@@ -31,7 +31,7 @@ def test_help_explains_every_command_and_status(capsys):
         command.main(["--help"])
     assert stop.value.code == 0
     text = capsys.readouterr().out
-    assert "demo      Train a small GPT, compiled as one function, and show how it goes" in text
+    assert "demo      Train a small GPT, compiled as one function, and show how it" in text
     assert "doctor    Show what Weft runs on, and whether it works here" in text
     assert "130  interrupted" in text
 
