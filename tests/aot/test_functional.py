@@ -231,7 +231,7 @@ def test_random_programs(program):
 
 
 @pytest.mark.slow
-@settings(PROGRAMS, max_examples=2000)
+@settings(PROGRAMS, max_examples=800)
 @given(programs())
 def test_many_random_programs(program):
     check(program)

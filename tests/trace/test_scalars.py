@@ -396,7 +396,8 @@ SAMPLED = [op for _, op in sorted(REGISTRY.items()) if op.samples is not None]
 BY_VALUE = {
     # rules in which a size meets a plain number or an output count, whatever the samples
     "_unsafe_view", "reshape_as", "view_as",  # the samples' other tensor has another rank
-    "nn.functional.affine_grid", "nn.functional.grid_sample",
+    "nn.functional.affine_grid", "nn.functional.grid_sample", "_ctc_loss_backward", "combinations",
+    "combination_places", "stft", "istft",
 }  # fmt: skip
 
 

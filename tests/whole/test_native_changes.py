@@ -145,7 +145,7 @@ def test_what_dies_is_not_taken_for_what_follows_at_its_place() -> None:
         return x * thing.scale + type(thing).shift
 
     compiled = weft.compile(f, backend="native")
-    for turn in range(6):
+    for turn in range(4):
         kind = type("Kind", (), {"shift": float(turn)})
         thing: Any = kind()
         thing.scale = float(turn)
