@@ -407,7 +407,8 @@ def test_large_keys_and_large_batches_do_not_wait_for_each_other():
 
 def test_control_c_ends_all():
     source = (
-        "import weft.data, time, multiprocessing as m\n"
+        "import weft.data, time, signal, multiprocessing as m\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored in the background
         "class D(weft.data.Dataset):\n"
         "    def __len__(self): return 100\n"
         "    def __getitem__(self, i): time.sleep(0.05); return i\n"
