@@ -571,7 +571,8 @@ def run(tmp_path: Path, *args: str, count: int = 1, **environment: str) -> list[
 
 
 def test_processes(tmp_path: Path) -> None:
-    assert run(tmp_path, "2", count=2) == ["True 0\n"] * 2  # at once
+    at_once = run(tmp_path, "2", count=2)  # one may find what the other kept, if it is slower
+    assert "True 0\n" in at_once and set(at_once) <= {"True 0\n", "True 1\n"}
     assert run(tmp_path, "2") == ["True 1\n"]
     assert run(tmp_path, "3") == ["True 0\n"]
 

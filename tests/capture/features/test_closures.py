@@ -379,7 +379,7 @@ def test_globals_after_a_break():
         names = globals()
         names["made"] = x + 1
         graph_break()
-        return names["made"] * names["LEVEL"], names
+        return names["made"] * names["LEVEL"], names is globals()
 
     check(function, state=begin, frames=2, breaks=1, watch=lambda: globals()["made"])
 
