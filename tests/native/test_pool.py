@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 
 import numpy as np
@@ -60,3 +61,23 @@ def test_the_number_of_threads_that_was_asked_for() -> None:
             assert not used.started or len(used.workers) >= number - 1
     finally:
         weft.set_num_threads(before)
+
+
+def test_nothing_is_taken_of_a_job_that_is_over() -> None:
+    """A thread that comes late reads the numbers of the next job for those of the one that it saw."""
+    used = pool.Pool(1)
+    ran: list[int] = []
+    kernel = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)(
+        lambda record, buffers, outside, low, high, chunk: ran.append(chunk)
+    )
+    address = ctypes.cast(kernel, ctypes.c_void_p).value
+    code = np.array([address, 0, 2, 2, pool.WORTH_WAKING, 0, 0, 0], np.uint64)
+    numbers = [ctypes.c_void_p, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 4]
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, *numbers)(used.run_address)
+    used.state[pool.THREADS] = 2
+    assert run(code.__array_interface__["data"][0], 0, 1, None, None, used.here, None) == 1
+    assert ran == [0, 1]
+    job = int(used.state[pool.COUNT])
+    used.state[pool.JOB + 2 : pool.JOB + 4] = 5
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(used.loaded.address("share"))(used.here, job)
+    assert ran == [0, 1]

@@ -6,10 +6,12 @@ while, then sleeps in the kernel; a chunk is claimed by one atomic exchange that
 belongs to, so no thread can mistake one job for another.
 
 # Note [A job]
-`state` is a row of numbers: the job's count (which threads wait on), which chunk is next (the job's count in
-its upper half), how many are done, whether a program holds the pool, whether threads are to end, the job's
-own numbers, and how many threads sleep. Chunks are the same whether one thread runs them or ten: so are the
-bits. Threads that sleep are woken for much work only, threads that are awake are given less, too.
+`state` is a row of numbers: the job's count (which threads wait on), how many chunks nobody has taken yet
+(the job's count in its upper half), how many are done, whether a program holds the pool, whether threads are
+to end, the job's own numbers, and how many threads sleep. Chunks are the same whether one thread runs them or
+ten: so are the bits. Threads that sleep are woken for much work only, threads that are awake are given less,
+too. A thread that comes late may read the numbers of the next job for those of the one that it saw, which is
+why what is left stands beside the count: of a job that is over nothing can be taken, whatever was read.
 
 # Note [Records of a program]
     function, record, rows, chunks, work      one step; work is how long it takes, in ns, roughly
@@ -57,15 +59,16 @@ again:
   %mine = icmp eq i64 %whose, %job
   br i1 %mine, label %ours, label %none
 ours:
-  %chunk = and i64 %now, 4294967295
-  %left = icmp ult i64 %chunk, %chunks
-  br i1 %left, label %take, label %none
+  %left = and i64 %now, 4294967295
+  %over = icmp eq i64 %left, 0
+  br i1 %over, label %none, label %take
 take:
-  %new = add i64 %now, 1
+  %new = sub i64 %now, 1
   %pair = cmpxchg ptr %next, i64 %now, i64 %new seq_cst seq_cst
   %took = extractvalue { i64, i1 } %pair, 1
   br i1 %took, label %done, label %again
 done:
+  %chunk = sub i64 %chunks, %left
   ret i64 %chunk
 none:
   ret i64 -1
@@ -262,8 +265,9 @@ post:
   %wide = add i64 %before, 1
   %job = and i64 %wide, 2147483647
   %upper = shl i64 %job, 32
+  %unclaimed = or i64 %upper, %jobchunks
   %claims = getelementptr i64, ptr %state, i64 8
-  store atomic i64 %upper, ptr %claims seq_cst, align 8
+  store atomic i64 %unclaimed, ptr %claims seq_cst, align 8
   store atomic i64 %job, ptr %state seq_cst, align 8
   %stillasleep = load atomic i64, ptr %asleep seq_cst, align 8
   %any = icmp ne i64 %stillasleep, 0
