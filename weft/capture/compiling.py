@@ -26,6 +26,7 @@ from weft.capture.guards import Guard, GuardSet
 from weft.capture.keeping import Keep
 from weft.capture.kept import kept_entry, key_of
 from weft.capture.kinds import unsupported
+from weft.capture.lazily import OutOfOrder
 from weft.capture.machine import Machine
 from weft.capture.outcome import EscapingException, Outcome, Unprepared
 from weft.capture.reading import FUNCTION, MISS, Reader, local_name
@@ -120,7 +121,8 @@ def _compile(
         except UnknownInstruction as error:
             return _original(function, None, str(error))
         except Unprepared as unprepared:
-            prepared.append(unprepared.prepare())
+            if not _prepared(unprepared.prepare, prepared):
+                return _original(function, None, "what comes before it raises")
             again.append(unprepared.again)
             continue
         if isinstance(found, Failed):
@@ -130,6 +132,9 @@ def _compile(
                 by_ops = True
                 continue
             if request.fullgraph:
+                if isinstance(found.stop, OutOfOrder) and _prepared(found.stop.prepare, prepared):
+                    again.append(None)
+                    continue
                 raise _refusal(found)
             stop, stop_at = found.stop.with_traceback(None), found.step  # which would hold all frames
             continue
@@ -153,6 +158,15 @@ def _compile(
                 return _original(function, found, str(refused))
             stop, stop_at = refused.with_traceback(None), earlier
             refused.culprit = None
+
+
+def _prepared(prepare: Callable[[], Callable[[], None]], undone: list[Callable[[], None]]) -> bool:
+    """Does what has to be done before the call is captured; says whether that went well."""
+    try:
+        undone.append(prepare())
+    except Exception:  # the original comes to it as well, at the right place
+        return False
+    return True
 
 
 def _entry(

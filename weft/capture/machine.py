@@ -26,6 +26,7 @@ import weft.capture.checkpointing as _checkpointing  # noqa: F401 - registers ch
 import weft.capture.custom_function as _custom_function  # noqa: F401 - registers autograd Functions
 import weft.capture.higher_order as _higher_order  # noqa: F401 - registers control flow
 import weft.capture.iteration as _iteration  # noqa: F401 - for those that walk and search
+import weft.capture.lazily as _lazily  # noqa: F401 - and for modules that wait for their sizes
 import weft.capture.library as _library  # noqa: F401 - and for functions of the standard library
 import weft.capture.optimizers as _optimizers  # noqa: F401 - and for optimizers' state
 import weft.capture.saving as _saving  # noqa: F401 - and for saved-tensor hooks
