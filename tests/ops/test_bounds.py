@@ -93,3 +93,13 @@ def test_a_zero_dim_bound_beside_a_number_is_a_number() -> None:
 def test_bounds_that_the_dtype_cannot_hold_are_refused(kind: Any, value: Any) -> None:
     with pytest.raises(RuntimeError, match="value cannot be converted to type"):
         weft.ones(2, dtype=kind).clamp(max=value)
+
+
+@pytest.mark.parametrize("function", [weft.fmin, weft.fmax])
+@pytest.mark.parametrize("dtype", [weft.float32, weft.float64, weft.float16, weft.bfloat16])
+def test_of_two_zeros_the_first_is_taken(function: Any, dtype: weft.dtype) -> None:
+    """Wherever they lie in memory, and whatever computes them."""
+    zeros = weft.zeros(37, dtype=dtype)
+    for call in (function, weft.compile(lambda x, y: function(x, y), backend="native")):
+        for x in (zeros, zeros[::2], zeros[0]):
+            assert not call(x, -x).signbit().any() and call(-x, x).signbit().all()

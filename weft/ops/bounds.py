@@ -70,9 +70,23 @@ minimum = pointwise(
         lambda g, _out, x, y: _share(g, ops.lt(x, y), ops.eq(x, y)),
     ),
 )
+
+
+def _of_equals_the_first(function: Any) -> Any:
+    """Of two zeros the first is taken: which one NumPy takes depends on where they lie in memory."""
+
+    def kernel(x: Array, y: Array) -> Array:
+        out = function(x, y, out=...)
+        if out.dtype.kind not in "biu":
+            np.copyto(out, x, where=np.equal(x, y))
+        return np.asarray(out)
+
+    return kernel
+
+
 fmax = pointwise(
     "fmax",
-    np.fmax,
+    _of_equals_the_first(np.fmax),
     _no_complex("fmax"),
     emit=lambda b, x, y: b.select(b.or_(b.ge(x, y), bodies.is_nan(b, y)), x, y),
     signature=PAIR,
@@ -85,7 +99,7 @@ fmax = pointwise(
 )
 fmin = pointwise(
     "fmin",
-    np.fmin,
+    _of_equals_the_first(np.fmin),
     _no_complex("fmin"),
     emit=lambda b, x, y: b.select(b.or_(b.le(x, y), bodies.is_nan(b, y)), x, y),
     signature=PAIR,
