@@ -68,3 +68,44 @@ def test_bessel(name: str, exact: Any) -> None:
     np.testing.assert_allclose(getattr(weft.special, name)(weft.from_numpy(x)), wanted, rtol=1e-12)
     with pytest.raises(NotImplementedError, match=f'"{name}_cpu" not implemented for .Half'):
         getattr(weft.special, name)(weft.ones(1, dtype=weft.float16))
+
+
+HIGHEST = {
+    "chebyshev_polynomial_t": lambda n, a: np.cos(n * a),
+    "chebyshev_polynomial_u": lambda n, a: np.sin((n + 1) * a) / np.sin(a),
+    "chebyshev_polynomial_v": lambda n, a: np.cos((n + 0.5) * a) / np.cos(a / 2),
+    "chebyshev_polynomial_w": lambda n, a: np.sin((n + 0.5) * a) / np.sin(a / 2),
+}
+
+
+@pytest.mark.parametrize("name", HIGHEST)
+def test_the_highest_degrees_take_no_steps(name: str) -> None:
+    x = weft.tensor([0.3, -0.7, 0.99], dtype=weft.float64)
+    expected = HIGHEST[name](1e9, np.arccos(x.numpy()))
+    assert np.allclose(getattr(weft.special, name)(x, 1e9).numpy(), expected)
+    assert np.allclose(
+        getattr(weft.special, "shifted_" + name)((x + 1) / 2, 1e9).numpy(), expected, rtol=1e-3
+    )
+    ends = getattr(weft.special, name)(weft.tensor([1.0, -1.0, 2.0], dtype=weft.float64), 1e9 + 1)
+    large = 2e9 + 3 if name[-1] in "vw" else 1e9 + 2
+    plus = 1 if name[-1] in "tv" else large
+    minus = {"t": -1, "u": -large, "v": -large, "w": -1}[name[-1]]
+    assert np.allclose(ends.numpy(), [plus, minus, np.nan], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", HIGHEST)
+@pytest.mark.parametrize("x", [1.0001, -1.0001, 1.0, -1.0, 0.2])
+def test_closed_forms_agree_with_steps(name: str, x: float) -> None:
+    point = weft.tensor(x, dtype=weft.float64)
+    before, value = 1.0, float(getattr(weft.special, name)(point, 1))
+    for _step in range(10_001):
+        before, value = value, 2 * x * value - before
+    assert np.isclose(float(getattr(weft.special, name)(point, 10_002)), value, rtol=1e-7)
+
+
+def test_other_polynomials_of_high_degrees_end() -> None:
+    x = weft.tensor([0.3, 1.0, -3.0], dtype=weft.float64)
+    assert float(weft.special.legendre_polynomial_p(x, 1e6)[1]) == 1
+    assert abs(float(weft.special.legendre_polynomial_p(x, 1e6)[0])) < 1e-3
+    assert weft.special.hermite_polynomial_he(x, 1e9).isnan().all()
+    assert abs(float(weft.special.laguerre_polynomial_l(x, 1e6)[0])) < 0.1

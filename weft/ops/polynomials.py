@@ -2,7 +2,8 @@
 
 Takes points and degrees (fractions are cut off, below zero everything is 0); gives values. One idea: all
 polynomials here obey a recurrence of three terms, so each is its first two and one step; the step runs for
-all elements until the highest degree, and each keeps the value of its own.
+all elements until the highest degree, and each keeps the value of its own. Where a closed form is known,
+higher degrees take it, so that a degree costs nothing.
 """
 
 from __future__ import annotations
@@ -21,13 +22,21 @@ from weft.ops.samples import Maker, Sample
 
 special = lazy("scipy.special")
 Step = Callable[[Array, int, Array, Array], Array]
+Closed = Callable[[Array, Array], Array]
+"""Takes points and degrees, gives values."""
 CHECKED = 64
 """After so many steps, it is seen whether any is left that matters."""
+FAR = 10_000
+"""From this degree on, points outside [-1, 1] take a closed form, too."""
 
 
 # -- polynomials ---------------------------------------------------------------------------------------------
-def _kernel(first: Callable[[Array], Array], step: Step) -> Callable[[Any, Any], Array]:
-    """The polynomial with this value at degree one, and one more degree by this step."""
+def _kernel(
+    first: Callable[[Array], Array], step: Step, closed: Closed, last: int = FAR
+) -> Callable[[Any, Any], Array]:
+    """The polynomial with this value at degree one, and one more degree by this step; by its closed form
+    where that holds and the degree is above the last that steps are taken to.
+    """
 
     def kernel(x: Any, n: Any) -> Array:
         kind = x.dtype if isinstance(x, np.ndarray) else n.dtype
@@ -37,6 +46,10 @@ def _kernel(first: Callable[[Array], Array], step: Step) -> Callable[[Any, Any],
         degree = xp.where(xp.isfinite(degree), degree, -1)
         before, value = xp.ones_like(x), first(x)
         out = xp.where(degree == 0, before, xp.where(degree > 0, value, kind.type(0)))
+        high = (degree > last) & ((abs(x) < 1) | (degree > FAR))
+        if high.any():
+            out = xp.where(high, closed(xp.where(high, x, 0), xp.where(high, degree, 0)), out)
+            degree = xp.where(high, -1, degree)
         for k in range(1, int(degree.max()) if degree.size else 0):
             before, value = value, step(x, k, value, before)
             out = xp.where(degree == k + 1, value, out)
@@ -48,15 +61,66 @@ def _kernel(first: Callable[[Array], Array], step: Step) -> Callable[[Any, Any],
     return kernel
 
 
+def _by_angle(kind: str) -> Closed:
+    """The four kinds of Chebyshev's by the angle whose cosine the point is: of sizes above 1, which have an
+    imaginary one, by the hyperbolic functions.
+    """
+    shift, numerator, denominator = {
+        "t": (0.0, "cos", None), "u": (1.0, "sin", 1.0), "v": (0.5, "cos", 0.5), "w": (0.5, "sin", 0.5),
+    }[kind]  # fmt: skip
+    mirrored = {"t": "t", "u": "u", "v": "w", "w": "v"}[kind]
+
+    def ratio(xp: Any, suffix: str, angle: Array, degree: Array) -> Array:
+        above = getattr(xp, numerator + suffix)((degree + shift) * angle)
+        return above if denominator is None else above / getattr(xp, numerator + suffix)(denominator * angle)
+
+    def at_one(xp: Any, degree: Array) -> Array:
+        return {"t": xp.ones_like(degree), "u": degree + 1, "v": xp.ones_like(degree)}.get(
+            kind, 2 * degree + 1
+        )
+
+    def closed(x: Array, degree: Array) -> Array:
+        xp = namespace(x)
+        inside = abs(x) < 1
+        out = ratio(xp, "", xp.arccos(xp.where(inside, x, 0)), degree)
+        if inside.all():
+            return xp.asarray(out)
+        beyond = ratio(xp, "h", xp.arccosh(xp.maximum(x, 1)), degree)
+        beyond = xp.where(xp.isinf(beyond), xp.nan, beyond)  # what steps would come to
+        out = xp.where(inside, out, xp.where(x == 1, at_one(xp, degree), beyond))
+        if not (x <= -1).any():
+            return xp.asarray(out)
+        sign = 1 - 2 * (degree % 2)
+        other = _by_angle(mirrored)(xp.where(x <= -1, -x, 1), degree)
+        return xp.asarray(xp.where(x <= -1, sign * other, out))
+
+    return closed
+
+
+def _by_scipy(name: str) -> Closed:
+    """Steps as well, but one element at a time, in compiled code."""
+
+    def closed(x: Array, degree: Array) -> Array:
+        out = getattr(special, name)(degree.astype(np.int64), x.astype(np.float64))
+        return np.where(np.isinf(out), np.nan, out)
+
+    return closed
+
+
+def _exceeding(x: Array, degree: Array) -> Array:
+    """What grows beyond all numbers at every point."""
+    return namespace(x).full_like(x, np.nan)
+
+
 def _samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3), make.ints(3, low=-1, high=5), grad=False)
     yield Sample(make(3), 4, grad=False)
     yield Sample(1.5, make(3, low=0, high=5), grad=False)
 
 
-def _polynomial(name: str, first: Callable[[Array], Array], step: Step, doc: str) -> Op:
+def _polynomial(name: str, kernel: Callable[[Any, Any], Array], doc: str) -> Op:
     return pointwise(
-        name, _kernel(first, step), refusing(float_result, NARROW | COMPLEX, f"{name}_cpu"),
+        name, kernel, refusing(float_result, NARROW | COMPLEX, f"{name}_cpu"),
         signature="input: Operand, n: Operand", namespace="special", out=True, samples=_samples,
         trusted=False, doc=doc,
     )  # fmt: skip
@@ -66,42 +130,54 @@ def _chebyshev(x: Array, _k: int, value: Array, before: Array) -> Array:
     return 2 * x * value - before
 
 
-def _shifted(x: Array, _k: int, value: Array, before: Array) -> Array:
-    return 2 * (2 * x - 1) * value - before
+def _shifted(kernel: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Array]:
+    """The polynomial of points in [0, 1], stretched to [-1, 1]."""
+    return lambda x, n: kernel(2 * x - 1, n)
 
 
-for _letter, _word, _first, _far in (
-    ("t", "first", lambda x: x, lambda x: 2 * x - 1),
-    ("u", "second", lambda x: 2 * x, lambda x: 2 * (2 * x - 1)),
-    ("v", "third", lambda x: 2 * x - 1, lambda x: 2 * (2 * x - 1) - 1),
-    ("w", "fourth", lambda x: 2 * x + 1, lambda x: 2 * (2 * x - 1) + 1),
+for _letter, _word, _first, _last in (
+    ("t", "first", lambda x: x, 6),
+    ("u", "second", lambda x: 2 * x, 8),
+    ("v", "third", lambda x: 2 * x - 1, 8),
+    ("w", "fourth", lambda x: 2 * x + 1, 8),
 ):
     _polynomial(
-        f"chebyshev_polynomial_{_letter}", _first, _chebyshev,
+        f"chebyshev_polynomial_{_letter}", _kernel(_first, _chebyshev, _by_angle(_letter), _last),
         f"The Chebyshev polynomial of the {_word} kind and of degree n.",
     )  # fmt: skip
     _polynomial(
-        f"shifted_chebyshev_polynomial_{_letter}", _far, _shifted,
+        f"shifted_chebyshev_polynomial_{_letter}",
+        _shifted(_kernel(_first, _chebyshev, _by_angle(_letter), 6)),
         f"The Chebyshev polynomial of the {_word} kind and of degree n, on [0, 1].",
     )  # fmt: skip
 _polynomial(
-    "hermite_polynomial_h", lambda x: 2 * x, lambda x, k, value, before: 2 * (x * value - k * before),
+    "hermite_polynomial_h",
+    _kernel(lambda x: 2 * x, lambda x, k, value, before: 2 * (x * value - k * before), _exceeding),
     "The physicist's Hermite polynomial of degree n.",
-)  # fmt: skip
+)
 _polynomial(
-    "hermite_polynomial_he", lambda x: x, lambda x, k, value, before: x * value - k * before,
+    "hermite_polynomial_he",
+    _kernel(lambda x: x, lambda x, k, value, before: x * value - k * before, _exceeding),
     "The probabilist's Hermite polynomial of degree n.",
-)  # fmt: skip
+)
 _polynomial(
-    "laguerre_polynomial_l", lambda x: 1 - x,
-    lambda x, k, value, before: ((2 * k + 1 - x) * value - k * before) / (k + 1),
+    "laguerre_polynomial_l",
+    _kernel(
+        lambda x: 1 - x,
+        lambda x, k, value, before: ((2 * k + 1 - x) * value - k * before) / (k + 1),
+        _by_scipy("eval_laguerre"),
+    ),
     "The Laguerre polynomial of degree n.",
-)  # fmt: skip
+)
 _polynomial(
-    "legendre_polynomial_p", lambda x: x,
-    lambda x, k, value, before: ((2 * k + 1) * x * value - k * before) / (k + 1),
+    "legendre_polynomial_p",
+    _kernel(
+        lambda x: x,
+        lambda x, k, value, before: ((2 * k + 1) * x * value - k * before) / (k + 1),
+        _by_scipy("eval_legendre"),
+    ),
     "The Legendre polynomial of degree n.",
-)  # fmt: skip
+)
 
 
 # -- Bessel functions ----------------------------------------------------------------------------------------
