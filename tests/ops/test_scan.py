@@ -83,3 +83,20 @@ def test_diff_errors() -> None:
         weft.diff(x, prepend=weft.from_numpy(np.ones(2)))
     with pytest.raises(RuntimeError, match=r"input.size\(0\) = 2, but got tensor.size\(0\) = 3"):
         weft.diff(x, append=weft.from_numpy(np.ones((3, 1))))
+
+
+def test_a_linear_scan_whose_factors_overflow_together() -> None:
+    """Their product meets zeros that the elements themselves do not meet: one by one, nothing is NaN."""
+    factors = np.array([1.0, 0.0, 1e30, 1e30, np.inf, 2.0], np.float32)
+    x = np.array([1.0, 1e-30, 1.0, -1.0, 1.0, 1.0], np.float32)
+    expected = np.array([1.0, 1e-30, 2.0, 2e30, np.inf, np.inf], np.float32)
+    np.testing.assert_allclose(ops._linear_scan(x, factors, 0, False), expected)
+    np.testing.assert_allclose(ops._linear_scan(x[::-1], factors[::-1], 0, True), expected[::-1])
+
+
+def test_gradients_of_a_running_product_with_infinite_factors() -> None:
+    x = weft.tensor([-np.inf, np.inf, -1e-42, 0.1, 1e-40, -2.5, np.inf, np.inf], requires_grad=True)
+    weights = weft.linspace(-1, 1.5, 8)
+    for call in (weft.cumprod, weft.compile(lambda z, dim: z.cumprod(dim), backend="native")):
+        (found,) = weft.autograd.grad((call(x, 0) * weights).sum(), x)
+        assert found.tolist() == [np.inf, -np.inf, np.inf, -np.inf, -np.inf, np.inf, -np.inf, -np.inf]

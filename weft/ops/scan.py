@@ -125,12 +125,33 @@ _shift: Op = index(
 
 
 def _linear_scan_kernel(x: Array, factors: Array, dim: int, reverse: bool) -> Array:
-    """By doubling: after each round an element has taken in twice as many of its predecessors."""
+    """By doubling: after each round an element has taken in twice as many of its predecessors.
+
+    Products of factors may overflow where none of the sums does, and infinite ones meet zeros that they do
+    not meet one by one: where something is not finite, it is done again, one by one.
+    """
     xp = namespace(x)
     if not x.ndim or not x.size:
         return x.copy()
-    kind, axis = x.dtype, dim % x.ndim
-    total, factors = xp.array(wide(x), copy=True), xp.array(wide(factors), copy=True)
+    axis = dim % x.ndim
+    total = _doubled(xp, wide(x), wide(factors), axis, reverse)
+    if not xp.isfinite(total).all():
+        total = _one_by_one(xp, wide(x), wide(factors), axis, reverse)
+    return narrowed(total, x.dtype)
+
+
+def _one_by_one(xp: Any, x: Array, factors: Array, axis: int, reverse: bool) -> Array:
+    total = xp.array(x, copy=True)
+    along, scale = xp.moveaxis(total, axis, 0), xp.moveaxis(xp.broadcast_to(factors, x.shape), axis, 0)
+    if reverse:
+        along, scale = along[::-1], scale[::-1]
+    for i in range(1, len(along)):
+        along[i] += scale[i] * along[i - 1]
+    return total
+
+
+def _doubled(xp: Any, x: Array, factors: Array, axis: int, reverse: bool) -> Array:
+    total, factors = xp.array(x, copy=True), xp.array(factors, copy=True)
     step = 1
     while step < x.shape[axis]:
         late, early = _along(x, axis, step, None), _along(x, axis, None, -step)
@@ -139,7 +160,7 @@ def _linear_scan_kernel(x: Array, factors: Array, dim: int, reverse: bool) -> Ar
         total[late] += factors[late] * total[early].copy()
         factors[late] *= factors[early].copy()
         step *= 2
-    return narrowed(total, kind)
+    return total
 
 
 def _adjoint_scan(g: Any, factors: Any, dim: int, reverse: bool) -> Any:
