@@ -170,15 +170,15 @@ def meta_view(kernel: Callable[..., Any], array: MetaArray, args: tuple[Any, ...
         made.written = array.written
         return made
 
-    if _symbolic((*array.shape, *array.strides, *args)):
-        out = outlined(kernel, array, args)
-    else:
-        try:
+    try:
+        if _symbolic((*array.shape, *array.strides, *args)):
+            out = outlined(kernel, array, args)
+        else:
             out = kernel(_hollow(array), *args)
-        except RuntimeError as error:
-            if "setStorage" in str(error):  # it may reach beyond this array, into the memory that it lies in
-                refuse_read("as_strided")
-            raise
+    except RuntimeError as error:
+        if "setStorage" in str(error):  # it may reach beyond this array, into the memory that it lies in
+            refuse_read("as_strided")
+        raise
     if type(out) is tuple or type(out) is list:
         return type(out)(map(described, out, types))
     return described(out, types)

@@ -189,7 +189,12 @@ def overlaps_itself(array: Any) -> bool:
     if array.flags.c_contiguous:
         return False
     if type(array) is MetaArray and any_symbolic((*array.shape, *array.strides)):
-        return any(type(step) is int and step == 0 for step in array.strides)
+        repeated = [
+            size
+            for step, size in zip(array.strides, array.shape, strict=True)
+            if type(step) is int and step == 0
+        ]
+        return any(size != 1 for size in repeated) and all(size != 0 for size in array.shape)
     if array.size <= 1:
         return False
     facts = sorted(

@@ -593,3 +593,42 @@ def arguments():
         yield ((weft.ones(3),), {{}})
     weft.set_grad_enabled(True)
 """)
+
+
+def test_writes_to_nothing_of_a_tensor_whose_elements_share_memory():
+    """Also where sizes vary: a tensor without elements overlaps nothing."""
+    agree("""\
+import weft
+def main(x):
+    x[1:].add_(x[:-1].clone())
+    return x * 2
+def arguments():
+    yield ((weft.ones(1, 2),), {})
+    yield ((weft.ones(1, 1).expand(1, 8),), {})
+    yield ((weft.ones(1, 1).expand(1, 9),), {})
+    yield ((weft.ones(2, 1).expand(2, 9),), {})
+""")
+
+
+def test_views_beyond_a_tensor_whose_sizes_vary():
+    """Whether there is memory behind a tensor, only its storage knows."""
+    agree("""\
+import weft
+def main(x):
+    return x.as_strided((3, 2), (0, 1)) * 2
+def arguments():
+    yield ((weft.ones(3),), {})
+    yield ((weft.ones(1).expand(9),), {})
+    yield ((weft.ones(9),), {})
+    yield ((weft.ones(12)[1:2].expand(9),), {})
+""")
+    agree("""\
+import weft
+def main(x):
+    y = x + 1
+    return y[:, 1:-1].as_strided((3, 2), (0, 1)) * 2
+def arguments():
+    yield ((weft.ones(9, 4),), {})
+    yield ((weft.ones(5, 2),), {})
+    yield ((weft.ones(6, 2),), {})
+""")
