@@ -44,6 +44,7 @@ from weft.core.logs import set_logs as set_logs
 from weft.core.naming import naming
 from weft.core.seams import seams
 from weft.core.settings import settings as settings
+from weft.graph.text import READS_GRAPH
 from weft.nn.modules.module import Module
 from weft.tensor.base import Parameter, Tensor, wrap
 from weft.tensor.tape import INFERENCE
@@ -192,6 +193,9 @@ def native(graph_module: Any, example_inputs: list[Any], **_options: Any) -> Cal
         backend = aot_backends.aot_eager
     made: Callable[..., Any] = backend(graph_module, example_inputs)
     return made
+
+
+setattr(native, READS_GRAPH, True)
 
 
 @functools.partial(register_backend, tags=("debug",))

@@ -1,7 +1,9 @@
 """GraphModule: callable, printable, copyable."""
 
 import copy
+import functools
 import gc
+import inspect
 import operator
 import pickle
 import weakref
@@ -334,3 +336,36 @@ def test_gradients_flow():
     module = GraphModule(Layered(), layered_graph())
     module(weft.randn(3, 2)).sum().backward()
     assert module.weight.grad.tolist() == [3.0, 3.0]
+
+
+# -- put off -------------------------------------------------------------------------------------------------
+def test_forward_may_be_generated_when_it_is_called_first():
+    module = GraphModule({}, pair(), lazily=True)
+    kept = module.forward
+    x = weft.arange(10.0)
+    assert weft.equal(kept(x, x)[0], x + x)
+    assert inspect.signature(module.forward).parameters.keys() == {"L_a_", "L_b_"}
+    assert weft.equal(kept(x, x)[0], x + x)
+
+
+def test_compilers_that_read_graphs_need_no_forward():
+    def reads(graph_module, inputs): ...
+
+    reads.reads_graph = True
+    module = GraphModule({}, pair(), lazily=True)
+    put_off = type(module).forward
+    module.materialise(functools.partial(reads, mode="fast"))
+    assert type(module).forward is put_off
+    module.materialise(lambda graph_module, inputs: None)
+    assert type(module).forward is not put_off
+
+
+def test_backends_of_users_get_modules_with_a_forward_of_their_own():
+    seen = []
+
+    def backend(graph_module, inputs):
+        seen.append(inspect.signature(graph_module.forward))
+        return graph_module.forward
+
+    weft.compile(lambda a, b: a + b, backend=backend)(weft.ones(3), weft.ones(3))
+    assert [*seen[0].parameters] == ["L_a_", "L_b_"]

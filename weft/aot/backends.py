@@ -19,11 +19,15 @@ from weft.aot.partition import Chooser, min_cut
 from weft.aot.runtime import CompiledFunction, Compiler
 from weft.aot.runtime.around import around
 from weft.core import modes
+from weft.graph.text import READS_GRAPH
 
 
 def as_it_is(graph_module: Any, _example_inputs: list[Any]) -> Callable[..., Any]:
     """Runs a graph's ops one by one, those in place that may be."""
     return boxed(in_blocks(in_place(graph_module)))
+
+
+setattr(as_it_is, READS_GRAPH, True)
 
 
 def aot(
@@ -42,6 +46,7 @@ def aot(
             made.plan_for(tuple(example_inputs), modes_of)
         return made
 
+    setattr(backend, READS_GRAPH, True)
     return backend
 
 

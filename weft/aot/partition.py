@@ -256,7 +256,7 @@ def _forward(joint: Joint, residuals: list[Node]) -> GraphModule:
             made.copy(node)
     made.graph.output(tuple([made.value(node) for node in (*joint.values, *residuals)]))
     made.graph.meta[WRITTEN] = tuple([(written.input, written.value) for written in joint.facts.written])
-    return GraphModule(joint.constants, made.graph, "Forward")
+    return GraphModule(joint.constants, made.graph, "Forward", lazily=True)
 
 
 def _backward(joint: Joint, stage: Stage, residuals: list[Node]) -> GraphModule:
@@ -269,7 +269,7 @@ def _backward(joint: Joint, stage: Stage, residuals: list[Node]) -> GraphModule:
         if node in needed and node not in made.copies and (node in late or node in stage.gradients):
             made.copy_with_inputs(node)
     made.graph.output(tuple([None if node is None else made.value(node) for node in stage.gradients]))
-    return GraphModule(joint.constants, made.graph, "Backward")
+    return GraphModule(joint.constants, made.graph, "Backward", lazily=True)
 
 
 def derivative(joint: Joint, stage: Stage) -> GraphModule:
@@ -294,7 +294,7 @@ def derivative(joint: Joint, stage: Stage) -> GraphModule:
         if node in needed or switches(node):
             made.copy(node)
     made.graph.output(tuple([None if node is None else made.value(node) for node in stage.gradients]))
-    return GraphModule(joint.constants, made.graph, "Derivative")
+    return GraphModule(joint.constants, made.graph, "Derivative", lazily=True)
 
 
 def reached(ends: list[Node], stops: set[Node]) -> set[Node]:

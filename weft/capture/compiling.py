@@ -186,7 +186,8 @@ def _entry(
     outcome.recorder.finish()
     graph.output(tuple(outputs))
     graph.placeholders_first()
-    module = GraphModule(outcome.recorder.constants, graph)
+    module = GraphModule(outcome.recorder.constants, graph, lazily=True)
+    module.materialise(request.context.backend)
     inputs = [_example(item, function, arguments) for item in outcome.inputs]
     compiled = request.backend(module, inputs) if with_calls else None
     emitted = emit(outcome, graph_callable=compiled, runtime=request.context)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Describe = Callable[[Any], str | None]
 _numbers: Final = itertools.count()
+READS_GRAPH: Final = "reads_graph"
+"""The attribute of compilers that take a module's graph, and do not call its `forward` in general."""
 
 
 @dataclass

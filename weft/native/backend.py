@@ -17,6 +17,7 @@ from weft.core.collection import uncollected
 from weft.core.generator import Generator
 from weft.core.lazy import lazy
 from weft.core.logs import is_heard, observers, tell
+from weft.graph.text import READS_GRAPH
 from weft.native.calls import is_known
 from weft.native.engine import unusable
 from weft.native.objects import Uncompiled, Unlowered
@@ -213,4 +214,5 @@ def compiler(
     def compile_graph(graph_module: Any, _example_inputs: list[Any]) -> Callable[..., Any]:
         return kind(graph_module, layout)
 
+    setattr(compile_graph, READS_GRAPH, True)
     return compile_graph

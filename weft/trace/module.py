@@ -16,7 +16,7 @@ from weft.core.naming import OURS, naming
 from weft.graph.describe import describe_readable
 from weft.graph.graph import Graph
 from weft.graph.interpreter import attribute
-from weft.graph.text import class_text, compile_graph, python_code
+from weft.graph.text import READS_GRAPH, class_text, compile_graph, python_code
 from weft.nn.modules.module import Module
 from weft.tensor.base import Parameter, Tensor
 
@@ -57,19 +57,30 @@ class GraphModule(Module):
         return super().__new__(made)
 
     def __init__(
-        self, root: Module | Mapping[str, Any] | None, graph: Graph, class_name: str = "GraphModule"
+        self,
+        root: Module | Mapping[str, Any] | None,
+        graph: Graph,
+        class_name: str = "GraphModule",
+        *,
+        lazily: bool = False,
     ) -> None:
+        """`lazily`: `forward` is generated when it is called first, since most likely nobody ever calls it.
+        The graph must not change until then.
+        """
         super().__init__()
         type(self).__name__ = type(self).__qualname__ = class_name
         self._class_name = class_name
         if isinstance(root, Module):
             self.training = root.training
         for name, inner in graph.subgraphs.items():
-            self.add_module(name, GraphModule(root, inner, name))
+            self.add_module(name, GraphModule(root, inner, name, lazily=lazily))
         self._take_attributes(root, graph)
         self._graph = graph
         graph.owning_module = None
-        self.recompile()
+        if lazily:
+            type(self).forward = _first_forward
+        else:
+            self.recompile()
 
     def _take_attributes(self, root: Module | Mapping[str, Any] | None, graph: Graph) -> None:
         wanted = {
@@ -102,6 +113,16 @@ class GraphModule(Module):
     def recompile(self) -> None:
         """Generates `forward` anew from the graph."""
         type(self).forward = compile_graph(self._graph)
+
+    def materialise(self, compiler: Any = None) -> None:
+        """Generates `forward` of this module and of those inside, where that was put off; not for a compiler
+        that reads graphs.
+        """
+        if getattr(getattr(compiler, "func", compiler), READS_GRAPH, False):
+            return
+        for module in self.modules():
+            if isinstance(module, GraphModule) and type(module).forward is _first_forward:
+                module.recompile()
 
     # -- submodules ------------------------------------------------------------------------------------------
     def add_submodule(self, target: str, m: Module) -> bool:
@@ -180,6 +201,13 @@ class GraphModule(Module):
     def __copy__(self) -> GraphModule:
         state = {key: value for key, value in self.__dict__.items() if key != "_graph"}
         return _restore(self._graph.copy(), self._class_name, state)
+
+
+def _first_forward(self: GraphModule, *args: Any, **kwargs: Any) -> Any:
+    """The `forward` of a module whose own was put off."""
+    if type(self).forward is _first_forward:  # somebody may have kept this method
+        self.recompile()
+    return self.forward(*args, **kwargs)
 
 
 def _restore(graph: Graph, class_name: str, state: dict[str, Any]) -> GraphModule:

@@ -430,9 +430,11 @@ class CompiledFunction:
 
     def program(self, joint: Joint, args: tuple[Any, ...]) -> Program:
         made = cut(joint, self.choose)
+        made.forward.materialise(self.compile_forward)
         forward = of_list(self.compile_forward(made.forward, list(args)))
         backwards = []
         for stage, module, kept in zip(joint.stages, made.backwards, made.residuals, strict=True):
+            module.materialise(self.compile_backward)
             examples = [node.meta["val"] for node in (*kept, *stage.tangents)]
             backwards.append(of_list(self.compile_backward(module, examples)))
         absent = [n for stage in joint.stages for n in stage.values if n not in stage.differentiated]
