@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import weakref
 
 import pytest
@@ -337,3 +338,19 @@ def test_who_keeps_a_gradient_has_the_tensor_that_others_get():
     kept.clear()
     (x * 2).sum().backward()
     assert kept[0] is kept[1] and kept[0].array is not x.grad.array
+
+
+def shown(*_given: object) -> None:
+    """A hook that can be pickled."""
+
+
+def test_handles_go_through_pickles_with_their_modules() -> None:
+    module = weft.nn.Linear(2, 2)
+    handle = module.register_forward_hook(shown)
+    module, handle = pickle.loads(pickle.dumps((module, handle)))
+    assert list(module._forward_hooks) == [handle.id]
+    handle.remove()
+    assert not module._forward_hooks
+    handle = weft.nn.Linear(2, 2).register_forward_hook(shown)
+    gc.collect()
+    pickle.loads(pickle.dumps(handle)).remove()  # of a module that is gone

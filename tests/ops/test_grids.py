@@ -75,3 +75,15 @@ def test_sampling_refusals() -> None:
         F.grid_sample(x, weft.zeros(1, 2, 2, 3), align_corners=False)
     with pytest.warns(UserWarning, match="align_corners=False since 1.3.0"):
         F.grid_sample(x, grid)
+
+
+def test_places_of_the_nearest_have_a_gradient_of_zeros() -> None:
+    x = weft.arange(9.0).reshape(1, 1, 3, 3).requires_grad_()
+    grid = weft.tensor([[[[-1.0, float("nan")], [0.6, -0.2]]]], requires_grad=True)
+    expected = F.grid_sample(x.detach(), grid.detach(), "nearest", align_corners=False)
+    out = F.grid_sample(x, grid, "nearest", align_corners=False)
+    assert weft.equal(out, expected)
+    out.sum().backward()
+    assert grid.grad is not None
+    assert weft.equal(grid.grad[0, 0, 1], weft.zeros(2))
+    assert x.grad is not None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -46,6 +47,16 @@ class RemovableHandle:
             table = reference()
             if table is not None:
                 table.pop(self.id, None)
+
+    def __getstate__(self) -> Any:
+        return self.hooks_dict_ref(), self.id, tuple(reference() for reference in self.extra_dict_ref)
+
+    def __setstate__(self, state: Any) -> None:
+        table, self.id, *extra = state
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if table is None else table)
+        tables = extra[0] if extra else ()
+        self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if one is None else one) for one in tables)
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
     def __enter__(self) -> RemovableHandle:
         return self

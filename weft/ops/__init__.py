@@ -41,6 +41,7 @@ from weft.ops import (  # noqa: F401
     polynomials,
     pooling,
     power,
+    projected_losses,
     random,
     ranks,
     reduce,

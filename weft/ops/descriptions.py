@@ -478,6 +478,7 @@ nn.functional.kl_div: The Kullback-Leibler divergence, from log-probabilities.
 nn.functional.l1_loss: The mean of absolute differences.
 nn.functional.leaky_relu: The element where positive, a fraction of it elsewhere.
 nn.functional.linear: `input @ weight.T + bias`.
+nn.functional.linear_cross_entropy: `cross_entropy` of what a linear layer gives.
 nn.functional.local_response_norm: Divides by what the neighbouring channels are.
 nn.functional.log_softmax: The logarithm of softmax, computed without overflow.
 nn.functional.logsigmoid: The logarithm of the sigmoid, computed without overflow.

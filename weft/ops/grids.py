@@ -233,6 +233,13 @@ def _taps(place: Any, size: int, mode: str, padding_mode: str, align: bool) -> l
     return [(base, ops.rsub(part, 1)), (ops.add(base, 1), part)]
 
 
+def _level(place: Any) -> Any:
+    """Zeros whose gradient is zero: what is read at the nearest place does not change with it, which is not
+    the same as not to depend on it.
+    """
+    return ops.nan_to_num(ops.mul(ops.abs(ops.round(place)), 0.0), 0.0, 0.0, 0.0)
+
+
 def _sample_samples(make: Maker) -> Iterator[Sample]:
     for mode in ("bilinear", "bicubic"):
         yield Sample(make(2, 2, 3, 4), make(2, 3, 2, 2, low=-0.9, high=0.9), mode, align_corners=True)
@@ -272,4 +279,6 @@ def grid_sample(input: Any, grid: Any, mode: str, padding_mode: str, align_corne
         for _, weight in corner:
             term = term if weight is None else ops.mul(term, ops.unsqueeze(weight, 1))
         total = term if total is None else ops.add(total, term)
+    if mode == "nearest":
+        total = ops.sub(total, ops.unsqueeze(_level(place), 1))
     return ops.reshape(total, (count, channels, *target))

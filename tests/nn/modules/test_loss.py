@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import weft
+import weft.nn.functional as F
 from weft import nn
 
 REDUCE = {"none": lambda x: x, "mean": np.mean, "sum": np.sum}
@@ -236,3 +237,47 @@ def test_more_options_are_checked():
         nn.TripletMarginWithDistanceLoss(margin=0.0)
     with pytest.warns(FutureWarning, match="NLLLoss2d has been deprecated"):
         nn.NLLLoss2d()
+
+
+def test_a_loss_with_its_own_linear_layer(draw):
+    x, target = draw(5, 3), weft.tensor([[0, 1], [2, 3], [3, 3], [1, 0], [0, 2]])
+    layer = nn.LinearCrossEntropyLoss(3, 4, out_features=(2,), bias=True, dtype=weft.float64)
+    assert list(layer.state_dict()) == ["linear.weight", "linear.bias"]
+    assert layer.linear.weight.shape == (8, 3)
+    given = weft.from_numpy(x) if isinstance(x, np.ndarray) else x
+    for option in ({}, {"reduction": "none"}, {"ignore_index": 3}, {"label_smoothing": 0.2}):
+        for name, value in option.items():
+            setattr(layer, name, value)
+        expected = nn.CrossEntropyLoss(**option)(layer.linear(given).reshape(5, 4, 2), target)
+        assert weft.allclose(layer(given, target), expected)
+        layer.reduction, layer.ignore_index, layer.label_smoothing = "mean", None, 0.0
+    assert weft.equal(weft.compile(layer, fullgraph=True)(given, target).isfinite(), weft.tensor(True))
+    cut = nn.LinearCrossEntropyLoss(3, 4, options=nn.LinearCrossEntropyOptions(batch_chunk_size=2))
+    assert cut(given.float(), target[:, 0]).dim() == 0
+
+
+@pytest.mark.parametrize(
+    ("inputs", "text"),
+    [
+        (lambda: (weft.ones(2, 5, 3), weft.ones(4, 3)), "expected input with dimensionality 1 or 2, got 3"),
+        (lambda: (weft.ones(5, 3), weft.ones(3)), "linear_weight with dimensionality at least 2, got 1"),
+        (lambda: (weft.ones(5, 2), weft.ones(4, 3)), r"\(in_features\), got 2 and 3, respectively"),
+    ],
+)
+def test_linear_cross_entropy_refuses(inputs, text):
+    with pytest.raises(RuntimeError, match=text):
+        F.linear_cross_entropy(*inputs(), weft.zeros(5, dtype=weft.int64))
+
+
+def test_linear_cross_entropy_refuses_targets_and_options():
+    x, rows = weft.ones(5, 3), weft.ones(4, 3)
+    with pytest.raises(RuntimeError, match="expected target dtype to be Long or Byte, but got Int"):
+        F.linear_cross_entropy(x, rows, weft.zeros(5, dtype=weft.int32))
+    with pytest.raises(RuntimeError, match="ignore_index cannot be specified when target contains prob"):
+        F.linear_cross_entropy(x, rows, weft.ones(5, 4) / 4, ignore_index=1)
+    with pytest.raises(RuntimeError, match=r"expected linear_bias shape \(4,\), got \(3,\)"):
+        F.linear_cross_entropy(x, rows, weft.zeros(5, dtype=weft.int64), linear_bias=weft.ones(3))
+    with pytest.raises(ValueError, match="batch_chunk_size must be positive int or None, got -1"):
+        nn.LinearCrossEntropyOptions(batch_chunk_size=-1)
+    with pytest.raises(ValueError, match="invalid acc_policy: 'x'"):
+        nn.LinearCrossEntropyOptions(acc_policy="x")
