@@ -138,6 +138,9 @@ def type_name(kind: Any) -> str:
 class Lowering:
     """One graph."""
 
+    packs = True
+    """Whether products may be those of `weft.native.packing`, which only machine code computes."""
+
     def __init__(self, graph: Graph, arrays: Sequence[Any]) -> None:
         self.graph, self.arrays = graph, arrays
         self.values: dict[Node, Lowered] = {}

@@ -194,6 +194,8 @@ def interpreted(
 class Reading(Lowering):
     """Lowering to what can be read."""
 
+    packs = False
+
     def lowered(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
         made = super().lowered(op, bound, result)
         known = {id(value) for value in _definitions(bound)}

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import weft.native.rules as _rules  # noqa: F401 - registers how ops are lowered
-from weft.native import blas, gemm
+from weft.native import blas, gemm, packing
 from weft.native.absorbing import absorb
 from weft.native.build import Built
 from weft.native.calls import CHECK, address
@@ -109,7 +109,9 @@ class Executable(Program):
         self.functions = Functions()
         names = [self.function_of(step) for step in steps]
         self.functions.load()
-        self.multiplies = any(isinstance(step, Product) for step in steps)
+        self.multiplies = any(
+            isinstance(step, Product) and not step.packed and not gemm.is_better(step) for step in steps
+        )
         self.outside = table()
         return names
 
@@ -119,6 +121,8 @@ class Executable(Program):
             return self.functions.kernel(step.kernel)
         if isinstance(step, Product):
             batched = step.count > 1 or column_tiles(step) > 1
+            if step.packed:
+                return self.functions.text(packing.lines(step.right.transposed))
             if gemm.is_better(step):
                 return self.functions.text(gemm.lines(step.type, batched, host()[2]))
             return self.functions.text(blas.lines(step.type, batched))
@@ -173,7 +177,7 @@ class Executable(Program):
 
     def product_step(self, each: Product, name: str) -> list[int]:
         """See Note [Record of a product] in `weft.native.blas`."""
-        tiles = column_tiles(each)
+        tiles = 1 if each.packed else column_tiles(each)
         columns = each.columns // tiles
         record = [each.rows, columns, each.depth, each.left.transposed, each.right.transposed]
         for part in (each.left, each.right):
@@ -184,6 +188,10 @@ class Executable(Program):
             across = each.right.leading if each.right.transposed else 1
             record += [0, columns * across, columns, each.onto is not None]
             return self.record(function, record, tiles, tiles, product_work(each))
+        if each.packed:
+            strips = packing.strips_of(each)
+            record += [*packing.numbers_of(each), each.onto is not None]
+            return self.record(function, record, strips, packing.chunks_of(each), product_work(each))
         record += [each.left.batch, each.right.batch, each.rows * each.columns, each.onto is not None]
         rows = each.count if each.count > 1 else each.rows
         return self.record(function, record, rows, product_chunks(each), product_work(each))
@@ -281,6 +289,8 @@ def planned(lowering: Lowering, graph_module: Any) -> tuple[list[Any], Plan, dic
     pairs = graph_module.graph.meta.get(WRITTEN, ())
     outputs, written = wished(program.outputs, given, pairs)
     wanted = [value for value in outputs if isinstance(value, Definition)]
+    if lowering.packs and host()[2] == packing.VECTOR_BYTES:
+        packing.pack(wanted)
     transpose(wanted)
     plan = fused([*wanted, *program.checks, *checks_of(program.failures)])
     found = ordered(plan.steps, list(written.values()))

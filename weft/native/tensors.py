@@ -158,6 +158,8 @@ class Product(Opaque):
     right: Matrix
     onto: Product | None = None
     """What it is added to, in whose memory it lies, and which nobody else reads; also an operand."""
+    packed: bool = False
+    """Whether its first matrix is one of `weft.native.packing`."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

@@ -87,7 +87,7 @@ def is_slow(each: Product) -> bool:
     """Whether BLAS would be slow with the second matrix as it lies."""
     sizes = min(each.columns, each.depth) >= LEAST and FEWEST_ROWS <= each.rows <= MOST_ROWS
     few = each.columns * each.depth <= MOST_ELEMENTS or each.rows < MOST_ROWS // 4
-    return each.right.transposed and each.count == 1 and sizes and few
+    return each.right.transposed and each.count == 1 and not each.packed and sizes and few
 
 
 def transposed(base: Definition, product: Product) -> Direct:
