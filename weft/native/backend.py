@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from weft.core.collection import uncollected
 from weft.core.generator import Generator
 from weft.core.lazy import lazy
 from weft.core.logs import is_heard, observers, tell
+from weft.core.records import dataclass
 from weft.graph.text import READS_GRAPH
 from weft.native.calls import is_known
 from weft.native.engine import unusable

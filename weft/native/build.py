@@ -8,9 +8,10 @@ joined at the end.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
+from weft.core.records import dataclass
 from weft.native.kernels import Access, Kernel, Phase, Scope, Step, Store, is_even, row_of
 from weft.native.kernels import Fold as FoldRecord
 from weft.native.scalar import Builder, Value

@@ -14,11 +14,11 @@ loop that does the work reads one element after the other, and any layout will d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Final
 
+from weft.core.records import dataclass
 from weft.native import conv_text
 from weft.native.conv_tables import Geometry, Plane, Tables, Variant, backward, forward, put_together
 from weft.native.tensors import Definition, Direct, Shape

@@ -8,9 +8,11 @@ every tap is that of the pixel plus a distance, whatever the pixel.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from math import prod
+
+from weft.core.records import dataclass
 
 Sizes = tuple[int, ...]
 AXES = 3

@@ -17,9 +17,9 @@ apart, so that neighbouring pixels always read neighbouring elements.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
+from weft.core.records import dataclass
 from weft.native.body_text import BodyText
 from weft.native.conv_code import Code
 from weft.native.scalar import Body

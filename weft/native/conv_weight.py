@@ -6,10 +6,10 @@ One idea: examples are summed in chunks, each with sums of its own, which are ad
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from weft.core.records import dataclass
 from weft.native import conv_weight_text as texts
 from weft.native.conv import (
     MOVE,

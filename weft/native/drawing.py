@@ -13,13 +13,13 @@ between them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from weft.core.generator import Generator, default_generator
+from weft.core.records import dataclass
 from weft.ops import philox
 
 DRAWS: Final = {

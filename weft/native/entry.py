@@ -17,12 +17,13 @@ import sys
 import types
 import weakref
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
+from weft.core.records import dataclass
 from weft.native.engine import Loaded
 from weft.native.entry_checks import write_checks
 from weft.native.entry_run import AGAIN as AGAIN

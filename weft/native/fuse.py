@@ -13,12 +13,13 @@ makes again are not built again. So a program takes a few tries, however long it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from functools import partial
 from heapq import heapify, heappop, heappush
 from math import prod
 from typing import Any
 
+from weft.core.records import dataclass, replace
 from weft.native.build import Built, built, first_of
 from weft.native.kernels import Kernel
 from weft.native.likeness import Likeness, Unlike

@@ -25,10 +25,10 @@ How rows are cut into chunks depends on sizes alone, never on the number of thre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from weft.core.records import dataclass
 from weft.native.scalar import Body, text
 
 FOLDS: Final = ("sum", "prod", "max", "min", "any", "all")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -19,6 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from weft.core.dtypes import BY_NUMPY
 from weft.core.generator import Generator
+from weft.core.records import dataclass
 from weft.core.requirements import require
 from weft.core.symbolic import Symbolic
 from weft.core.types import TensorType

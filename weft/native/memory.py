@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+
+from weft.core.records import dataclass
 
 ALIGNMENT: Final = 64
 """A line of the cache, and the widest vector."""

@@ -8,11 +8,11 @@ outputs, and goes; and a program that an earlier process has made can be run wit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from weft.core.records import dataclass
 from weft.native import blas
 from weft.native.calls import (
     ALIGNED,

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from weft.core.records import dataclass
 from weft.native.build import Built
 from weft.native.calls import address
 from weft.native.programs import Failed

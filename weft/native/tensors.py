@@ -21,10 +21,11 @@ written to any input yet, and what called it has the graph run op by op.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
+from weft.core.records import dataclass
 from weft.native.scalar import Body, Builder, Value
 
 Shape = tuple[int, ...]

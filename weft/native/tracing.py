@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from weft.core.records import dataclass
 from weft.native.backend import Compiled, told
 from weft.native.lower import Lowering
 from weft.native.programs import Program

@@ -9,9 +9,10 @@ otherwise, a loop is cut in two, and only where that does not go is the reshaped
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
+from weft.core.records import dataclass
 from weft.native.maths import Emitting
 from weft.native.scalar import Builder, Value
 from weft.native.tensors import Definition, Fold, Gather, Given, Opaque, Point, Reshape, Shape, View

@@ -14,10 +14,11 @@ after it; where that does not go, the value is computed elsewhere and copied at 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heapify, heappop, heappush
 from typing import Any
 
+from weft.core.records import dataclass
 from weft.native.build import Built, built
 from weft.native.tensors import Definition, Direct, Given, Part, Point, Product, View, view
 from weft.native.units import Group, Member, row_major
