@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import pytest
 
 import weft
 import weft.nn.functional as F
+from tests.native.whole import same
 from weft.testing import assert_close
 
 CASES: dict[str, Callable[..., Any]] = {
@@ -51,3 +53,13 @@ def test_numbers_of_rows_are_made_of_such_numbers() -> None:
 
     x = weft.randn(4, 5)
     assert_close(weft.compile(f, backend="native", fullgraph=True)(x), f(x))
+
+
+@pytest.mark.parametrize("shape", [(8, 16, 8), (3, 4, 5, 6), (5, 7), (4, 1, 6)])
+def test_numbers_of_rows_that_depend_on_their_places(shape: tuple[int, ...]) -> None:
+    def f(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
+        total = (x * x).sum(-1)
+        at = weft.arange(total.shape[-1])
+        return total - weft.atleast_2d(total).triu(-1), total * at, weft.fmax(total - total * at, total)
+
+    same(f, [weft.arange(prod(shape), dtype=weft.float32).reshape(shape) % 7])

@@ -9,6 +9,7 @@ import pytest
 
 import weft
 from tests.native.lowered import flat, opaques
+from tests.native.whole import same
 from weft.nn import functional as F
 
 HALVES = [weft.float16, weft.bfloat16]
@@ -95,3 +96,13 @@ def test_gradients(kind: weft.dtype) -> None:
     for one, other in zip(weft.compile(f, backend="native", fullgraph=True)(x, w), f(x, w)):
         assert one.dtype is kind
         weft.testing.assert_close(one, other, rtol=2e-2, atol=2e-3)
+
+
+def test_numbers_of_one_element_are_put_into_halves() -> None:
+    def f(x: weft.Tensor, value: weft.Tensor) -> weft.Tensor:
+        largest = x.max(1).values
+        largest.flatten()[0] = 1
+        largest[1, 1] = value
+        return largest
+
+    same(f, [weft.randn(4, 3, 2).half(), weft.ones(1, 1).half()])

@@ -199,7 +199,7 @@ def _finished(state: _Building, group: Group) -> Built:
     """Joins loops, and writes the kernel's record."""
     sizes, outer = state.indices.sizes, state.outer
     moves = [load.strides for load in state.loads]
-    bodies = [phase.elements.builder.instructions for phase in state.phases]
+    bodies = [half.builder.instructions for phase in state.phases for half in (phase.elements, phase.rows)]
     if any(each.op == "index" for body in bodies for each in body):  # counters are told apart by their loops
         if group.settled and len(sizes) - outer > 1:
             _put_in_order(state, group, first_of(group), "a fold over indices of several loops")

@@ -234,14 +234,15 @@ def permuted(base: Definition, order: Sequence[int]) -> Definition:
 
 
 def broadcast(base: Definition, shape: Shape) -> Definition:
-    """The definition with the elements of axes of length 1 repeated."""
+    """The definition with the elements of axes of length 1 repeated; leading ones may be too many."""
     if base.shape == shape:
         return base
     lead = len(shape) - len(base.shape)
     steps = []
     for axis, size in enumerate(base.shape):
         moves = [0] * len(shape)
-        moves[lead + axis] = int(size == shape[lead + axis])
+        if lead + axis >= 0:
+            moves[lead + axis] = int(size == shape[lead + axis])
         steps.append(tuple(moves))
     return view(base, shape, (0,) * len(base.shape), steps)
 
