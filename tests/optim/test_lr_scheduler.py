@@ -391,3 +391,46 @@ def test_schedules_of_different_optimizers_are_not_joined():
         ValueError, match="ChainedScheduler expects all schedulers to belong to the same optim"
     ):
         schedules.ChainedScheduler(parts)
+
+
+SETTLED = {
+    "ExponentialLR": ({"gamma": 0.9}, 2),
+    "CosineAnnealingLR": ({"T_max": 10}, 2),
+    "OneCycleLR": ({"max_lr": 0.1, "total_steps": 100}, 2),
+    "LambdaLR": ({"lr_lambda": lambda epoch: 0.9**epoch}, 2),
+    "StepLR": ({"step_size": 3}, 3),
+    "MultiStepLR": ({"milestones": [2, 4]}, 4),
+}
+"""Options, and how many programs a step with the schedule in it takes at most: the first call, all others,
+and one more for each branch that the schedule takes."""
+
+
+@pytest.mark.parametrize("name", SETTLED)
+def test_steps_with_their_schedule_compile_once_more_at_most(name):
+    options, most = SETTLED[name]
+    compiled = []
+
+    def backend(graph, _inputs):
+        compiled.append(graph)
+        return graph
+
+    def run(wrap):
+        weft.manual_seed(0)
+        module = weft.nn.Linear(3, 2)
+        optimizer = weft.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+        schedule = getattr(weft.optim.lr_scheduler, name)(optimizer, **options)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = module(x).square().sum()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            return loss
+
+        step = wrap(step)
+        return [(step(weft.ones(4, 3)).item(), schedule.get_last_lr(), schedule.last_epoch) for _ in range(9)]
+
+    expected = run(lambda step: step)
+    assert run(lambda step: weft.compile(step, backend=backend, fullgraph=True)) == expected
+    assert len(compiled) <= most

@@ -52,6 +52,10 @@ BUILTIN_CALLABLES = (
 MUTABLE = (list, dict, set, deque)
 
 
+COUNTERS = ("last_epoch", "_step_count")
+"""What schedules count by: another number in every call."""
+
+
 class Wrapping:
     """The interpreter's dealings with what existed before the call."""
 
@@ -213,7 +217,8 @@ class Wrapping:
         if not self.is_dynamic(source) or not -(2**62) < value < 2**62:
             return self.constant(value, source)
         self.world.guard("TYPE", source, int)
-        return self.symbol(self.scalars.symbol_int, value, source)
+        make = functools.partial(self.scalars.symbol_int, counter=self.is_counter(source))
+        return self.symbol(make, value, source)
 
     def number(self, value: float, source: Source) -> Any:
         if value != value:  # containers know a NaN by its identity
@@ -238,7 +243,10 @@ class Wrapping:
             root = root.parent
         if self.dynamic is not None and root is not None and root.kind == "local":
             return self.dynamic
-        return str(source) in self.volatile
+        return self.is_counter(source) or str(source) in self.volatile
+
+    def is_counter(self, source: Source) -> bool:
+        return self.dynamic is None and source.kind in ("field", "member") and source.detail in COUNTERS
 
     # -- tensors ---------------------------------------------------------------------------------------------
     def tensor(self, value: Tensor, source: Source) -> Any:

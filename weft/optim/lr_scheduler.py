@@ -135,8 +135,13 @@ class MultiStepLR(LRScheduler):
 
     def get_lr(self) -> list[Rate]:
         self._warn_outside_step()
-        times = self.milestones.get(self.last_epoch)
-        return self._unchanged() if times is None else self._times(self.gamma**times)
+        epoch = (
+            self.last_epoch
+        )  # compared, not looked up: captured steps then know it as a number that counts
+        for milestone, times in self.milestones.items():
+            if epoch == milestone:
+                return self._times(self.gamma**times)
+        return self._unchanged()
 
     def _get_closed_form_lr(self) -> list[Rate]:
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)

@@ -64,13 +64,15 @@ class Scalars:
         """Told of the sources of numbers whose values are asked for; it may break."""
         self._decided: dict[Expression, bool] = {}
 
-    def symbol_int(self, label: str, hint: int, source: Any = None, *, size: bool = False) -> Any:
-        """A symbolic int; 0 and 1 are given back plain, their symbol static. A `size` is known to be at
-        least 2.
+    def symbol_int(
+        self, label: str, hint: int, source: Any = None, *, size: bool = False, counter: bool = False
+    ) -> Any:
+        """A symbolic int; 0 and 1 are given back plain, their symbol static, but of a `counter`, which is
+        likely to pass them. A `size` is known to be at least 2.
         """
         new = symbol(f"s{sum(s.kind is int for s in self.hints)}", int)
         self._register(new.args[0], label, hint, source)
-        if hint in (0, 1) or not LEAST <= hint <= GREATEST:
+        if (hint in (0, 1) and not counter) or not LEAST <= hint <= GREATEST:
             self._fix(new.args[0], hint)
             return hint
         if size:
