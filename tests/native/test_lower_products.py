@@ -25,6 +25,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "a batch turned round": (lambda a, b: a.transpose(0, 1) @ b.transpose(-1, -2), ((5, 4, 7), (4, 3, 7))),
     "a batch on one matrix": (lambda a, b: a @ b, ((2, 4, 5, 7), (7, 3))),
     "one matrix on a batch": (lambda a, b: a @ b, ((5, 7), (4, 7, 3))),
+    "heads turned round": (
+        lambda a, b: a.transpose(1, 2) @ b.permute(0, 2, 3, 1) + a.permute(0, 2, 1, 3).flip(3)[..., :4],
+        ((2, 4, 3, 5), (2, 4, 3, 5)),
+    ),
+    "steps across": (lambda a, b: a[:, ::2] @ b[..., ::2].transpose(-1, -2), ((4, 5, 7), (4, 3, 14))),
     "batches that broadcast": (lambda a, b: a @ b, ((2, 1, 5, 7), (3, 7, 4))),
     "columns of one": (lambda a, b: a @ b, ((5, 1), (1, 3))),
     "linear": (lambda a, b: F.linear(a, b, b[:, 0]), ((2, 5, 7), (3, 7))),

@@ -22,16 +22,29 @@ THREES: Final = 3
 
 SMALL: Final = 1_000_000
 """Up to so many multiplications, BLAS has kernels of its own that rearrange nothing."""
+LITTLE: Final = 400_000
+"""The same, of one of many products."""
 MOST_ROWS: Final = 64
 FEW: Final = 8
 LEAST_COLUMNS: Final = 32
+NEAR: Final = 1 << 16
+"""Up to so many elements of a matrix are read as fast as if they were rearranged."""
+DEEPEST: Final = 512
 
 
 def is_better(each: Product) -> bool:
     """Whether a product is computed here: measured, for float32, at half of BLAS's time up to its own."""
+    if each.type != "f32" or each.right.transposed or each.columns < LEAST_COLUMNS or each.packed:
+        return False
+    size = each.rows * each.columns * each.depth
+    if each.rows > MOST_ROWS or each.count > 1:
+        most = max(each.rows, each.columns) * each.depth
+        lanes = -(-each.columns // LEAST_COLUMNS) * LEAST_COLUMNS
+        fits = each.columns * 10 >= lanes * 9  # few lanes without work
+        if fits and most <= NEAR and each.depth <= DEEPEST and size > (SMALL if each.count == 1 else LITTLE):
+            return each.rows % 4 == 0 or each.rows >= 2 * MOST_ROWS
     whole = each.rows >= 2 * FEW or (each.rows >= FEW and each.rows % 4 == 0)  # no row by itself
-    few = whole and each.rows <= MOST_ROWS and each.rows * each.columns * each.depth > SMALL
-    return each.type == "f32" and not each.right.transposed and few and each.columns >= LEAST_COLUMNS
+    return whole and each.rows <= MOST_ROWS and size > SMALL
 
 
 @cache

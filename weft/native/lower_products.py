@@ -48,8 +48,7 @@ def memory_of(value: Definition) -> Memory:
 
 def matrix(value: Definition, operands: list[Definition]) -> Matrix:
     """How a batch of matrices lies in memory; it is copied where BLAS could not read it."""
-    copied = point(lambda _b, v, _p: v[0], value.shape, value.type, (value,), "copy")
-    for base, offset, strides in (memory_of(value), (copied, 0, row_major(value.shape))):
+    for base, offset, strides in (memory_of(value), copy_of(value)):
         rows, columns = value.shape[-2:]
         down, right = strides[-2:]
         batch = joined(value.shape[:-2], strides[:-2])
@@ -60,6 +59,17 @@ def matrix(value: Definition, operands: list[Definition]) -> Matrix:
         if (down == 1 or rows == 1) and (right >= max(rows, 1) or columns == 1):
             return Matrix(number_of(base, operands), offset, True, max(right, rows, 1), batch)
     raise Unlowered("matrices that lie in no order")
+
+
+def copy_of(value: Definition) -> Memory:
+    """A copy of matrices that lies row by row, or column by column where they do now."""
+    _, _, (*_, down, right) = memory_of(value)
+    rank = len(value.shape)
+    turned = abs(down) < abs(right) and value.shape[-2] > 1
+    seen = permuted(value, (*range(rank - 2), rank - 1, rank - 2)) if turned else value
+    copied = point(lambda _b, v, _p: v[0], seen.shape, seen.type, (seen,), "copy")
+    *outer, down, right = row_major(seen.shape)
+    return copied, 0, (*outer, right, down) if turned else (*outer, down, right)
 
 
 def number_of(value: Definition, operands: list[Definition]) -> int:

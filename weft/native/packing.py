@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
+from weft.native import gemm
 from weft.native.conv_code import Code
 from weft.native.conv_text import transposed
 from weft.native.fuse import ordered
@@ -51,17 +52,18 @@ CHUNK: Final = 10_000
 MOST_CHUNKS: Final = 64
 
 LEAST_ROWS: Final = 65
-LEAST_COLUMNS: Final = 64
-LEAST_DEPTH: Final = 32
-LEAST: Final = 1 << 20
+LEAST_COLUMNS: Final = 96
+LEAST: Final = 1 << 22
 """Multiplications from which on packing is worth while."""
 
 
 def is_better(each: Product) -> bool:
     """Whether a product is computed here; measured."""
-    sizes = each.rows >= LEAST_ROWS and each.columns >= LEAST_COLUMNS and each.depth >= LEAST_DEPTH
+    if each.type != "f32" or each.count > 1 or gemm.is_better(each):
+        return False
+    fits = each.columns * 10 >= -(-each.columns // STRIP) * STRIP * 9  # few lanes without work
     large = each.rows * each.columns * each.depth >= LEAST
-    return each.type == "f32" and each.count == 1 and sizes and large
+    return each.rows >= LEAST_ROWS and each.columns >= LEAST_COLUMNS and fits and large
 
 
 # -- the first matrix ----------------------------------------------------------------------------------------

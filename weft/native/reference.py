@@ -158,8 +158,9 @@ def _check(numbers: Sequence[int], arrays: list[Any]) -> None:
 
 def _transpose(numbers: Sequence[int], arrays: list[Any]) -> None:
     """The whole of what `weft.native.transposing` copies, at each chunk."""
-    result, source, offset, leading, rows, columns = (int(number) for number in numbers)
+    result, source, offset, leading, rows, columns, beside = (int(number) for number in numbers)
     places = offset + np.arange(columns).reshape(-1, 1) + np.arange(rows) * leading
+    places = places + np.arange(len(arrays[result])).reshape(-1, 1, 1) * beside
     elements, places = Memory.of(arrays[source], places)
     arrays[result][...] = elements[places]
 

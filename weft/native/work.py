@@ -22,6 +22,8 @@ MULTIPLICATION: Final = 0.02
 """Of a matrix product, in ns."""
 CHUNK: Final = 30_000
 """About how many ns a chunk takes: enough to be worth handing to another thread."""
+LEAST_CHUNK: Final = 10_000
+"""The same of kernels, which do nothing for a chunk that they would not do anyway."""
 MOST_CHUNKS: Final = 64
 MOST_TILES: Final = 16
 LEAST_ROWS: Final = 64
@@ -48,7 +50,7 @@ def chunks_of(sizes: Shape, kernel: Kernel) -> int:
     folds = [fold for phase in kernel.phases for fold in phase.folds]
     if any(fold.scope is not Scope.ROW for fold in folds) or (folds and len(sizes) == 1):
         return 1
-    return max(1, min(rows_of(sizes), work_of(sizes, kernel) // CHUNK, MOST_CHUNKS))
+    return max(1, min(rows_of(sizes), work_of(sizes, kernel) // LEAST_CHUNK, MOST_CHUNKS))
 
 
 def product_work(each: Product) -> int:
