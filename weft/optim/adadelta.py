@@ -10,11 +10,10 @@ from typing import Any
 
 from weft.core.types import preserve_format
 from weft.ops.record import ops
-from weft.optim.optimizer import new_step, to_number
+from weft.optim.optimizer import new_step
 from weft.optim.rules import (
     Ruled,
-    check_not_negative,
-    check_rate,
+    checked,
     column,
     followed,
     kept,
@@ -54,22 +53,11 @@ class Adadelta(Ruled):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_rate(lr)
-        check_not_negative(lr=lr)
-        if not 0.0 <= to_number(rho) <= 1.0:
-            raise ValueError(f"Invalid rho value: {rho}")
-        check_not_negative(eps=eps, weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        options = checked(
+            lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable,
+            foreach=foreach, differentiable=differentiable,
+        )  # fmt: skip
+        super().__init__(params, options)
 
     def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         state["step"] = new_step(param)

@@ -14,8 +14,7 @@ from weft.ops.record import ops
 from weft.optim.optimizer import check_fused, new_step, overflowed
 from weft.optim.rules import (
     Ruled,
-    check_not_negative,
-    check_rate,
+    checked,
     column,
     followed,
     kept,
@@ -55,23 +54,12 @@ class Adagrad(Ruled):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_rate(lr)
-        check_not_negative(
-            lr=lr, lr_decay=lr_decay, weight_decay=weight_decay,
-            initial_accumulator_value=initial_accumulator_value, eps=eps,
+        options = checked(
+            lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value, foreach=foreach, maximize=maximize,
+            differentiable=differentiable, fused=fused,
         )  # fmt: skip
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options)
         check_fused(self, fused, foreach, differentiable)
         for group in self.param_groups:
             for param in group["params"]:

@@ -13,9 +13,7 @@ from weft.ops.record import ops
 from weft.optim.optimizer import new_step
 from weft.optim.rules import (
     Ruled,
-    check_betas,
-    check_not_negative,
-    check_rate,
+    checked,
     column,
     followed,
     kept,
@@ -54,21 +52,11 @@ class Adamax(Ruled):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_rate(lr)
-        check_not_negative(lr=lr, eps=eps)
-        check_betas(betas)
-        check_not_negative(weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        options = checked(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, foreach=foreach, maximize=maximize,
+            differentiable=differentiable, capturable=capturable,
+        )  # fmt: skip
+        super().__init__(params, options)
 
     def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         state["step"] = new_step(param)

@@ -16,8 +16,7 @@ from weft.ops.record import ops
 from weft.optim.optimizer import new_step, to_number
 from weft.optim.rules import (
     Ruled,
-    check_not_negative,
-    check_rate,
+    checked,
     column,
     followed,
     real_views,
@@ -55,20 +54,11 @@ class ASGD(Ruled):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check_rate(lr)
-        check_not_negative(lr=lr, weight_decay=weight_decay)
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        options = checked(
+            lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, foreach=foreach,
+            maximize=maximize, differentiable=differentiable, capturable=capturable,
+        )  # fmt: skip
+        super().__init__(params, options)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

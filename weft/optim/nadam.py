@@ -15,9 +15,7 @@ from weft.ops.record import ops
 from weft.optim.optimizer import new_step, to_number
 from weft.optim.rules import (
     Ruled,
-    check_betas,
-    check_not_negative,
-    check_rate,
+    checked,
     column,
     followed,
     kept,
@@ -62,23 +60,12 @@ class NAdam(Ruled):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_rate(lr)
-        check_not_negative(lr=lr, eps=eps)
-        check_betas(betas)
-        check_not_negative(weight_decay=weight_decay, momentum_decay=momentum_decay)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        options = checked(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
+            decoupled_weight_decay=decoupled_weight_decay, maximize=maximize, foreach=foreach,
+            capturable=capturable, differentiable=differentiable,
+        )  # fmt: skip
+        super().__init__(params, options)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

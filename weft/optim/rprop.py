@@ -11,7 +11,7 @@ from typing import Any
 from weft.core.types import preserve_format
 from weft.ops.record import ops
 from weft.optim.optimizer import new_step, to_number
-from weft.optim.rules import Ruled, check_not_negative, check_rate, column, kept, real_views
+from weft.optim.rules import Ruled, checked, column, kept, real_views
 from weft.optim.verbs import check_steps, count_up
 from weft.tensor.base import Tensor
 
@@ -43,20 +43,11 @@ class Rprop(Ruled):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_rate(lr)
-        check_not_negative(lr=lr)
-        if not 0.0 < etas[0] < 1.0 < etas[1]:
-            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        defaults = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        options = checked(
+            lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach, maximize=maximize,
+            differentiable=differentiable, capturable=capturable,
+        )  # fmt: skip
+        super().__init__(params, options)
 
     def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         size = to_number(group["lr"])

@@ -25,29 +25,52 @@ from weft.optim.optimizer import (
 from weft.tensor.base import Tensor
 
 
-def check_not_negative(**values: Any) -> None:
-    """Refuses negative options; a name's underscores are read as spaces, `lr` as learning rate."""
-    for name, value in values.items():
+# -- options -------------------------------------------------------------------------------------------------
+def _not_negative(label: str) -> Callable[[Any], None]:
+    def check(value: Any) -> None:
         if not to_number(value) >= 0.0:
-            label = NAMES.get(name, name)
             raise ValueError(f"Invalid {label}: {value}")
 
-
-NAMES = {
-    "lr": "learning rate",
-    "eps": "epsilon value",
-    "weight_decay": "weight_decay value",
-    "momentum_decay": "momentum_decay value",
-    "rho": "rho value",
-    "lr_decay": "lr_decay value",
-    "initial_accumulator_value": "initial_accumulator_value value",
-}
+    return check
 
 
-def check_betas(betas: Iterable[Any]) -> None:
+def _check_rho(rho: Any) -> None:
+    if not 0.0 <= to_number(rho) <= 1.0:
+        raise ValueError(f"Invalid rho value: {rho}")
+
+
+def _check_betas(betas: Iterable[Any]) -> None:
     for index, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+
+
+def _check_etas(etas: Any) -> None:
+    if not 0.0 < etas[0] < 1.0 < etas[1]:
+        raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+
+
+CHECKS: dict[str, Callable[[Any], None]] = {
+    "lr": _not_negative("learning rate"),
+    "lr_decay": _not_negative("lr_decay value"),
+    "rho": _check_rho,
+    "eps": _not_negative("epsilon value"),
+    "etas": _check_etas,
+    "betas": _check_betas,
+    "weight_decay": _not_negative("weight_decay value"),
+    "momentum_decay": _not_negative("momentum_decay value"),
+    "initial_accumulator_value": _not_negative("initial_accumulator_value value"),
+}
+"""What is refused of an option, in the order in which options are looked at."""
+
+
+def checked(**options: Any) -> dict[str, Any]:
+    """The options of an optimizer, all that `CHECKS` knows of them being fit."""
+    check_rate(options["lr"])
+    for name, check in CHECKS.items():
+        if name in options:
+            check(options[name])
+    return options
 
 
 def check_rate(lr: Any, foreach: Any = None, capturable: bool = True) -> None:
