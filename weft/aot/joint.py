@@ -40,6 +40,7 @@ from weft.graph.effects import effect
 from weft.graph.graph import Graph
 from weft.graph.interpreter import run
 from weft.graph.node import Node
+from weft.ops.sweep import sweep
 from weft.trace.breaks import Break
 from weft.trace.fake import bare, fake_input, is_tensor, leaf_on
 from weft.trace.recorder import version
@@ -325,8 +326,8 @@ def _joint(tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[i
     recorder.finish()
     modes.enter(grad=True, inference=False)  # whatever modes the graph is run in, gradients are not
     forward = set(tracing.graph.nodes)
-    wanted = [index for index in tracing.roots if tracing.tracked[index]]
     stages = _stages(tracing, absent)
+    wanted = _in_order_of_arrival(tracing, stages)
     if any(stage.lower for stage in stages) and not tracing.facts.plain_histories:
         tracing.ends, tracing.current = True, tracing.node_of_value(stages[0].values)
         raise Break("unsupported", "outputs computed from others that were written without the tape")
@@ -459,6 +460,27 @@ def _in_order(stages: list[Stage], sequence: dict[int, int]) -> list[Stage]:
         waiting.remove(found[-1])
         done.update(found[-1].values)
     return found
+
+
+def _in_order_of_arrival(tracing: _Tracing, stages: list[Stage]) -> list[int]:
+    """The inputs that require grad, as eager's sweep comes to them: the edges of one node are followed in
+    their order, and hooks tell. Whatever values get no gradient, the order is the same.
+    """
+    wanted = [index for index in tracing.roots if tracing.tracked[index]]
+    sources = {tracing.histories[index] or tracing.roots[index].tensor: index for index in wanted}
+    arrived: list[int] = []
+
+    def come(node: Any, _gradient: Any) -> Any:
+        if node in sources:
+            arrived.append(sources[node])
+            return None
+        return (True,) * len(getattr(node, "next", ()))
+
+    for stage in stages[::-1]:
+        tensors = [tracing.values[number].tensor for number in stage.values]
+        sweep([(t.node, t.index, True) for t in tensors], come, come, lambda one, _other: one)
+    last = {index: place for place, index in enumerate(arrived)}
+    return sorted(wanted, key=lambda index: last.get(index, -1))
 
 
 def _groups(histories: dict[int, Any]) -> list[tuple[list[int], bool]]:

@@ -24,7 +24,14 @@ from weft.capture.namespaces import InstanceDict
 from weft.capture.natives import EQUALITY, METHODS
 from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY
 from weft.capture.protocols import fits_protocol, has_own_keys, hash_of
-from weft.capture.values import Callback, CapturedGenerator, CapturedTraceback, Raised, isinstance
+from weft.capture.values import (
+    BoundMethod,
+    Callback,
+    CapturedGenerator,
+    CapturedTraceback,
+    Raised,
+    isinstance,
+)
 from weft.capture.world import ABSENT, Appended
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core import modes
@@ -39,6 +46,7 @@ Kwargs = dict[str, Any]
 STOOD_FOR: dict[type, type] = {
     SymInt: int, SymFloat: float, SymBool: bool, CapturedGenerator: types.GeneratorType, InstanceDict: dict,
     Callback: types.FunctionType, CapturedTraceback: types.TracebackType,
+    BoundMethod: types.BuiltinFunctionType,
 }  # fmt: skip
 
 
@@ -61,7 +69,7 @@ SPECIAL[Super] = lambda machine, value, name: machine.load_super(value.cls, valu
 
 def generator_attribute(machine: Any, value: CapturedGenerator, name: str) -> Any:
     if name in ("send", "throw", "close", "__next__", "__iter__"):
-        return functools.partial(GENERATOR_METHODS[name], machine, value)
+        return BoundMethod(GENERATOR_METHODS[name], machine, value)
     if name in ("__name__", "__qualname__"):
         return getattr(value.function or value.code, name, None)
     raise Break("generator-state", seen=f".{name} of a generator")
@@ -87,6 +95,13 @@ GENERATOR_METHODS: dict[str, Any] = {
 SPECIAL[CapturedGenerator] = generator_attribute
 
 
+def method_attribute(machine: Any, value: BoundMethod, name: str) -> Any:
+    raise Break("unusual-object", seen=f".{name} of a builtin method")
+
+
+SPECIAL[BoundMethod] = method_attribute
+
+
 def append_to(machine: Any, target: Appended, *args: Any, **kwargs: Any) -> None:
     if len(args) != 1 or kwargs:
         machine.native([].append, *args, **kwargs)
@@ -96,7 +111,7 @@ def append_to(machine: Any, target: Appended, *args: Any, **kwargs: Any) -> None
 
 
 HANDLERS[id(append_to)] = lambda machine, args, kwargs: append_to(*args, **kwargs)
-SPECIAL[Appended] = lambda machine, value, name: functools.partial(append_to, machine, value)
+SPECIAL[Appended] = lambda machine, value, name: BoundMethod(append_to, machine, value)
 for _method in GENERATOR_METHODS.values():
     HANDLERS[id(_method)] = lambda machine, args, kwargs, method=_method: method(*args, **kwargs)  # type: ignore[misc]
 

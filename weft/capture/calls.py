@@ -27,7 +27,7 @@ from weft.capture.policy import Policy, policy_of
 from weft.capture.sources import Source
 from weft.capture.sources import function as function_source
 from weft.capture.sources import module as module_source
-from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
+from weft.capture.values import BoundMethod, Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import library_native
 from weft.core.naming import home
@@ -94,7 +94,7 @@ class Calls(Attributes):
             return self.call(function.__func__, (function.__self__, *args), kwargs)
         if isinstance(function, type):
             return self.construct(function, args, kwargs)
-        if kind is functools.partial:
+        if kind is functools.partial or kind is BoundMethod:
             return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
         if kind is Callback:
             return self.call(function.function, args, kwargs)

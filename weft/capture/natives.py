@@ -26,7 +26,7 @@ from weft.capture.calls import HANDLERS, Calls
 from weft.capture.namespaces import InstanceDict
 from weft.capture.protocols import KEYED, MUTATES, has_own_keys, is_users, settle_keys
 from weft.capture.sources import GETTERS, PLAIN_PARTS, c_base, plain_part
-from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
+from weft.capture.values import BoundMethod, Callback, CapturedGenerator, Raised, isinstance
 from weft.capture.world import is_changed
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.naming import home
@@ -110,6 +110,8 @@ class Natives(Calls):
             return
         if isinstance(value, InstanceDict):
             raise Break("opaque-object", seen="__dict__ handed to a builtin")
+        if kind is BoundMethod and names:
+            raise Break("opaque-object", seen="a builtin method handed to a builtin")
         if kind.__flags__ & HEAP and not kind.__flags__ & IMMUTABLE:
             if home(kind).startswith("weft.") or isinstance(value, (*SYMBOLIC, Callback, CapturedGenerator)):
                 return

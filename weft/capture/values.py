@@ -6,6 +6,7 @@ unseen.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,12 @@ class Callback:
         if isinstance(self.function, type):
             return repr(self.function)
         raise Break("address-in-text", seen="the text of a function")
+
+
+class BoundMethod(functools.partial[Any]):
+    """A builtin method of an object that something stands for: `.append` of a list, `.send` of a generator.
+    It may be called and handed around, not looked into.
+    """
 
 
 class CapturedGenerator:

@@ -478,7 +478,7 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
         top = highest((*bound, *targets))
         if top is not None:
             top.refuse_out(op)
-    if modes.grad_enabled() and any(t.tracked for t in (*tensors, *targets)):
+    if modes.grad_enabled() and any(_refreshed(t).tracked for t in (*tensors, *targets)):
         raise RuntimeError(
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
             "but one of the "
@@ -506,6 +506,13 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
             op.out(op, target, value, tensors)
         store(target, value.array, silent=_resizes_silently(op))
     return out if isinstance(out, Tensor) else named(op, tuple(out))
+
+
+def _refreshed(tensor: Tensor) -> Tensor:
+    """The tensor, which knows of writes to what it is a view of."""
+    if tensor.origin is not None and type(tensor.cell) is list:
+        refresh(tensor)
+    return tensor
 
 
 def _resizes_silently(op: Op) -> bool:

@@ -165,3 +165,14 @@ def test_gradients_through_random_views_and_writes(steps):
     p = weft.from_numpy(generator.uniform(0.5, 1.5, ())).requires_grad_()
     steps = [step for step in steps if not (step[0] == "write" and step[2] % len(WRITES) == 4)]
     assert weft.autograd.gradcheck(lambda a, b: walk(a, b, steps), (x, p), fast_mode=True)
+
+
+def test_out_is_a_view_that_another_view_gave_a_history():
+    weight = weft.tensor(0.5, requires_grad=True)
+    view = weft.arange(6.0)[3:6]
+    view.view(3).mul_(weight)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        weft.add(weft.ones(3), 1, out=view)
+    with weft.no_grad():
+        weft.add(weft.ones(3), 1, out=view)
+    assert view.tolist() == [2.0, 2.0, 2.0]

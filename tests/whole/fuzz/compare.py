@@ -142,8 +142,9 @@ def execute(code: types.CodeType, compile_function: Compile) -> Run:
                     return run
             restart(output)
             if "after" not in names:
-                seen = afterwards(results, snapshot_for(names))
-                run.calls.append(("", "", "", "", "", "", (seen, output.getvalue())))
+                snapshot = snapshot_for(names)
+                seen = afterwards(results, snapshot), snapshot.words(output.getvalue())
+                run.calls.append(("", "", "", "", "", "", seen))
     finally:
         weft.set_default_dtype(weft.float32)
         sys.modules.pop(MODULE, None)
@@ -226,7 +227,7 @@ def observe(
         returned = True
     seen = (
         outcome,
-        output.getvalue(),
+        snapshot.words(output.getvalue()),
         (snapshot.each(args), snapshot.pairs(kwargs)),
         module_state(names, snapshot),
         snapshot.each(results),
@@ -280,7 +281,7 @@ def use(
             raise Spent((outcome, *[""] * (len(AFTER_SECTIONS) - 1))) from error
     return (
         outcome,
-        output.getvalue(),
+        snapshot.words(output.getvalue()),
         snapshot.each(args),
         module_state(names, snapshot),
         snapshot.each(results),

@@ -631,4 +631,39 @@ def arguments():
     yield ((weft.ones(9, 4),), {})
     yield ((weft.ones(5, 2),), {})
     yield ((weft.ones(6, 2),), {})
+def test_methods_of_what_something_stands_for_are_builtin():
+    agree("""\
+import functools
+import weft
+LOG = []
+def counting():
+    yield 1
+    yield 2
+def main(x):
+    append, it = LOG.append, counting()
+    send = it.send
+    seen = [(type(f), isinstance(f, functools.partial), callable(f)) for f in (append, send)]
+    seen += [append == LOG.append, append != [].append, send == it.send, hasattr(append, "func")]
+    append(send(None))
+    weft.compiler.graph_break()
+    seen += [type(append), append.__name__, append.__self__ is LOG, send.__self__ is it, type(send)]
+    return (seen, list(map(append, [3, 4])), x + 1)
+def arguments():
+    yield ((weft.ones(2),), {})
+    yield ((weft.ones(2),), {})
+""")
+
+
+def test_names_of_nodes_are_those_of_compiled_graphs():
+    agree("""\
+import weft
+OPTIONS = {'backend': 'aot_eager'}
+def main(x):
+    y = (x * 2).relu()
+    z = y * y
+    y.add_(1)
+    print(y, [y + 0.5])
+    return (str(z), repr(y.sum()), z)
+def arguments():
+    yield ((weft.ones(2, requires_grad=True),), {})
 """)

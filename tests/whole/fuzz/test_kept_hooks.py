@@ -231,3 +231,40 @@ def arguments():
         y = weft.tensor([0.37, -0.32, -1.42], requires_grad=True) * weft.ones(3, requires_grad=True)
         yield ((weft.tensor([0.3, -1.2, 1.29], requires_grad=True), y), {})
 """)
+
+
+def test_hooks_of_leaves_that_one_compiled_node_leads_to(agrees):
+    agrees("""\
+import weft
+LOG = []
+Q = weft.tensor([[0.5, 0.1], [0.2, -0.6]], requires_grad=True)
+W = weft.tensor([0.5, -0.25], requires_grad=True)
+
+def stepping(leaf):
+    with weft.no_grad():
+        leaf.sub_(leaf.grad)
+    leaf.grad = None
+
+def refusing(leaf):
+    if len(LOG) > 5:
+        raise ValueError("enough")
+
+def main(x, y):
+    unused = x + W
+    out = weft.nn.functional.linear(weft.ones(2, 2), Q * W, y)
+    return (out, (weft.nn.functional.linear(weft.ones(2, 2), Q, x) @ Q).clone() * W)
+
+def after(result, *args):
+    sum(t.sum() for t in result).backward()
+
+def arguments():
+    x = weft.tensor([1.0, 2.0], requires_grad=True)
+    for name, leaf in {"x": x, "Q": Q, "W": W}.items():
+        leaf.register_hook(lambda grad, name=name: LOG.append(name))
+        leaf.register_post_accumulate_grad_hook(lambda leaf, name=name: LOG.append((name, leaf.grad is None)))
+    yield ((x, weft.ones(2)), {})
+    yield ((x, x), {})
+    Q.register_post_accumulate_grad_hook(stepping)
+    W.register_post_accumulate_grad_hook(refusing)
+    yield ((x, x), {})
+""")
