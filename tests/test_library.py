@@ -129,3 +129,37 @@ def test_opcheck_finds():
     assert found["test_faketensor"] == "SUCCESS"
     with pytest.raises(RuntimeError, match="test_util 'test_more' is none of"):
         library.opcheck(op, (x,), test_utils="test_more")
+
+
+def test_a_library_defines_and_forgets() -> None:
+    with weft.library._scoped_library("scoped", "FRAGMENT") as made:
+        assert made.define("twice(Tensor x) -> Tensor") == "twice"
+        made.impl("twice", lambda x: x * 2, "CPU")
+        made.impl("twice", lambda x: weft.empty_like(x), "Meta")
+        assert weft.ops.scoped.twice(weft.ones(2)).tolist() == [2.0, 2.0]
+        assert weft.ops.scoped.twice.default(weft.ones(2, device="meta")).is_meta
+        compiled = weft.compile(lambda x: weft.ops.scoped.twice(x) + 1, fullgraph=True, backend="eager")
+        assert compiled(weft.ones(2)).tolist() == [3.0, 3.0]
+    with pytest.raises(AttributeError):
+        weft.ops.scoped.twice
+
+
+def test_implementations_by_decorator() -> None:
+    made = weft.library.Library("decorated", "DEF")
+    try:
+        made.define("thrice(Tensor x) -> Tensor")
+
+        @weft.library.impl(made, "thrice", "CompositeExplicitAutograd")
+        def thrice(x: weft.Tensor) -> weft.Tensor:
+            return x * 3
+
+        assert thrice(weft.ones(1)).item() == 3
+        assert weft.ops.decorated.thrice(weft.ones(1)).item() == 3
+        with pytest.raises(TypeError, match="required to be a callable"):
+            made.impl("thrice", 3)  # type: ignore[arg-type]
+    finally:
+        made._destroy()
+    with pytest.raises(ValueError, match="Unsupported kind"):
+        weft.library.Library("decorated", "OTHER")
+    with pytest.raises(RuntimeError, match="cannot define new operators"):
+        weft.library.Library("decorated", "IMPL").define("f(Tensor x) -> Tensor")

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
+from collections.abc import Iterator as _Iterator
+from contextlib import contextmanager as _contextmanager
 from typing import Any
 
 from weft.autograd.custom_op import DEFINITIONS as _DEFINITIONS
@@ -41,6 +43,7 @@ from weft.tensor.schema import infer_schema as infer_schema
 
 __all__ = [
     "CustomOpDef",
+    "Library",
     "OpCheckError",
     "custom_op",
     "define",
@@ -114,15 +117,92 @@ def register_kernel(
     return _found(op, "register_kernel").register_kernel(device_types, func)
 
 
+class Library:
+    """The ops of one namespace, made and given their implementations by name.
+
+    `kind` is "DEF", "FRAGMENT" or "IMPL": only the first two may define ops. What an instance has defined is
+    forgotten with it (`_destroy`).
+    """
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        if kind not in ("IMPL", "DEF", "FRAGMENT"):
+            raise ValueError(f"Unsupported kind: {kind}")
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+        self._defined: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """Makes an op: `library.define("sine(Tensor x) -> Tensor")`; gives its name."""
+        if self.kind == "IMPL":
+            raise RuntimeError(f"{self}: library of kind IMPL cannot define new operators")
+        name, opened, rest = schema.partition("(")
+        plain = name.strip().partition(".")[0]
+        _define_op(f"{self.ns}::{plain}", opened + rest, None)
+        self._defined.append(plain)
+        return plain
+
+    def impl(
+        self,
+        op_name: Any,
+        fn: Callable[..., Any],
+        dispatch_key: str = "",
+        *,
+        with_keyset: bool = False,
+        allow_override: bool = False,
+    ) -> None:
+        """Gives an op its implementation: for a device ("CPU"), for none ("Meta"), or for all."""
+        if not callable(fn):
+            raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
+        named = op_name if isinstance(op_name, str) else op_name.name()
+        definition = _found(f"{self.ns}::{named.rpartition('::')[2].partition('.')[0]}", "impl")
+        key = dispatch_key or self.dispatch_key
+        if key == "Meta":
+            definition.register_fake(fn)
+        elif key in ("CPU", "CUDA"):
+            definition.register_kernel(key.lower(), fn)
+        else:
+            definition.register_kernel(None, fn)
+
+    def _register_fake(self, op_name: str, fn: Callable[..., Any], _stacklevel: int = 1) -> None:
+        _found(f"{self.ns}::{op_name}", "register_fake").register_fake(fn)
+
+    def _destroy(self) -> None:
+        """Forgets the ops that this instance has defined."""
+        for name in self._defined:
+            definition = _DEFINITIONS.get(f"{self.ns}::{name}")
+            if definition is not None:
+                definition._destroy()
+        self._defined.clear()
+
+
+def _implemented(library: Library, name: Any, function: Callable[..., Any], key: str) -> Callable[..., Any]:
+    library.impl(name, function, key)
+    return function
+
+
+@_contextmanager
+def _scoped_library(*args: Any, **kwargs: Any) -> _Iterator[Library]:
+    """A library for a while."""
+    library = Library(*args, **kwargs)
+    try:
+        yield library
+    finally:
+        library._destroy()
+
+
 def define(qualname: str, schema: str, *, lib: Any = None, tags: Any = ()) -> None:
     """Makes an op of this schema, without kernels: `define("mylib::sine", "(Tensor x) -> Tensor")`."""
     _define_op(qualname, schema, None)
 
 
-def impl(qualname: str, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None) -> Any:
+def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any:
     """Gives an op made by `define` its implementation for some devices ("default" for all). Also a
-    decorator.
+    decorator. `impl(library, name, key)` is one of an op of that library.
     """
+    if isinstance(qualname, Library):
+        return lambda function: _implemented(qualname, types, function, func or "")
     names = None if types in ("default", "CompositeExplicitAutograd") else types
     return _found(qualname, "impl").register_kernel(names.lower() if isinstance(names, str) else names, func)
 

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType, ModuleType
 from typing import Any, Final
 
+from weft.compat.absences import ABSENT
+from weft.compat.absent import absent
 from weft.compat.renaming import rename_classes
 from weft.compat.table import EXTRA, INTERNAL, MODULES, Place, moved
 
@@ -31,6 +33,8 @@ def place_of(path: str) -> Place | None:
     known = MODULES.get(path)
     if known is not None:
         return known
+    if path in ABSENT:
+        return Place()
     parts = path.split(".")
     if parts[0] != "torch" or parts[1] in INTERNAL:
         return None
@@ -71,6 +75,9 @@ def gathered(path: str, place: Place) -> ModuleType:
         made.__dict__.update(_public(importlib.import_module(where)))
     for name, where in {**place.names, **_MOVED.get(path, {})}.items():
         made.__dict__[name] = fetch(where)
+    for name in ABSENT.get(path, "").split():
+        if name not in vars(made):
+            made.__dict__[name] = absent(f"{path}.{name}")
     return made
 
 

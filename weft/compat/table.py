@@ -54,9 +54,30 @@ _EXCEPTIONS: Final = {
     "ResetRequired": "weft.compiler:CompilerError",
     "SkipFrame": "weft.compiler:CompilerError",
     "ObservedException": "weft.compiler:CompilerError",
+    **dict.fromkeys(
+        (
+            "ObservedKeyError",
+            "ObservedAttributeError",
+            "ObservedUserStopIteration",
+            "RestartAnalysis",
+            "SkipCodeRecursiveException",
+            "PackageError",
+            "ArgsMismatchError",
+            "InfiniteGeneratorError",
+        ),
+        "weft.compiler:CompilerError",
+    ),
     "UserErrorType": "weft.testing.dynamo_utils:UserErrorType",
 }
 _COMMON: Final = gather("weft.testing.common", "weft.testing.cases", make_tensor="weft.testing:make_tensor")
+_COMPILING: Final = {
+    name: f"weft.testing.compiling:{name}"
+    for name in (
+        "on_compile_start", "on_compile_end", "error_on_graph_break", "skip_frame", "substitute_in_graph",
+        "dont_skip_tracing", "patch_dynamo_config",
+    )
+}  # fmt: skip
+_MODULES_AS_FUNCTIONS: Final = "weft.testing.functional_modules"
 _DEVICES: Final = gather("weft.testing.devices")
 
 MODULES: Final[Mapping[str, Place]] = {
@@ -71,11 +92,15 @@ MODULES: Final[Mapping[str, Place]] = {
         Size="weft:Size",
     ),
     "torch._C._functorch": gather("weft.testing.bindings"),
+    "torch._C._nn": gather("weft.nn.functional"),
     "torch._tensor": gather(Tensor="weft:Tensor"),
     "torch._utils": gather(),
     "torch._ops": gather(OpOverload="weft.autograd.custom_op:CustomOpDef"),
     "torch._prims_common": gather("weft.testing.numbers"),
-    "torch._decomp": gather(),
+    "torch._decomp": gather("weft.testing.outside"),
+    "torch.onnx": gather(is_in_onnx_export="weft.testing.outside:is_in_onnx_export"),
+    "torch.onnx.operators": gather("weft.testing.outside"),
+    "torch.utils._triton": gather("weft.testing.outside"),
     "torch._refs": gather("weft"),
     "torch._lowrank": gather("weft"),
     "torch._higher_order_ops": gather(
@@ -96,14 +121,21 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.autograd.profiler": same("weft.profiler"),
     "torch._functorch": gather("weft.func"),
     "torch._functorch.apis": gather("weft.func"),
-    "torch._functorch.eager_transforms": gather("weft.func"),
+    "torch._functorch.eager_transforms": gather(
+        "weft.func", _slice_argnums="weft.testing.functional_modules:_slice_argnums"
+    ),
     "torch._functorch.functional_call": gather("weft.func"),
     "torch._functorch.vmap": gather("weft.func"),
     "torch._functorch.autograd_function": gather(),
     "torch._functorch.config": same("weft.testing.configs:functorch"),
     "torch._functorch.aot_autograd": gather("weft.testing.ahead", "weft.aot.backends"),
     "functorch.compile": gather("weft.testing.ahead"),
-    "functorch": gather("weft.func", make_fx="weft.trace.make_fx:make_fx"),
+    "functorch": gather("weft.func", _MODULES_AS_FUNCTIONS, make_fx="weft.trace.make_fx:make_fx"),
+    "functorch.experimental": gather(_MODULES_AS_FUNCTIONS),
+    "functorch.experimental.control_flow": gather(cond="weft:cond", map="weft:map"),
+    "torch._functorch.make_functional": gather(_MODULES_AS_FUNCTIONS),
+    "torch._functorch.batch_norm_replacement": gather(_MODULES_AS_FUNCTIONS),
+    "torch._vmap_internals": gather(vmap="weft.func:vmap", _vmap="weft.func:vmap"),
     "torch.nn.modules._functions": same("weft.nn.modules._functions"),
     "torch.nn.utils.stateless": gather(functional_call="weft.func:functional_call"),
     "torch.utils.dlpack": gather(from_dlpack="weft:from_dlpack", to_dlpack="weft:to_dlpack"),
@@ -127,7 +159,8 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.fx.graph_module": gather("weft.trace.module", "weft.fx"),
     "torch.fx.interpreter": gather("weft.fx"),
     "torch.fx.proxy": gather("weft.fx"),
-    "torch.fx._symbolic_trace": gather("weft.fx"),
+    "torch.fx._symbolic_trace": gather("weft.fx", is_fx_tracing="weft.testing.outside:is_fx_tracing"),
+    "torch.fx.traceback": gather("weft.testing.outside"),
     "torch.fx.subgraph_rewriter": gather("weft.fx"),
     "torch.fx.immutable_collections": gather(immutable_list="builtins:list", immutable_dict="builtins:dict"),
     "torch.fx.experimental": gather(),
@@ -145,6 +178,7 @@ MODULES: Final[Mapping[str, Place]] = {
         mark_static_address="weft.compiler:mark_static",
         forbid_in_graph="weft.compiler:disallow_in_graph",
         nonstrict_trace="weft.compiler:allow_in_graph",
+        **_COMPILING,
     ),
     "torch._dynamo.testing": gather(
         "weft.testing",
@@ -169,9 +203,19 @@ MODULES: Final[Mapping[str, Place]] = {
         trace_wrapped="weft.autograd.trace_wrapped:trace_wrapped"
     ),
     "torch._dynamo.external_utils": gather("weft.autograd.compiled_calls"),
-    "torch._dynamo.eval_frame": gather("weft.compiler"),
-    "torch._dynamo.decorators": gather("weft.compiler", mark_static_address="weft.compiler:mark_static"),
-    "torch._dynamo.callback": gather(),
+    "torch._dynamo.eval_frame": gather(
+        "weft.compiler",
+        unsupported="weft.testing.programs:unsupported",
+        _debug_get_cache_entry_list="weft.testing.compiling:_debug_get_cache_entry_list",
+    ),
+    "torch._dynamo.decorators": gather(
+        "weft.compiler",
+        mark_static_address="weft.compiler:mark_static",
+        mark_unbacked="weft.compiler:mark_dynamic",
+        **_COMPILING,
+    ),
+    "torch._dynamo.callback": gather("weft.testing.compiling"),
+    "torch._dynamo.comptime": gather(comptime="weft.testing.compiling:comptime"),
     "torch._dynamo.debug_utils": gather(same_two_models="weft.testing:same"),
     "torch._dynamo.backends": gather(),
     "torch._dynamo.backends.common": gather(aot_autograd="weft.compiler:aot"),
@@ -185,7 +229,7 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._dynamo.variables": gather(),
     "torch._inductor": gather(compile="weft.compiler:native"),
     "torch._inductor.config": same("weft.testing.configs:inductor"),
-    "torch._inductor.utils": gather("weft.testing.numbers"),
+    "torch._inductor.utils": gather("weft.testing.numbers", "weft.testing.outside"),
     "torch._inductor.compile_fx": gather(
         compile_fx="weft.compiler:native", compile_fx_inner="weft.compiler:native"
     ),
@@ -200,6 +244,16 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.testing._internal.common_dtype": gather("weft.testing.dtypes"),
     "torch.testing._internal.common_cuda": gather("weft.testing.devices", "weft.testing.common"),
     "torch.testing._internal.common_nn": gather("weft.testing.common", "weft.testing.cases"),
+    "torch.testing._internal.common_jit": gather("weft.testing.references"),
+    "torch.testing._internal.common_methods_invocations": gather("weft.testing.outside"),
+    "torch.testing._internal.common_modules": gather(
+        "weft.testing.outside", modules="weft.testing.devices:modules"
+    ),
+    "torch.testing._internal.common_optimizers": gather("weft.testing.outside"),
+    "torch.testing._internal.dynamo_pytree_test_utils": gather("weft.testing.outside"),
+    "torch.testing._internal.hop_db": gather(hop_db="weft.testing.outside:op_db"),
+    "torch.testing._internal.autograd_function_db": gather(autograd_function_db="weft.testing.outside:op_db"),
+    "torch.testing._internal.custom_op_db": gather(custom_op_db="weft.testing.outside:op_db"),
     "torch.testing._internal.jit_utils": gather("weft.testing.scripts", "weft.testing.common"),
     "torch.testing._internal.triton_utils": gather("weft.testing.devices"),
     "torch.testing._internal.inductor_utils": gather("weft.testing.devices"),

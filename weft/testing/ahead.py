@@ -6,6 +6,7 @@ they made: the names of `functorch.compile` over `weft.compiler.aot`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,24 @@ def aot_function(fn: Any, fw_compiler: Compiler, bw_compiler: Compiler | None = 
     return compile(fn, backend=aot(fw_compiler, bw_compiler), fullgraph=True)
 
 
+AOT_COUNTER = itertools.count()
+"""Numbers of functions that were differentiated ahead of time, as PyTorch's tests patch them."""
+default_decompositions: dict[Any, Any] = {}
+
+
+def aot_module_simplified(
+    mod: Any, args: Any, fw_compiler: Compiler, bw_compiler: Compiler | None = None, **_options: Any
+) -> Any:
+    """The module's function of these arguments, its forward and backward compiled by these."""
+    return aot_function(mod, fw_compiler, bw_compiler)
+
+
+def default_partition(joint_module: Any, joint_inputs: Any, **_options: Any) -> Any:
+    """Which values are kept for backward is decided by Weft alone."""
+    raise NotImplementedError("Weft divides forward and backward itself: no graph of both is at hand")
+
+
+min_cut_rematerialization_partition = default_partition
 aot_module = compiled_function = compiled_module = aot_function
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import enum
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
 from weft.capture.counters import counters as counters
+from weft.compiler import compile, compiled_autograd
+from weft.core.generator import default_generator
 from weft.core.settings import settings
 from weft.tensor.base import Tensor
 from weft.testing.comparison import same as same
@@ -52,6 +55,70 @@ def is_compile_supported(device_type: str) -> bool:
 def ifdynstaticdefault(count1: Any, count2: Any) -> Any:
     """Of two numbers, that for sizes that are fixed until they are seen to vary."""
     return count1
+
+
+def ifdyn(count1: Any, count2: Any) -> Any:
+    """Of two numbers, that for sizes that may vary."""
+    return count1
+
+
+def ifunspec(count1: Any, count2: Any) -> Any:
+    """Of two numbers, that for numbers that are fixed."""
+    return count2
+
+
+def is_namedtuple(obj: Any) -> bool:
+    """Whether the object is a named tuple."""
+    return isinstance(obj, tuple) and hasattr(type(obj), "_fields")
+
+
+def nothing(*args: Any, **kwargs: Any) -> None:
+    """Does nothing."""
+
+
+graph_break_dup_warning_checker: set[Any] = set()
+guard_failures: dict[Any, list[Any]] = {}
+orig_code_map: dict[Any, Any] = {}
+
+
+def clear_compilation_metrics() -> None:
+    """Numbers of compilations are counted in `counters`: nothing to forget."""
+
+
+def get_compilation_metrics() -> list[Any]:
+    """What is known of each compilation: none is kept."""
+    return []
+
+
+@contextlib.contextmanager
+def preserve_rng_state() -> Iterator[None]:
+    """Draws inside do not change what is drawn afterwards."""
+    state = default_generator.get_state()
+    try:
+        yield
+    finally:
+        default_generator.set_state(state)
+
+
+@contextlib.contextmanager
+def maybe_enable_compiled_autograd(
+    enabled: bool, fullgraph: bool = True, dynamic: bool = True
+) -> Iterator[None]:
+    """Backward passes compiled for a while, if wanted."""
+    if not enabled:
+        yield
+        return
+    with compiled_autograd._enable(lambda graph: compile(graph, fullgraph=fullgraph, dynamic=dynamic)):
+        yield
+
+
+def rmse(ref: Tensor, res: Tensor) -> Tensor:
+    """The root of the mean squared difference."""
+    return (ref - res).square().mean().sqrt()
+
+
+_ORDERED: OrderedDict[Any, Any] = OrderedDict()
+odict_values = type(_ORDERED.values())
 
 
 def set_example_value(node: Any, example_value: Any) -> None:

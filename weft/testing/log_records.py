@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -72,6 +73,43 @@ def log_settings(settings: str) -> Iterator[None]:
         yield
     finally:
         set_logs()
+
+
+TOPICS = {"graph_code": "graph", "aot_graphs": "graph", "graph_breaks": "breaks", "bytecode": "source"}
+"""Weft's topics under PyTorch's names."""
+
+
+def logs_to_string(module: str, log_option: str) -> tuple[io.StringIO, Callable[[], Any]]:
+    """A stream, and what makes a context during which a topic of the logs is written to it."""
+    stream = io.StringIO()
+
+    @contextlib.contextmanager
+    def context() -> Iterator[None]:
+        topic = TOPICS.get(log_option, log_option)
+        with contextlib.suppress(ValueError):
+            set_logs(topic)
+        try:
+            with recorded() as records:
+                yield
+        finally:
+            set_logs()
+        stream.write("".join(f"{record.getMessage()}\n" for record in records))
+
+    return stream, context
+
+
+def multiple_logs_to_string(module: str, *log_options: str) -> tuple[list[io.StringIO], Callable[[], Any]]:
+    """Streams, and what makes a context during which each topic is written to its stream."""
+    made = [logs_to_string(module, option) for option in log_options]
+
+    @contextlib.contextmanager
+    def context() -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for _, one in made:
+                stack.enter_context(one())
+            yield
+
+    return [stream for stream, _ in made], context
 
 
 class LoggingTestCase(TestCase):

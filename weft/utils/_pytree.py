@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+_cxx_pytree_dynamo_traceable = False
 PyTree = Any
 Context = Any
 
