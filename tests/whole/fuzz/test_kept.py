@@ -631,6 +631,9 @@ def arguments():
     yield ((weft.ones(9, 4),), {})
     yield ((weft.ones(5, 2),), {})
     yield ((weft.ones(6, 2),), {})
+""")
+
+
 def test_methods_of_what_something_stands_for_are_builtin():
     agree("""\
 import functools
