@@ -289,6 +289,8 @@ def compile(
     (None). Without a function, gives a decorator.
     """
     context = _context(backend, fullgraph, dynamic, mode, options, recompile_limit)
+    if not disable:
+        context.machine()  # loads LLVM and what runs programs, so that the first call need not
 
     def compiled(target: Any) -> Any:
         return target if disable else compiled_form(_shared(context, target), target)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import sysconfig
+import sys
 from functools import cache
 from typing import Any, Final
 
@@ -250,7 +250,7 @@ def is_known() -> bool:
     """Whether objects of this interpreter are laid out as machine code reads them. Those of builds without
     the interpreter's lock are not.
     """
-    if sysconfig.get_config_var("Py_GIL_DISABLED") or struct.calcsize("P") != 8:
+    if "t" in sys.abiflags or struct.calcsize("P") != 8:
         return False
     array = np.zeros((3, 5), np.float32)[:, 1:]
     sizes = [(ctypes.c_int64 * 2).from_address(_at(array, offset)) for offset in (32, 40)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ from weft.native.entry import (
     supported,
 )
 from weft.native.memory import blocks
+from weft.native.objects import Uncompiled
 from weft.native.pool import pool
 from weft.native.programs import LONG, Program
 from weft.native.stored import kept_program, library_files
@@ -176,7 +178,11 @@ class Machine:
 
 def machine(layout: Layout, miss: Any, describe: Any) -> Machine | None:
     """What native entries are made with; None where this interpreter is laid out otherwise."""
-    return Machine(layout, miss, describe) if supported() else None
+    if not supported():
+        return None
+    with suppress(Uncompiled):  # the first program says why
+        pool()
+    return Machine(layout, miss, describe)
 
 
 def _program(compiled: Compiled, inputs: Sequence[Any]) -> Program | None:

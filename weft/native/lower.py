@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -33,6 +34,7 @@ from weft.native.lower_calls import bound_arguments, is_op, op_of
 from weft.native.lower_halves import has_half, narrowed, widened, widened_result
 from weft.native.lower_numbers import checked, computed, given_number
 from weft.native.lower_numbers import read as read_number
+from weft.native.rules import FILES
 from weft.native.scalar import NAMES, TYPES, Builder, Value
 from weft.native.tensors import (
     Definition,
@@ -126,6 +128,13 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
         return function
 
     return register
+
+
+def rule_of(name: str) -> Rule | None:
+    """How an op becomes definitions, if there is a rule for it. Its file is loaded for that."""
+    if name not in RULES and name in FILES:
+        import_module(FILES[name])
+    return RULES.get(name)
 
 
 def type_name(kind: Any) -> str:
@@ -324,7 +333,7 @@ class Lowering:
             if isinstance(item, Definition):
                 type_name_of(item)
         self.op = op
-        known = RULES.get(op.qualified_name)
+        known = rule_of(op.qualified_name)
         if known is not None:
             if numbers and op.qualified_name not in NUMBERS_WELCOME:
                 raise Unlowered(f"{op.name} of a number that only running tells")

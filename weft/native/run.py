@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-import weft.native.rules as _rules  # noqa: F401 - registers how ops are lowered
 from weft.native import blas, gemm, packing
 from weft.native.absorbing import absorb
 from weft.native.build import Built
