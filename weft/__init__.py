@@ -1,5 +1,10 @@
 """Weft: a PyTorch-shaped tensor library whose autograd is compiled whole."""
 
+from weft.core import starting as _starting
+
+if _starting.is_command():
+    _starting.answer_interrupts()  # before all else: the rest takes a while
+
 import weft.ops as _ops  # noqa: F401
 import weft.trace as _trace  # noqa: F401 - first: the function of that name is to hide the package
 from weft.tensor import conversion as _conversion  # noqa: F401

@@ -79,3 +79,11 @@ def test_wrong_arguments_are_one_line(measured, capsys, arguments, why):
     assert main(["bench", *arguments]) == 1
     told = capsys.readouterr().err
     assert why in told and told.count("\n") == 1
+
+
+def test_help_names_the_rows(capsys):
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    text = capsys.readouterr().out
+    for letter, row in bench.programs().ROWS.items():
+        assert f"  {letter}  {row.name}\n" in text

@@ -64,3 +64,16 @@ def test_wrong_gradient_is_trouble(monkeypatch):
 def test_version_reads_metadata():
     assert doctor.version("numpy") == importlib.metadata.version("numpy")
     assert doctor.version("no-such-distribution") is None
+
+
+def test_a_cache_that_cannot_be_used_is_not_shown_as_one_that_can(capsys, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "file" / "weft"))
+    assert main(["doctor"]) == 0  # Weft works without
+    assert report(capsys)["cache"].startswith(f"{tmp_path / 'file' / 'weft'} (cannot be used: ")
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cache"))
+    assert main(["doctor"]) == 0
+    assert report(capsys)["cache"] == str(tmp_path / "cache")
+    monkeypatch.setenv("WEFT_CACHE", "0")
+    assert main(["doctor"]) == 0
+    assert report(capsys)["cache"] == "turned off"

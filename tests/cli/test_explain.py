@@ -57,3 +57,9 @@ def test_errors_are_one_line(module, capsys, arguments, why):
     assert main(["explain", *(each.format(module) for each in arguments)]) == 1
     told = capsys.readouterr().err
     assert why in told and told.count("\n") == 1
+
+
+def test_functions_of_the_library_have_no_line_of_a_user(capsys):
+    assert main(["explain", "weft.nn.functional:gelu", "--args", "weft.ones(3)"]) == 0
+    told = capsys.readouterr().out
+    assert "gelu" in told and "forms.py" not in told

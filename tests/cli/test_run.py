@@ -20,6 +20,19 @@ step(weft.ones(3, 3))
 print("done")
 """
 
+PACKED = """
+import weft
+
+rnn = weft.nn.GRU(4, 8, batch_first=True)
+
+@weft.compile(fullgraph=True)
+def step(x, lengths):
+    packed = weft.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+    return rnn(packed)[1].sum()
+
+step(weft.randn(3, 5, 4), weft.tensor([5, 3, 2]))
+"""
+
 
 @pytest.fixture
 def program(tmp_path):
@@ -72,3 +85,24 @@ def test_arguments_and_status_are_the_programs(tmp_path, capsys):
     assert main(["run", str(path), "--quiet", "x"]) == 7
     told = capsys.readouterr()
     assert told.out == "['--quiet', 'x']\n" and told.err == "weft: nothing was compiled\n"
+
+
+@pytest.mark.parametrize("command", ["run", "report"])
+def test_a_program_needs_no_arguments(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([command])
+    assert stop.value.code == 2
+    told = capsys.readouterr().err
+    assert "[arguments ...]" in told and told.splitlines()[-1].endswith(
+        ("required: script", "required: target")
+    )
+
+
+def test_a_break_that_is_refused_names_its_value_and_a_remedy(tmp_path, capsys):
+    path = tmp_path / "program.py"
+    path.write_text(PACKED)
+    assert main(["run", "--quiet", str(path)]) == 1
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and f"data-dependent-value at {path}:8 in step: " in told
+    assert "Tensor.tolist of a tensor of shape [3]. Try: keep it a tensor" in told
+    assert "pass Python numbers in its place" in told

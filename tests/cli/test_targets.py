@@ -8,6 +8,7 @@ import pytest
 
 import weft
 from weft.cli.errors import CommandError
+from weft.cli.main import main
 from weft.cli.targets import arguments_from, function_named, run_script
 
 
@@ -111,3 +112,22 @@ def test_arguments_are_python():
 
 
 size = 5
+
+
+def test_a_line_is_named_once(tmp_path, capsys):
+    path = tmp_path / "program.py"
+    path.write_text("x = (1\n")
+    for command in (["run", str(path)], ["explain", f"{path}:f"], ["report", f"{path}:f"]):
+        assert main(command) == 1
+        told = capsys.readouterr().err
+        assert told.startswith(f"weft: {path}:1: SyntaxError: '(' was never closed (--traceback")
+
+
+def test_what_is_no_python_is_told_with_its_name(tmp_path, capsys):
+    path = tmp_path / "program.py"
+    path.write_bytes(b"x = 1\0\n")
+    assert main(["run", str(path)]) == 1
+    assert capsys.readouterr().err.startswith(f"weft: {path}: SyntaxError: source code string cannot contain")
+    path.write_bytes(b"x = '\xff'\n")
+    assert main(["run", str(path)]) == 1
+    assert capsys.readouterr().err.startswith(f"weft: {path}:1: SyntaxError: (unicode error)")

@@ -139,7 +139,7 @@ def test_a_folder_that_others_may_write(
     for _ in range(3):
         assert kept.get("object", KEY) is None
         kept.put("object", OTHER, CONTENT)
-    assert lines_of(caplog) == [f"the cache {folder} is not used: others may write it"]
+    assert lines_of(caplog) == [f"weft: the cache {folder} is not used: others may write it"]
     assert not file_of(folder, OTHER).exists()
 
 
@@ -148,7 +148,7 @@ def test_a_folder_of_another_user(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
     assert kept.get("object", KEY) is None
-    assert lines_of(caplog) == [f"the cache {folder} is not used: it belongs to another user"]
+    assert lines_of(caplog) == [f"weft: the cache {folder} is not used: it belongs to another user"]
 
 
 def test_a_folder_that_is_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -175,7 +175,7 @@ def test_a_folder_that_may_only_be_read(
     for _ in range(3):
         kept.put("object", OTHER, CONTENT)
         assert kept.get("object", KEY) == CONTENT
-    assert lines_of(caplog) == [f"the cache {folder} is not written: Read-only file system"]
+    assert lines_of(caplog) == [f"weft: the cache {folder} is not written: Read-only file system"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -207,7 +207,7 @@ def test_a_full_disk(
         patched.setattr(cache, "open", Full, raising=False)
         for _ in range(3):
             kept.put("object", OTHER, CONTENT)
-    assert lines_of(caplog) == [f"the cache {folder} is not written: No space left on device"]
+    assert lines_of(caplog) == [f"weft: the cache {folder} is not written: No space left on device"]
     assert [path.name for path in folder.iterdir()] == [f"{KEY}.object"]
     assert kept.get("object", KEY) == CONTENT
 
@@ -294,7 +294,7 @@ def test_where_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_how_large_it_may_be(caplog: pytest.LogCaptureFixture) -> None:
     assert size_of("3") == 3 << 20 and size_of(None) == 1024 << 20
     assert size_of("many") == 1024 << 20
-    assert lines_of(caplog) == ["WEFT_CACHE_SIZE=many is no number of MiB"]
+    assert lines_of(caplog) == ["weft: WEFT_CACHE_SIZE=many is no number of MiB: it is taken for 1024"]
 
 
 def test_the_environment_is_asked_each_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -302,3 +302,12 @@ def test_the_environment_is_asked_each_time(monkeypatch: pytest.MonkeyPatch, tmp
     assert cache.store().folder == str(tmp_path)
     monkeypatch.setenv("WEFT_CACHE", "0")
     assert cache.store().folder is None
+
+
+def test_words_that_are_not_known_are_told(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    for word in (None, "", "0", "1", "on", "programs"):
+        folder_of(word, str(tmp_path))
+    assert lines_of(caplog) == []
+    assert folder_of("banana", str(tmp_path)) == str(tmp_path)
+    (line,) = lines_of(caplog)
+    assert line.startswith("weft: WEFT_CACHE=banana is taken for 1. It may be 0 (keep nothing)")

@@ -231,7 +231,7 @@ def test_a_refused_folder_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "open").chmod(0o777)
     result = process(PROGRAM, WEFT_CACHE_DIR=str(tmp_path / "open"))
     assert result.returncode == 0
-    assert result.stderr == f"the cache {tmp_path / 'open'} is not used: others may write it\n"
+    assert result.stderr == f"weft: the cache {tmp_path / 'open'} is not used: others may write it\n"
     assert list((tmp_path / "open").iterdir()) == []
 
 

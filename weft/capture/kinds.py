@@ -33,7 +33,8 @@ KINDS: Final[dict[str, Kind]] = {
     ),
     "data-dependent-value": Kind(
         "the code needs a tensor's elements as Python numbers, which are unknown while capturing.",
-        "keep it a tensor (0-dim tensors add and multiply like numbers), or read it after the compiled call.",
+        "keep it a tensor (0-dim tensors add and multiply like numbers), pass Python numbers in its place, "
+        "or read it after the compiled call.",
     ),
     "data-dependent-shape": Kind(
         "how large the result is depends on a tensor's value, which is unknown while capturing.",

@@ -47,6 +47,8 @@ from weft.graph.node import Node
 from weft.trace.breaks import Break
 
 GENERATOR = 0x20
+LIBRARY_CALL = "_calling.<locals>.call"
+"""The function of `weft.capture.forms` around what has no code that can be read: its line is nobody's."""
 Step = Callable[["Machine", Frame, Any], Any]
 STEPS: dict[str, Step] = {}
 """One handler per canonical op; `weft.capture.instructions` fills it, and a test says that it is complete."""
@@ -100,7 +102,8 @@ class Machine(Operators):
             if not is_ours(frame.code.co_filename):
                 return frame.place()
             frame = frame.parent
-        return None if self.frame is None else self.frame.place()
+        nearest = self.frame
+        return None if nearest is None or nearest.code.co_qualname == LIBRARY_CALL else nearest.place()
 
     def item_of_list(self, value: Any, known: Known) -> Node | None:
         return item_node(self, value, known)

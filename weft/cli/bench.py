@@ -4,7 +4,21 @@ Whole steps (forward, backward, where named the optimizer) of ten programs,
 from ten numbers to a transformer block. Each peer that is installed takes its
 turn in a process of its own; equal numbers go in, and results are compared.
 Figures are ratios: how many times longer than Weft a peer takes. Torch and jax
-come with `pip install 'weft[bench]'`.
+come with `pip install 'weft[bench]'`. The rows:
+
+  a  ((a+b)*b).sum(), 10 elements
+  b  (tanh(a*b+sin a)*exp(-b*b)).sum(), 1M
+  c  MLP 64x784x256x10, log-softmax
+  d  two gelu layers of 1024, batch 256
+  e  (layer_norm(x)**2).mean(), 4096x512
+  f  transformer block 4x128x256, 4 heads
+  g  convnet on 28x28, batch 32
+  h  Adam step, 100 tensors of 1,000
+  i  Hessian-vector product, 64x16x64x64x1
+  j  100 steps of an LSTM cell of 64, batch 8
+
+Of each peer are shown: the time of a step, that of the first call in a fresh
+process with empty caches (cold) and with full ones (warm), and memory.
 
   weft bench
   weft bench --rows abe --peers weft jax --output results.json --plot ratios.svg
@@ -33,7 +47,9 @@ PLACES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rows", default="abcdefghij", help="which programs, by letter (default: all)")
+    parser.add_argument(
+        "--rows", default="abcdefghij", metavar="LETTERS", help="which programs, say abe (default: all)"
+    )
     parser.add_argument(
         "--peers", nargs="+", metavar="PEER", help="of torch, torch.compile, jax, weft (default: all)"
     )
@@ -59,8 +75,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"[{number}/{len(options.rows)}] ", end="", flush=True)
         results[letter] = peers.row_of(letter, present, options.rounds, options.seconds)
         peers.report(letter, results[letter], floor)
-    print()
-    print(table(peers, results))
+    if ratios(results) and any(ratios(results).values()):
+        print(f"\n{table(peers, results)}")
     if options.output:
         save(options.output, results, floor)
     if options.plot:

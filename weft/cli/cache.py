@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
                 raise CommandError(f"cannot remove {path}: {error.strerror}") from None
         print(f"removed {len(files):,} files, {megabytes(total)}, from {folder}")
         return 0
-    print(f"{'folder':<12} {folder}")
+    print(f"{'folder':<12} {folder}{'' if folder.is_dir() else ' (not there yet)'}")
     print(f"{'files':<12} {len(files):,}, {megabytes(total)} of at most {megabytes(kept.limit)}")
     for kind, count in sorted(Counter(path.suffix[1:] for path in files).items()):
         size = sum(size for path, (size, _) in files.items() if path.suffix[1:] == kind)

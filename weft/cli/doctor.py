@@ -30,9 +30,9 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 
 def run(_options: argparse.Namespace) -> int:
-    troubles = list(find_troubles())
-    for name, fact in facts():
+    for name, fact in facts():  # first: code that is compiled finds out about the cache, too, and says so
         print(f"{name:<12} {fact}")
+    troubles = list(find_troubles())
     for trouble in troubles:
         print(f"{'trouble':<12} {trouble}")
     if not troubles:
@@ -53,11 +53,23 @@ def facts() -> Iterator[tuple[str, str]]:
     yield "blas", f"{blas.get('name')} {blas.get('version')}"
     yield "features", features()
     yield "gpu", graphics()
-    kept = cache.store()
-    yield "cache", kept.folder or "turned off"
+    yield "cache", cache_fact(cache.store())
     yield "compiled", f"{weft.get_num_threads()} threads"
     limits = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
     yield "threads", " ".join(limits) or "no limit set in the environment"
+
+
+def cache_fact(kept: cache.Store) -> str:
+    """Where compiled code is kept, and whether that can be done."""
+    if kept.folder is None:
+        return "turned off" if os.environ.get("WEFT_CACHE") in cache.OFF else "not used"
+    try:
+        with kept.opened(make=True) as place:
+            usable = os.access(".", os.W_OK, dir_fd=place)
+    except (OSError, cache.Refused) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        return f"{kept.folder} (cannot be used: {reason}; code is compiled anew in each process)"
+    return kept.folder if usable else f"{kept.folder} (read, not written: it is read-only)"
 
 
 def find_troubles() -> Iterator[str]:

@@ -13,6 +13,7 @@ import argparse
 from typing import Any
 
 from weft import compiler
+from weft.cli.errors import CommandError
 from weft.cli.run import check_writable, many, write
 from weft.cli.targets import add_traceback, arguments_from, function_named, install, told
 from weft.report.facts import facts_of
@@ -37,9 +38,9 @@ def run(options: argparse.Namespace) -> int:
         function, module = function_named(options.function)
         args, kwargs = arguments_from(options.args, module)
         output = compiler.explain(function, backend=options.backend)(*args, **kwargs)
-    except (compiler.InvalidBackend, Exception) as error:
-        if type(error).__module__ == "weft.cli.errors":
-            raise
+    except CommandError:
+        raise
+    except Exception as error:
         return told(error, options.traceback)
     print(text_of(output, options.guards))
     if options.report:

@@ -22,6 +22,7 @@ import weft.cli.explain as explain
 import weft.cli.report as report
 import weft.cli.run as run
 from weft.cli.errors import CommandError
+from weft.core.starting import INTERRUPTED, MESSAGE, answer_interrupts, raise_interrupts
 
 COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
@@ -81,8 +82,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = build_parser().parse_args(arguments)
+    """The command. Interrupts before it (see `weft.core.starting`) and behind it end the process at once."""
+    starting = raise_interrupts()
     try:
+        options = build_parser().parse_args(arguments)
         status: int = options.run(options)
         sys.stdout.flush()
         return status
@@ -90,9 +93,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"weft: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("weft: interrupted", file=sys.stderr)
-        return 130
+        print(MESSAGE, end="", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader (`weft doctor | head -1`) has what it wanted; keep the last flush quiet too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    finally:
+        if starting:
+            answer_interrupts()

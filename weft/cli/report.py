@@ -16,7 +16,15 @@ import os
 from weft import compiler
 from weft.cli.errors import CommandError
 from weft.cli.run import check_writable, write
-from weft.cli.targets import add_traceback, arguments_from, function_named, install, run_script, told
+from weft.cli.targets import (
+    add_program_arguments,
+    add_traceback,
+    arguments_from,
+    function_named,
+    install,
+    run_script,
+    told,
+)
 from weft.report import observe
 
 
@@ -28,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--args", default="", metavar="PYTHON", help="what to call the function with")
     add_traceback(parser)
     parser.add_argument("target", help="script.py, module:function or file.py:function")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's arguments")
+    add_program_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,10 +60,12 @@ def _function(options: argparse.Namespace) -> int:
     if options.arguments:
         raise CommandError(f"{options.target} is a function: what it is called with is given by --args")
     install(options.torch)
-    function, module = function_named(options.target)
-    args, kwargs = arguments_from(options.args, module)
     try:
+        function, module = function_named(options.target)
+        args, kwargs = arguments_from(options.args, module)
         output = compiler.explain(function)(*args, **kwargs)
+    except CommandError:
+        raise
     except Exception as error:
         return told(error, options.traceback)
     write(output.seen, options.output)

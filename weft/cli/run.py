@@ -17,7 +17,7 @@ import sys
 from typing import TextIO
 
 from weft.cli.errors import CommandError
-from weft.cli.targets import add_traceback, run_script
+from weft.cli.targets import add_program_arguments, add_traceback, run_script
 from weft.report import Observed, observe, save
 from weft.report.facts import facts_of
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", metavar="FILE", help="write a page of HTML about what was compiled")
     add_traceback(parser)
     parser.add_argument("script", help="the program")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, default=[], help="its arguments, if any")
+    add_program_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:

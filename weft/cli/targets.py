@@ -18,9 +18,20 @@ from types import ModuleType
 from typing import Any
 
 import weft
+from weft.capture.kinds import Unsupported
 from weft.cli.errors import CommandError
 
 PACKAGE = os.path.dirname(os.path.abspath(weft.__file__)) + os.sep
+
+
+def add_program_arguments(parser: argparse.ArgumentParser) -> None:
+    """All that stands behind a program is its own, also what looks like an option."""
+    rest = parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, default=[], help="its arguments, if any"
+    )
+    rest.required = False
+    usage = parser.format_usage().partition(": ")[2].strip()
+    parser.usage = usage.removesuffix("...") + "[arguments ...]"
 
 
 def add_traceback(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +59,8 @@ def run_script(path: str, arguments: Sequence[str], *, torch: bool, show_traceba
     except KeyboardInterrupt:
         raise
     except BaseException as error:
+        if isinstance(error, SyntaxError) and error.filename is None:
+            error.filename = path  # a file with null bytes is refused before Python knows its name
         return told(error, show_traceback)
     finally:
         sys.modules["__main__"], sys.argv, sys.path[:] = before
@@ -78,15 +91,25 @@ def told(error: BaseException, show_traceback: bool) -> int:
             own = own.tb_next
         traceback.print_exception(type(error), error, own)
         return 1
-    text = f"{type(error).__name__}: {error}".rstrip(": ").partition("\n")[0]
-    print(f"weft: {_place(error)}{text} (--traceback shows all of it)", file=sys.stderr)
+    print(f"weft: {_place(error)}{_line(error)} (--traceback shows all of it)", file=sys.stderr)
     return 1
+
+
+def _line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    said = str(error.msg if isinstance(error, SyntaxError) else error)
+    first, *rest = f"{type(error).__name__}: {said}".rstrip(": ").split("\n")
+    if isinstance(error, Unsupported):  # what broke a graph, and what to try, stand in lines of their own
+        parts = {name: text.strip() for name, colon, text in (line.partition(":") for line in rest) if colon}
+        what = f": {parts['Seen']}" if "Seen" in parts else ""
+        return f"{first}{what}. Try: {parts['Try'].rstrip('.')}" if "Try" in parts else first
+    return first
 
 
 def _place(error: BaseException) -> str:
     """The innermost line that is not ours: `script.py:3: `."""
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}: "
+        return f"{error.filename}:{error.lineno}: " if error.lineno else f"{error.filename}: "
     frames = traceback.extract_tb(error.__traceback__)
     user = [each for each in frames if not each.filename.startswith((PACKAGE, "<weft", "<frozen"))]
     return f"{user[-1].filename}:{user[-1].lineno}: " if user else ""

@@ -82,7 +82,7 @@ observers: Final[list[Callable[..., object]]] = []
 def tell(event: str, *facts: object) -> None:
     """Tells observers: "begin" and "end" (code that is compiled), "entry" (code, what became of it), "graph"
     (a graph module, the seconds that its backend took), "miss" (code, reasons), "program" (graph module,
-    native program, arrays).
+    native program, arrays, the seconds that it took to make).
     """
     for observer in tuple(observers):
         observer(event, *facts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
@@ -118,7 +119,9 @@ class Compiled:
         return kept_or_made(self.graph_module, arrays, self.new, is_watched())
 
     def new(self, arrays: list[Any]) -> Program:
-        return told(_run.executable(self.graph_module, arrays), arrays, self.graph_module)
+        began = perf_counter()
+        program = _run.executable(self.graph_module, arrays)
+        return told(program, arrays, self.graph_module, perf_counter() - began)
 
     def program(self, arrays: list[Any]) -> Program | str:
         """The program for these inputs, or why there is none."""
@@ -155,11 +158,11 @@ def is_watched() -> bool:
     return bool(listeners or observers) or any(map(is_heard, WATCHED))
 
 
-def told(program: Program, arrays: list[Any], graph_module: Any) -> Program:
-    """Says what a new program does."""
+def told(program: Program, arrays: list[Any], graph_module: Any, seconds: float = 0.0) -> Program:
+    """Says what a new program does, and how long it took to make."""
     if is_watched():
         _looking.say(program)
-        tell("program", graph_module, program, arrays)
+        tell("program", graph_module, program, arrays, seconds)
         for listener in listeners:
             listener(program, arrays)
     return program

@@ -92,10 +92,10 @@ class Store:
         """Says why the folder is not used, and uses it no more."""
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         if doing == "read":
-            logger("cache").warning("the cache %s is not used: %s", self.folder, reason)
+            logger("cache").warning("weft: the cache %s is not used: %s", self.folder, reason)
             self.folder = None
         else:
-            logger("cache").warning("the cache %s is not written: %s", self.folder, reason)
+            logger("cache").warning("weft: the cache %s is not written: %s", self.folder, reason)
             self.read_only = True
         counts["refused"] += 1
 
@@ -206,6 +206,8 @@ class Store:
 
 # -- the one of this process ---------------------------------------------------------------------------------
 VARIABLES: Final = ("WEFT_CACHE", "WEFT_CACHE_DIR", "WEFT_CACHE_SIZE", "XDG_CACHE_HOME", "HOME")
+ON: Final = ("1", "on", "yes", "true", "programs")
+OFF: Final = ("0", "off", "no", "false")
 _stores: dict[tuple[str | None, ...], Store] = {}
 
 
@@ -225,8 +227,11 @@ def keeps_entries() -> bool:
 
 def folder_of(switch: str | None, asked: str | None) -> str | None:
     """The folder, or None where nothing is to be kept."""
-    if switch in ("0", "off", "no", "false") or not hasattr(os, "geteuid"):
+    if switch in OFF or not hasattr(os, "geteuid"):
         return None
+    if switch and switch not in ON:
+        known = "0 (keep nothing), 1 (keep all) or programs (keep nothing that was captured)"
+        logger("cache").warning("weft: WEFT_CACHE=%s is taken for 1. It may be %s", switch, known)
     if asked:
         return os.path.abspath(asked)
     base = os.environ.get("XDG_CACHE_HOME") or ""
@@ -243,5 +248,6 @@ def size_of(asked: str | None) -> int:
     try:
         return int(asked or DEFAULT_SIZE) << 20
     except ValueError:
-        logger("cache").warning("WEFT_CACHE_SIZE=%s is no number of MiB", asked)
+        text = "weft: WEFT_CACHE_SIZE=%s is no number of MiB: it is taken for %s"
+        logger("cache").warning(text, asked, DEFAULT_SIZE)
         return DEFAULT_SIZE << 20

@@ -33,6 +33,8 @@ class Made:
     graph_module: Any
     program: Any
     inputs: list[Any]
+    seconds: float = 0.0
+    """What it took to make, apart from what an entry's seconds hold."""
 
 
 @dataclass
@@ -62,8 +64,14 @@ class Observed:
         elif event == "miss":
             self.misses.append((facts[0], list(facts[1])))
         elif event == "program":
-            graph_module, program, arrays = facts
-            self.programs.append(Made(graph_module, program, [copy(array) for array in arrays]))
+            graph_module, program, arrays, seconds = facts
+            copies = [copy(array) for array in arrays]
+            self.programs.append(Made(graph_module, program, copies, 0.0 if self._began else seconds))
+
+    @property
+    def seconds(self) -> float:
+        """What compiling took: capture and differentiation, then the making of machine code."""
+        return sum(each.seconds for each in self.entries) + sum(each.seconds for each in self.programs)
 
     @property
     def breaks(self) -> list[Compiled]:
