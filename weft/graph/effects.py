@@ -85,7 +85,7 @@ def op_of(node: Node) -> tuple[Op, str] | None:
 def _op_of_method(name: str) -> tuple[Op, str] | None:
     for spelled in (name, name.removesuffix("_")):
         op = REGISTRY.get(spelled) or next((o for o in REGISTRY.values() if spelled in o.aliases), None)
-        if op is not None and op.method:
+        if op is not None and (op.method or (op.inplace and spelled != name)):
             return op, op.name + ("_" if spelled != name else "")
     return None
 

@@ -669,4 +669,18 @@ def main(x):
     return (str(z), repr(y.sum()), z)
 def arguments():
     yield ((weft.ones(2, requires_grad=True),), {})
+
+def test_numbers_that_were_drawn_before_a_write_that_is_refused():
+    """The original runs then, and draws them: they must not have been drawn before."""
+    agree("""\
+import weft
+def main(x):
+    t = x * 2
+    t.normal_()
+    x.index_copy_(0, weft.arange(x.shape[0]), t)
+    return t
+def arguments():
+    yield ((weft.ones(3, 4, 5),), {})
+    yield ((weft.ones(3, 4, 1).expand(3, 4, 5),), {})
+    yield ((weft.ones(3, 4, 5),), {})
 """)
