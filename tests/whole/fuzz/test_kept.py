@@ -669,6 +669,8 @@ def main(x):
     return (str(z), repr(y.sum()), z)
 def arguments():
     yield ((weft.ones(2, requires_grad=True),), {})
+""")
+
 
 def test_numbers_that_were_drawn_before_a_write_that_is_refused():
     """The original runs then, and draws them: they must not have been drawn before."""
