@@ -240,3 +240,16 @@ def test_what_is_read_backwards_through_a_reshape_is_written_before():
     x = weft.arange(80).to(weft.int32).view(8, 10)
     for got, expected in zip(weft.compile(f, backend="native")(x), f(x)):
         assert weft.equal(got, expected)
+
+
+def test_steps_that_can_run_at_the_same_time_stand_beside_each_other() -> None:
+    x = floats(64, 64)
+    value = given(x, 0)
+    first = fold("sum", value, 0, 1)
+    second = point(lambda b, v: b.mul(v, v), fold("sum", reshaped(first, (8, 8)), 0, 1), name="square")
+    other = fold("sum", reshaped(value, (4, 1024)), 0, 1)
+    results, steps = run_plan([first, second, other], [x])
+    names = [{value.shape for value in (load.value for load in step.operands)} for step in steps]
+    assert (64,) in names[0] | names[1] and (1024,) in names[0] | names[1]
+    np.testing.assert_allclose(results[0], x.sum(0), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(results[2], x.reshape(4, 1024).sum(0), rtol=1e-4, atol=1e-4)

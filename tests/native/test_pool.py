@@ -6,6 +6,7 @@ import ctypes
 import threading
 
 import numpy as np
+import pytest
 
 import weft
 import weft.nn.functional as F
@@ -81,3 +82,29 @@ def test_nothing_is_taken_of_a_job_that_is_over() -> None:
     used.state[pool.JOB + 2 : pool.JOB + 4] = 5
     ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(used.loaded.address("share"))(used.here, job)
     assert ran == [0, 1]
+
+
+@pytest.mark.parametrize("shortly", [False, True])
+def test_threads_are_woken_where_there_was_work_shortly_before(
+    shortly: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first time, nobody is woken for a little work; later on, if that was not long ago."""
+    if shortly:
+        text = pool.PLAN.replace("SHORTLY", str(2**63 - 1)).replace("WORTH_SHARING", str(pool.WORTH_SHARING))
+        monkeypatch.setattr(pool, "TEXT", text.replace("WORTH_WAKING", str(pool.WORTH_WAKING)))
+    used = pool.Pool(1)
+    ran: list[int] = []
+    kernel = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)(
+        lambda record, buffers, outside, low, high, chunk: ran.append(chunk)
+    )
+    address = ctypes.cast(kernel, ctypes.c_void_p).value
+    numbers = [ctypes.c_void_p, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 4]
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, *numbers)(used.run_address)
+    used.state[pool.THREADS], used.state[pool.ASLEEP] = 2, 1
+    jobs = []
+    for work in (pool.WORTH_SHARING - 1, pool.WORTH_SHARING, pool.WORTH_WAKING):
+        code = np.array([address, 0, 2, 2, work, 0, 0, 0], np.uint64)
+        assert run(code.__array_interface__["data"][0], 0, 1, None, None, used.here, None) == 1
+        jobs.append(int(used.state[pool.COUNT]))
+    assert ran == [0, 1] * 3
+    assert jobs == ([0, 1, 2] if shortly else [0, 0, 1])

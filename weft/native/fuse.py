@@ -48,6 +48,10 @@ MOST_MEMBERS = 24
 MOST_TRIES = 60
 HASTE = 0.01
 """Kernels that take a smaller part of a program's time than this are compiled quickly."""
+LITTLE = 1 << 14
+"""How many elements something small has."""
+MOST_LEVELLED = 128
+"""How many steps a program has, at most, that are sorted by what can run at the same time."""
 NEIGHBOURS = 6
 """How many of the latest groups of a size a definition may join without reading them."""
 
@@ -294,25 +298,35 @@ class Fusing:
         return Member(value, level, row, folds and not row)
 
     def sorted(self) -> list[Home]:
-        """The groups, each behind those it needs, otherwise as in the program."""
+        """The groups, each behind those it needs, otherwise as in the program. Those of small programs are
+        put beside others that can run at the same time.
+        """
         homes = [home for home in self.homes if home.merged is None]
         left = {home: len({each.now() for each in home.direct}) for home in homes}
         readers: dict[Home, set[Home]] = {home: set() for home in homes}
         for home in homes:
             for each in {each.now() for each in home.direct}:
                 readers[each].add(home)
-        ready = [(home.place, home.number, home) for home in homes if not left[home]]
+        step = int(len(homes) <= MOST_LEVELLED and all(is_small(home.unit) for home in homes))
+        ready = [(0, home.place, home.number, home) for home in homes if not left[home]]
         heapify(ready)
         done: list[Home] = []
         while ready:
-            _, _, home = heappop(ready)
+            level, _, _, home = heappop(ready)
             done.append(home)
             for reader in readers[home]:
                 left[reader] -= 1
                 if not left[reader]:
-                    heappush(ready, (reader.place, reader.number, reader))
+                    heappush(ready, (level + step, reader.place, reader.number, reader))
         assert len(done) == len(homes), "groups that need each other"
         return done
+
+
+def is_small(unit: Group | Opaque) -> bool:
+    """Whether something takes so little memory and time that its place hardly matters, and is no call."""
+    if isinstance(unit, Opaque):
+        return isinstance(unit, (Product, Direct)) and unit.size <= LITTLE
+    return unit.size <= LITTLE
 
 
 def new_group(value: Definition) -> Group:

@@ -40,15 +40,17 @@ from weft.native.engine import Loaded
 from weft.native.outside import address_of
 
 FIELDS: Final = 8
-COUNT, NEXT, DONE, HELD, ENDS, JOB, SYSCALL, THREADS, ASLEEP = 0, 8, 16, 24, 32, 40, 48, 49, 56
+COUNT, NEXT, DONE, HELD, ENDS, JOB, SYSCALL, THREADS, ASLEEP, MISSED = 0, 8, 16, 24, 32, 40, 48, 49, 56, 57
 """Where in the state things stand, in numbers; those that threads fight over have a cache line each."""
 SPINS: Final = 4_000
 WORTH_WAKING: Final = 100_000
-WORTH_SHARING: Final = 15_000
+WORTH_SHARING: Final = 8_000
 """From how much work on (in ns) a step is shared with threads that sleep, and with threads that do not."""
+SHORTLY: Final = 250_000
+"""For how many ticks of the processor's clock work that was worth sharing counts: as long as they spin."""
 WAIT, WAKE, FUTEX = 128, 129, 202
 
-TEXT: Final = """
+PLAN: Final = """
 define i64 @claim(ptr %state, i64 %job, i64 %chunks) {
 entry:
   %next = getelementptr i64, ptr %state, i64 8
@@ -213,12 +215,22 @@ choose:
   br i1 %both, label %weigh, label %alone
 weigh:
   %asleep = getelementptr i64, ptr %state, i64 56
+  %some = icmp uge i64 %work, WORTH_SHARING
+  br i1 %some, label %look, label %alone
+look:
   %sleepers = load atomic i64, ptr %asleep seq_cst, align 8
   %beside = add i64 %sleepers, 1
   %awake = icmp ult i64 %beside, %threads
-  %least = select i1 %awake, i64 WORTH_SHARING, i64 WORTH_WAKING
-  %worth = icmp uge i64 %work, %least
-  br i1 %worth, label %try, label %alone
+  br i1 %awake, label %try, label %drowsy
+drowsy:
+  %clock = call i64 @llvm.readcyclecounter()
+  %missed = getelementptr i64, ptr %state, i64 57
+  %earlier = atomicrmw xchg ptr %missed, i64 %clock monotonic
+  %since = sub i64 %clock, %earlier
+  %shortly = icmp ult i64 %since, SHORTLY
+  %much = icmp uge i64 %work, WORTH_WAKING
+  %wakes = or i1 %shortly, %much
+  br i1 %wakes, label %try, label %alone
 try:
   %held = getelementptr i64, ptr %state, i64 24
   %pair = cmpxchg ptr %held, i64 0, i64 1 seq_cst seq_cst
@@ -396,7 +408,13 @@ done:
   ret void
 }
 declare void @llvm.x86.sse2.pause()
-""".replace("WORTH_SHARING", str(WORTH_SHARING)).replace("WORTH_WAKING", str(WORTH_WAKING))
+declare i64 @llvm.readcyclecounter()
+"""
+TEXT: Final = (
+    PLAN.replace("WORTH_SHARING", str(WORTH_SHARING))
+    .replace("WORTH_WAKING", str(WORTH_WAKING))
+    .replace("SHORTLY", str(SHORTLY))
+)
 
 
 class Pool:

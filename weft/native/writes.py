@@ -26,8 +26,8 @@ from weft.native.units import Group, Member, row_major
 NATIVE = (Built, Product, Direct)
 SMALL = 60_000
 """Steps that take less (in ns) are run beside each other rather than cut."""
-LEAST_BUNCH = 20_000
-BUNCH_CHUNK = 8_000
+LEAST_BUNCH = 9_000
+BUNCH_CHUNK = 4_000
 
 
 @dataclass(slots=True)
