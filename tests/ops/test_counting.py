@@ -66,3 +66,12 @@ def test_errors() -> None:
         weft.searchsorted(weft.ones(3), weft.ones(3), side="up")
     with pytest.raises(RuntimeError, match=r"boundaries tensor must be 1 dimension, but got dim\(2\)"):
         weft.bucketize(weft.ones(3), weft.ones(2, 2))
+
+
+def test_histograms_of_equal_elements_have_room_around_them() -> None:
+    for x, limits, edges in (
+        ([2.0, 2.0], None, [1.5, 2.0, 2.5]),
+        ([], None, [0.0, 0.5, 1.0]),
+        ([1.0, 2.0], (1.0, 1.0), [0.5, 1.0, 1.5]),
+    ):
+        assert weft.histogram(weft.tensor(x), 2, range=limits).bin_edges.tolist() == edges

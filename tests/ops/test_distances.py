@@ -48,3 +48,12 @@ def test_errors() -> None:
         weft.pdist(weft.ones(3))
     with pytest.raises(RuntimeError, match="renorm: non-positive-norm not supported"):
         weft.renorm(weft.ones(2, 2), 0, 0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "distance", [lambda x: weft.cdist(x, weft.ones(4, 2), p=0.0), lambda x: F.pdist(x, 0.0)]
+)
+def test_counts_of_what_differs_have_a_gradient_of_zeros(distance) -> None:
+    x = weft.tensor([[1.0, 2.0], [float("inf"), 3.0], [1.0, 1.0]], requires_grad=True)
+    distance(x).sum().backward()
+    assert weft.equal(x.grad, weft.zeros(3, 2))

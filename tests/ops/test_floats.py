@@ -31,3 +31,9 @@ def test_incomplete_gamma() -> None:
     order = weft.from_numpy(a).requires_grad_()
     with pytest.raises(NotImplementedError, match="the derivative for 'igamma: input' is not implemented"):
         weft.igamma(order, limit).sum().backward()
+
+
+def test_the_next_number_moves_with_the_first() -> None:
+    x, y = weft.ones(2, requires_grad=True), weft.zeros(2, requires_grad=True)
+    weft.nextafter(x, y).sum().backward()
+    assert (x.grad.tolist(), y.grad.tolist()) == ([1, 1], [0, 0])

@@ -65,3 +65,9 @@ def test_failure_is_reported() -> None:
         weft.linalg.lu_factor(x[1])
     with pytest.raises(RuntimeError, match="LU without pivoting is not implemented on the CPU"):
         weft.linalg.lu(x, pivot=False)
+
+
+def test_solve_ex_takes_vectors() -> None:
+    matrix = weft.tensor([[2.0, 0.0], [0.0, 4.0]])
+    assert weft.linalg.solve_ex(matrix, weft.ones(2)).result.tolist() == [0.5, 0.25]
+    assert weft.linalg.solve_ex(matrix.expand(3, 2, 2), weft.ones(3, 2)).result.shape == (3, 2)

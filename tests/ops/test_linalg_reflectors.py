@@ -87,3 +87,8 @@ def test_errors() -> None:
         weft.cholesky_solve(weft.ones(2, 2), weft.eye(3))
     with pytest.raises(RuntimeError, match=r"but got 2 != 8"):
         weft.linalg.tensorinv(weft.ones(4, 2, 2))
+
+
+def test_powers_of_one_number_and_products_of_no_reflectors() -> None:
+    assert weft.linalg.vander(weft.tensor(2.0), N=3).tolist() == [[1, 2, 4]]
+    assert weft.linalg.householder_product(weft.rand(0, 0, requires_grad=True), weft.rand(0)).requires_grad

@@ -14,6 +14,7 @@ from weft.ops import (  # noqa: F401
     comparison,
     contract,
     convolution,
+    copies,
     counting,
     create,
     ctc,

@@ -112,6 +112,11 @@ HISTOGRAM = result("histogram", "hist", "bin_edges")
 def _edges_kernel(x: Array, bins: int, limits: Any) -> Array:
     xp = namespace(x)
     low, high = (0.0, 0.0) if limits is None else limits
+    if limits is None and not x.size:
+        low, high = 0.0, 1.0
+    elif (given := limits is not None) and low == high or not given and (x == x.flat[0]).all():
+        low = low if given else float(x.flat[0])
+        low, high = low - 0.5, low + 0.5
     least, most = _limits(x.reshape(-1), float(low), float(high), "histogram")
     return xp.linspace(least, most, bins + 1, dtype=x.dtype)
 

@@ -22,7 +22,9 @@ addmm: `beta * input + alpha * (mat1 @ mat2)`.
 addmv: `beta * input + alpha * (mat @ vec)`.
 addr: `beta * input` plus `alpha` times the outer product of two vectors.
 adjoint: The conjugate transpose of the last two dimensions, as a view.
+affine_grid_generator: The grid of places to sample, from affine maps.
 alias: A view of the whole tensor.
+alias_copy: A copy of what `alias` shows.
 all: Whether all elements, or all along `dim`, are true.
 allclose: Whether all elements are close: `|input - other| <= atol + rtol * |other|`.
 alpha_dropout: Dropout that keeps mean and variance for self-normalising networks.
@@ -37,6 +39,8 @@ argmin: Where the minimum stands.
 argsort: The places of elements in sorted order.
 argwhere: The indices of the elements that are not zero, one row each.
 as_strided: A view with the given size, strides and offset, in elements.
+as_strided_copy: A copy of what `as_strided` shows.
+as_strided_scatter: The tensor with the elements replaced that `as_strided` shows.
 asin: The arc sine of each element, in radians.
 asinh: The inverse hyperbolic sine of each element.
 atan: The arc tangent of each element, in radians.
@@ -82,6 +86,7 @@ combinations: All combinations of `r` elements of a vector, one row each.
 complex: Complex numbers of real and imaginary parts.
 conj: The complex conjugate.
 conj_physical: The complex conjugate, computed at once.
+constant_pad_nd: The tensor with elements of one value around it.
 contiguous: The tensor, laid out row by row: itself where it already is.
 conv1d: A convolution over signals `(batch, channels, length)`.
 conv2d: A convolution over pictures `(batch, channels, height, width)`.
@@ -89,7 +94,6 @@ conv3d: A convolution over volumes.
 conv_transpose1d: The transpose of a convolution over signals: what its gradient computes.
 conv_transpose2d: The transpose of a convolution over pictures: what its gradient computes.
 conv_transpose3d: The transpose of a convolution over volumes: what its gradient computes.
-constant_pad_nd: The tensor with elements of one value around it.
 convolution: A convolution, or its transpose, over one to three dimensions.
 copysign: The size of `input` with the sign of `other`.
 corrcoef: The correlations between the rows of a matrix.
@@ -110,6 +114,7 @@ diag: The diagonal of a matrix, or a matrix with the given diagonal.
 diag_embed: Matrices whose diagonals are the vectors along the last dimension.
 diagflat: A matrix with the elements of a tensor along its diagonal.
 diagonal: The diagonals between two dimensions, as a view.
+diagonal_copy: A copy of what `diagonal` shows.
 diagonal_scatter: The tensor with another diagonal.
 diff: Differences of neighbours along `dim`, `n` times over.
 digamma: The logarithmic derivative of the gamma function.
@@ -124,9 +129,6 @@ embedding: The rows of `weight` that the indices name.
 empty: A tensor whose elements are whatever lay there.
 empty_like: A tensor of the same shape and type whose elements are whatever lay there.
 empty_strided: A tensor with the given strides whose elements are whatever lay there.
-feature_dropout: Dropout of whole channels.
-feature_alpha_dropout: `alpha_dropout` of whole channels.
-affine_grid_generator: The grid of places to sample, from affine maps.
 eq: Whether elements are equal.
 equal: Whether shapes and all elements are equal, as a Python bool.
 erf: The error function of each element.
@@ -136,8 +138,11 @@ exp: The exponential of each element.
 exp2: Two to the power of each element.
 expand: A view in which dimensions of size 1 are repeated.
 expand_as: A view in which dimensions of size 1 are repeated, up to the shape of `other`.
+expand_copy: A copy of what `expand` shows.
 expm1: `exp(x) - 1`, exact for small elements.
 eye: The identity matrix.
+feature_alpha_dropout: `alpha_dropout` of whole channels.
+feature_dropout: Dropout of whole channels.
 fill: The tensor with all elements replaced by one value.
 flatten: Some dimensions as one.
 flip: The elements in reverse order along dimensions.
@@ -246,6 +251,7 @@ nanmedian: The median of what is not NaN.
 nanquantile: Quantiles of what is not NaN.
 nansum: The sum of what is not NaN.
 narrow: A piece along `dim`, as a view.
+narrow_copy: A copy of what `narrow` shows.
 ne: Whether elements differ.
 neg: The negative of each element.
 nextafter: The next floating-point number towards `other`.
@@ -261,6 +267,7 @@ outer: All products of elements of two vectors.
 pairwise_distance: The `p`-norms of differences of vectors.
 pdist: The distances between all pairs of rows.
 permute: The dimensions in another order, as a view.
+permute_copy: A copy of what `permute` shows.
 pinverse: The pseudo-inverse.
 pixel_shuffle: Channels arranged as finer pixels.
 pixel_unshuffle: Pixels arranged as more channels.
@@ -303,6 +310,7 @@ scatter_add: The tensor with values added along `dim` where `index` says.
 scatter_reduce: The tensor with values reduced along `dim` where `index` says.
 searchsorted: Where values would stand in sorted sequences.
 select: A slice at one index of `dim`, as a view.
+select_copy: A copy of what `select` shows.
 select_scatter: The tensor with another slice at one index of `dim`.
 selu: The scaled exponential linear unit.
 sgn: The sign; of complex numbers, the number divided by its modulus.
@@ -312,15 +320,18 @@ signbit: Whether the sign bit is set, that of -0.0 included.
 sin: The sine of each element, in radians.
 sinc: `sin(pi x) / (pi x)`, 1 at zero.
 sinh: The hyperbolic sine of each element.
+slice_copy: A copy of what `slice` shows.
 slice_scatter: The tensor with another piece along `dim`.
 slogdet: The sign and the logarithm of the absolute value of the determinant.
 softmax: Exponentials along `dim`, divided by their sum.
 sort: The elements in order along `dim`, and where they stood.
 split: The tensor cut into pieces of given sizes, as views.
 split_with_sizes: The tensor cut into pieces of given sizes, as views.
+split_with_sizes_copy: A copy of what `split_with_sizes` shows.
 sqrt: The square root of each element.
 square: The square of each element.
 squeeze: The tensor without dimensions of size 1, as a view.
+squeeze_copy: A copy of what `squeeze` shows.
 stack: The tensors joined along a new dimension.
 std: The standard deviation.
 std_mean: The standard deviation and the mean.
@@ -332,6 +343,7 @@ svd: The singular value decomposition.
 swapaxes: Two dimensions exchanged, as a view.
 swapdims: Two dimensions exchanged, as a view.
 t: The transpose of a matrix, as a view.
+t_copy: A copy of what `t` shows.
 take: Elements at places counted over all of the tensor.
 take_along_dim: Elements along `dim` at the places that indices name.
 tan: The tangent of each element, in radians.
@@ -343,6 +355,7 @@ tile: The tensor repeated as often as `dims` says.
 topk: The `k` largest (or smallest) elements along `dim`, and where they stand.
 trace: The sum of a matrix's diagonal.
 transpose: Two dimensions exchanged, as a view.
+transpose_copy: A copy of what `transpose` shows.
 trapezoid: The integral along `dim`, by the trapezoidal rule.
 triangular_solve: The solution of a triangular system.
 tril: The part of a matrix on and below a diagonal.
@@ -352,12 +365,18 @@ triu_indices: The indices of the part of a matrix on and above a diagonal.
 true_divide: The quotient.
 trunc: Each element without what stands behind the decimal point.
 unbind: The slices along `dim`, as views.
+unbind_copy: A copy of what `unbind` shows.
 unflatten: One dimension as several.
 unfold: All windows of `size` along a dimension, as a view.
+unfold_copy: A copy of what `unfold` shows.
 unique: The different elements, in order.
 unique_consecutive: The elements without those that equal the one before.
 unravel_index: Indices of places that are counted over all of a tensor.
+unsafe_chunk: As `chunk`.
+unsafe_split: As `split`.
+unsafe_split_with_sizes: As `split_with_sizes`.
 unsqueeze: A new dimension of size 1, as a view.
+unsqueeze_copy: A copy of what `unsqueeze` shows.
 vander: The matrix of powers of a vector's elements.
 var: The variance.
 var_mean: The variance and the mean.
@@ -366,6 +385,7 @@ view: The elements in another shape, or of another type, as a view.
 view_as: A view in the shape of `other`.
 view_as_complex: Pairs of real numbers as complex numbers, as a view.
 view_as_real: Complex numbers as pairs of real numbers, as a view.
+view_copy: A copy of what `view` shows.
 vsplit: The tensor cut along its first dimension.
 vstack: The tensors joined along the first dimension, vectors as rows.
 where: Elements of `input` where the condition is true, of `other` elsewhere.

@@ -63,6 +63,17 @@ cdist_euclidean: Op = contract(
 )  # fmt: skip
 
 
+def _lengths(gaps: Any, p: float) -> Any:
+    """The p-norms of the last dimension. How many elements differ is level wherever it can be told: the
+    gradient of that is zero, and not absent.
+    """
+    found = ops.linalg_vector_norm(gaps, p, -1)
+    if p:
+        return found
+    level = ops.nan_to_num(ops.mul(ops.round(gaps), 0.0), 0.0, 0.0, 0.0)
+    return ops.add(found, ops.sum(level, -1))
+
+
 def _cdist_samples(make: Maker) -> Iterator[Sample]:
     for p in (2.0, 1.0, 3.0, float("inf"), 0.0):
         yield Sample(make(3, 2), make(4, 2), p)
@@ -105,7 +116,7 @@ def cdist(x1: Any, x2: Any, p: float, compute_mode: str) -> Any:
     if p == 2 and one.dtype not in HALVES:
         wide = [ops.expand(x, (*lead, *k.shape[k.ndim - 2 :])) for x, k in ((x1, one), (x2, two))]
         return cdist_euclidean(*wide)
-    return ops.linalg_vector_norm(ops.sub(ops.unsqueeze(x1, -2), ops.unsqueeze(x2, -3)), p, -1)
+    return _lengths(ops.sub(ops.unsqueeze(x1, -2), ops.unsqueeze(x2, -3)), p)
 
 
 # -- pairs within one set ------------------------------------------------------------------------------------
@@ -146,7 +157,7 @@ def pdist(input: Any, p: float) -> Any:
         raise NotImplementedError(f"\"pdist\" not implemented for '{kind.dtype.scalar_name}'")
     first, second = ops.unbind(upper_pairs(input), 0)
     gap = ops.sub(ops.index_select(input, 0, first), ops.index_select(input, 0, second))
-    return ops.linalg_vector_norm(gap, p, 1)
+    return _lengths(gap, p)
 
 
 # -- two tensors ---------------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from weft.ops.linalg import (
     fail,
     failures,
     lapack,
-    linalg_solve,
     regular,
     solve_triangular,
     square_samples,
@@ -520,6 +519,6 @@ def solve_ex(A: Any, B: Any, left: bool, check_errors: bool) -> Any:
     infos = _singular(A, check_errors)
     singular = ops.reshape(ops.ne(infos, 0), (*type_of(A).shape[:-2], 1, 1))
     safe = ops.where(singular, _ones(A, *type_of(A).shape[-2:]), A)
-    out = linalg_solve(safe, B, left)
+    out = ops.linalg_solve(safe, B, left=left)
     flags = singular if type_of(out).ndim >= type_of(A).ndim else ops.squeeze(singular, -1)
     return SOLVE_EX(ops.where(flags, float("inf"), out), infos)

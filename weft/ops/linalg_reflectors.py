@@ -186,6 +186,8 @@ def householder_product(input: Any, tau: Any) -> Any:
     """The first columns of the product of the reflectors that `geqrf` gives."""
     kind = type_of(input)
     _check_reflectors("linalg.householder_product", kind, type_of(tau))
+    if not kind.numel():
+        return ops.clone(input)
     start = _diagonal(input, kind.shape[-2], kind.shape[-1])
     return _reflected(input, tau, ops.expand(start, tuple(kind.shape)), False)
 
@@ -409,7 +411,7 @@ def _vander(x: Any, N: Any) -> Any:
     count = (kind.shape[-1] if kind.ndim else 1) if N is None else N
     if count <= 1:
         raise RuntimeError("N must be greater than 1.")
-    return powers(x, count)
+    return powers(x if kind.ndim else ops.unsqueeze(x, 0), count)
 
 
 @composite(
