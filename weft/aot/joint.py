@@ -31,6 +31,7 @@ import numpy as np
 
 from weft.aot.facts import DATA, Casts, Constant, Facts, Input, Made, Number, Output, Value, ViewOf, Written
 from weft.aot.functional import FunctionalRecorder, Root
+from weft.aot.pure import Pure, pure
 from weft.aot.saved import INPUT, OUTPUT, VALUE, Saved, tensors_saved
 from weft.aot.split import switches
 from weft.core import modes
@@ -291,6 +292,11 @@ def trace(
     no tangent. The last inputs are `casts` of earlier ones, which `cache` (that of autocast) shall hold.
     Raises Refused where the graph, or one node of it, must run as it is.
     """
+    if not absent and not casts and cache is None:
+        with _quietly():
+            found = pure(module, inputs)
+        if found is not None:
+            return _without_gradients(found, inputs)
     tracing = _Tracing(inputs, open_floats)
     try:
         with tracing.recorder, _quietly():
@@ -302,6 +308,14 @@ def trace(
     except Exception as error:  # the captured graph will raise it at its own place
         raise Refused(str(error), tracing.current, error=error) from error
     return joint
+
+
+def _without_gradients(found: Pure, inputs: tuple[Any, ...]) -> Joint:
+    """The joint graph of one that is pure, and of which no gradient can be asked for."""
+    wanted = [index for index, value in enumerate(inputs) if value.tracked]
+    graph, facts, nodes, values, build = found
+    forward = {node for node in graph.nodes if node.op != "output"}
+    return Joint(graph, facts, nodes, wanted, list(values), forward=forward, build=build)
 
 
 def _joint(tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[int]) -> Joint:

@@ -11,7 +11,14 @@ from contextvars import ContextVar, Token
 from typing import Any
 
 
-class Modes:
+class Remembering:
+    """What `enter_functions` made of a record last, and for which functions."""
+
+    __slots__ = ("last",)
+    last: tuple[tuple[Any, ...], State] | None
+
+
+class Modes(Remembering):
     """Everything that may surround a call. Immutable: a change makes a new record."""
 
     __slots__ = (
@@ -48,6 +55,7 @@ class Modes:
         self.multithreading = True
         self.shielded = False  # inside DisableTorchFunction
         self.witness = None  # called as witness(op, tensors, results) after each op, whatever it is part of
+        self.last = None
 
     def is_plain(self) -> bool:
         return not (
@@ -82,11 +90,28 @@ def enter(**changes: Any) -> Token[State]:
     """Sets the active modes with these changes; undo with `leave(token)`."""
     if len(changes) == 1 and "grad" in changes and type(state.get()) is bool:
         return state.set(bool(changes["grad"]))
+    return state.set(_changed(changes))
+
+
+def enter_functions(functions: tuple[Any, ...]) -> Token[State]:
+    """As `enter(functions=functions)`. Whoever is offered calls changes this at each of them, and back: a
+    record remembers what it became last.
+    """
+    old = state.get()
+    if type(old) is bool:
+        return enter(functions=functions)
+    last = old.last
+    if last is None or last[0] is not functions:
+        last = old.last = functions, _changed({"functions": functions})
+    return state.set(last[1])
+
+
+def _changed(changes: dict[str, Any]) -> State:
     old = modes()
     record = Modes()
     for name in Modes.__slots__:
         setattr(record, name, changes[name] if name in changes else getattr(old, name))
-    return state.set(record.grad if record.is_plain() else record)
+    return record.grad if record.is_plain() else record
 
 
 def leave(token: Token[State]) -> None:

@@ -21,7 +21,7 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, Final, TypeVar
 
-from weft.core.modes import current, enter, leave, modes
+from weft.core.modes import current, enter, enter_functions, leave, modes
 from weft.ops.record import Op
 from weft.ops.signature import MISSING, TENSORS
 from weft.tensor.base import PLAIN, Parameter, Tensor, new
@@ -81,7 +81,7 @@ def offer(
     """The protocol: the innermost mode first, then the classes of `candidates`; TypeError if all decline."""
     types = tuple(type(value) for value in candidates)
     if functions:
-        token = enter(functions=functions[:-1])
+        token = enter_functions(functions[:-1])
         try:
             result = functions[-1].__torch_function__(function, types, args, kwargs)
         finally:

@@ -27,7 +27,8 @@ from functools import cache, wraps
 from types import CodeType, FunctionType
 from typing import Any
 
-from weft.tensor.base import PUBLIC, Tensor
+from weft.core.modes import current
+from weft.tensor.base import PLAIN, PUBLIC, Tensor
 from weft.tensor.overrides import disabled_torch_function, intercept_call
 
 IGNORED = frozenset(
@@ -52,6 +53,9 @@ NOT_OFFERED = frozenset(
     }
 )  # fmt: skip
 """Public functions that take or make no tensor of the user's: modes do not see them, as in PyTorch."""
+TYPES = ("shape", "dtype", "device", "ndim", "requires_grad")
+"""Properties that are read at every turn: modes whose `knows_types` is set are not asked for those of plain
+tensors."""
 FURTHER: list[FunctionType] = []
 """Functions of layers above that modes shall see."""
 
@@ -135,7 +139,14 @@ class Swap:
         )
         plain.__kwdefaults__ = function.__kwdefaults__
 
+        is_type = any(public == Tensor.__dict__[name].__get__ for name in TYPES)
+
         def handler(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if is_type and type(args[0]) in PLAIN and args[0].origin is None:
+                mode = current()
+                functions = () if type(mode) is bool else mode.functions
+                if not functions or getattr(functions[-1], "knows_types", False):
+                    return plain(*args)
             handled, result = intercept_call(public, args, kwargs)
             return result if handled else plain(*args, **kwargs)
 

@@ -7,15 +7,17 @@ rules, as for the meta device; see Note [Fakes] in `weft.tensor.meta`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from weft.core import modes
 from weft.core.device import device
 from weft.core.types import TensorType
 from weft.tensor.base import PLAIN, Parameter, Tensor, wrap
-from weft.tensor.meta import MetaArray, is_fake_array
+from weft.tensor.meta import FAKE, MetaArray, is_fake_array
 from weft.tensor.tape import INFERENCE, Node, next_sequence
 from weft.tensor.views import View
 from weft.trace.breaks import Break
@@ -103,6 +105,26 @@ def of_arrays(value: Any) -> Any:
 def is_tensor(value: Any) -> bool:
     """Whether this is a tensor, of any kind."""
     return isinstance(value, Tensor)
+
+
+def method(name: str) -> Any:
+    """The method of tensors that has this name."""
+    return Tensor.__dict__[name]
+
+
+@contextmanager
+def hollowly() -> Iterator[None]:
+    """Inside, new tensors are fakes, and nothing is recorded."""
+    token = modes.enter(grad=False, extra=((FAKE, None),))
+    try:
+        yield
+    finally:
+        modes.leave(token)
+
+
+def is_plain_tensor(value: Any) -> bool:
+    """Whether this is a tensor of no class of the user's, made outside inference mode."""
+    return type(value) in PLAIN and value.cell is not INFERENCE
 
 
 def _outside(tensor: Tensor) -> Node:

@@ -256,7 +256,7 @@ class OpRecorder(Recorder):
 
     def within(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs code whose calls are recorded in its stead."""
-        token = modes.enter(functions=self._functions)
+        token = modes.enter_functions(self._functions)
         try:
             return function(*args, **kwargs)
         finally:

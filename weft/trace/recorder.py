@@ -174,6 +174,7 @@ class Recorder:
     """
 
     sees_private = True  # ops that no user can name are offered, too
+    knows_types = True  # and types of tensors are theirs, whoever asks
     copies_unknown = False
     """Whether `contiguous` of a tensor of unknown strides is a node; else it is taken to give that tensor."""
     scalars: Scalars | None = None
@@ -274,7 +275,7 @@ class Recorder:
     # -- calls that the interpreter makes itself -------------------------------------------------------------
     def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any = None) -> Any:
         """Runs and records `function(*args)` as a node with this very target: `operator.add` for `x + y`."""
-        token = modes.enter(functions=self._outer())
+        token = modes.enter_functions(self._outer())
         try:
             return self.record(function, args, kwargs or {}, ("call_function", function, False))
         finally:
@@ -283,7 +284,7 @@ class Recorder:
     def call_method(self, name: str, args: tuple[Any, ...], kwargs: Any = None) -> Any:
         """Runs and records `args[0].name(*args[1:])` as a `call_method` node."""
         function = getattr(Tensor, name)
-        token = modes.enter(functions=self._outer())
+        token = modes.enter_functions(self._outer())
         try:
             treatment = self.rules.treatments.get(function)
             if treatment is not None:
