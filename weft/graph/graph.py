@@ -293,6 +293,10 @@ class Graph(AnyGraph):
             node.type,
         )
         copied.meta = dict(node.meta)
+        if "writes" in copied.meta:  # what is written are arguments, and so of this graph
+            own = set(node.all_input_nodes)
+            written = [arg_transform(each) if each in own else each for each in node.meta["writes"]]
+            copied.meta["writes"] = tuple(written)
         return copied
 
     def graph_copy(self, graph: Graph, val_map: dict[Node, Any], return_output_node: bool = False) -> Any:

@@ -693,3 +693,21 @@ def arguments():
     for _ in range(2):
         yield ((weft.tensor([0.15, 0.88, -1.02]),), {{}})
 """)
+
+
+def test_writes_that_no_version_tells_of_in_pieces_of_pieces(agrees):
+    agrees("""\
+import weft
+
+def main(x):
+    unread = weft.arange(1) % 101
+    y = x.amax()
+    x.data.mul_(2)
+    return (y * x, y)
+
+def after(result, *args):
+    sum(t.sum() for t in result).backward()
+
+def arguments():
+    yield ((weft.tensor([1.0, 2.0]).requires_grad_(),), {})
+""")
