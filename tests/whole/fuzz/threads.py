@@ -42,7 +42,8 @@ SMALL = {
 }
 OTHER = "  %last = sub i64 %chunks, 1\n  %turned = sub i64 %last, %chunk\n"
 TURNED = (
-    (f"i64 {pool.WORTH_SHARING}, i64 {pool.WORTH_WAKING}", "i64 1, i64 1"),
+    (f"uge i64 %work, {pool.WORTH_SHARING}", "uge i64 %work, 1"),
+    (f"uge i64 %work, {pool.WORTH_WAKING}", "uge i64 %work, 1"),
     ("i64 %rows, i64 %chunks, i64 %chunk)\n  %was", "i64 %rows, i64 %chunks, i64 %turned)\n  %was"),
     ("work:\n  call void @part", f"work:\n{OTHER}  call void @part"),
 )
