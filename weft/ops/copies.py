@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.core.dtypes import int64
 from weft.core.types import contiguous_format
 from weft.ops.families import composite
 from weft.ops.record import REGISTRY, ops, type_of
@@ -72,7 +73,8 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
             f"{list(given)}, slice size = {list(wanted)}"
         )
     whole = ops.contiguous(input)
-    places = ops.reshape(ops.arange(type_of(whole).numel()), tuple(type_of(whole).shape))
+    ones = ops.ones_like(whole, dtype=int64)
+    places = ops.reshape(ops.sub(ops.cumsum(ops.reshape(ones, (-1,)), 0), 1), tuple(type_of(whole).shape))
     index = ops.reshape(ops.as_strided(places, size, stride, storage_offset), (-1,))
     flat = ops.index_copy(ops.reshape(whole, (-1,)), 0, index, ops.reshape(src, (-1,)))
     return ops.reshape(flat, tuple(type_of(input).shape))
