@@ -37,3 +37,18 @@ def test_inputs_stand_just_above_their_first_reader() -> None:
 
 def test_nothing_is_nowhere() -> None:
     assert placed(0, []) == []
+
+
+def test_what_an_optimizer_computes_stands_below_the_model() -> None:
+    # a rate 0 -> its negative 1; a model 2 -> 3 -> 4 -> 5; 6 updates by 5 and 1; no one reads the write 7
+    places = placed(8, [(0, 1), (2, 3), (3, 4), (4, 5), (5, 6), (1, 6), (0, 7)])
+    rows = [round(y) for _, y in places]
+    assert rows[1] == rows[5] and rows[0] == rows[4] and rows[7] == rows[6]
+
+
+def test_what_is_far_away_pulls_little() -> None:
+    """A model is a straight column, though each op is read by an update in the wide row at the end."""
+    chain = [(number, number + 1) for number in range(29)]
+    updates = [edge for number in range(30) for edge in ((number, 30 + number), (29, 30 + number))]
+    places = placed(60, [*chain, *updates])
+    assert max(abs(after[0] - before[0]) for before, after in zip(places[:15], places[1:16])) < WIDTH / 4

@@ -94,6 +94,23 @@ told.zoomed = before !== drawing.querySelector("svg").getAttribute("viewBox");
 const was = document.documentElement.dataset.theme;
 document.getElementById("theme").click();
 told.themes = [was, document.documentElement.dataset.theme].sort();
+told.fits = made.map((_, number) => {
+  open(number);
+  const cut = [...document.querySelectorAll(".scroll, .axis span, h2, td")].filter((each) =>
+    each.scrollWidth > each.clientWidth + 1 || each.getBoundingClientRect().right > window.innerWidth);
+  return document.documentElement.scrollWidth <= window.innerWidth && cut.length === 0;
+});
+told.times = [0.5, 13.57, 999.4, 999.6, 188906.1, 2e6].map(time);
+const strip = document.querySelector("[role=slider]");
+for (let count = 0; count < 2; count += 1) press("ArrowRight", strip);
+told.step = [strip.getAttribute("aria-valuenow"), strip.parentElement.querySelector(".said").textContent];
+told.ticks = [...document.querySelectorAll(".axis")][0].children.length;
+search.value = "";
+search.dispatchEvent(new Event("input"));
+press("n", drawing);
+told.node = drawing.parentElement.querySelector(".said").textContent;
+press("0", drawing);
+told.inputs = [...drawing.querySelectorAll(".node")].map((each) => each.querySelector("text").textContent);
 told.wide = document.documentElement.scrollWidth <= window.innerWidth;
 told.script = document.querySelectorAll("main b b").length;
 document.body.setAttribute("data-told", JSON.stringify(told));
@@ -124,3 +141,7 @@ def test_in_a_browser(page, tmp_path, width):
     assert told["searching"] == "search" and int(told["hits"].split()[0]) > 0
     assert told["nodes"] > 4 and told["zoomed"] and told["wide"] and told["script"] == 0
     assert told["themes"] == ["dark", "light"]
+    assert told["fits"] == [True] * 6
+    assert told["times"] == ["0.50 µs", "13.6 µs", "999 µs", "1.00 ms", "189 ms", "2.00 s"]
+    assert told["step"][0] == "1" and told["step"][1].startswith("1: ") and told["ticks"] == 5
+    assert told["node"].startswith("x: f32[8,8]") and {"x", "w"} <= set(told["inputs"])

@@ -18,6 +18,7 @@ from weft.core.lazy import lazy
 from weft.graph.describe import describe
 from weft.graph.node import Node
 from weft.report.drawing import placed
+from weft.report.naming import names_of_inputs
 from weft.report.observing import Made, Observed
 from weft.report.timing import seconds_of_steps
 from weft.version import __version__
@@ -37,7 +38,13 @@ Place = tuple[str, int]
 
 def facts_of(seen: Observed, *, timed: bool = True) -> Facts:
     """All that a report shows. `timed`: native programs are run again, step by step, for their times."""
-    drawings = [_graph_facts(f"graph {number}", module) for number, (module, _) in enumerate(seen.graphs, 1)]
+    names = {
+        id(each.entry.graph_module): names_of_inputs(each.entry.guards, each.code) for each in seen.entries
+    }
+    drawings = [
+        _drawn(f"graph {number}", list(module.graph.nodes), {}, names=names.get(id(module)))
+        for number, (module, _) in enumerate(seen.graphs, 1)
+    ]
     programs = [_program_facts(number, made, timed) for number, made in enumerate(seen.programs, 1)]
     joint = list(_joints(seen.programs))
     breaks = [_break_facts(each) for each in seen.breaks]
@@ -88,10 +95,6 @@ def _summary(seen: Observed, graphs: list[Facts], programs: list[Facts], breaks:
 
 
 # -- graphs --------------------------------------------------------------------------------------------------
-def _graph_facts(title: str, module: Any) -> Facts:
-    return _drawn(title, list(module.graph.nodes), {})
-
-
 def _joints(programs: Sequence[Made]) -> Iterator[Facts]:
     """Each graph that was differentiated ahead of time, forward and backward in one drawing: what the forward
     keeps for the backward is an edge from one to the other.
@@ -120,7 +123,16 @@ def _names(made: Made) -> set[str]:
     return {node.name for node in made.graph_module.graph.nodes}
 
 
-def _drawn(title: str, nodes: list[Node], same: dict[Node, Node], backward: Iterable[Node] = ()) -> Facts:
+def _drawn(
+    title: str,
+    nodes: list[Node],
+    same: dict[Node, Node],
+    backward: Iterable[Node] = (),
+    names: dict[str, str] | None = None,
+) -> Facts:
+    """A graph's nodes, where they stand, and its edges. `names`: what its inputs are called by the user."""
+    known = names or {}
+    labels = {node: known.get(str(node.target), node.name) for node in nodes if node.op == "placeholder"}
     numbers = {node: number for number, node in enumerate(nodes)}
     edges = sorted(
         {
@@ -131,20 +143,21 @@ def _drawn(title: str, nodes: list[Node], same: dict[Node, Node], backward: Iter
         }
     )
     behind = set(backward)
-    found = [_node_facts(node, node in behind) for node in nodes]
+    found = [_node_facts(node, node in behind, labels) for node in nodes]
     for facts, (x, y) in zip(found, placed(len(nodes), edges)):
         facts["x"], facts["y"] = round(x, 1), round(y, 1)
     return {"title": title, "nodes": found, "edges": edges}
 
 
-def _node_facts(node: Node, backward: bool) -> Facts:
+def _node_facts(node: Node, backward: bool, labels: dict[Node, str]) -> Facts:
     target = node.target if isinstance(node.target, str) else _target_name(node.target)
     place = _place(node.meta.get("source"))
-    arguments = [_short(each) for each in node.args]
-    arguments += [f"{name}={_short(value)}" for name, value in node.kwargs.items()]
-    text = target if node.op in ("placeholder", "get_attr") else f"{target}({', '.join(arguments)})"
+    arguments = [_short(each, labels) for each in node.args]
+    arguments += [f"{name}={_short(value, labels)}" for name, value in node.kwargs.items()]
+    is_input = node.op in ("placeholder", "get_attr")
+    text = labels.get(node, target) if is_input else f"{target}({', '.join(arguments)})"
     return {
-        "name": node.name,
+        "name": labels.get(node, node.name),
         "op": node.op,
         "target": target,
         "type": describe(node.meta.get("val")) or "",
@@ -167,11 +180,11 @@ def _target_name(target: Any) -> str:
     return str(getattr(target, "name", None) or getattr(target, "__name__", None) or target)
 
 
-def _short(value: Any) -> str:
+def _short(value: Any, labels: dict[Node, str]) -> str:
     if isinstance(value, Node):
-        return value.name
+        return labels.get(value, value.name)
     if isinstance(value, (tuple, list)):
-        inner = ", ".join(map(_short, value))
+        inner = ", ".join(_short(each, labels) for each in value)
         return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."

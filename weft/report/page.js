@@ -29,6 +29,25 @@ function bytes(count) {
   return count.toFixed(1) + " GiB";
 }
 function plain(text) { return text === "" ? "\u00a0" : text; }
+function many(count, thing) { return count.toLocaleString("en") + " " + thing + (count === 1 ? "" : "s"); }
+// microseconds, three digits of them, in the unit that suits
+function time(microseconds) {
+  let value = microseconds, unit = "µs";
+  for (const larger of ["ms", "s"]) if (value >= 999.5) { value /= 1000; unit = larger; }
+  return value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0) + " " + unit;
+}
+// A table that narrow pages show as cards: `columns` are [class, title]; the classes say where in a card a cell stands.
+function table(columns, rows) {
+  const head = make("tr", { role: "row" }, ...columns.map(([kind, title]) => make("th", { role: "columnheader", class: kind }, title)));
+  const body = rows.map((cells) => make("tr", { role: "row", "data-text": "1" },
+    ...cells.map((cell, number) => make("td", { role: "cell", class: columns[number][0] }, cell))));
+  return make("div", { class: "scroll" }, make("table", { role: "table" },
+    make("thead", { role: "rowgroup" }, head), make("tbody", { role: "rowgroup" }, ...body)));
+}
+function swatches(names) {
+  return names.map(([colour, name]) =>
+    make("span", {}, make("span", { class: "swatch", style: `background:var(--${colour})` }), name));
+}
 
 // -- what is linked: everything that knows a line says so in data-lines; choosing marks all of it
 let chosen = new Set();
@@ -66,40 +85,37 @@ function row(lines, children, attributes = {}) {
 function overview() {
   const part = make("section", {});
   const list = make("ul", { class: "chips" });
+  const singular = { "calls compiled": "call compiled", products: "matrix product" };
   for (const [name, value] of Object.entries(facts.summary)) {
-    list.append(make("li", {}, make("b", {}, value.toLocaleString("en")), make("span", {}, name)));
+    const named = name === "products" ? "matrix products" : name;
+    const one = singular[name] || name.replace(/s$/, "");
+    const [shown, word] = name === "compile milliseconds" ? [time(1000 * value), "to compile"] : [value.toLocaleString("en"), value === 1 ? one : named];
+    list.append(make("li", {}, make("b", {}, shown), make("span", {}, word)));
   }
   part.append(list);
   if (facts.breaks.length) part.append(make("h2", {}, "Breaks"), breaksTable());
-  else part.append(make("p", {}, "Nothing broke: each call is one graph."));
+  else if (facts.entries.length) part.append(make("p", {}, "Nothing broke: each call is one graph."));
   const slow = [];
-  for (const program of facts.programs) for (const step of program.steps) slow.push([program.title, step]);
-  const timed = slow.filter(([, step]) => step.microseconds !== null).sort((a, b) => b[1].microseconds - a[1].microseconds);
-  if (timed.length) {
-    const total = timed.reduce((sum, [, step]) => sum + step.microseconds, 0);
-    part.append(make("h2", {}, "Where the time goes"));
-    const body = make("tbody", {});
-    for (const [title, step] of timed.slice(0, 12)) {
-      body.append(make("tr", {},
-        make("td", {}, title), make("td", {}, step.ops), make("td", {}, step.kind),
-        make("td", {}, step.places.map(short).join(", ")),
-        make("td", { class: "figure" }, step.microseconds.toFixed(1)),
-        make("td", { class: "figure" }, (100 * step.microseconds / total).toFixed(1) + " %")));
-    }
-    const names = ["program", "ops", "step", "lines", "µs", "share"];
-    const head = make("thead", {}, make("tr", {}, ...names.map((name, n) => make("th", { class: n > 3 ? "figure" : "" }, name))));
-    part.append(make("div", { class: "scroll" }, make("table", {}, head, body)));
+  for (const program of facts.programs) for (const step of program.steps) if (step.microseconds !== null) slow.push([program.title, step]);
+  slow.sort((a, b) => b[1].microseconds - a[1].microseconds);
+  if (slow.length) {
+    const total = slow.reduce((sum, [, step]) => sum + step.microseconds, 0);
+    const several = facts.programs.length > 1;
+    const columns = [["ops", "ops"], ["kind", "step"], ["lines", "lines"], ["figure time", "time"], ["figure share", "share"]];
+    if (several) columns.splice(2, 0, ["program", "program"]);
+    const rows = slow.slice(0, 12).map(([title, step]) => {
+      const cells = [step.ops, step.kind, step.places.map(short).join(", "), time(step.microseconds), (100 * step.microseconds / total).toFixed(1) + " %"];
+      if (several) cells.splice(2, 0, title);
+      return cells;
+    });
+    part.append(make("h2", {}, "Where the time goes"), table(columns, rows));
+    if (slow.length > rows.length) part.append(make("p", { class: "file" }, `The ${rows.length} slowest of ${slow.length} steps, each run on one thread.`));
   }
   return part;
 }
 function breaksTable() {
-  const body = make("tbody", {});
-  for (const each of facts.breaks) {
-    body.append(make("tr", { "data-text": "1" }, make("td", {}, each.function),
-      make("td", {}, each.place ? short(each.place) : ""), make("td", {}, each.reason)));
-  }
-  const head = make("thead", {}, make("tr", {}, ...["function", "place", "why"].map((name) => make("th", {}, name))));
-  return make("div", { class: "scroll" }, make("table", {}, head, body));
+  return table([["ops", "function"], ["place", "place"], ["why", "why"]],
+    facts.breaks.map((each) => [each.function, each.place ? short(each.place) : "", each.reason]));
 }
 function code() {
   const part = make("section", { class: "panes" });
@@ -116,7 +132,8 @@ function code() {
       before = line;
       const place = source.file + ":" + line;
       const known = busy.has(place);
-      list.append(row(known ? [place] : [], [make("span", { class: "number" }, String(line)), plain(text)], known ? {} : { class: "row dim" }));
+      list.append(row(known ? [place] : [], [make("span", { class: "number" }, String(line)), make("span", {}, plain(text))],
+        { class: known ? "row numbered" : "row numbered dim" }));
     }
     sources.append(list);
   }
@@ -124,12 +141,16 @@ function code() {
   const graphs = make("div", { class: "pane", "aria-label": "Graph", tabindex: "0" }, make("h2", {}, "Graph"));
   for (const graph of facts.graphs) {
     graphs.append(make("h3", {}, graph.title));
-    const list = make("ul", { class: "rows" });
+    const list = make("ul", { class: "rows" }), inputs = make("ul", { class: "rows" });
     for (const node of graph.nodes) {
       const swatch = make("span", { class: "swatch", style: `background:var(--${node.phase})` });
-      list.append(row([key(node.place)], [swatch, node.name, make("span", { class: "type" }, node.type ? ": " + node.type : ""),
-        node.op === "placeholder" ? "" : " = " + node.text]));
+      const text = make("span", {}, node.name, make("span", { class: "type" }, node.type ? ": " + node.type : ""),
+        node.op === "placeholder" ? "" : " = " + node.text);
+      (node.op === "placeholder" ? inputs : list).append(row([key(node.place)], [swatch, text], { class: "row marked" }));
     }
+    const count = inputs.children.length;  // a model has many: its ops are what one comes for
+    if (count > 8) graphs.append(make("details", {}, make("summary", {}, many(count, "input")), inputs));
+    else if (count) graphs.append(inputs);
     graphs.append(list);
   }
   const steps = make("div", { class: "pane", "aria-label": "Kernels", tabindex: "0" }, make("h2", {}, "Kernels"));
@@ -137,10 +158,10 @@ function code() {
     steps.append(make("h3", {}, program.title));
     const list = make("ul", { class: "rows" });
     program.steps.forEach((step, number) => {
-      const time = step.microseconds === null ? "" : "  " + step.microseconds.toFixed(1) + " µs";
-      const item = row(step.places.map(key), [make("span", { class: "number" }, String(number)), step.ops,
-        make("span", { class: "note" }, "  " + step.kind + time)]);
-      if (step.text) item.append(make("details", {}, make("summary", {}, "instructions"), make("pre", {}, step.text)));
+      const took = step.microseconds === null ? "" : ", " + time(step.microseconds);
+      const item = row(step.places.map(key), [make("span", { class: "number" }, String(number)),
+        make("span", {}, step.ops, make("span", { class: "note" }, "  " + step.kind + took))], { class: "row numbered" });
+      if (step.text) item.append(make("details", { class: "instructions" }, make("summary", {}, "instructions"), make("pre", {}, step.text)));
       list.append(item);
     });
     steps.append(list);
@@ -155,30 +176,26 @@ function code() {
 }
 
 // -- the drawn graph
-function legend() {
-  const names = [["placeholder", "inputs"], ["forward", "forward"], ["backward", "backward"], ["write", "writes in place"], ["output", "results"]];
-  return make("div", { class: "legend" }, ...names.map(([phase, name]) =>
-    make("span", {}, make("span", { class: "swatch", style: `background:var(--${phase})` }), name)));
-}
+const HINT = "Drag to move, wheel to zoom. By keyboard: arrows, + and −, 0 for all, Home for the start, n and p from node to node.";
 function drawings() {
   const part = make("section", {});
   if (!facts.graphs.length) { part.append(make("p", { class: "empty" }, "No graph was captured.")); return part; }
   const choice = make("select", { "aria-label": "Which graph" }, ...facts.graphs.map((graph, number) =>
-    make("option", { value: number }, `${graph.title} (${graph.nodes.length} nodes)`)));
-  const space = make("div", { class: "drawing", tabindex: "0", role: "application",
-    "aria-label": "The graph. Plus and minus zoom, arrows move, 0 shows all." });
-  const buttons = make("span", {});
-  const said = make("p", { class: "file", role: "status" }, "Drag to move, wheel to zoom; + − 0 and arrows by keyboard. Choose a node to see its line.");
-  part.append(make("div", { class: "legend" }, choice, buttons, legend()), space, said);
+    make("option", { value: number }, `${graph.title} (${many(graph.nodes.length, "node")})`)));
+  const space = make("div", { class: "drawing", tabindex: "0", role: "application", "aria-label": "The graph. " + HINT });
+  const buttons = make("span", { class: "buttons" });
+  const said = make("p", { class: "file said", role: "status" });
+  const colours = [["placeholder", "inputs"], ["forward", "forward"], ["backward", "backward"], ["write", "writes in place"], ["output", "results"]];
+  part.append(make("div", { class: "legend" }, choice, buttons, make("div", { class: "legend" }, ...swatches(colours))), space, said);
   let camera = null;
-  const show = () => { camera = drawGraph(facts.graphs[choice.value], space, said); mark(); };
-  for (const [name, act] of [["−", () => camera.zoom(1.3)], ["+", () => camera.zoom(1 / 1.3)], ["All", () => camera.all()]]) {
-    buttons.append(make("button", { type: "button", onclick: act }, name), " ");
-  }
+  const show = () => { camera = drawGraph(facts.graphs[choice.value], space, said); said.textContent = HINT; mark(); };
+  const acts = [["−", "Zoom out", () => camera.zoom(1.3)], ["+", "Zoom in", () => camera.zoom(1 / 1.3)], ["All", "Show all", () => camera.all()], ["Start", "Go to the start", () => camera.start()]];
+  for (const [name, label, act] of acts) buttons.append(make("button", { type: "button", "aria-label": label, onclick: act }, name));
   choice.addEventListener("change", show);
   space.addEventListener("keydown", (event) => camera.key(event));
   show();
-  part.refresh = () => camera.all();
+  part.refresh = () => camera.start();
+  part.reveal = (element) => camera.reveal(element);
   return part;
 }
 function drawGraph(graph, space, said) {
@@ -197,47 +214,79 @@ function drawGraph(graph, space, said) {
     svg.append(path);
     return [from, to, path];
   });
+  const groups = [];
+  let at = -1;
+  function choose_node(number, toggles = false) {
+    const node = graph.nodes[number];
+    at = number;
+    if (!node.place) { chosen = new Set(); mark(); }
+    else if (toggles || !chosen.has(key(node.place))) choose([key(node.place)]);
+    groups.forEach((group, each) => group.classList.toggle("current", each === number));
+    for (const [from, to, path] of edges) path.classList.toggle("linked", from === number || to === number);
+    said.textContent = node.name + (node.type ? ": " + node.type : "") + (node.text === node.name ? "" : " = " + node.text)
+      + (node.place ? "   (" + short(node.place) + ")" : "");
+  }
   graph.nodes.forEach((node, number) => {
     const name = node.op.startsWith("call") ? node.target : node.name;
-    const label = name.length > 19 ? name.slice(0, 18) + "…" : name;
+    // of what the user has named, the end tells most
+    const label = name.length <= 20 ? name : node.op.startsWith("call") ? name.slice(0, 19) + "…" : "…" + name.slice(-19);
     const group = draw("g", { class: "node", transform: `translate(${node.x} ${node.y})`, "data-text": node.name + " " + node.text + " " + node.type,
       "data-lines": key(node.place) },
       draw("title", {}, `${node.name}: ${node.type}\n${node.text}${node.place ? "\n" + short(node.place) : ""}`),
-      draw("rect", { x: -half.x, y: -half.y, width: 2 * half.x, height: 2 * half.y, rx: 6, style: `stroke:var(--${node.phase})` }),
+      draw("rect", { x: -half.x, y: -half.y, width: 2 * half.x, height: 2 * half.y, rx: 6, style: `--phase:var(--${node.phase})` }),
       draw("text", { y: node.type ? -2 : 4 }, label));
     if (node.type) group.append(draw("text", { class: "type", y: 13 }, node.type.length > 24 ? node.type.slice(0, 23) + "…" : node.type));
-    group.addEventListener("click", () => {
-      if (node.place) choose([key(node.place)]);
-      for (const [from, to, path] of edges) path.classList.toggle("linked", from === number || to === number);
-      said.textContent = `${node.name}: ${node.type} = ${node.text}${node.place ? "   (" + short(node.place) + ")" : ""}`;
-    });
+    group.addEventListener("click", () => choose_node(number, true));
+    groups.push(group);
     svg.append(group);
   });
   space.replaceChildren(svg);
   const view = { ...box };
-  const apply = () => svg.setAttribute("viewBox", `${view.x} ${view.y} ${view.w} ${view.h}`);
+  const apply = () => {
+    svg.setAttribute("viewBox", `${view.x} ${view.y} ${view.w} ${view.h}`);
+    svg.classList.toggle("far", (space.clientWidth || 800) / view.w < .3);  // texts could not be read
+  };
   const camera = {
-    all() { Object.assign(view, box); fit(); apply(); },
+    all() { Object.assign(view, box); apply(); },
+    // A large graph seen whole is too small to read: the view begins with the first ops, at a size that can be read.
+    start() {
+      const width = space.clientWidth || 800, height = space.clientHeight || 600;
+      if (Math.min(width / box.w, height / box.h) >= .55) { camera.all(); return; }
+      const scale = .85;
+      Object.assign(view, { w: width / scale, h: height / scale, y: box.y });
+      const seen = graph.nodes.filter((node) => node.y < view.y + view.h);
+      view.x = seen.reduce((sum, node) => sum + node.x, 0) / seen.length - view.w / 2;
+      apply();
+    },
+    look(number) {
+      const { x, y } = graph.nodes[number];
+      const width = Math.min(view.w, 1.3 * (space.clientWidth || 800));
+      view.h *= width / view.w; view.w = width;
+      view.x = x - view.w / 2; view.y = y - view.h / 2;
+      apply();
+    },
+    next(step) {  // from node to node; while one searches, from hit to hit
+      const wanted = groups.some((group) => group.classList.contains("found")) ? (each) => groups[each].classList.contains("found") : () => true;
+      for (let tried = 1; tried <= groups.length; tried += 1) {
+        const number = (at + step * tried + 2 * groups.length) % groups.length;
+        if (wanted(number)) { choose_node(number); camera.look(number); return; }
+      }
+    },
+    reveal(element) {
+      const number = groups.indexOf(element);
+      if (number >= 0) { choose_node(number); camera.look(number); }
+    },
     zoom(factor, at = { x: view.x + view.w / 2, y: view.y + view.h / 2 }) {
       view.x = at.x - (at.x - view.x) * factor; view.y = at.y - (at.y - view.y) * factor;
       view.w *= factor; view.h *= factor; apply();
     },
     move(x, y) { view.x += x * view.w; view.y += y * view.h; apply(); },
     key(event) {
-      const acts = { "+": () => camera.zoom(1 / 1.3), "=": () => camera.zoom(1 / 1.3), "-": () => camera.zoom(1.3), "0": () => camera.all(),
+      const acts = { "+": () => camera.zoom(1 / 1.3), "=": () => camera.zoom(1 / 1.3), "-": () => camera.zoom(1.3), "0": () => camera.all(), Home: () => camera.start(), n: () => camera.next(1), p: () => camera.next(-1),
         ArrowLeft: () => camera.move(-.1, 0), ArrowRight: () => camera.move(.1, 0), ArrowUp: () => camera.move(0, -.1), ArrowDown: () => camera.move(0, .1) };
       if (acts[event.key]) { acts[event.key](); event.preventDefault(); }
     },
   };
-  // A tall graph seen whole would be too small to read: then the view begins at its top, at a size that can be read.
-  function fit() {
-    const width = space.clientWidth || 800, height = space.clientHeight || 600;
-    const scale = Math.min(width / box.w, height / box.h);
-    if (scale < .45) {
-      const w = width / .6, h = height / .6;
-      view.x = box.x + box.w / 2 - w / 2; view.y = box.y; view.w = w; view.h = h;
-    }
-  }
   const point = (event) => {
     const inside = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
     return { x: inside.x, y: inside.y };
@@ -251,73 +300,104 @@ function drawGraph(graph, space, said) {
     view.x -= now.x - held.x; view.y -= now.y - held.y; apply();
   });
   window.addEventListener("pointerup", () => { held = null; });
-  camera.all();
+  camera.start();
   return camera;
 }
 
 // -- time and memory
+const colour = (step) => (step.kind.startsWith("kernel") ? "" : step.kind.includes("product") ? " product" : " other");
+function chart(name, height, ...shapes) {
+  return draw("svg", { class: "chart", viewBox: `0 0 1000 ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": name, style: `height:${height}px` }, ...shapes);
+}
+function axis(...labels) { return make("div", { class: "axis", "aria-hidden": "true" }, ...labels.map((label) => make("span", {}, label))); }
 function timeline() {
   const part = make("section", {});
-  let any = false;
-  for (const program of facts.programs) {
-    if (!program.steps.length || program.steps[0].microseconds === null) continue;
-    any = true;
-    const total = program.steps.reduce((sum, step) => sum + step.microseconds, 0);
-    part.append(make("h2", {}, `${program.title}: ${total.toFixed(1)} µs in ${program.steps.length} steps, one thread`));
-    const width = 1000, height = 74;
-    const svg = draw("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": "Steps along time" });
-    let at = 0;
-    for (const step of program.steps) {
-      const wide = width * step.microseconds / total;
-      const kind = step.kind.startsWith("kernel") ? "" : step.kind.includes("product") ? " product" : " other";
-      const bar = draw("rect", { class: "bar" + kind, x: at, y: 8, width: Math.max(wide - .6, .4), height: 42,
-        "data-lines": step.places.map(key).join("\n"), "data-text": step.ops },
-        draw("title", {}, `${step.ops}\n${step.kind}\n${step.microseconds.toFixed(2)} µs${step.places.length ? "\n" + step.places.map(short).join(", ") : ""}`));
-      bar.addEventListener("click", () => choose(step.places.map(key)));
-      svg.append(bar);
-      at += wide;
-    }
-    for (let tick = 0; tick <= 4; tick += 1) {
-      svg.append(draw("text", { x: Math.min(width - 60, tick * width / 4 + 2), y: height - 6 }, (total * tick / 4).toFixed(1) + " µs"));
-    }
-    part.append(svg);
-    const body = make("tbody", {});
-    program.steps.forEach((step, number) => body.append(make("tr", { "data-text": "1" },
-      make("td", { class: "figure" }, String(number)), make("td", {}, step.ops), make("td", {}, step.kind),
-      make("td", {}, step.places.map(short).join(", ")), make("td", { class: "figure" }, step.microseconds.toFixed(2)))));
-    const names = ["#", "ops", "step", "lines", "µs"];
-    const head = make("thead", {}, make("tr", {}, ...names.map((name) => make("th", {}, name))));
-    part.append(make("details", {}, make("summary", {}, "as a table"), make("div", { class: "scroll" }, make("table", {}, head, body))));
-  }
-  part.prepend(make("div", { class: "legend" }, ...[["--accent", "kernels"], ["--output", "matrix products"], ["--soft", "other functions"]].map(([colour, name]) =>
-    make("span", {}, make("span", { class: "swatch", style: `background:var(${colour})` }), name))));
-  if (!any) part.append(make("p", { class: "empty" }, "No native program was timed."));
+  const timed = facts.programs.filter((program) => program.steps.length && program.steps[0].microseconds !== null);
+  if (!timed.length) { part.append(make("p", { class: "empty" }, "No native program was timed.")); return part; }
+  part.append(make("div", { class: "legend" }, ...swatches([["accent", "kernels"], ["output", "matrix products"], ["soft", "other functions"]])));
+  const lines = [make("h2", {}, "By line"), byLine(timed),
+    make("p", { class: "file" }, "A step that comes from several lines counts for each in equal parts. All steps ran on one thread: a call that uses more takes less.")];
+  const strips = timed.flatMap((program) => timelineOf(program, program === timed[0]));
+  part.append(...(timed.length > 1 ? [...lines, ...strips] : [...strips, ...lines]));
   return part;
 }
+function timelineOf(program, first) {
+  const total = program.steps.reduce((sum, step) => sum + step.microseconds, 0);
+  const head = make("h2", {}, `${program.title}: ${time(total)} in ${many(program.steps.length, "step")}`);
+  const said = make("p", { class: "file said", role: "status" }, first ? "Point at a step, or move along them with the arrow keys." : "");
+  let at = 0;
+  const bars = program.steps.map((step, number) => {
+    const wide = 1000 * step.microseconds / total;
+    const bar = draw("rect", { class: "bar" + colour(step), x: at, y: 0, width: Math.max(wide - .6, .4), height: 56,
+      "data-lines": step.places.map(key).join("\n"), "data-text": step.ops });
+    bar.addEventListener("pointerenter", () => tell(number));
+    bar.addEventListener("click", () => { tell(number); choose(step.places.map(key)); });
+    at += wide;
+    return bar;
+  });
+  const strip = make("div", { class: "strip", tabindex: "0", role: "slider", "aria-label": "Steps of " + program.title, "aria-valuemin": 0, "aria-valuemax": bars.length - 1, "aria-valuenow": 0 },
+    chart("Steps along time", 56, ...bars));
+  let current = -1;
+  function tell(number) {
+    const step = program.steps[number];
+    current = number;
+    bars.forEach((bar, each) => bar.classList.toggle("current", each === number));
+    said.textContent = `${number}: ${step.ops}, ${step.kind}, ${time(step.microseconds)} (${(100 * step.microseconds / total).toFixed(1)} %)` +
+      (step.places.length ? ", " + step.places.map(short).join(", ") : "");
+    strip.setAttribute("aria-valuenow", number);
+    strip.setAttribute("aria-valuetext", said.textContent);
+  }
+  strip.addEventListener("keydown", (event) => {
+    const last = bars.length - 1;
+    const to = { ArrowRight: Math.min(current + 1, last), ArrowLeft: Math.max(current - 1, 0), Home: 0, End: last }[event.key];
+    if (to !== undefined) { tell(to); event.preventDefault(); }
+    if (event.key === "Enter" && current >= 0) choose(program.steps[current].places.map(key));
+  });
+  const columns = [["figure number", "#"], ["ops", "ops"], ["kind", "step"], ["lines", "lines"], ["figure time", "time"]];
+  const rows = program.steps.map((step, number) => [String(number), step.ops, step.kind, step.places.map(short).join(", "), time(step.microseconds)]);
+  return [head, strip, axis(...[0, 1, 2, 3, 4].map((tick) => (tick ? time(total * tick / 4) : "0"))), said,
+    make("details", {}, make("summary", {}, "as a table"), table(columns, rows))];
+}
+function byLine(programs) {
+  const texts = new Map();
+  for (const source of facts.sources) for (const [line, text] of source.lines) texts.set(source.file + ":" + line, text.trim());
+  const sums = new Map();
+  let total = 0;
+  for (const program of programs) for (const step of program.steps) {
+    total += step.microseconds;
+    for (const place of step.places) {
+      const found = sums.get(key(place)) || { place, sum: 0 };
+      found.sum += step.microseconds / step.places.length;
+      sums.set(key(place), found);
+    }
+  }
+  const sorted = [...sums.values()].sort((a, b) => b.sum - a.sum);
+  return table([["code", "line"], ["lines", "place"], ["figure time", "time"], ["figure share", "share"]],
+    sorted.slice(0, 20).map(({ place, sum }) => [texts.get(key(place)) || "", short(place), time(sum), (100 * sum / total).toFixed(1) + " %"]));
+}
 function memory() {
-  const part = make("section", {});
+  const part = make("section", {}), without = [];
   for (const program of facts.programs) {
     const { block, values, live } = program.memory;
     const sum = values.reduce((total, value) => total + value.bytes, 0);
+    if (!values.length) { without.push(program.title); continue; }
     part.append(make("h2", {}, `${program.title}: a block of ${bytes(block)} serves ${bytes(sum)} of intermediate values`));
-    if (!values.length) { part.append(make("p", { class: "empty" }, "No intermediate value is kept in memory.")); continue; }
-    const width = 1000, height = 220, count = Math.max(live.length, 1);
-    const svg = draw("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": "Memory over the steps" });
-    for (const value of values) {
+    const width = 1000, height = 220, count = Math.max(live.length, 1), most = Math.max(...live, 1);
+    const boxes = values.map((value) => {
       const [first, last] = value.span;
-      const tall = Math.max(.8, (height - 20) * value.bytes / block);
-      svg.append(draw("rect", { class: "block", x: width * first / count, width: width * (last - first + 1) / count,
-        y: (height - 20) * (1 - value.offset / block) - tall, height: tall },
-        draw("title", {}, `${value.name}\n${bytes(value.bytes)} at ${value.offset}, steps ${first} to ${last}`)));
-    }
-    svg.append(draw("text", { x: 4, y: height - 5 }, "step 0"), draw("text", { x: width - 60, y: height - 5 }, `step ${live.length - 1}`),
-      draw("text", { x: 4, y: 14 }, bytes(block)));
-    part.append(svg);
-    const points = live.map((size, step) => `L${width * step / count} ${100 - 90 * size / Math.max(...live, 1)}L${width * (step + 1) / count} ${100 - 90 * size / Math.max(...live, 1)}`).join("");
-    part.append(make("p", { class: "file" }, `Bytes in use at each step (at most ${bytes(Math.max(...live, 0))}):`));
-    part.append(draw("svg", { class: "chart", viewBox: `0 0 ${width} 104`, preserveAspectRatio: "none", role: "img", "aria-label": "Bytes in use" },
-      draw("path", { class: "area", d: `M0 100${points}L${width} 100z` })));
+      const tall = Math.max(.8, height * value.bytes / block);
+      return draw("rect", { class: "block", x: width * first / count, width: width * (last - first + 1) / count,
+        y: Math.max(0, height * (1 - value.offset / block) - tall), height: tall },
+        draw("title", {}, `${value.name}\n${bytes(value.bytes)} at ${value.offset}, steps ${first} to ${last}`));
+    });
+    const ends = () => axis("step 0", `step ${live.length - 1}`);
+    part.append(make("p", { class: "file" }, `Where in the block each value lies (0 to ${bytes(block)}, upwards), and from which step to which:`),
+      chart("Where values lie, over the steps", height, ...boxes), ends());
+    const points = live.map((size, step) => `L${width * step / count} ${100 - 96 * size / most}L${width * (step + 1) / count} ${100 - 96 * size / most}`).join("");
+    part.append(make("p", { class: "file" }, `Bytes in use at each step, at most ${bytes(Math.max(...live, 0))}:`),
+      chart("Bytes in use", 100, draw("path", { class: "area", d: `M0 100${points}L${width} 100z` })), ends());
   }
+  if (without.length) part.append(make("p", { class: "empty" }, `No intermediate value is kept in memory by ${without.join(", ")}.`));
   if (!facts.programs.length) part.append(make("p", { class: "empty" }, "No native program was made."));
   return part;
 }
@@ -331,7 +411,7 @@ function decisions() {
   } else part.append(make("p", { class: "empty" }, "None: what was compiled first served every call."));
   part.append(make("h2", {}, "Guards and generated code"));
   for (const entry of facts.entries) {
-    part.append(make("details", {}, make("summary", {}, `${entry.function}: ${entry.guards.length} guards, compiled in ${entry.milliseconds.toFixed(1)} ms`),
+    part.append(make("details", {}, make("summary", {}, `${entry.function}: ${many(entry.guards.length, "guard")}, captured in ${time(1000 * entry.milliseconds)}`),
       make("ul", { class: "rows" }, ...entry.guards.map((guard) => row([], [guard]))),
       entry.text ? make("details", {}, make("summary", {}, "generated Python"), make("pre", {}, entry.text)) : ""));
   }
@@ -364,12 +444,12 @@ function open(number, focus = false) {
   history.replaceState(null, "", "#" + parts[number][0].toLowerCase().split(" ")[0]);
 }
 tabs.addEventListener("keydown", (event) => {
-  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-  if (step) { open((current + step + parts.length) % parts.length, true); event.preventDefault(); }
+  const to = { ArrowRight: current + 1, ArrowLeft: current - 1, Home: 0, End: parts.length - 1 }[event.key];
+  if (to !== undefined) { open((to + parts.length) % parts.length, true); event.preventDefault(); }
 });
 document.getElementById("title").textContent = facts.title;
 document.getElementById("machine").textContent =
-  `Weft ${facts.machine.weft}, Python ${facts.machine.python}, ${facts.machine.system}, ${facts.machine.threads} threads`;
+  `Weft ${facts.machine.weft}, Python ${facts.machine.python}, ${facts.machine.system}, ${many(facts.machine.threads, "thread")}`;
 
 const search = document.getElementById("search");
 search.addEventListener("input", () => {
@@ -391,8 +471,24 @@ search.addEventListener("input", () => {
   });
   made.forEach(({ tab }, number) => { tab.textContent = parts[number][0] + (wanted ? ` (${counts[number]})` : ""); });
   document.getElementById("hits").textContent = wanted ? `${hits} found` : "";
-  const first = made[current].panel.querySelector(".found");
-  if (first) first.scrollIntoView({ block: "nearest" });
+  shown = -1;
+  reveal();
+});
+// The next of what was found: in this part, or in the first that has any.
+let shown = -1;
+function reveal() {
+  if (!made[current].panel.querySelector(".found")) return;
+  const hits = [...made[current].panel.querySelectorAll(".found")];
+  shown = (shown + 1) % hits.length;
+  const { content } = made[current];
+  if (content.reveal && hits[shown].closest("svg")) content.reveal(hits[shown]);
+  else hits[shown].scrollIntoView({ block: "center" });
+}
+search.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !search.value.trim()) return;
+  const other = made.findIndex(({ panel }) => panel.querySelector(".found"));
+  if (!made[current].panel.querySelector(".found") && other >= 0) { open(other); shown = -1; }
+  reveal();
 });
 document.addEventListener("keydown", (event) => {
   if (event.key === "/" && document.activeElement !== search) { event.preventDefault(); search.focus(); }
@@ -403,10 +499,18 @@ document.addEventListener("keydown", (event) => {
 });
 
 const root = document.documentElement;
-function theme(name) { root.dataset.theme = name; try { localStorage.setItem("weft-theme", name); } catch (error) { /* kept nowhere */ } }
+const button = document.getElementById("theme");
+function theme(name) {
+  root.dataset.theme = name;
+  button.textContent = name === "dark" ? "Light" : "Dark";
+  button.setAttribute("aria-label", `Change to the ${button.textContent.toLowerCase()} theme`);
+}
 let kept = null;
 try { kept = localStorage.getItem("weft-theme"); } catch (error) { /* pages from files may have no storage */ }
-root.dataset.theme = kept || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-document.getElementById("theme").addEventListener("click", () => theme(root.dataset.theme === "dark" ? "light" : "dark"));
+theme(kept || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+button.addEventListener("click", () => {
+  theme(root.dataset.theme === "dark" ? "light" : "dark");
+  try { localStorage.setItem("weft-theme", root.dataset.theme); } catch (error) { /* kept nowhere */ }
+});
 const wanted = parts.findIndex(([name]) => "#" + name.toLowerCase().split(" ")[0] === location.hash);
 open(Math.max(wanted, 0));
