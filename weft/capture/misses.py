@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from types import FunctionType
 from typing import Any
 
 from weft.capture.bytecode.effects import STACK
-from weft.capture.guards import Guard, holds, wild
+from weft.capture.counters import count
+from weft.capture.guards import Guard, explain_miss, holds, wild
 from weft.capture.sources import Ref, Source, fetch, local
 from weft.capture.wrapping import size_source
 from weft.tensor.base import Tensor
@@ -87,3 +89,37 @@ def changed_sizes(source: Source, facts: Any, value: Any) -> set[str]:
         return set()
     pairs = enumerate(zip(facts.shape, value.array.shape))
     return {str(size_source(source, dim)) for dim, (was, now) in pairs if was is not None and was != now}
+
+
+# Note [Siblings]
+# Guards say all that an entry relies upon, so it serves every function of its code. A model whose layers are
+# compiled one by one, each by a `compile` of its own, captures what they have in common once.
+def are_siblings(first: Any, second: Any) -> bool:
+    """Whether two contexts compile alike."""
+    given, other = first.options, second.options
+    return (
+        bool(given)
+        and not given["options"]
+        and given == other
+        and given["backend"] is other["backend"]
+        and not (first.on_entry or second.on_entry)
+    )
+
+
+def adopted(contexts: Iterable[Any], own: Any, function: FunctionType, arguments: dict[str, Any]) -> Any:
+    """An entry for this call that a sibling of the context has made; None where there is none.
+
+    Entries that end in a break go on in their own context, and are left there.
+    """
+    key = id(function.__code__), id(function.__globals__)
+    for context in list(contexts):
+        cache = None if context is own else context.caches.get(key)
+        if cache is None or not cache.entries or not are_siblings(own, context):
+            continue
+        for installed in cache.entries:
+            entry = installed.entry
+            whole = entry.stop is None and entry.reason is None and not entry.kept and not installed.streak
+            if whole and explain_miss(entry.guards, function, arguments) is None:
+                count("siblings", "entries")
+                return entry
+    return None

@@ -42,7 +42,7 @@ from weft.capture.guards import Guard, explain_miss
 from weft.capture.kinds import Unsupported, render_break
 from weft.capture.leaving import AS_WRITTEN, Errors, Setbacks, Tail, failure, line_of
 from weft.capture.logs import hush, warn_user
-from weft.capture.misses import changed_by, is_gone, wild_by
+from weft.capture.misses import adopted, changed_by, is_gone, wild_by
 from weft.capture.performing import enter_original
 from weft.capture.policy import MARK
 from weft.capture.reading import MISS
@@ -383,13 +383,13 @@ class CodeCache:
             reasons = self._note_misses(function, arguments)
             if not self._may_compile(reasons):
                 return None
-            context = self.context
+            context, volatile = self.context, frozenset(self.volatile)
             request = Request(
-                context.backend_call, context.fullgraph, context.dynamic, context, frozenset(self.volatile),
-                self.looks,
-            )  # fmt: skip
+                context.backend_call, context.fullgraph, context.dynamic, context, volatile, self.looks
+            )
             defaults = _defaults()
-            entry = self._capture(function, arguments, request)
+            entry = adopted(contexts, context, function, arguments)
+            entry = entry or self._capture(function, arguments, request)
             if entry is None or defaults != _defaults() or defaults != self.defaults:  # changed meanwhile
                 return None
             installed = context.install(self, entry, request)
