@@ -49,6 +49,12 @@ EXTRA = frozenset(
 ARITHMETIC = frozenset(["add", "sub", "mul", "div", "pow", "neg", "matmul"])
 
 
+class Smallest:
+    """How many ops a part must have to be a node of its own in `graph_for`."""
+
+    ops = 2
+
+
 def record_of(node: Node) -> Any:
     """The op record behind a node; None where there is none."""
     if not node.operator.startswith("aten::"):
@@ -204,7 +210,10 @@ def captured(graph: Graph) -> list[Value]:
 
 
 def with_differentiable_graphs(
-    graph: Graph, given: set[Value] | None = None, smallest: int = 2, blocks: list[Block] | None = None
+    graph: Graph,
+    given: set[Value] | None = None,
+    smallest: int | None = None,
+    blocks: list[Block] | None = None,
 ) -> Graph:
     """The graph, changed, with its differentiable parts (those of some blocks) as nodes of their own."""
     reached = None if given is None else requiring(graph, given)
@@ -213,7 +222,7 @@ def with_differentiable_graphs(
         return fits(node) and (reached is None or any(v in reached for v in tensors_of(node)))
 
     for block in blocks_of(graph) if blocks is None else blocks:
-        for group in groups(block, test, smallest, fits):
+        for group in groups(block, test, smallest or Smallest.ops, fits):
             piece = take_out(group, outside_values(graph, group), "DifferentiableGraph")
             if not piece.outputs or not all(value.kind == TENSOR for value in piece.outputs):
                 continue

@@ -158,6 +158,8 @@ class ScriptFunction:
 
     # -- what users see ------------------------------------------------------------------------------------
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            kwargs.pop("profile_and_replay", None)  # of tests; all that is to be known is known at once
         return self.executor.call(args, kwargs)
 
     def __reduce__(self) -> Any:

@@ -15,6 +15,7 @@ from weft.testing.filecheck import FileCheck as FileCheck
 
 RUN_CUDA = RUN_CUDA_HALF = RUN_CUDA_MULTI_GPU = False
 _jit: Any = lazy("weft.jit")
+_differentiable: Any = lazy("weft.jit.differentiable")
 
 
 class JitTestCase(TestCase):
@@ -81,6 +82,22 @@ class JitTestCase(TestCase):
         """The graph has a node of this kind."""
         self.assertIn(kind, str(graph))
 
+    def assertGraphContainsExactly(
+        self, graph: Any, kind: str, num_kind_nodes: int, consider_subgraphs: bool = False
+    ) -> None:
+        """The graph has so many nodes of this kind."""
+        found = [node for node in _all_nodes(graph, consider_subgraphs) if node.kind() == kind]
+        self.assertEqual(len(found), num_kind_nodes, f"{graph}\nhas {len(found)} nodes of kind {kind}")
+
+
+def _all_nodes(holder: Any, subgraphs: bool) -> Iterator[Any]:
+    for node in holder.nodes():
+        yield node
+        for block in node.blocks():
+            yield from _all_nodes(block, subgraphs)
+        if subgraphs and node.hasAttribute("Subgraph"):
+            yield from _all_nodes(node.g("Subgraph"), subgraphs)
+
 
 def execWrapper(code: str, glob: dict[str, Any], loc: dict[str, Any]) -> None:
     """Runs code."""
@@ -89,8 +106,13 @@ def execWrapper(code: str, glob: dict[str, Any], loc: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def disable_autodiff_subgraph_inlining(enabled: bool = True) -> Iterator[None]:
-    """Differentiable parts of graphs stay as they are: they do."""
-    yield
+    """Differentiable parts of graphs are shown as such, however small, for a while."""
+    smallest = _differentiable.Smallest
+    before, smallest.ops = smallest.ops, 1
+    try:
+        yield
+    finally:
+        smallest.ops = before
 
 
 @contextlib.contextmanager
