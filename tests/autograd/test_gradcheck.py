@@ -147,3 +147,35 @@ def test_given_gradients_for_the_second_order():
     x = double(3)
     assert gradgradcheck(weft.sin, (x,), double(3))
     assert gradgradcheck(weft.sin, (x,), gen_non_contig_grad_outputs=True)
+
+
+def test_forward_mode_is_checked_as_well() -> None:
+    x = weft.tensor([0.3, -1.2], dtype=weft.float64, requires_grad=True)
+    y = weft.tensor([2.0, 0.5], dtype=weft.float64, requires_grad=True)
+    assert gradcheck(lambda x, y: (x * y, x.exp()), (x, y), check_forward_ad=True)
+    assert gradcheck(lambda x: x.sin(), x, check_forward_ad=True, check_backward_ad=False)
+    z = weft.tensor([0.3 + 1j, -1.2 - 2j], dtype=weft.complex128, requires_grad=True)
+    assert gradcheck(lambda z: (z * z).abs(), z, check_forward_ad=True)
+    assert gradgradcheck(lambda x, y: x.sin() * y, (x, y), check_fwd_over_rev=True)
+    with pytest.raises(AssertionError, match="check_undefined_grad=True requires check_rev_over_rev"):
+        gradgradcheck(lambda x: x.sin(), x, check_fwd_over_rev=True, check_rev_over_rev=False)
+
+
+def test_a_wrong_jvp_is_found() -> None:
+    class Twice(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return tangent * 3
+
+    x = weft.ones(2, dtype=weft.float64, requires_grad=True)
+    assert gradcheck(Twice.apply, x)
+    with pytest.raises(GradcheckError, match="Jacobian computed with forward mode mismatch for output 0"):
+        gradcheck(Twice.apply, x, check_forward_ad=True)

@@ -90,7 +90,7 @@ def test_saved_values_by_name():
     assert saved.grad_fn is z.grad_fn
     assert (x * y).grad_fn._saved_other.grad_fn is y.grad_fn
     assert x.sum().grad_fn._saved_self_sym_sizes == (3,)
-    assert x.sum(0).grad_fn._saved_dim == 0
+    assert x.sum(0).grad_fn._saved_dim == (0,)
     with pytest.raises(AttributeError, match="'MulBackward0' object has no attribute '_saved_bar'"):
         y.grad_fn._saved_bar
     with pytest.raises(AttributeError, match="no attribute '_raw_saved_bar'"):
@@ -136,3 +136,17 @@ def test_edges():
         RuntimeError, match="It is not possible to get the gradient edge for a Tensor that does not"
     ):
         get_gradient_edge(weft.ones(2))
+
+
+def test_a_node_lists_what_it_has_kept():
+    x = weft.ones(2, 3, requires_grad=True)
+    product = (x * x.exp()).grad_fn
+    assert {"_saved_self", "_saved_other", "_raw_saved_self", "_raw_saved_other"} <= set(dir(product))
+    assert "next_functions" in dir(product)
+    assert x.sum(1, keepdim=True).grad_fn._saved_dim == (1,)
+    assert "_saved_keepdim" in dir(x.sum(1).grad_fn)
+
+
+def test_names_of_nodes_without_an_op():
+    x = weft.ones(2, requires_grad=True)
+    assert (x * 2).grad_fn.next_functions[0][0].name() == "weft::autograd::AccumulateGrad"

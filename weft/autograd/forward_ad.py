@@ -106,8 +106,8 @@ def checked_dual(tensor: Tensor, tangent: Tensor, level: Directions) -> Tensor:
         )
     if is_dual(tensor, level):
         raise RuntimeError(
-            "Trying to set a forward gradient on a Tensor that already has one at this level, this is not "
-            "supported."
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level "
+            "0 is not supported."
         )
     return dual(tensor.view_as(tensor), tangent, level)
 

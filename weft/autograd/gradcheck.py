@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.autograd.engine import grad
+from weft.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from weft.core.dtypes import BY_NUMPY, float64
 from weft.ops.record import REGISTRY
 from weft.tensor.base import Tensor, wrap
@@ -64,11 +65,12 @@ def gradcheck(
     assert not (check_batched_forward_grad and not check_forward_ad), (
         "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
     )
-    if check_forward_ad:
-        raise NotImplementedError("gradcheck: forward-mode gradients are not there yet")
     check = _Check(*_as_pairs(func, inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
     try:
-        check.run(fast_mode, check_undefined_grad, check_batched_grad)
+        if check_backward_ad:
+            check.run(fast_mode, check_undefined_grad, check_batched_grad)
+        if check_forward_ad:
+            check.compare_forward()
     except GradcheckError:
         if raise_exception:
             raise
@@ -122,6 +124,10 @@ def gradgradcheck(
     assert check_fwd_over_rev or check_rev_over_rev, (
         "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True"
     )
+    for name, asked in (("undefined", check_undefined_grad), ("batched", check_batched_grad)):
+        assert check_rev_over_rev or not asked, (
+            f"Setting check_{name}_grad=True requires check_rev_over_rev to be True"
+        )
     given = as_tuple(inputs)
     if grad_outputs is None:
         generator = np.random.default_rng(0)
@@ -379,6 +385,35 @@ class _Check:
             "The max per-element difference (slow mode) is: "
             f"{np.abs(slow - exact).max() if slow.size else 0.0}.\n"
         )
+
+    def compare_forward(self) -> None:
+        """Compares what forward mode gives along each element of each input."""
+        outputs = differentiable(self.func(*self.inputs))
+        for i, (place, x) in enumerate(zip(self.numbers, self.wanted)):
+            numerical = self.numerical(x, outputs)
+            rows = [np.zeros_like(matrix) for matrix in numerical]
+            for element, index in enumerate(np.ndindex(x.array.shape)):
+                along = np.zeros_like(x.array)
+                along[index] = 1
+                for matrix, tangent in zip(rows, self.tangents(place, along)):
+                    if tangent is not None:
+                        matrix[element] = np.ravel(tangent.array)
+            for k, (expected, found) in enumerate(zip(numerical, rows)):
+                if not np.allclose(found, expected, self.rtol, self.atol):
+                    raise GradcheckError(
+                        f"Jacobian computed with forward mode mismatch for output {k} with respect to input "
+                        f"{i},\nnumerical:{wrap(expected)}\nanalytical:{wrap(found)}\n"
+                    )
+
+    def tangents(self, place: int, along: Any) -> list[Any]:
+        """How the differentiable outputs move where one input moves along this direction."""
+        with dual_level():
+            given = list(self.inputs)
+            given[place] = make_dual(given[place], wrap(along))
+            moved = as_tuple(self.func(*given))
+            plain = as_tuple(self.func(*self.inputs))
+            chosen = [isinstance(o, Tensor) and settled(o).tracked for o in plain]
+            return [unpack_dual(o).tangent for o, taken in zip(moved, chosen) if taken]
 
     def check_linearity(self) -> None:
         """A gradient of zeros must give zeros."""

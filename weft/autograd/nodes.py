@@ -195,12 +195,24 @@ def _saved_value(self: Node, name: str, label: str) -> Any:
         tensors = {*self.op.signature.tensor_slots, *self.op.signature.list_slots}
         plain = [n for i, n in enumerate(self.op.signature.names) if i not in tensors]
         if label in plain:
-            return self.params[plain.index(label)]
+            value = self.params[plain.index(label)]
+            kind = self.op.signature.parameters[self.op.signature.names.index(label)].annotation
+            return (value,) if kind == "Dims" and isinstance(value, int) else value
     raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
+def _dir(self: Node) -> list[str]:
+    """Also what the node has kept."""
+    kept = [f"{prefix}_{name}" for name in self.saved_names for prefix in ("_saved", "_raw_saved")]
+    if self.op is not None:
+        tensors = {*self.op.signature.tensor_slots, *self.op.signature.list_slots}
+        kept += [f"_saved_{name}" for i, name in enumerate(self.op.signature.names) if i not in tensors]
+    return sorted({*object.__dir__(self), *kept})
+
+
 def _name(self: Node) -> str:
-    return node_name(self)
+    name = node_name(self)
+    return f"{naming.namespace}::autograd::{name}" if name == "CopySlices" else name
 
 
 def _repr(self: Node) -> str:
@@ -223,6 +235,7 @@ for _attribute, _value in {
     "_sequence_nr": _sequence_nr,
     "__call__": _call,
     "__getattr__": _getattr,
+    "__dir__": _dir,
 }.items():
     if _attribute not in AccumulateGrad.__dict__ or _attribute not in Node.__dict__:
         setattr(Node, _attribute, _value)

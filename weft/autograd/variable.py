@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.autograd import backward
+from weft.autograd.tasks import queue_callback
 from weft.tensor.base import Tensor
 
 
@@ -13,12 +14,17 @@ class _Meta(type):
         return isinstance(other, Tensor)
 
 
+class _Engine:
+    """What runs gradients, as programs know it that have it call them when it is done."""
+
+    queue_callback = staticmethod(queue_callback)
+    run_backward = staticmethod(backward)
+
+
 class Variable(metaclass=_Meta):
     """`Variable(tensor, requires_grad=True)` is the tensor, detached."""
 
+    _execution_engine = _Engine()
+
     def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool = False) -> Any:
         return data.detach().requires_grad_(requires_grad)
-
-    @staticmethod
-    def _execution_engine() -> Any:
-        return backward
