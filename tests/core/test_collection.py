@@ -7,6 +7,7 @@ import gc
 import pytest
 
 import weft
+from weft.core import collection
 from weft.core.collection import uncollected
 
 
@@ -45,3 +46,27 @@ def test_what_is_compiled_runs_with_it() -> None:
 
     weft.compile(broken)(weft.ones(2))
     assert seen == [True] and gc.isenabled()
+
+
+def test_what_the_first_compiles_made_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "_left", 1)
+    with uncollected():
+        made: list[list[int]] = [[] for _ in range(10)]
+    old = {id(each) for each in gc.get_objects(2)}
+    assert all(id(each) in old for each in made)
+    assert collection._left == 0
+    with uncollected():
+        pass
+    assert collection._left == 0
+
+
+def test_what_somebody_has_frozen_stays_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "_left", 1)
+    gc.freeze()
+    try:
+        count = gc.get_freeze_count()
+        with uncollected():
+            pass
+        assert gc.get_freeze_count() > count // 2 > 0
+    finally:
+        gc.unfreeze()

@@ -378,12 +378,14 @@ class Writes:
 
 
 def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
-    """The inputs that a graph writes, and the place of the last node that may fail. `grad`: whether gradients
-    are recorded when it begins.
+    """The inputs that a graph writes, and the place of the last node that may fail, if it writes any. `grad`:
+    whether gradients are recorded when it begins.
     """
     roots: dict[Node, set[Node]] = {}
     written: dict[Node, Writes] = {}
     last = -1
+    if not any(map(may_write, nodes)):
+        return written, last
     for place, node in enumerate(nodes):
         if node.op == "placeholder":
             roots[node] = {node}
@@ -411,6 +413,12 @@ def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
                     found.history |= grad and any(map(_is_tracked, (node, *node.all_input_nodes)))
                     found.whole |= _shape(target) == _shape(root)
     return written, last
+
+
+def may_write(node: Node) -> bool:
+    """Whether a node writes anything, as far as one knows."""
+    facts = effect(node)
+    return facts.unknown or bool(facts.writes) or "writes" in node.meta
 
 
 def wants_layout(node: Node) -> bool:

@@ -58,14 +58,17 @@ def can_fail(node: Node) -> bool:
     if overlaps(node):
         return True
     found = op_of(node)
-    called = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    name: str = called if found is None else found[1]
+    if found is None:
+        name: str = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    else:
+        name = found[1]
     if name in ("getitem", "setitem"):
         return bool(nodes_in(node.args[1]))  # an index among the data
     if name.startswith(DIVISIONS) or "pow" in name:
         return not _is_floating(node.meta.get("val"))
     if found is not None:
-        return fails(found[0], any(map(_holds_places, node.all_input_nodes)))
+        op = found[0]
+        return fails(op, False) or (fails(op, True) and any(map(_holds_places, node.all_input_nodes)))
     if node.op == "call_method":
         return name not in SAFE_CALLS
     if node.op == "call_function" and node.target in SAFE_FUNCTIONS:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any
 
@@ -55,6 +56,8 @@ class Layouts:
 
     def __init__(self, arrays: dict[Node, Any]) -> None:
         self.known: dict[Node, Any] = {}
+        self.alike: dict[Any, Any] = {}
+        """What was found for calls of an op on tensors that lie alike."""
         for node, array in arrays.items():
             if isinstance(array, np.ndarray):
                 self.known[node] = tuple([step // array.itemsize for step in array.strides])
@@ -82,8 +85,28 @@ class Layouts:
             return tuple([self.copied(node.args[each]) for each in node.target.positions])
         if shapes is None or not is_op(node):
             return None if not isinstance(shapes, tuple) else row_major(shapes)
-        strides = self.told(node, shapes)
-        return default(shapes) if strides is None else strides
+        several = tuple(shapes) if isinstance(shapes, list) else shapes
+        key = (op_of(node), several, self.likeness(node.args), self.likeness(node.kwargs))
+        try:
+            strides = self.alike[key]
+        except (KeyError, TypeError):  # of what cannot be hashed
+            strides = self.told(node, shapes)
+            strides = default(shapes) if strides is None else strides
+            with suppress(TypeError):
+                self.alike[key] = strides
+        return strides
+
+    def likeness(self, value: Any) -> Any:
+        """What the layout of a result can depend on in an argument."""
+        kind = type(value)
+        if kind is Node:
+            array = getattr(value.meta.get("val"), "array", None)
+            return id(value) if array is None else (tuple(array.shape), array.dtype, self.known[value])
+        if kind is tuple or kind is list:
+            return kind, *map(self.likeness, value)
+        if kind is dict:
+            return kind, *value, *map(self.likeness, value.values())
+        return kind, value
 
     def copied(self, node: Node) -> Strides:
         """The strides of a copy."""

@@ -6,6 +6,7 @@ Gives an op's record and all its parameters for a node. One idea: whatever reads
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from weft.graph.node import Node
@@ -13,8 +14,13 @@ from weft.native.objects import Unlowered as Unlowered
 from weft.ops.record import Op
 
 
+@cache
+def _variadic(op: Op) -> int | None:
+    return next((i for i, p in enumerate(op.signature.parameters) if p.variadic), None)
+
+
 def bound_arguments(op: Op, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    variadic = next((i for i, p in enumerate(op.signature.parameters) if p.variadic), None)
+    variadic = _variadic(op)
     if variadic is not None and len(args) > variadic and not isinstance(args[variadic], (tuple, list)):
         args = (*args[:variadic], tuple(args[variadic:]))
     if variadic is not None and len(args) == variadic and op.signature.names[variadic] not in kwargs:
