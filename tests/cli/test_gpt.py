@@ -37,3 +37,15 @@ def test_samples_go_on_from_a_beginning(text):
     written = gpt.sample(model, text, "the ", 20)
     assert written.startswith("the ") and len(written) == 24
     assert len(gpt.sample(model, text, "?", 3)) == 4  # a beginning that the text has nothing of
+
+
+def test_samples_are_those_of_the_model_alone(text):
+    weft.manual_seed(0)
+    model = gpt.GPT(len(text.alphabet), 6, 16, 2, 1)
+    numbers = [text.known["t"]]
+    weft.manual_seed(1)
+    for _ in range(10):
+        scores = model(weft.tensor([numbers[-6:]]))[0, -1] / 0.8
+        numbers.append(int(weft.multinomial(scores.softmax(-1).detach(), 1)))
+    weft.manual_seed(1)
+    assert gpt.sample(model, text, "t", 10) == text.written(numbers)

@@ -82,9 +82,15 @@ class Text:
 def sample(model: GPT, text: Text, start: str, count: int, temperature: float = 0.8) -> str:
     """What the model writes behind a beginning."""
     numbers = [text.known[character] for character in start if character in text.known] or [0]
-    with weft.no_grad():
-        for _ in range(count):
-            seen = weft.tensor([numbers[-model.length :]])
-            chances = functional.softmax(model(seen)[0, -1] / temperature, dim=-1)
-            numbers.append(int(weft.multinomial(chances, 1)))
+
+    @weft.compile(fullgraph=True)
+    def chances(seen: Tensor, last: Tensor) -> Tensor:
+        with weft.no_grad():
+            return functional.softmax(model(seen)[0, last] / temperature, dim=-1)
+
+    for _ in range(count):
+        latest = numbers[-model.length :]
+        filled = [*latest, *[0] * (model.length - len(latest))]  # of one size; what comes later is not seen
+        found = chances(weft.tensor([filled]), weft.tensor(len(latest) - 1))
+        numbers.append(int(weft.multinomial(found, 1)))
     return text.written(numbers)
