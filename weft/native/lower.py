@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -385,7 +385,8 @@ class Lowering:
         compute, result = op.promotion.dtypes(types)
         inner, outer = type_name(compute.numpy), type_name(result.numpy)
         tensors = [value for value in operands if isinstance(value, Definition)]
-        shape = np.broadcast_shapes(*[value.shape for value in tensors])
+        shapes = {value.shape for value in tensors}
+        shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
 
         def make(builder: Builder, values: list[Value], _place: Any) -> Value:
             given = iter(values)
@@ -473,6 +474,7 @@ def as_type(value: Any) -> Any:
     return value
 
 
+@cache
 def dtype_of_name(name: str) -> Any:
     found = next((kind for kind, known in NAMES.items() if known == name), None)
     return BY_NUMPY[np.dtype(name) if found is None else found]
