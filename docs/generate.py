@@ -30,6 +30,7 @@ VARIABLES = {
     "WEFT_DEBUG": "`step`: compiled code runs op by op, and tells each op at your line",
     "WEFT_NAN_TRACE": "`1`: compiled code warns of the first step that makes NaN or an infinity",
     "WEFT_NUM_THREADS": "how many threads compiled code uses",
+    "WEFT_TIERS": "`full`: compiled code is made at the full level at once (`auto`)",
     "WEFT_CACHE_DIR": "where compiled code is kept (without it `~/.cache/weft`)",
     "WEFT_CACHE": "`0`: nothing is kept on disk",
     "WEFT_CACHE_SIZE": "how many MiB may be kept (1024)",

@@ -26,6 +26,9 @@ if "WEFT_CACHE_DIR" not in os.environ:
 # Tests ask how entries are made: what another worker has captured must not serve their calls.
 os.environ.setdefault("WEFT_CACHE", "programs")
 
+# Tests ask how fast and how good code is from its first call on; those of drafts say so.
+os.environ.setdefault("WEFT_TIERS", "full")
+
 import hypothesis
 import pytest
 

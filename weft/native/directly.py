@@ -288,6 +288,7 @@ def _run(found: Any, program: Program, operands: Operands) -> Run:
     if draws is not None and found.finish is not None:
         outputs.append((CONSTANT, None))
         seeds_item = len(outputs)
+    program.ask()
     threads = pool()
     if program.splits and not threads.started:
         threads.start()

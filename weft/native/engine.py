@@ -21,6 +21,7 @@ import mmap
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
@@ -39,6 +40,9 @@ LIVING: Final = 128
 """How many modules live on though no program holds them."""
 REMEMBERED: Final = 4096
 """Of how many kernels the names are known without writing their texts."""
+DRAFT, FULL = 0, 2
+"""Levels of code."""
+NO_DRAFTS: Final[Mapping[str, Any]] = {}
 NAME: Final = "function"
 """What a function is called in its own text."""
 HALVES: Final = """
@@ -177,14 +181,17 @@ def object_of(text: str, key: str, level: int) -> bytes:
 class Loaded:
     """The object of a text in memory."""
 
-    def __init__(self, text: str, level: int = 2) -> None:
+    def __init__(self, text: str, level: int = FULL) -> None:
         if executing():
             raise Uncompiled(f"this process may not make code: {executing()}")
         self.key = key_of(text, str(level), *identity())
         """What its object is called on disk."""
+        self.text: str | None = None
+        """Of a draft, what it is made of."""
         self.load(object_of(text, self.key, level), level)
 
     def load(self, content: bytes, level: int) -> None:
+        self.level = level
         try:
             self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target(level))
             self.engine.add_object_file(llvm.ObjectFileRef.from_data(content))  # the engine owns it
@@ -200,7 +207,7 @@ class Loaded:
             raise KeyError(key)
         check(content)
         found = cls.__new__(cls)
-        found.key = key
+        found.key, found.text = key, None
         found.load(content, level)
         return found
 
@@ -253,10 +260,13 @@ def _used(module: Loaded) -> None:
 class Functions:
     """The functions of a program: asked for by text, compiled together, then known by address."""
 
-    def __init__(self, level: int = 2) -> None:
-        self.level = level
+    def __init__(self, level: int = FULL, drafts: bool = False) -> None:
+        self.levels = (level, DRAFT) if drafts else (level,)
+        """Of code that is taken: see Note [Drafts] in `weft.native.tiers`."""
         self.modules: dict[str, Loaded] = {}
         self.missing: dict[str, list[str]] = {}
+        self.left: list[Loaded] = []
+        """Drafts that may still run, though better code is there."""
 
     def kernel(self, kernel: Any) -> str:
         """The name of a kernel's function."""
@@ -282,34 +292,71 @@ class Functions:
         if name in self.modules or name in self.missing:
             return True
         with _lock:
-            module = _modules.get((name, self.level))
-            if module is not None:
-                self.modules[name] = module
-                _used(module)
-        return module is not None
+            for level in self.levels:
+                module = _modules.get((name, level))
+                if module is not None:
+                    self.modules[name] = module
+                    _used(module)
+                    return True
+        return False
 
-    def load(self) -> None:
-        """Compiles what is missing, as one module."""
-        if not self.missing:
-            return
+    def load(self, drafts: Mapping[str, Any] = NO_DRAFTS) -> None:
+        """Compiles what is missing, as one module, and another one of drafts."""
         with _lock:
-            module = Loaded(joined(list(self.missing.values())), self.level)
-            for name in self.missing:
-                self.modules[name] = module
-                _modules[name, self.level] = module
-            _used(module)
+            for is_draft in (True, False):
+                part = [name for name in self.missing if (name in drafts) == is_draft]
+                if not part:
+                    continue
+                text = joined([self.missing[name] for name in part])
+                module = Loaded(text, DRAFT if is_draft else self.levels[0])
+                self.take(module, part)
+                if is_draft:
+                    module.text = text
+                    store().put("text", module.key, text.encode())
         self.missing = {}
 
-    def restore(self, objects: dict[str, list[str]]) -> None:
-        """Finds functions by the objects on disk that have them; a KeyError where one is gone."""
+    def take(self, module: Loaded, names: Iterable[str]) -> None:
+        """Uses this module for these functions, here and elsewhere."""
+        for name in names:
+            self.modules[name] = _modules[name, module.level] = module
+        _used(module)
+
+    def restore(self, objects: dict[str, list[str]], drafts: Sequence[str] = ()) -> None:
+        """Finds functions by the objects on disk that have them, some of which are drafts; a KeyError where
+        one is gone, or may not be used."""
         with _lock:
             for key, names in objects.items():
-                missing = [name for name in names if not self.found(name)]
-                if missing:
-                    module = Loaded.kept(key, self.level)
-                    for name in names:
-                        self.modules[name] = _modules[name, self.level] = module
-                    _used(module)
+                if not all(map(self.found, names)):
+                    level = DRAFT if key in drafts else self.levels[0]
+                    if level not in self.levels:
+                        raise KeyError(key)
+                    self.take(Loaded.kept(key, level), names)
+
+    def drafts(self) -> dict[str, Loaded]:
+        """The functions of which there are drafts only."""
+        if len(self.levels) == 1:
+            return {}
+        return {name: module for name, module in self.modules.items() if module.level == DRAFT}
+
+    def improve(self) -> dict[int, int]:
+        """Compiles drafts at the full level; gives the new addresses by the old ones."""
+        moved: dict[int, int] = {}
+        drafts = self.drafts()
+        full = Functions(self.levels[0])
+        for module in {id(module): module for module in drafts.values()}.values():
+            names = [name for name, each in drafts.items() if each is module]
+            if not all(map(full.found, names)):
+                content = store().get("text", module.key) if module.text is None else module.text.encode()
+                if content is None:
+                    raise KeyError(f"the text of {module.key[:16]} is gone")
+                made = Loaded(content.decode(), self.levels[0])
+                with _lock:
+                    full.take(made, names)
+            moved.update({module.address(name): full.address(name) for name in names})
+        with _lock:
+            self.left += drafts.values()
+            self.modules.update(full.modules)
+        return moved
 
     def address(self, name: str) -> int:
         return self.modules[name].address(name)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.records import dataclass
-from weft.native import blas
+from weft.native import blas, tiers
 from weft.native.calls import (
     ALIGNED,
     CHANGED,
@@ -122,6 +122,10 @@ class Program:
     """Whether steps are run apart though none needs Python."""
     key: str | None = None
     """Under which it is on disk."""
+    keep_again: Callable[[], None] | None = None
+    """Has the disk keep it as it is now."""
+    calls: int = 0
+    """How often Python has run it, up to twice: see Note [Drafts] in `weft.native.tiers`."""
 
     def connect(self, inputs: Sequence[Any]) -> None:
         """Settles how a call finds what the records name, for inputs that are laid out as these."""
@@ -178,6 +182,21 @@ class Program:
             return "place", output
         return "number" if output in self.numbers else "item", self.inputs + number
 
+    # -- drafts ----------------------------------------------------------------------------------------------
+    def ask(self) -> None:
+        """It is used: its code is worth more."""
+        self.calls = 2
+        if self.functions.drafts():
+            tiers.ask(self)
+
+    def improve(self) -> None:
+        """Exchanges drafts for code of the full level, which gives the same bits."""
+        moved = self.functions.improve()
+        for record in self.code[: self.count]:
+            record[0] = moved.get(int(record[0]), record[0])
+        if moved and self.keep_again is not None:
+            self.keep_again()
+
     # -- calls -----------------------------------------------------------------------------------------------
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """The results for these inputs, which are numbered as the graph's are. Raises Changed where they are
@@ -194,6 +213,10 @@ class Program:
 
     def run(self, items: list[Any]) -> list[Any]:
         """The results for these inputs and seeds, behind which new arrays are put."""
+        if self.calls < 2:
+            self.calls += 1
+            if self.calls == 2:
+                self.ask()
         for (_, shape, kind), strides in zip(self.made, self.strides):
             items.append(np.ndarray(shape, kind, None, 0, strides))
         threads = pool()

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.native import blas, gemm, packing
+from weft.native import blas, gemm, packing, tiers
 from weft.native.absorbing import absorb
 from weft.native.build import Built
 from weft.native.calls import CHECK, address
@@ -105,14 +105,21 @@ class Executable(Program):
     # -- what does not depend on a call ----------------------------------------------------------------------
     def compile(self, steps: Sequence[Any]) -> list[str]:
         """Makes machine code; gives the names of the steps' functions."""
-        self.functions = Functions()
+        self.functions = Functions(drafts=tiers.are_used())
         names = [self.function_of(step) for step in steps]
-        self.functions.load()
+        self.functions.load(self.drafts(steps, names) if tiers.are_used() else {})
         self.multiplies = any(
             isinstance(step, Product) and not step.packed and not gemm.is_better(step) for step in steps
         )
         self.outside = table()
         return names
+
+    def drafts(self, steps: Sequence[Any], names: list[str]) -> dict[str, list[str]]:
+        """The functions that are compiled quickly first: see Note [Drafts] in `weft.native.tiers`."""
+        works = dict.fromkeys(names, 0)
+        for step, name in zip(steps, names):
+            works[name] += draft_work(step)
+        return tiers.drafts_of(self.functions.missing, works)
 
     def function_of(self, step: Any) -> str:
         """The name of a step's function; "" where Python does it."""
@@ -271,6 +278,15 @@ class Executable(Program):
         read = {self.places[id(v)] for s in self.plan.steps if is_python(s) for v in reads_of(s)}
         found = [(place, inside[place]) for place in sorted(read & set(inside))]
         return [(place, v.shape, numpy_type(v.type), offsets[place]) for place, v in found]
+
+
+def draft_work(step: Any) -> int:
+    """How many ns of a step are spent in code of ours."""
+    if isinstance(step, Built):
+        return work_of(step.sizes, step.kernel)
+    if isinstance(step, Product):
+        return product_work(step) if gemm.is_better(step) else 0
+    return (step.work or step.chunks * CHUNK) if isinstance(step, Direct) else 0
 
 
 def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:

@@ -22,6 +22,7 @@ import types
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
+from weakref import ref
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from weft.core.generator import Generator
 from weft.core.logs import log
 from weft.core.types import layout, memory_format
 from weft.graph.node import Node
+from weft.native import tiers
 from weft.native.blas import function
 from weft.native.cache import key_of, store
 from weft.native.calls import address
@@ -245,7 +247,8 @@ def content_of(program: Program) -> bytes | None:
         return None
     if sum(map(len, blobs)) > MOST_CONSTANTS:
         return None
-    head = json.dumps({"facts": facts, "records": records, "objects": objects}).encode()
+    drafts = sorted({module.key for module in functions.drafts().values()})
+    head = json.dumps({"facts": facts, "records": records, "objects": objects, "drafts": drafts}).encode()
     return struct.pack("<Q", len(head)) + head + b"".join(blobs)
 
 
@@ -255,8 +258,8 @@ class Restored(Program):
     def __init__(self, content: bytes, inputs: Sequence[Any]) -> None:
         (length,) = struct.unpack_from("<Q", content)
         data = json.loads(content[8 : 8 + length])
-        self.functions = Functions()
-        self.functions.restore(data["objects"])
+        self.functions = Functions(drafts=tiers.are_used())
+        self.functions.restore(data["objects"], data["drafts"])
         self.outside = table()
         self.python = {}
         self.keep = []
@@ -303,17 +306,34 @@ def kept_or_made(
         content = store().get("program", key)
         if content is not None:
             try:
-                found = Restored(content, arrays)
-                found.key = key
-                return found
+                return keyed(Restored(content, arrays), key)
             except KeyError:  # an object that it needs is gone
                 pass
     made = make(arrays)
-    content = content_of(made)
+    return keyed(made, key) if keep(made, key) else made
+
+
+def keep(program: Program, key: str) -> bool:
+    """Keeps a program, if it can be kept."""
+    content = content_of(program)
     if content is not None:
         store().put("program", key, content)
-        made.key = key
-    return made
+    return content is not None
+
+
+def keyed(program: Program, key: str) -> Program:
+    """The program, which knows where it is kept."""
+    program.key = key
+    if program.functions.drafts():
+        reference = ref(program)
+
+        def keep_again() -> None:
+            found = reference()
+            if found is not None:
+                keep(found, key)
+
+        program.keep_again = keep_again
+    return program
 
 
 def kept_program(key: str, arrays: list[Any]) -> Program | None:
@@ -322,8 +342,6 @@ def kept_program(key: str, arrays: list[Any]) -> Program | None:
     if content is None:
         return None
     try:
-        made = Restored(content, arrays)
+        return keyed(Restored(content, arrays), key)
     except KeyError:
         return None
-    made.key = key
-    return made
