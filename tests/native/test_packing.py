@@ -117,7 +117,7 @@ def test_programs_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
         return x @ w, y, (x + 1).t() @ y, x[:, 2:] @ w[2:]
 
     weft.manual_seed(0)
-    x, w, v = weft.randn(190, 360), weft.randn(360, 189), weft.randn(189, 360)
+    x, w, v = weft.randn(500, 360), weft.randn(360, 189), weft.randn(189, 360)
     steps, made = steps_of(monkeypatch, f, x, w, v)
     products = [step for step in steps if isinstance(step, Product)]
     assert len(products) == 4 and all(step.packed for step in products)
@@ -134,7 +134,7 @@ def test_sums_of_products_and_what_is_no_number(monkeypatch: pytest.MonkeyPatch)
         return x @ w + x @ v.t()
 
     weft.manual_seed(0)
-    x, w, v = weft.randn(190, 360), weft.randn(360, 189), weft.randn(189, 360)
+    x, w, v = weft.randn(500, 360), weft.randn(360, 189), weft.randn(189, 360)
     x[7, 3], w[5, 9] = float("nan"), float("inf")
     steps, made = steps_of(monkeypatch, f, x, w, v)
     products = [step for step in steps if isinstance(step, Product)]

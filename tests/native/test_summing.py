@@ -40,8 +40,13 @@ def gathered(x: Any, w: Any) -> Any:
     return weft.nn.functional.pad(x @ w + w @ x, (1, 1)), (x @ x + w @ w)[weft.arange(3)]
 
 
+def turned_round(x: Any, w: Any) -> Any:
+    both = (x @ w).t() + (w @ x).t() + (x @ x).t()
+    return both, (x @ w).t() + w @ x, (x @ w)[:3] + (w @ w)[:3], (x @ x).t()[1:] + (w @ w).t()[1:]
+
+
 @pytest.mark.parametrize(
-    "program", [chain, kept_otherwise, given_out, written, gathered], ids=lambda p: p.__name__
+    "program", [chain, kept_otherwise, given_out, written, gathered, turned_round], ids=lambda p: p.__name__
 )
 def test_values_are_eagers(program: Any) -> None:
     results = []

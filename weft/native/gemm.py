@@ -38,10 +38,12 @@ def is_better(each: Product) -> bool:
         return False
     size = each.rows * each.columns * each.depth
     if each.rows > MOST_ROWS or each.count > 1:
-        most = max(each.rows, each.columns) * each.depth
+        turned = each.left.transposed  # whose rows lie side by side, not behind each other in the same lines
+        most = max(each.rows // 4 if turned else each.rows, each.columns) * each.depth
+        deepest = 2 * DEEPEST if turned else DEEPEST
         lanes = -(-each.columns // LEAST_COLUMNS) * LEAST_COLUMNS
         fits = each.columns * 10 >= lanes * 9  # few lanes without work
-        if fits and most <= NEAR and each.depth <= DEEPEST and size > (SMALL if each.count == 1 else LITTLE):
+        if fits and most <= NEAR and each.depth <= deepest and size > (SMALL if each.count == 1 else LITTLE):
             return each.rows % 4 == 0 or each.rows >= 2 * MOST_ROWS
     whole = each.rows >= 2 * FEW or (each.rows >= FEW and each.rows % 4 == 0)  # no row by itself
     return whole and each.rows <= MOST_ROWS and size > SMALL

@@ -149,7 +149,8 @@ class Lowering:
     """One graph."""
 
     packs = True
-    """Whether products may be those of `weft.native.packing`, which only machine code computes."""
+    """Whether products may be those of `weft.native.packing`, which only machine code computes, and may read
+    stacks."""
 
     def __init__(self, graph: Graph, arrays: Sequence[Any]) -> None:
         self.graph, self.arrays = graph, arrays

@@ -8,7 +8,8 @@ so that calls may nest, and may come from several threads.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -74,6 +75,28 @@ def placed(lifetimes: Iterable[Lifetime]) -> Placement:
         offsets[value.key] = offset
         insort(living, (value.last, offset, size))
     return Placement(offsets, end)
+
+
+def in_runs(lifetimes: Iterable[Lifetime], runs: Iterable[Sequence[int]], alike: dict[int, int]) -> Placement:
+    """Places values so that those of each run lie one behind the other, and some where others do."""
+    values = {value.key: value for value in lifetimes}
+    joined: list[Lifetime] = []
+    inside: list[tuple[int, list[tuple[int, int]]]] = []
+    for run in runs:
+        parts = [values[key] for key in run]
+        others = [values[key] for key, other in alike.items() if other in run]
+        ends = [(value.first, value.last) for value in (*parts, *others)]
+        starts = list(accumulate([0, *[value.size for value in parts]]))
+        first, last = min(first for first, _ in ends), max(last for _, last in ends)
+        joined.append(Lifetime(run[0], starts[-1], first, last))
+        inside.append((run[0], list(zip(run, starts))))
+    gone = {key for run in inside for key, _ in run[1]} | alike.keys()
+    plan = placed([*[value for key, value in values.items() if key not in gone], *joined])
+    offsets = dict(plan.offsets)
+    for start, places in inside:
+        offsets.update({key: plan.offsets[start] + distance for key, distance in places})
+    offsets.update({key: offsets[other] for key, other in alike.items()})
+    return Placement(offsets, plan.size)
 
 
 def _joined(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -30,13 +30,14 @@ from weft.native.engine import Functions, host
 from weft.native.fuse import Plan, fused
 from weft.native.lower import NUMBER, Call, Lowering, Operand
 from weft.native.lower_numbers import any_of
-from weft.native.memory import Lifetime, placed
+from weft.native.memory import Lifetime, in_runs
 from weft.native.outside import table
 from weft.native.pool import FIELDS
 from weft.native.programs import Program, Step
 from weft.native.scalar import TYPES
+from weft.native.stacking import stack
 from weft.native.summing import summed
-from weft.native.tensors import Definition, Direct, Given, Number, Opaque, Part, Product
+from weft.native.tensors import Definition, Direct, Given, Number, Opaque, Part, Product, Stack
 from weft.native.transposing import transpose
 from weft.native.work import CHUNK, chunks_of, column_tiles, product_chunks, product_work, work_of
 from weft.native.writes import NATIVE, bunches, is_python, ordered, reads_of, wished, writes_of
@@ -249,7 +250,7 @@ class Executable(Program):
         self.made = [(p, (v.shown or (v.shape,))[0], numpy_type(v.type)) for p, v in made]
         self.strides = [strides_of(v) for _, v in made]
         inside = {p: v for p, v in ours.items() if p not in wanted}
-        plan = placed(self.lifetimes(inside))
+        plan = in_runs(self.lifetimes(inside), *self.stacks(inside))
         self.arena = [(p, plan.offsets[p]) for p in inside]
         self.arena_bytes = plan.size
         over = {self.place(home) for home in self.homes.values()}
@@ -271,6 +272,23 @@ class Executable(Program):
                     last[place] = end
         sizes = {place: value.size * numpy_type(value.type).itemsize for place, value in inside.items()}
         return [Lifetime(place, sizes[place], first[place], last[place]) for place in first]
+
+    def stacks(self, inside: dict[int, Definition]) -> tuple[list[list[int]], dict[int, int]]:
+        """Places that lie one behind the other, and those of stacks, which are where their first ones are."""
+        found = [(place, value) for place, value in inside.items() if isinstance(value, Stack)]
+        runs: list[list[int]] = []
+        known: dict[int, tuple[list[int], int]] = {}
+        alike: dict[int, int] = {}
+        for place, value in sorted(found, key=lambda pair: -len(pair[1].operands)):
+            run = [self.places[id(each)] for each in value.operands]
+            alike[place] = run[0]
+            if run[0] not in known:
+                runs.append(run)
+                known.update({each: (run, number) for number, each in enumerate(run)})
+            whole, start = known[run[0]]
+            if whole[start : start + len(run)] != run or not inside.keys() >= set(run):
+                raise NotImplementedError("values that would lie in two stacks")
+        return runs, alike
 
     def views(self, inside: dict[int, Definition]) -> list[tuple[int, tuple[int, ...], Any, int]]:
         """The values of the block that Python reads."""
@@ -304,8 +322,10 @@ def planned(lowering: Lowering, graph_module: Any) -> tuple[list[Any], Plan, dic
     pairs = graph_module.graph.meta.get(WRITTEN, ())
     outputs, written = wished(program.outputs, given, pairs)
     wanted = [value for value in outputs if isinstance(value, Definition)]
-    if lowering.packs and host()[2] == packing.VECTOR_BYTES:
-        packing.pack(wanted)
+    if lowering.packs:
+        stack(wanted)
+        if host()[2] == packing.VECTOR_BYTES:
+            packing.pack(wanted)
     transpose(wanted)
     plan = fused([*wanted, *program.checks, *checks_of(program.failures)])
     found = ordered(plan.steps, list(written.values()))

@@ -106,7 +106,22 @@ class Stepping:
                 self.arrays[place] = np.empty(value.shape, numpy_type(value.type))
         for (place, shape, kind), strides in zip(program.made, program.strides, strict=True):
             self.arrays[place] = np.ndarray(shape, kind, None, 0, strides)
+        for run in program.stacks(program.values)[0]:
+            self.put_together(run)
         self.numbers = {address(kept): kept for kept in program.keep if isinstance(kept, np.ndarray)}
+
+    def put_together(self, run: list[int]) -> None:
+        """Has arrays lie one behind the other."""
+        arrays = [self.arrays[place] for place in run]
+        memory = np.concatenate([array.reshape(-1) for array in arrays])
+        ends = np.cumsum([array.size for array in arrays]).tolist()
+        for place, array, end in zip(run, arrays, ends, strict=True):
+            self.arrays[place] = memory[end - array.size : end].reshape(array.shape)
+        for place, first in self.program.stacks(self.program.values)[1].items():
+            if first in run:
+                shape, start = self.program.values[place].shape, ends[run.index(first)]
+                start -= arrays[run.index(first)].size
+                self.arrays[place] = memory[start : start + int(np.prod(shape))].reshape(shape)
 
     def value(self, definition: Definition) -> Any:
         """What a definition is so far."""

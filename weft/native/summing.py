@@ -45,17 +45,34 @@ def summed(outputs: Sequence[Any], others: Sequence[Definition] = ()) -> list[An
         if not is_sum(value):
             continue
         assert isinstance(value, Point)
-        first, second = value.operands
-        if isinstance(second, Product) and second.onto is not None:
-            first, second = second, first
-        if not isinstance(first, Product) or not isinstance(second, Product) or second.onto is not None:
+        seen = value.operands
+        first, second = map(product_of, seen)
+        if second is not None and second.onto is not None:
+            first, second, seen = second, first, seen[::-1]
+        if first is None or second is None or second.onto is not None or not lie_alike(*seen):
             continue
-        if first is not second and readers[id(first)] == readers[id(second)] == 1:
+        if first is not second and all(readers[id(each)] == 1 for each in (first, second, *seen)):
             second.onto = first
             second.operands.append(first)
-            now[id(value)] = second
-            readers[id(second)] = readers[id(value)]
+            now[id(value)] = seen[1]
+            readers[id(seen[1])] = readers[id(value)]
     return [now.get(id(value), value) for value in outputs]
+
+
+def product_of(value: Definition) -> Product | None:
+    """The product that a definition is, perhaps with its axes turned: gradients of transposed weights are."""
+    if isinstance(value, View) and isinstance(value.base, Product):
+        moves = [sum(row) for row in value.steps] + [sum(column) for column in zip(*value.steps)]
+        plain = all(step >= 0 for row in value.steps for step in row) and not any(value.offsets)
+        return value.base if plain and set(moves) == {1} and value.size == value.base.size else None
+    return value if isinstance(value, Product) else None
+
+
+def lie_alike(first: Definition, second: Definition) -> bool:
+    """Whether two products are seen with the same axes."""
+    if isinstance(first, View) and isinstance(second, View):
+        return first.steps == second.steps
+    return isinstance(first, View) is isinstance(second, View)
 
 
 def _reread(value: Definition, now: dict[int, Definition]) -> None:

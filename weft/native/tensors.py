@@ -186,6 +186,13 @@ class Direct(Opaque):
     """Its text with a body that is computed of each result before it is stored, if there is such a text."""
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
+class Stack(Direct):
+    """What the memory of its operands is, which lie one behind the other: it is where the first of them is.
+    Stacks that share operands are parts of the longest one.
+    """
+
+
 def operands_of(value: Definition) -> Sequence[Definition]:
     """What a definition is made of."""
     if isinstance(value, (Point, Opaque)):
