@@ -310,9 +310,10 @@ class FunctionalRecorder(OpRecorder):
         return is_tensor(value) and type(value).__name__ not in ("Tensor", "Parameter")
 
     def append(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Node:
+        drew, self._drew = self._drew, False  # by the call that has just run, and by no other
         self.argument((args, kwargs))  # views become nodes first, in the modes they were made in
         node = super().append(form, args, kwargs, result)
-        if self._drew and not effect(node).random:
+        if drew and not effect(node).random:
             node.meta["effect"] = Effect(random=True)
         return node
 

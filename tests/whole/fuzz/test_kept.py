@@ -686,3 +686,16 @@ def arguments():
     yield ((weft.ones(3, 4, 1).expand(3, 4, 5),), {})
     yield ((weft.ones(3, 4, 5),), {})
 """)
+
+
+def test_what_reads_random_numbers_draws_none():
+    agree("""\
+import weft
+OPTIONS = {'backend': 'native'}
+ONES = weft.ones(3)
+def main(x):
+    return (weft.equal(ONES, weft.rand(3)), weft.allclose(weft.rand(3), ONES), x + 1)
+def arguments():
+    yield ((weft.ones(2),), {})
+    yield ((weft.ones(2),), {})
+""")
