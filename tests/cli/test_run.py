@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from weft.cli.main import main
@@ -106,3 +108,20 @@ def test_a_break_that_is_refused_names_its_value_and_a_remedy(tmp_path, capsys):
     assert told.count("\n") == 1 and f"data-dependent-value at {path}:8 in step: " in told
     assert "Tensor.tolist of a tensor of shape [3]. Try: keep it a tensor" in told
     assert "pass Python numbers in its place" in told
+
+
+def test_an_error_is_one_line(tmp_path, capsys):
+    path = tmp_path / "program.py"
+    path.write_text("raise ValueError('no yarn')")
+    for command in ("run", "report"):
+        assert main([command, str(path)]) == 1
+        told = capsys.readouterr().err
+        assert told == f"weft: {path}:1: ValueError: no yarn (--traceback shows all of it)\n"
+
+
+def test_programs_for_torch_are_told_how(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    path = tmp_path / "program.py"
+    path.write_text("import torch.nn")
+    assert main(["run", str(path)]) == 1
+    assert ". Try: --torch, which lets it mean Weft (" in capsys.readouterr().err

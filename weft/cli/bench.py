@@ -3,8 +3,8 @@
 Whole steps (forward, backward, where named the optimizer) of ten programs,
 from ten numbers to a transformer block. Each peer that is installed takes its
 turn in a process of its own; equal numbers go in, and results are compared.
-Figures are ratios: how many times longer than Weft a peer takes. Torch and jax
-come with `pip install 'weft[bench]'`. The rows:
+Figures are ratios: how many times longer than Weft a peer takes. In a
+checkout, `pip install '.[bench]'` gets the peers. The rows:
 
   a  ((a+b)*b).sum(), 10 elements
   b  (tanh(a*b+sin a)*exp(-b*b)).sum(), 1M
@@ -113,7 +113,7 @@ def check(options: argparse.Namespace, peers: ModuleType) -> None:
     if options.plot and Path(options.plot).suffix not in (".png", ".svg"):
         raise CommandError(f"--plot {options.plot}: the name must end in .png or .svg")
     if options.plot and importlib.util.find_spec("matplotlib") is None:
-        raise CommandError("--plot needs matplotlib. Try: pip install 'weft[bench]'")
+        raise CommandError("--plot needs matplotlib. Try: pip install matplotlib")
 
 
 def ratios(results: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:

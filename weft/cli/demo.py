@@ -29,6 +29,8 @@ from weft.report.facts import facts_of
 LENGTH, BATCH, WIDTH, HEADS, LAYERS = 64, 16, 96, 4, 3
 COMPARED = 4
 """Steps that are timed eagerly, and compiled."""
+NARROW = 50
+"""Below so many columns, there is no room for a clock."""
 
 
 @dataclass
@@ -81,9 +83,7 @@ def run(options: argparse.Namespace) -> int:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     except ImportError as missing:
-        raise CommandError(
-            f"the demo needs {missing.name}, which is not installed. Try: pip install 'weft[cli]'"
-        ) from missing
+        raise CommandError("the demo needs rich, which is not installed. Try: pip install rich") from missing
     if not options.no_report:
         check_writable(options.report)
     console = Console(highlight=False)
@@ -100,19 +100,17 @@ def run(options: argparse.Namespace) -> int:
         f"A step takes {1000 * eager:.1f} ms eagerly, {1000 * fast:.1f} ms compiled: "
         f"[bold]{eager / fast:.1f} times faster[/bold]."
     )
-    columns = (
-        TextColumn("training"),
-        BarColumn(),
-        TextColumn("step {task.fields[step]}  loss {task.fields[loss]:.3f}"),
-        TimeElapsedColumn(),
-    )  # fmt: skip
+    columns = [TextColumn("training"), BarColumn(), TextColumn("{task.fields[said]}")]
+    if console.width >= NARROW:
+        columns.append(TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("training", total=1.0, loss=math.nan, step=0)
-        steps, loss, taken = train(
-            training,
-            options,
-            lambda part, step, loss: progress.update(task, completed=part, step=step, loss=loss),
-        )
+        task = progress.add_task("training", total=1.0, said="step 0")
+
+        def report(part: float, step: int, loss: float) -> None:
+            known = "" if math.isnan(loss) else f"  loss {loss:.3f}"
+            progress.update(task, completed=part, said=f"step {step}{known}")
+
+        steps, loss, taken = train(training, options, report)
     rate = steps * BATCH * LENGTH / taken
     console.print(
         f"{steps:,} steps in {taken:.1f} s, {rate:,.0f} characters a second, loss {loss:.3f}. It writes:"

@@ -83,14 +83,14 @@ def sample(model: GPT, text: Text, start: str, count: int, temperature: float = 
     """What the model writes behind a beginning."""
     numbers = [text.known[character] for character in start if character in text.known] or [0]
 
-    @weft.compile(fullgraph=True)
     def chances(seen: Tensor, last: Tensor) -> Tensor:
         with weft.no_grad():
             return functional.softmax(model(seen)[0, last] / temperature, dim=-1)
 
+    compiled = weft.compile(chances, fullgraph=True)
     for _ in range(count):
         latest = numbers[-model.length :]
         filled = [*latest, *[0] * (model.length - len(latest))]  # of one size; what comes later is not seen
-        found = chances(weft.tensor([filled]), weft.tensor(len(latest) - 1))
+        found = compiled(weft.tensor([filled]), weft.tensor(len(latest) - 1))
         numbers.append(int(weft.multinomial(found, 1)))
     return text.written(numbers)

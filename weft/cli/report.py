@@ -47,6 +47,8 @@ def run(options: argparse.Namespace) -> int:
         status = run_script(
             options.target, options.arguments, torch=options.torch, show_traceback=options.traceback
         )
+    if not seen.entries and status == 1:
+        return status  # an error has been told
     if not seen.entries:
         raise CommandError(f"{options.target} compiled nothing, so there is nothing to report")
     write(seen, options.output)

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
                 write(seen, options.report)
             raise
     sys.stdout.flush()
-    if not options.quiet:
+    if not options.quiet and (seen.entries or status != 1):  # an error has been told: that is enough
         summarise(seen, sys.stderr)
     if options.report:
         write(seen, options.report)

@@ -103,6 +103,8 @@ def _line(error: BaseException) -> str:
         parts = {name: text.strip() for name, colon, text in (line.partition(":") for line in rest) if colon}
         what = f": {parts['Seen']}" if "Seen" in parts else ""
         return f"{first}{what}. Try: {parts['Try'].rstrip('.')}" if "Try" in parts else first
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
+        return f"{first}. Try: --torch, which lets it mean Weft"
     return first
 
 
