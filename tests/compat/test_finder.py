@@ -50,6 +50,15 @@ QUESTIONS = {
     "answer = torch._C._set_grad_enabled is ours": True,
     "from torch.fx.experimental.proxy_tensor import make_fx\nanswer = make_fx.__name__": "make_fx",
     "from functorch import vmap, grad\nanswer = vmap.__name__": "vmap",
+    # -- helpers of PyTorch's own tests, of which there are always more
+    "from torch.testing._internal.common_utils import skipIfMoonIsFull, TEST_MOON\n"
+    "answer = [skipIfMoonIsFull(len) is len, skipIfMoonIsFull('why')(len) is len, TEST_MOON]": [True, True, False],
+    "from torch.testing._internal.common_moon import moon_db\nanswer = moon_db.__name__": "moon_db",
+    "from torch.testing._internal.common_nn import NNTestCase, module_tests\nimport unittest\n"
+    "answer = [issubclass(NNTestCase, unittest.TestCase), module_tests]": [True, []],
+    "import torch.testing._internal.common_utils as c\nanswer = hasattr(c, 'anything')": False,
+    "from torch.autograd import kineto_available, Function\nimport torch\n"
+    "answer = hasattr(torch.autograd, 'kineto_available')": False,
     # -- what is not there
     "from torch.nn import Lineer": "ImportError: cannot import name 'Lineer' from 'torch.nn': Weft has no such "
     "name; the nearest is 'Linear'",

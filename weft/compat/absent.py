@@ -7,7 +7,18 @@ placeholder, or of what it returns, is a placeholder again, until a value is nee
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+import re
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+MARKS: Final = re.compile(
+    r"(skip|xfail|only|expectedFailure|requires|run|unless|large|slow|precision|tolerance)"
+)
+"""How names of decorators of tests begin."""
+FACTS: Final = re.compile(
+    r"(TEST|IS|HAS|PLATFORM|BUILD|NO|SM\d+OrLater|CDNA|MI\d+|NAVI|ROCM|CUDA\d+)(_|$|[A-Z\d])"
+)
+"""And those of facts of the machine, none of which holds here."""
 
 
 def _refuse(path: str) -> NoReturn:
@@ -46,3 +57,19 @@ class Kind(type):
 def absent(path: str) -> Any:
     """A placeholder that says, where a value is needed of it, what Weft does not have."""
     return Kind(path.rpartition(".")[2], (BaseException,), {"path": path, "__doc__": f"Not in Weft: {path}."})
+
+
+def helper(path: str) -> Any:
+    """What stands for a helper of PyTorch's own tests that Weft has no helper for: a decorator that changes
+    nothing, a fact that does not hold, or a placeholder.
+    """
+    name = path.rpartition(".")[2]
+    if MARKS.match(name):
+        return _mark
+    return False if FACTS.match(name) else absent(path)
+
+
+def _mark(*args: Any, **_options: Any) -> Any:
+    """A decorator, with or without arguments."""
+    plain: Callable[[Any], Any] = lambda test: test
+    return args[0] if len(args) == 1 and callable(args[0]) else plain

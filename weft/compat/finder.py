@@ -19,11 +19,13 @@ from types import FrameType, ModuleType
 from typing import Any, Final
 
 from weft.compat.absences import ABSENT
-from weft.compat.absent import absent
+from weft.compat.absent import absent, helper
 from weft.compat.renaming import rename_classes
 from weft.compat.table import EXTRA, INTERNAL, MODULES, Place, moved
 
 ROOTS: Final = ("torch", "functorch")
+HELPERS: Final = "torch.testing._internal"
+"""Where PyTorch keeps what its own tests share: files of tests import much of it and use little."""
 _IMPORT_FROM: Final = opcode.opmap["IMPORT_FROM"]
 _MOVED: Final = moved()
 
@@ -33,13 +35,12 @@ def place_of(path: str) -> Place | None:
     known = MODULES.get(path)
     if known is not None:
         return known
-    if path in ABSENT:
-        return Place()
     parts = path.split(".")
-    if parts[0] != "torch" or parts[1] in INTERNAL:
-        return None
-    ours = ".".join(["weft", *parts[1:]])
-    return Place(same=ours) if _exists(ours) else None
+    if parts[0] == "torch" and parts[1] not in INTERNAL:
+        ours = ".".join(["weft", *parts[1:]])
+        if _exists(ours):
+            return Place(same=ours)
+    return Place() if path in ABSENT or path.rpartition(".")[0] == HELPERS else None
 
 
 def _exists(path: str) -> bool:
@@ -126,6 +127,10 @@ def _asker(path: str, module: ModuleType, own: Callable[[str], Any] | None) -> C
                 pass
         known = [word for word in dir(module) if not word.startswith("__")]
         if _is_import(sys._getframe(1)):
+            if path.startswith(f"{HELPERS}."):
+                return vars(module).setdefault(name, helper(f"{path}.{name}"))
+            if name in ABSENT.get(path, "").split():
+                return absent(f"{path}.{name}")
             text = f"cannot import name {name!r} from {path!r}{_hint(name, known)}"
             raise ImportError(text, name=name, path=path)
         raise AttributeError(

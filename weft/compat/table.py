@@ -243,7 +243,9 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.testing._internal.common_device_type": _DEVICES,
     "torch.testing._internal.common_dtype": gather("weft.testing.dtypes"),
     "torch.testing._internal.common_cuda": gather("weft.testing.devices", "weft.testing.common"),
-    "torch.testing._internal.common_nn": gather("weft.testing.common", "weft.testing.cases"),
+    "torch.testing._internal.common_nn": gather(
+        "weft.testing.layer_cases", "weft.testing.common", "weft.testing.cases"
+    ),
     "torch.testing._internal.common_jit": gather("weft.testing.references"),
     "torch.testing._internal.common_methods_invocations": gather("weft.testing.outside"),
     "torch.testing._internal.common_modules": gather(

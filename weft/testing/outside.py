@@ -63,6 +63,17 @@ module_db: list[Any] = []
 optim_db: list[Any] = []
 op_db: list[Any] = []
 """PyTorch's tables of samples: none are here, and the tests that they make are none."""
+ops_and_refs = unary_ufuncs = binary_ufuncs = reduction_ops = shape_funcs = op_db
+L, M, S, XS = 20, 10, 5, 3
+"""Sizes of samples."""
+
+
+def mask_not_all_zeros(shape: Any) -> Tensor:
+    """A random mask with something in it."""
+    while True:
+        mask = weft.randn(shape).gt(0)
+        if mask.any():
+            return mask
 
 
 def optims(*_args: Any, **_kwargs: Any) -> Callable[[Any], Any]:
