@@ -16,6 +16,7 @@ A prefix of the new contents that can stay where it is, stays; the rest is delet
 from __future__ import annotations
 
 import itertools
+import operator
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -411,8 +412,16 @@ def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
                 if "writes" in node.meta and not changes and _share_memory(root, target):
                     found.certain = True
                     found.history |= grad and any(map(_is_tracked, (node, *node.all_input_nodes)))
-                    found.whole |= _shape(target) == _shape(root)
+                    found.whole |= _shape(target) == _shape(root) and not _writes_one(node)
     return written, last
+
+
+def _writes_one(node: Node) -> bool:
+    """Whether a node is `x[3] = ...`, which writes one element, wherever the others lie."""
+    if node.target is not operator.setitem:
+        return False
+    keys = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
+    return all(type(key) is int for key in keys) and len(keys) == len(_shape(node.args[0]) or ())
 
 
 def may_write(node: Node) -> bool:

@@ -699,3 +699,16 @@ def arguments():
     yield ((weft.ones(2),), {})
     yield ((weft.ones(2),), {})
 """)
+
+
+def test_one_element_of_an_input_whose_elements_lie_in_one_place():
+    agree("""\
+import weft
+def main(x, y, value):
+    y.relu_()
+    x[0] = value
+    return x + y
+def arguments():
+    yield ((weft.ones(1).expand(3), weft.ones(3), 2.5), {})
+    yield ((weft.ones(3), weft.ones(3), 2.5), {})
+""")
