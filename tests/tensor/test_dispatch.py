@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.trace.fake import fake_input, hollowly
 
 
 def test_complex_values_pass_gradients_on() -> None:
@@ -47,3 +48,45 @@ def test_errors_of_calls_name_no_other_error(call: Callable[[], object]) -> None
     with pytest.raises(RuntimeError) as raised:
         call()
     assert raised.value.__context__ is None
+
+
+def test_types_of_calls_that_are_alike_follow_from_all_that_they_depend_on() -> None:
+    """While a program is recorded, the type of a call's result is taken from one that was alike."""
+    kinds = (weft.float32, weft.float16, weft.int64)
+    x, halves, ints = [fake_input(weft.ones(2, 3, dtype=kind)) for kind in kinds]
+
+    def typed() -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+        calls = [
+            lambda: x * x,
+            lambda: x * x.t().contiguous().t(),
+            lambda: x * halves,
+            lambda: ints * ints,
+            lambda: ints * 2,
+            lambda: ints * 2.0,
+            lambda: ints * True,
+            lambda: ints / ints,
+            lambda: x @ x.t(),
+            lambda: halves @ halves.t(),
+            lambda: x[:1] * x,
+        ]
+        with hollowly():
+            found = [call() for call in [*calls, *calls]]
+        return [(str(each.dtype), tuple(each.shape), each.stride()) for each in found]
+
+    try:
+        for kind in (weft.float32, weft.float64, weft.float32):
+            weft.set_default_dtype(kind)
+            values = typed()
+            assert values[: len(values) // 2] == values[len(values) // 2 :]
+            assert values[5][0] == values[7][0] == str(kind)
+    finally:
+        weft.set_default_dtype(weft.float32)
+
+
+def test_results_of_calls_that_are_alike_have_memory_of_their_own() -> None:
+    fake = fake_input(weft.ones(3, requires_grad=True))
+    with hollowly():
+        first, second = fake * 2, fake * 2
+        assert first.array is not second.array
+        first.add_(1)
+    assert (first._version, second._version) == (1, 0)

@@ -46,8 +46,13 @@ def map_arg(value: Any, function: Callable[[Node], Any]) -> Any:
 
 
 def _map_tuple(value: tuple[Any, ...], function: Callable[[Node], Any]) -> tuple[Any, ...]:
-    items = tuple([map_arg(item, function) for item in value])
-    return value if all(new is old for new, old in zip(items, value)) else items
+    items, same = [], True
+    for item in value:
+        kind = type(item)
+        made = function(item) if kind is Node else item if kind in _ATOMS else map_arg(item, function)
+        items.append(made)
+        same = same and made is item
+    return value if same else tuple(items)
 
 
 def _map_list(value: list[Any], function: Callable[[Node], Any]) -> list[Any]:
@@ -62,6 +67,7 @@ def _map_slice(value: slice, function: Callable[[Node], Any]) -> slice:
     return slice(map_arg(value.start, function), map_arg(value.stop, function), map_arg(value.step, function))
 
 
+_ATOMS: Final = frozenset({int, str, float, bool, type(None)})
 _CONTAINERS: Final[dict[type, Callable[..., Any]]] = {
     tuple: _map_tuple, list: _map_list, dict: _map_dict, slice: _map_slice,
     int: lambda value, _function: value, str: lambda value, _function: value,
@@ -99,8 +105,17 @@ def _own(value: Any, inputs: dict[Node, None]) -> Any:
     elif type(value) is dict:
         return {key: _own(item, inputs) for key, item in value.items()}
     elif type(value) is tuple:
-        items = tuple([_own(item, inputs) for item in value])
-        return value if all(new is old for new, old in zip(items, value)) else items
+        items, same = [], True
+        for item in value:
+            kind = type(item)
+            if kind is Node:
+                inputs[item] = None
+            elif kind not in _ATOMS:
+                own = _own(item, inputs)
+                same = same and own is item
+                item = own
+            items.append(item)
+        return value if same else tuple(items)
     elif isinstance(value, (tuple, list, dict, slice)):
         inputs.update(dict.fromkeys(nodes_in(value)))
     return value

@@ -71,15 +71,21 @@ def ordered(outputs: Iterable[Definition]) -> list[Definition]:
     """All definitions behind the outputs, each behind what it is made of."""
     found: list[Definition] = []
     seen: set[int] = set()
-    stack = [(value, False) for value in reversed(list(outputs))]
+    open_: list[Definition] = []  # whose operands are looked at; a None on the stack ends the last one
+    stack: list[Definition | None] = list(outputs)[::-1]
     while stack:
-        value, done = stack.pop()
-        if done:
-            found.append(value)
+        value = stack.pop()
+        if value is None:
+            found.append(open_.pop())
         elif id(value) not in seen:
             seen.add(id(value))
-            stack.append((value, True))
-            stack += [(each, False) for each in reversed(operands_of(value)) if id(each) not in seen]
+            operands = operands_of(value)
+            if not operands:
+                found.append(value)
+                continue
+            open_.append(value)
+            stack.append(None)
+            stack += [each for each in reversed(operands) if id(each) not in seen]
     return found
 
 
@@ -128,13 +134,14 @@ class Fusing:
         kept: dict[int, Definition],
         alone: dict[int, Definition],
         closed: dict[int, Definition],
+        reads: dict[int, list[Definition]],
     ) -> None:
         self.order, self.kept, self.alone, self.closed = order, kept, alone, closed
         self.homes: list[Home] = []
         self.home: dict[int, Home] = {}
         self.by_size: dict[int, list[Home]] = {}
         self.reasons: list[str] = []
-        self.reads: dict[int, list[Definition]] = {}
+        self.reads = reads
 
     def is_kept(self, value: Definition) -> bool:
         return id(value) in self.kept
@@ -218,11 +225,15 @@ class Fusing:
             return None
         group = found.unit
         assert isinstance(group, Group)
+        size = len(group.members)
         for other in above:
+            if other is found:
+                continue
             others = [each.now() for each in behind if each.now() not in (found, other)]
-            if other is not found and not any(each.needs >> other.number & 1 for each in others):
+            if not any(each.needs >> other.number & 1 for each in others):
                 self.merge(found, other)
-        member = self.member(value, group, reads)
+        if len(group.members) != size:
+            member = self.member(value, group, reads)
         if member is None:
             return None
         group.members[id(value)] = member
@@ -437,6 +448,9 @@ class Planning:
         self.alone: dict[int, Definition] = {}
         self.closed: dict[int, Definition] = {}
         self.known: dict[Any, Built] = {}
+        self.reads: dict[int, list[Definition]] = {}
+        """What the last try found that kept definitions read; right as long as no other is kept."""
+        self.kept_then = 0
         self.reasons: list[str] = []
 
     def run(self) -> Plan:
@@ -448,7 +462,9 @@ class Planning:
 
     def attempt(self) -> Plan | None:
         """The plan, or None where something had to be kept, or to be computed alone."""
-        fusing = Fusing(self.order, self.kept, self.alone, self.closed)
+        if len(self.kept) != self.kept_then:
+            self.reads, self.kept_then = {}, len(self.kept)
+        fusing = Fusing(self.order, self.kept, self.alone, self.closed, self.reads)
         homes = fusing.run()
         stored: dict[int, None] = dict.fromkeys([id(value) for value in self.outputs])
         for home in homes:
