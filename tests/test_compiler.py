@@ -59,6 +59,7 @@ def test_machine_code_is_what_functions_become(backend, monkeypatch):
     monkeypatch.setattr("weft.native.backend.listeners", [lambda program, _arrays: made.append(program)])
     x = weft.linspace(0, 1, 7, requires_grad=True)
     for compile in (weft.compile, compiler.optimize() if backend is None else compiler.optimize(backend)):
+        compiler.reset()
         options = {"backend": backend} if compile is weft.compile else {}
         compile(lambda x: (x.sin() * 0.28125).sum(), **options)(x).backward()
         assert len(made) == 2, "one for values, one for gradients"
@@ -487,3 +488,12 @@ def test_the_compiler_is_loaded_on_first_use(first, loaded):
 def test_what_is_not_there_is_not_there():
     with pytest.raises(AttributeError, match="module 'weft' has no attribute 'nothing'"):
         weft.nothing
+
+
+def test_disallow_in_graph_is_for_what_is_allowed() -> None:
+    def helper(x):
+        return x.cos()
+
+    with pytest.raises(RuntimeError, match="disallow_in_graph is expected to be used on an already allowed"):
+        compiler.disallow_in_graph(helper)
+    assert compiler.disallow_in_graph(compiler.allow_in_graph(helper)) is helper

@@ -409,8 +409,18 @@ def allow_in_graph(fn: Any) -> Any:
 
 
 def disallow_in_graph(fn: Any) -> Any:
-    """Calls of the function break the graph."""
+    """Calls of the function, one of Weft's or one that `allow_in_graph` was told of, break the graph."""
+    plain = fn.__func__ if isinstance(fn, MethodType) else fn
+    if isinstance(plain, FunctionType) and MARK not in plain.__dict__ and not _is_ours(plain):
+        raise RuntimeError(
+            "disallow_in_graph is expected to be used on an already allowed callable (like torch.* ops). "
+            "Allowed callables means callables that TorchDynamo puts as-is in the extracted graph."
+        )
     return _mark(fn, Policy.BREAK, f"{getattr(fn, '__qualname__', fn)} is not allowed in graphs")
+
+
+def _is_ours(function: FunctionType) -> bool:
+    return hasattr(function, "op") or function.__module__.partition(".")[0] in ("weft", "torch")
 
 
 def assume_constant_result(fn: Any) -> Any:

@@ -631,3 +631,15 @@ def test_the_text_of_a_tape() -> None:
         (x * y).backward(weft.ones(2))
     text = normalize_gm(graphs[0].print_readable(False, namespace="torch"))
     assert re.sub(r"CompiledAutograd\d+", "CompiledAutograd", text) == TAPE
+
+
+def test_threads_of_the_engine_are_no_mode() -> None:
+    compiled_autograd.reset()
+    x = weft.ones(3, requires_grad=True)
+    before = counters["compiled_autograd"]["captures"]
+    with weft.autograd.set_multithreading_enabled(False):
+        assert weft.core.modes.current() is True
+        with compiled_autograd.enable(lambda graph: weft.compile(graph, backend="eager")):
+            (x * x).sum().backward()
+    assert counters["compiled_autograd"]["captures"] == before + 1
+    assert x.grad is not None and x.grad.tolist() == [2.0, 2.0, 2.0]

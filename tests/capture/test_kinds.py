@@ -14,11 +14,13 @@ from weft.capture.kinds import (
     KINDS,
     Unsupported,
     documentation,
+    in_torch_words,
     page,
     render_break,
     source_lines,
     unsupported,
 )
+from weft.core.naming import naming
 from weft.trace.breaks import Break
 
 MODEL = """\
@@ -147,3 +149,28 @@ def test_a_kind_that_is_missing_still_reads() -> None:
 def test_the_manual_is_current() -> None:
     manual = Path(__file__).resolve().parents[2] / "docs" / "breaks.md"
     assert manual.read_text(encoding="utf-8") == page(), "python -m weft.capture.kinds > docs/breaks.md"
+
+
+@pytest.mark.parametrize(
+    ("kind", "seen", "words"),
+    [
+        ("data-dependent-branch", "", ["Data-dependent branching"]),
+        ("builtin-call", "builtin: print", ["Failed to trace builtin operator", "builtin operator `print`"]),
+        ("builtin-call", "builtin: time.time", ["marked as skipped", "the builtin `time.time.`"]),
+        (
+            "skipped-function",
+            "weft.compiler.graph_break()",
+            ["Call to `torch._dynamo.graph", "User"],
+        ),
+        ("skipped-function", "helper is disabled", ["Skip calling `torch.compiler.disable()`d function"]),
+        ("set-order", "", []),
+    ],
+)
+def test_breaks_in_the_words_of_pytorch(
+    kind: str, seen: str, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = in_torch_words(kind, seen)
+    assert len(found) == len(words) and all(one in line for one, line in zip(words, found, strict=True))
+    assert "Torch:" not in str(unsupported(Break(kind, seen)))
+    monkeypatch.setattr(naming, "namespace", "torch")
+    assert str(unsupported(Break(kind, seen))).count("Torch: ") == len(words)

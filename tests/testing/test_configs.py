@@ -6,8 +6,9 @@ import unittest
 
 import pytest
 
+import weft
 from weft.core.settings import settings
-from weft.testing.configs import dynamo, inductor
+from weft.testing.configs import RecompileError, dynamo, inductor
 
 
 def test_a_patch_holds_for_a_while():
@@ -47,3 +48,12 @@ def test_unknown_settings_are_refused():
     dynamo.verbose = True
     dynamo.load_config(kept)
     assert not dynamo.verbose
+
+
+def test_compiling_again_may_be_an_error() -> None:
+    compiled = weft.compile(lambda x: x + 1, backend="eager", dynamic=False)
+    with dynamo.patch(error_on_recompile=True):
+        assert compiled(weft.ones(2)).tolist() == compiled(weft.ones(2)).tolist() == [2.0, 2.0]
+        with pytest.raises(RecompileError, match=r"Recompiling function <lambda> in .*\n.*guard failure"):
+            compiled(weft.ones(3))
+    assert compiled(weft.ones(3)).shape == (3,)

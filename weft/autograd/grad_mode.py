@@ -11,12 +11,14 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import AsyncGenerator, Callable, Generator
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, TypeVar
 
 from weft.core import modes
 from weft.core.modes import state
 
+multithreading: ContextVar[bool] = ContextVar("weft_multithreading", default=True)
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
@@ -251,25 +253,25 @@ class inference_mode(_Mode):
 
 
 class set_multithreading_enabled(_Mode):
-    """Kept for programs that ask for it: backward runs in the calling thread either way."""
+    """Kept for programs that ask for it: backward runs in the calling thread either way, and nobody asks."""
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode
-        self.prev = modes.modes().multithreading
-        put(multithreading=mode)
+        self.prev = multithreading.get()
+        multithreading.set(mode)
 
     def clone(self) -> Any:
         return type(self)(self.mode)
 
     def __call__(self, function: Decorated) -> Decorated:
-        put(multithreading=self.prev)
+        multithreading.set(self.prev)
         return super().__call__(function)
 
     def __enter__(self) -> None:
-        put(multithreading=self.mode)
+        multithreading.set(self.mode)
 
     def __exit__(self, *_error: object) -> None:
-        put(multithreading=self.prev)
+        multithreading.set(self.prev)
 
 
 __all__ = [

@@ -138,7 +138,7 @@ class ModeFacts:
 
 def plain_modes(mode: Any) -> tuple[tuple[str, Any], ...]:
     """What has no identity: flags, and the facts of an autocast, which is a new object each time."""
-    names = ("grad", "inference", "saved_hooks_error", "anomaly", "multithreading", "shielded")
+    names = ("grad", "inference", "saved_hooks_error", "anomaly", "shielded")
     facts = [(name, getattr(mode, name)) for name in names]
     # Which hooks they are makes no difference: a graph runs under those that are active then.
     facts += [("saved_hooks", bool(mode.saved_hooks)), ("witness", mode.witness is not None)]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from weft.core.naming import naming
 from weft.trace.breaks import Break
 
 
@@ -362,7 +363,39 @@ def unsupported(
 ) -> Unsupported:
     """The error for a break at this place."""
     text = render_break(stop.kind, stop.seen, file, line, function, positions, why=stop.why, try_=stop.try_)
+    if naming.namespace == "torch":
+        text = "\n".join([text, *(f"Torch: {words}" for words in in_torch_words(stop.kind, stop.seen))])
     return Unsupported(text, stop.kind)
+
+
+TORCH_TITLES: Final = {
+    "data-dependent-branch": "Data-dependent branching",
+    "data-dependent-value": "Unsupported Tensor.item() call with capture_scalar_outputs=False",
+    "data-dependent-shape": "Dynamic shape operator",
+    "data-dependent-print": "Failed to trace builtin operator",
+    "class-definition": "LOAD_BUILD_CLASS bytecode not supported",
+    "higher-order-effects": "HigherOrderOperator: Mutating a variable not in the current scope (SideEffects)",
+    "exception-escapes": "Observed exception",
+    "skipped-function": "Attempted to call function marked as skipped",
+}
+"""What PyTorch calls such a break, for programs that look for its words."""
+
+
+def in_torch_words(kind: str, seen: str) -> list[str]:
+    """What a program that was written for PyTorch may look for in the text of a break."""
+    title = TORCH_TITLES.get(kind)
+    if kind == "builtin-call":
+        name = seen.partition(": ")[2] or seen
+        if "." in name:
+            return ["Attempted to call function marked as skipped",
+                    f"Dynamo does not know how to trace the builtin `{name}.`"]  # fmt: skip
+        return ["Failed to trace builtin operator",
+                f"Dynamo does not know how to trace builtin operator `{name}`"]  # fmt: skip
+    if "graph_break(" in seen:
+        return ["Call to `torch._dynamo.graph_break()`", "User-inserted graph break."]
+    if seen.endswith("is disabled"):
+        return ["Skip calling `torch.compiler.disable()`d function"]
+    return [title] if title else []
 
 
 def documentation(kinds: Sequence[str] | None = None) -> str:

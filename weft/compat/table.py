@@ -46,7 +46,7 @@ _EXCEPTIONS: Final = {
     "BackendCompilerFailed": "weft.compiler:BackendCompilerFailed",
     "RecompileLimitExceeded": "weft.compiler:RecompileLimitExceeded",
     "FailOnRecompileLimitHit": "weft.compiler:RecompileLimitExceeded",
-    "RecompileError": "weft.compiler:RecompileLimitExceeded",
+    "RecompileError": "weft.testing.configs:RecompileError",
     "InvalidBackend": "weft.compiler:InvalidBackend",
     "TorchRuntimeError": "weft.compiler:CompilerError",
     "UserError": "weft.compiler:Unsupported",
@@ -236,7 +236,7 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._inductor.test_case": gather(
         TestCase="weft.testing.cases:TestCase", run_tests="weft.testing.cases:run_tests"
     ),
-    "torch._logging": gather(set_logs="weft.compiler:set_logs"),
+    "torch._logging": gather(set_logs="weft.testing.log_records:set_logs_by_name"),
     # -- tests ----------------------------------------------------------------------------------------------
     "torch.testing._internal": gather(),
     "torch.testing._internal.common_utils": _COMMON,

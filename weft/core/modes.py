@@ -29,7 +29,6 @@ class Modes(Remembering):
         "saved_hooks_error",
         "anomaly",
         "extra",
-        "multithreading",
         "shielded",
         "witness",
     )
@@ -40,7 +39,6 @@ class Modes(Remembering):
     saved_hooks_error: str | None
     anomaly: bool | None
     extra: tuple[tuple[str, Any], ...]
-    multithreading: bool
     shielded: bool
     witness: Any
 
@@ -52,7 +50,6 @@ class Modes(Remembering):
         self.saved_hooks_error = None  # text, where saved-tensor hooks are disabled
         self.anomaly = None  # None: off; else whether NaN is checked
         self.extra = ()  # (name, value): room for transforms and autocast
-        self.multithreading = True
         self.shielded = False  # inside DisableTorchFunction
         self.witness = None  # called as witness(op, tensors, results) after each op, whatever it is part of
         self.last = None
@@ -67,7 +64,6 @@ class Modes(Remembering):
             or self.extra
             or self.shielded
             or self.witness is not None
-            or not self.multithreading
         )
 
 

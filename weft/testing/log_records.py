@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.core.logs import ROOT, set_logs
+from weft.core.logs import TOPICS as KNOWN
 from weft.testing.cases import TestCase
 from weft.testing.cases import run_tests as run_tests
 
@@ -77,6 +78,12 @@ def log_settings(settings: str) -> Iterator[None]:
 
 TOPICS = {"graph_code": "graph", "aot_graphs": "graph", "graph_breaks": "breaks", "bytecode": "source"}
 """Weft's topics under PyTorch's names."""
+
+
+def set_logs_by_name(**topics: Any) -> None:
+    """PyTorch's form of `set_logs`: `set_logs(graph_breaks=True)`. Topics that Weft has not say nothing."""
+    wanted = [TOPICS.get(name, name) for name, level in topics.items() if level]
+    set_logs(*[name for name in wanted if name in KNOWN])
 
 
 def logs_to_string(module: str, log_option: str) -> tuple[io.StringIO, Callable[[], Any]]:

@@ -47,7 +47,7 @@ def around(mode: Any) -> Around | str:
         return "hooks for saved tensors are active, which see what eager code saves"
     if mode.anomaly is not None:
         return "anomaly detection is on, which names the lines of eager code"
-    if mode.witness is not None or not mode.multithreading:
+    if mode.witness is not None:
         return "a mode is active that compiled code does not know"
     autocast = None
     for name, value in mode.extra:
