@@ -5,8 +5,10 @@ from __future__ import annotations
 import unittest
 from typing import Any
 
+import pytest
+
 import weft
-from weft.testing import TestCase
+from weft.testing import TestCase, devices
 from weft.testing.common import decorateIf, instantiate_parametrized_tests, parametrize, subtest
 from weft.testing.devices import dtypes, dtypesIfCUDA, instantiate_device_type_tests, onlyCPU, onlyCUDA
 from weft.testing.dtypes import floating_types_and, integral_types
@@ -78,3 +80,13 @@ def test_parametrized_tests():
 def test_sets_of_dtypes():
     assert floating_types_and(weft.half, weft.float32) == (weft.float32, weft.float64, weft.half)
     assert weft.int8 in integral_types()
+
+
+def test_tests_that_need_much_memory_are_skipped() -> None:
+    def test() -> None:
+        pass
+
+    assert devices.largeTensorTest("500MB")(test) is test
+    assert devices.largeTensorTest(100)(test) is test
+    with pytest.raises(unittest.SkipTest, match="needs much memory"):
+        devices.largeTensorTest("12GB")(test)()

@@ -195,6 +195,7 @@ ABSENT: Final[Mapping[str, str]] = {
     "torch.nn.utils._expanded_weights": "ExpandedWeight",
     "torch.nn.parallel._functions": "Broadcast",
     "torch.nn.functional": "ScalingType",
+    "torch.optim": "SparseAdam",
     "torch.optim.optimizer": "_foreach_supported_types _get_foreach_kernels_supported_devices",
     "torch.multiprocessing.reductions": "StorageWeakRef reduce_tensor",
     "torch._prims_common": "corresponding_real_dtype",

@@ -137,7 +137,9 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._functorch.batch_norm_replacement": gather(_MODULES_AS_FUNCTIONS),
     "torch._vmap_internals": gather(vmap="weft.func:vmap", _vmap="weft.func:vmap"),
     "torch.nn.modules._functions": same("weft.nn.modules._functions"),
-    "torch.nn.utils.stateless": gather(functional_call="weft.func:functional_call"),
+    "torch.nn.utils.stateless": gather(
+        _functional_call="weft.func:functional_call", functional_call="weft.func:functional_call"
+    ),
     "torch.utils.dlpack": gather(from_dlpack="weft:from_dlpack", to_dlpack="weft:to_dlpack"),
     "torch.serialization": gather("weft.files", load="weft:load", save="weft:save"),
     "torch.multiprocessing": gather("multiprocessing"),

@@ -63,7 +63,7 @@ expectedFailureMeta = expectedFailureCUDA = expectedFailureXLA = expectedFailure
 expectedFailureHPU = expectedFailureMPSPre14 = expectedFailureMPSComplex = precisionOverride = (
     toleranceOverride
 ) = _marks
-largeTensorTest = largeMPSTensorTest = tf32_on_and_off = with_tf32_off = tf32_off = bf32_on_and_off = _marks
+largeMPSTensorTest = tf32_on_and_off = with_tf32_off = tf32_off = bf32_on_and_off = _marks
 disablecuDNN = disableMkldnn = dtypesIfMPS = dtypesIfXPU = dtypesIfHPU = dtypesIfPRIVATEUSE1 = _marks
 reduced_f32_on_and_off = skipCUDAIfNotRocm = skipIfRocm = expectedAlertNondeterministic = _marks
 
@@ -73,6 +73,21 @@ tol = namedtuple("tol", ["atol", "rtol"])
 def deviceCountAtLeast(num_required_devices: int) -> Any:
     """Skips where there are fewer."""
     return _marks if num_required_devices <= 1 else unittest.skip("fewer devices")
+
+
+LARGEST = 1 << 30
+"""Tests that need more bytes than this are skipped."""
+UNITS = {"GB": 1 << 30, "MB": 1 << 20, "KB": 1 << 10}
+
+
+def largeTensorTest(size: Any, device: Any = None, **_options: Any) -> Callable[[Any], Any]:
+    """Skips a test that needs this much memory (`"12GB"`, or a number of bytes) where that is very much."""
+    if callable(size):
+        return unittest.skip("needs much memory")
+    if isinstance(size, str):
+        number, unit = size[:-2], size[-2:].upper()
+        size = float(number) * UNITS[unit] if unit in UNITS else float(size)
+    return unittest.skip("needs much memory") if size > LARGEST else _marks()
 
 
 class skipIf:

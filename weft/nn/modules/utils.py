@@ -31,3 +31,20 @@ def _reverse_repeat_tuple(values: Iterable[Any], times: int) -> tuple[Any, ...]:
     """The values from last to first, each several times: paddings per dimension as `functional.pad` takes
     them."""
     return tuple(value for value in reversed(tuple(values)) for _ in range(times))
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Takes a prefix (`"module."`) off the names in a state dict, and off those in its metadata."""
+    for key in list(state_dict):
+        if key.startswith(prefix):
+            state_dict[key.removeprefix(prefix)] = state_dict.pop(key)
+    metadata = getattr(state_dict, "_metadata", None)
+    if metadata is None:
+        return
+    for key in list(metadata):
+        if key == "":
+            continue
+        if key == prefix.removesuffix("."):
+            metadata[""] = metadata.pop(key)
+        elif key.startswith(prefix):
+            metadata[key.removeprefix(prefix)] = metadata.pop(key)

@@ -12,6 +12,10 @@ from weft.nn.utils.clip_grad import clip_grads_with_norm_ as clip_grads_with_nor
 from weft.nn.utils.clip_grad import get_total_norm as get_total_norm
 from weft.nn.utils.convert_parameters import parameters_to_vector as parameters_to_vector
 from weft.nn.utils.convert_parameters import vector_to_parameters as vector_to_parameters
+from weft.nn.utils.fusion import fuse_conv_bn_eval as fuse_conv_bn_eval
+from weft.nn.utils.fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
+from weft.nn.utils.fusion import fuse_linear_bn_eval as fuse_linear_bn_eval
+from weft.nn.utils.fusion import fuse_linear_bn_weights as fuse_linear_bn_weights
 from weft.nn.utils.init import skip_init as skip_init
 from weft.nn.utils.memory_format import (
     convert_conv2d_weight_memory_format as convert_conv2d_weight_memory_format,
