@@ -303,7 +303,7 @@ def draft_work(step: Any) -> int:
     if isinstance(step, Built):
         return work_of(step.sizes, step.kernel)
     if isinstance(step, Product):
-        return product_work(step) if gemm.is_better(step) else 0
+        return product_work(step) if step.packed or gemm.is_better(step) else 0  # else BLAS
     return (step.work or step.chunks * CHUNK) if isinstance(step, Direct) else 0
 
 

@@ -31,7 +31,7 @@ DELAY: Final = 0.03
 """Seconds between a program's second call and its compilation: processes that are about to end do not pay."""
 PATIENCE: Final = 10.0
 """Seconds that a fork, and the end of the interpreter, wait at most."""
-SLOWER: Final = 4
+SLOWER: Final = 6
 """How many ns drafts lose of each ns that full code takes."""
 SAVED: Final = 25_000
 """How many ns a draft saves of each line of text."""
