@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -127,3 +129,17 @@ def test_wrong_options_are_named(option, value, text, capsys):
         main(["demo", option, value])
     assert stop.value.code == 2
     assert f"argument {option}: {text}" in capsys.readouterr().err
+
+
+def test_where_nothing_can_be_written_the_page_goes_elsewhere(monkeypatch, tmp_path):
+    def refuse(path):
+        raise CommandError(f"cannot write {path}")
+
+    monkeypatch.setattr(demo, "check_writable", refuse)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    path = demo.report_path(None)
+    assert Path(path).name == "weft-report.html" and Path(path).parents[1] == tmp_path
+    with pytest.raises(CommandError, match="cannot write mine.html"):
+        demo.report_path("mine.html")
+    monkeypatch.setattr(demo, "check_writable", lambda path: None)
+    assert demo.report_path(None) == "weft-report.html" and demo.report_path("mine.html") == "mine.html"

@@ -131,3 +131,15 @@ def test_what_is_no_python_is_told_with_its_name(tmp_path, capsys):
     path.write_bytes(b"x = '\xff'\n")
     assert main(["run", str(path)]) == 1
     assert capsys.readouterr().err.startswith(f"weft: {path}:1: SyntaxError: (unicode error)")
+
+
+def test_what_a_backend_raised_is_told(tmp_path, capsys):
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import weft\ndef broken(module, inputs):\n    raise ValueError('no thread')\n"
+        "weft.compile(lambda x: x + 1, backend=broken)(weft.ones(2))\n"
+    )
+    assert main(["run", "--quiet", str(path)]) == 1
+    assert (
+        "BackendCompilerFailed: backend='broken' raised: ValueError: no thread (" in capsys.readouterr().err
+    )

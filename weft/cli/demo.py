@@ -3,14 +3,16 @@
 A transformer learns to write from a text that comes with Weft. Its training
 step (forward, backward, optimizer) is captured from Python and compiled as a
 whole; it is compared with the same step run eagerly, then trained, and writes a
-few lines itself. A page about what was compiled is left in this folder. About a
-minute.
+few lines itself. A page about what was compiled is left in this folder (in a
+temporary one, if nothing can be written here). About a minute.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ from weft.report.facts import facts_of
 LENGTH, BATCH, WIDTH, HEADS, LAYERS = 64, 16, 96, 4, 3
 COMPARED = 4
 """Steps that are timed eagerly, and compiled."""
+REPORT = "weft-report.html"
 NARROW = 50
 """Below so many columns, there is no room for a clock."""
 
@@ -51,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--learning-rate", type=_positive, default=2e-3, help="(default: %(default)s)")
     parser.add_argument("--seed", type=_seed, default=0, help="of all random numbers (default: %(default)s)")
     parser.add_argument("--text", metavar="FILE", help="learn from this text instead")
-    parser.add_argument("--report", metavar="FILE", default="weft-report.html", help="(default: %(default)s)")
+    parser.add_argument("--report", metavar="FILE", help=f"where to write the page (default: {REPORT})")
     parser.add_argument("--no-report", action="store_true", help="write no page")
 
 
@@ -84,8 +87,7 @@ def run(options: argparse.Namespace) -> int:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     except ImportError as missing:
         raise CommandError("the demo needs rich, which is not installed. Try: pip install rich") from missing
-    if not options.no_report:
-        check_writable(options.report)
+    path = None if options.no_report else report_path(options.report)
     console = Console(highlight=False)
     training = prepared(read_text(options.text), options.seed, options.learning_rate)
     size, length = training.model.size(), len(training.text.numbers)
@@ -118,9 +120,22 @@ def run(options: argparse.Namespace) -> int:
     console.print()
     console.print(gpt.sample(training.model, training.text, "\n", 300).strip(), markup=False)
     console.print()
-    if not options.no_report:
-        written(seen, options.report, console)
+    if path is not None:
+        written(seen, path, console)
     return 0
+
+
+def report_path(asked: str | None) -> str:
+    """Where the page goes: where it was asked for, else here, else, where nothing can be written here, where
+    passing files are kept.
+    """
+    try:
+        check_writable(asked or REPORT)
+    except CommandError:
+        if asked:
+            raise
+        return os.path.join(tempfile.mkdtemp(prefix="weft-"), REPORT)
+    return asked or REPORT
 
 
 def read_text(path: str | None) -> str:

@@ -22,7 +22,7 @@ from weft.native import cache
 
 REQUIRED = ("numpy", "scipy", "llvmlite", "ml_dtypes")
 OPTIONAL = ("rich", "matplotlib", "torch", "jax")
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+THREAD_VARIABLES = ("WEFT_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:

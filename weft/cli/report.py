@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    check_writable(options.output)
+    check_writable(options.output, "-o FILE")
     if ":" in options.target and not os.path.exists(options.target):
         return _function(options)
     with observe(os.path.basename(options.target)) as seen:

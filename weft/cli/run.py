@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     return status
 
 
-def check_writable(path: str | None) -> None:
+def check_writable(path: str | None, remedy: str = "") -> None:
     """Says before all work that a file cannot be written, rather than after it."""
     if path is None:
         return
@@ -63,7 +63,7 @@ def check_writable(path: str | None) -> None:
     elif not os.access(path if os.path.exists(path) else folder, os.W_OK):
         reason = "Permission denied"
     if reason is not None:
-        raise CommandError(f"cannot write {path}: {reason}")
+        raise CommandError(f"cannot write {path}: {reason}" + (f". Try: {remedy}" if remedy else ""))
 
 
 def write(seen: Observed, path: str) -> None:

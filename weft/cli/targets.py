@@ -99,6 +99,8 @@ def _line(error: BaseException) -> str:
     """What an error says, in one line."""
     said = str(error.msg if isinstance(error, SyntaxError) else error)
     first, *rest = f"{type(error).__name__}: {said}".rstrip(": ").split("\n")
+    if first.endswith(":") and rest:
+        first = f"{first} {rest[0].strip()}"
     if isinstance(error, Unsupported):  # what broke a graph, and what to try, stand in lines of their own
         parts = {name: text.strip() for name, colon, text in (line.partition(":") for line in rest) if colon}
         what = f": {parts['Seen']}" if "Seen" in parts else ""
