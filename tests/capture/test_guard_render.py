@@ -125,3 +125,34 @@ def test_three_tensors_and_an_attribute_are_cheap() -> None:
     number = 2000
     best = min(timeit.repeat(lambda: entry(a, b, c, m), number=number, repeat=15)) / number
     assert best < 1.5e-6 * 2, f"{best * 1e6:.2f} us"  # 0.6 us on a quiet machine; twice the budget under load
+
+
+@pytest.mark.parametrize("count", [2, 70])
+def test_many_tensors_are_looked_at_as_closely_as_few(count):
+    captured = []
+
+    def backend(module, inputs):
+        captured.append(module)
+        return module.forward
+
+    compiled = weft.compile(lambda given: sum([each.sum() for each in given]), backend=backend, dynamic=False)
+    plain = [weft.ones(2) for _ in range(count)]
+    base = weft.ones(4)
+    view = base[:2]
+    base.requires_grad_()
+    assert compiled(plain) == 2 * count
+    assert compiled([weft.full((2,), 2.0) for _ in range(count)]) == 4 * count
+    assert len(captured) == 1
+    others = [
+        weft.ones(3),
+        weft.ones(1, 2),
+        weft.ones(2, dtype=weft.float64),
+        weft.ones(2, requires_grad=True),
+        weft.nn.Parameter(weft.ones(2)),
+        view,
+    ]
+    for number, other in enumerate(others, 2):
+        result = compiled([*plain[:-1], other])
+        assert result == 2 * count - 2 + other.numel() and result.requires_grad == other.requires_grad
+        assert len(captured) == number
+    assert compiled(plain) == 2 * count and len(captured) == len(others) + 1

@@ -23,6 +23,7 @@ from weft.capture.guards import (
     Guard,
     ModeFacts,
     cell_is_unset,
+    has_type,
     is_object,
     is_watched,
     same_classes,
@@ -39,6 +40,7 @@ from weft.tensor.meta import MetaArray
 from weft.tensor.tape import INFERENCE
 from weft.trace.expressions import NAMES
 
+MANY: Final = 64  # tensors: from here on each is looked at by a call, since texts take long to compile
 INLINE_LIMIT: Final = 24  # leaves of a container that are compared in the text, rather than by a call
 
 
@@ -47,6 +49,7 @@ def render_guards(guards: Iterable[Guard], reader: Reader) -> None:
     that relies on a class comes before its check), then the rest in order, types before parts.
     """
     ordered = list(guards)
+    reader.terse = sum(guard.kind == "TENSOR" for guard in ordered) >= MANY
     around = [guard for guard in ordered if guard.kind in ("MODE", "AMBIENT")]
     classes = [g for g in ordered if g.source is not None and g.source.root().kind == "constant"]
     for guard in around:
@@ -298,6 +301,14 @@ def _unset(guard: Guard, reader: Reader) -> None:
 def _tensor(guard: Guard, reader: Reader) -> None:
     source, facts = _source(guard), guard.payload
     name = reader.read(source)
+    holder = MetaArray if facts.device.type == "meta" else np.ndarray
+    if reader.terse and None not in facts.shape:
+        told = (facts.cls, facts.requires_grad, holder, facts.dtype, facts.shape)
+        texts = [reader.constant(each, getattr(each, "__name__", "")) for each in told[:-1]]
+        call = f"{reader.constant(has_type, 'has_type')}({name}, {', '.join(texts)}, {facts.shape!r})"
+        reader.miss_if(f"not {call}")
+        reader.types[source], reader.facts[source] = facts.cls, facts
+        return
     exact = f"{type_of(reader, name)} is not {reader.constant(facts.cls, facts.cls.__name__)} or "
     if reader.types.get(source) is facts.cls:
         exact = ""
@@ -307,7 +318,6 @@ def _tensor(guard: Guard, reader: Reader) -> None:
     reader.types[source] = facts.cls
     reader.facts[source] = facts
     array = reader.read_array(source)
-    holder = MetaArray if facts.device.type == "meta" else np.ndarray
     conditions = [
         f"{type_of(reader, array)} is not {reader.constant(holder, holder.__name__)}",
         f"{array}.dtype is not {reader.constant(facts.dtype, facts.dtype.name)}",

@@ -103,6 +103,8 @@ class Reader:
         """Exact types that the lines so far have checked: reads from these sources may take the short way."""
         self.facts: dict[Source, Any] = {}
         """What the lines so far have checked of tensors, as `TensorFacts`."""
+        self.terse = False
+        """Whether the text is to be short, as it is long anyway."""
         self._constants: dict[int, str] = {}
         self._count = 0
 
