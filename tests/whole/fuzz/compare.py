@@ -271,6 +271,7 @@ def use(
     """The program's `after` on a result, uncompiled, and everything that it could have changed."""
     restart(output)
     snapshot = snapshot_for(names)
+    snapshot.swept = True
     try:
         outcome: Any = ("returned", snapshot.see(names["after"](result, *args)))
     except TooLong:

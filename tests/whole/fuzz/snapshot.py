@@ -88,6 +88,32 @@ class Numbers:
         return repr(self.values.tolist())
 
 
+class Layout(str):
+    """Where a tensor's elements lie. Of gradients that sweeps outside give, one that is one row many times
+    on eager's side may have all its rows: compiled nodes hand on gradients of inputs, and where two meet they
+    are added there, not before the rows are repeated.
+    """
+
+    def __new__(cls, tensor: weft.Tensor) -> Layout:
+        made = super().__new__(cls, f"strides {tensor.stride()} offset {tensor.storage_offset()}")
+        made.repeats = any(not step and size > 1 for step, size in zip(tensor.stride(), tensor.shape))
+        made.is_whole = tensor.is_contiguous() and not tensor.storage_offset()
+        return made
+
+    repeats: bool
+    is_whole: bool
+
+    def __eq__(self, other: object) -> bool:
+        if str.__eq__(self, other) is True or Numbers.exact or not isinstance(other, Layout):
+            return str.__eq__(self, other) is True
+        return (self.repeats and other.is_whole) or (self.is_whole and other.repeats)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 @contextlib.contextmanager
 def bits() -> Iterator[None]:
     """Numbers are equal by their bits alone, meanwhile."""
@@ -109,6 +135,7 @@ class Snapshot:
         self.module_name = module_name
         self.tape = tape
         self.tolerance = tolerance
+        self.swept = False  # whether sweeps outside may have given what is seen
         self.optimized: set[int] = (
             set()
         )  # of these, only whether they were written matters: see optimizer_facts
@@ -171,7 +198,9 @@ def readable_tensor_facts(snapshot: Snapshot, value: weft.Tensor) -> tuple[Any, 
         type(value).__name__,
         str(value.dtype),
         str(tuple(value.shape)),
-        f"strides {value.stride()} offset {value.storage_offset()}",
+        Layout(value)
+        if snapshot.swept and snapshot.tolerance
+        else f"strides {value.stride()} offset {value.storage_offset()}",
         f"requires_grad={value.requires_grad} leaf={value.is_leaf}",
         Numbers(np.array(value.detach().numpy()), snapshot.tolerance)
         if snapshot.tolerance

@@ -153,6 +153,28 @@ def test_a_view_is_not_a_copy():
     assert found is not None and "storage" in found.detail
 
 
+def test_rows_that_repeat_lie_where_they_lie_but_for_gradients_of_sweeps_outside():
+    source = """\
+import weft
+OPTIONS = {'backend': 'aot_eager'}
+HERE = %s
+def main(x):
+    return (x.sum(0).sin(), weft.ones(3).expand(2, 3) if HERE else None)
+def after(result, *args):
+    made, = weft.autograd.grad(result[0].sum(), args)
+    return made if run is main else made + 0
+def arguments():
+    yield ((weft.ones(2, 3, requires_grad=True),), {})
+"""
+
+    def whole(function):
+        return lambda *args: tuple([t if t is None else t.contiguous() for t in function(*args)])
+
+    assert compare(source % "False", whole) is None
+    found = compare(source % "True", whole)
+    assert found is not None and found.kind == "result: strides"
+
+
 def test_cells_are_shared_or_not():
     body = "def step(k):\n        nonlocal n\n        n += k\n        return n\n    return step, lambda: n"
     assert kind_of(body, "unshares_cells") == "result"
