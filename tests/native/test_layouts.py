@@ -32,3 +32,44 @@ def test_strides_of_divisions() -> None:
     x, y = weft.randint(1, 9, (2, 3)).t(), weft.randint(1, 9, (2, 3)).t()
     found = weft.compile(divided, backend="native", fullgraph=True)(x, y)
     assert [each.stride() for each in found] == [each.stride() for each in divided(x, y)]
+
+
+def written(x: weft.Tensor, y: weft.Tensor) -> tuple[Any, ...]:
+    scaled = x.clone()
+    scaled.mul_(y)
+    drawn = x * weft.zeros_like(x).exponential_()
+    flipped = (x * x.mean()).bernoulli_(0.5)
+    return scaled, scaled + 1, drawn, flipped, flipped[..., 0][..., None], weft.empty_like(x).uniform_() * 2
+
+
+def pieces(x: weft.Tensor, y: weft.Tensor) -> tuple[Any, ...]:
+    wide = x.expand(3, *x.shape)
+    rows = (y * 2).as_strided((3, 2), (0, 1))
+    at = weft.tensor([0, 2, 1])
+    put = wide.index_put((at,), weft.ones(()))
+    return put, wide.roll(1, 0), weft.hstack([rows, rows]), weft.stack([rows, rows]), rows + rows, wide.sin()
+
+
+def row_by_row(x: weft.Tensor, y: weft.Tensor) -> tuple[Any, ...]:
+    total = weft.add(x.floor(), y, alpha=2)
+    rows = total.contiguous()
+    return (rows - rows) * (rows + 1), total + 1
+
+
+@pytest.mark.parametrize("function", [written, pieces, row_by_row])
+@pytest.mark.parametrize("shape", [*SHAPES, (1, 5), (5, 1)])
+def test_strides_of_what_is_written_and_of_pieces(function: Any, shape: tuple[int, ...]) -> None:
+    weft.compiler.reset()
+    compiled = weft.compile(function, backend="native", fullgraph=True)
+    turned, plain = weft.randn(shape[::-1]).permute(tuple(range(len(shape)))[::-1]), weft.randn(shape)
+    for x, y in ((turned, turned), (turned, plain), (plain, turned), (plain[:1].expand(shape), plain)):
+        wanted = [each.stride() for each in function(x, y)]
+        assert [each.stride() for each in compiled(x, y)] == wanted
+
+
+def test_strides_of_diagonals_in_what_is_spread() -> None:
+    def f(x: weft.Tensor) -> weft.Tensor:
+        return weft.diagonal_scatter(x, x.diagonal())
+
+    x = weft.ones(1, 4, 1).expand(1, 4, 7)
+    assert weft.compile(f, backend="native", fullgraph=True)(x).stride() == f(x).stride()

@@ -26,7 +26,8 @@ from weft.aot.facts import DATA, DETACH, Step
 from weft.core import modes
 from weft.core.dtypes import bool_
 from weft.core.generator import default_generator
-from weft.graph.effects import Effect, effect
+from weft.core.types import contiguous_format
+from weft.graph.effects import LIES, Effect, effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.ops.record import REGISTRY, Kind, Op, ops
@@ -235,6 +236,7 @@ class FunctionalRecorder(OpRecorder):
         node: Node = self.node(made)
         if node is self.root_node(root):
             raise Break("unsupported", "a view by strides that is all of its base")
+        node.meta[LIES] = tuple(step.rest[1])
         return node
 
     def knows_tensor(self, value: Any) -> bool:
@@ -294,6 +296,27 @@ class FunctionalRecorder(OpRecorder):
         root = self.new_root(result, node)
         root.source = parent.root
         parent.shared = True
+
+    def may_copy(self, value: Any) -> bool:
+        """Whether only running can tell if `contiguous` gives this tensor itself."""
+        return is_tensor(value) and self._is_loose(value) and not self._is_wrapped(value)
+
+    def record_contiguous(self, given: Any, alone: bool, memory_format: Any = contiguous_format) -> Any:
+        """What may be a tensor itself: a copy; unless that is nobody else's, nobody may write to it."""
+        form = {"memory_format": memory_format}
+        parent = self.place(given)
+        result = self.run(ops.clone.face, (given,), form, self.scanned((given,), form))
+        node = self.append(("call_function", ops.clone, False), (given,), form, bare(result))
+        root = self.new_root(result, node)
+        if (
+            not alone
+            or parent.parent is not None
+            or parent.root.input is not None
+            or parent.root.places != [parent]
+        ):
+            root.source = parent.root
+            parent.shared = True
+        return result
 
     def record_detached(self, func: Any, tensor: Any) -> Any:
         given = self.faked(tensor)
@@ -450,6 +473,7 @@ class FunctionalRecorder(OpRecorder):
             value_of_root.meta["val"] = bare(root.tensor)
             root.node = value_of_root
         else:
+            value.meta[LIES] = bool(value.args) and value.args[0] is root.node  # where that does
             root.node = value
         root.writes += 1
         if not steps or not modes.grad_enabled():

@@ -37,7 +37,7 @@ from weft.aot.split import switches
 from weft.core import modes
 from weft.core.symbolic import Symbolic
 from weft.core.trees import flatten
-from weft.graph.effects import effect
+from weft.graph.effects import ACCUMULATES, effect
 from weft.graph.graph import Graph
 from weft.graph.interpreter import run
 from weft.graph.node import Node
@@ -323,8 +323,12 @@ def _joint(tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[i
 
     def call(node: Node, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tracing.current, mode = node, modes.current()
-        # Python's own functions of numbers (`math.sqrt`) would ask for values.
-        found = function(*args, **kwargs) if kwargs else tracing.scalars.apply(function, *args)
+        if node.target == "contiguous" and ACCUMULATES not in node.meta and recorder.may_copy(args[0]):
+            found = recorder.record_contiguous(
+                args[0], len(node.all_input_nodes[0].users) == 1, *args[1:], **kwargs
+            )
+        else:  # Python's own functions of numbers (`math.sqrt`) would ask for values
+            found = function(*args, **kwargs) if kwargs else tracing.scalars.apply(function, *args)
         if modes.current() is not mode and not switches(node):
             tracing.current = None
             raise Break("mode-change", f"{node.name} changes modes")

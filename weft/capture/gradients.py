@@ -29,6 +29,7 @@ from weft.capture.grads import read_grad, write_grad
 from weft.capture.sources import Source
 from weft.capture.values import isinstance
 from weft.core.types import contiguous_format
+from weft.graph.effects import ACCUMULATES
 from weft.graph.node import Node
 from weft.ops.record import REGISTRY, Kind
 from weft.ops.sweep import LEAF_SEQUENCE
@@ -39,8 +40,6 @@ from weft.trace.fake import Outside, bare, is_fake
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 KIND: Final = "autograd-inside"
-TAKES_OVER: Final = "accumulates"
-"""Marks, in a node's meta, a clone that exists only so that a leaf's `.grad` is nobody else's."""
 
 
 def differentiate(machine: Any, func: Any, name: str, args: Args, kwargs: Kwargs) -> Any:
@@ -198,7 +197,7 @@ def accumulate(machine: Any, leaf: Any, gradient: Any, create_graph: bool) -> No
         contiguous = leaf.array.exact and leaf.is_contiguous()
         layout = {"memory_format": contiguous_format} if contiguous else {}
         new = REGISTRY["clone"](gradient, **layout)
-        machine.recorder.node(new).meta[TAKES_OVER] = leaf.array.strides
+        machine.recorder.node(new).meta[ACCUMULATES] = leaf.array.strides
     write_grad(machine, leaf, new)
 
 
@@ -207,7 +206,7 @@ def without_clones(recorder: Any, outputs: list[Node]) -> list[Node]:
     """Takes clones of gradients that are new and nobody else's out of a graph; gives its outputs."""
     instead: dict[Node, Node] = {}
     for node in list(recorder.graph.nodes):
-        layout = node.meta.get(TAKES_OVER)
+        layout = node.meta.get(ACCUMULATES)
         if layout is None:
             continue
         source = instead.get(node.args[0], node.args[0])

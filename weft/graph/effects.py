@@ -60,6 +60,12 @@ class Effect:
 
 NATIVE: Final = "native"
 """Marks, in a node's meta, one that is to run as it is: what it leaves on the tape is looked at."""
+ACCUMULATES: Final = "accumulates"
+"""Marks, in a node's meta, a clone that exists only so that a leaf's `.grad` is nobody else's."""
+LIES: Final = "lies"
+"""Says, in a node's meta, what its strides are in elements, though its op would choose others; or whether it
+lies where its first argument does, which it is written over.
+"""
 PURE: Final = Effect(aliases=False)
 CHECK: Final = Effect(aliases=False, checks=True)
 PURE_ALIASING: Final = Effect()

@@ -19,12 +19,15 @@ from numpy.lib.stride_tricks import as_strided
 
 from weft.core.dtypes import HALVES, as_dtype, dtype, float32
 from weft.core.types import TensorType
+from weft.graph.effects import LIES
 from weft.graph.node import Node
 from weft.native.lower_calls import bound_arguments, is_op, op_of
 from weft.ops.record import Kind, Op
 
 SMALL = 3
 """How long the axes of stand-ins are at most."""
+FEW = 1 << 12
+"""So many elements may lie exactly as operands do; of more, short axes stand for the others."""
 Strides = tuple[int, ...]
 
 
@@ -81,6 +84,11 @@ class Layouts:
         if node.target is operator.getitem:
             return self.known[node.args[0]][node.args[1]]
         shapes = shapes_of(value)
+        lies = node.meta.get(LIES)
+        if lies is True and isinstance(shapes, tuple) and shapes == shapes_of(node.args[0].meta.get("val")):
+            return self.known[node.args[0]]
+        if isinstance(lies, tuple) and all(type(step) is int for step in lies):
+            return lies
         if isinstance(shapes, list) and hasattr(node.target, "positions"):  # copies of arguments
             return tuple([self.copied(node.args[each]) for each in node.target.positions])
         if shapes is None or not is_op(node):
@@ -128,11 +136,12 @@ class Layouts:
                 return self.pointwise(op, bound, shapes)
         except (RuntimeError, ValueError, TypeError, IndexError):
             return None
+        few = sum(map(prod, (*all_shapes(bound), *listed(shapes)))) <= FEW
+        found = self.result(op, bound, shapes, None, exact=True) if few else None
         for most in (SMALL, None):
-            found = self.result(op, bound, shapes, most)
-            if found is not None:
-                return found
-        return None
+            if found is None:
+                found = self.result(op, bound, shapes, most)
+        return found
 
     def hollow(self, node: Node) -> Any:
         """An array of a node's shape and strides whose elements nobody may read."""
@@ -181,9 +190,11 @@ class Layouts:
         return strides_of(made.operands[-1])
 
     # -- stand-ins -------------------------------------------------------------------------------------------
-    def result(self, op: Op, bound: tuple[Any, ...], shapes: Any, most: int | None) -> Any:
+    def result(
+        self, op: Op, bound: tuple[Any, ...], shapes: Any, most: int | None, exact: bool = False
+    ) -> Any:
         """What the kernel gives for zeros that lie as the operands do, in axes of at most this length."""
-        if most is None:
+        if most is None and not exact:
             nodes = [node for node in nodes_in(bound) if isinstance(shapes_of(node.meta.get("val")), tuple)]
             ordered = all(self.known[node] == row_major(shapes_of(node.meta["val"])) for node in nodes)
             if sum(prod(each) for each in all_shapes(bound)) > (1 << 14 if ordered else 1 << 22):
@@ -193,7 +204,7 @@ class Layouts:
             try:
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
                     warnings.simplefilter("ignore")
-                    made = op.on_arrays(self.stand_in(bound, most, number))
+                    made = op.on_arrays(self.stand_in(bound, most, number, exact))
                 break
             except Exception:  # zeros, or ones, or short axes, may be no arguments for this op
                 continue
@@ -202,35 +213,52 @@ class Layouts:
         if isinstance(shapes, list):
             if len(made) != len(shapes):
                 return None
-            found = [self.enlarged(small, shape) for small, shape in zip(made, shapes)]
+            found = [self.enlarged(small, shape, exact) for small, shape in zip(made, shapes)]
             good = all(shape is None or strides is not None for shape, strides in zip(shapes, found))
             return tuple(found) if good else None
-        return self.enlarged(made, shapes)
+        return self.enlarged(made, shapes, exact)
 
-    def stand_in(self, value: Any, most: int | None, number: int) -> Any:
+    def stand_in(self, value: Any, most: int | None, number: int, exact: bool) -> Any:
         if isinstance(value, Node):
             array = getattr(value.meta.get("val"), "array", None)
             if array is None:
                 return plain_number(value.meta.get("val"))
             shape = tuple([size if most is None else min(size, most) for size in array.shape])
             strides = self.known[value]
+            if exact:
+                return lying(array.shape, strides, array.dtype, number)
             order = order_of(array.shape, strides)
             lengths = [shape[axis] if strides[axis] else min(shape[axis], 1) for axis in order]
             made = some(lengths, array.dtype, number).transpose(np.argsort(order) if order else ())
             return made if made.shape == shape else np.broadcast_to(made, shape)
         if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
-            return type(value)([self.stand_in(item, most, number) for item in value])
+            return type(value)([self.stand_in(item, most, number, exact) for item in value])
         return value
 
-    def enlarged(self, small: Any, shape: Any) -> Any:
+    def enlarged(self, small: Any, shape: Any, exact: bool) -> Any:
         """The strides of an array of this shape that lies as a small one does."""
         if shape is None or not isinstance(small, np.ndarray) or small.ndim != len(shape):
             return None
         strides = strides_of(small)
+        if exact:
+            return strides if small.shape == shape else None
         order = order_of(small.shape, strides)
         if dense(small.shape, order) != strides:
             return None
         return dense(shape, order)
+
+
+def lying(shape: Sequence[int], strides: Strides, kind: Any, number: int) -> Any:
+    """Some numbers in an array of this shape and these strides."""
+    low = sum([min(0, (size - 1) * step) for size, step in zip(shape, strides) if size])
+    high = sum([max(0, (size - 1) * step) for size, step in zip(shape, strides) if size])
+    memory = some((high - low + 1,), kind, number)
+    return as_strided(memory[-low:], shape, [step * memory.itemsize for step in strides])
+
+
+def listed(shapes: Any) -> list[Any]:
+    """The shapes of what an op gives."""
+    return [each for each in (shapes if isinstance(shapes, list) else [shapes]) if isinstance(each, tuple)]
 
 
 def some(shape: Sequence[int], kind: Any, number: int) -> Any:

@@ -568,7 +568,8 @@ def turned(value: Definition, strides: Shape, spread: bool) -> Definition:
         looked = sliced(looked, axis, 0, 1, 1)
     order = order_of(looked.shape, strides)
     without_gaps = dense(looked.shape, order)
-    shown = tuple([0 if axis in still else stride for axis, stride in enumerate(without_gaps)])
+    kept = [axis for axis, n in enumerate(value.shape) if n == 1 or axis in still]  # where nothing moves
+    shown = tuple([strides[axis] if axis in kept else step for axis, step in enumerate(without_gaps)])
     if shown == row_major(value.shape):
         return value
     looked = permuted(looked, order)
