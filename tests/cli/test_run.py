@@ -77,8 +77,10 @@ def test_the_page_is_checked_before_the_work(capsys, tmp_path):
 def test_interrupted_programs_leave_their_page(capsys, tmp_path):
     path, page = tmp_path / "program.py", tmp_path / "page.html"
     path.write_text(PROGRAM + "raise KeyboardInterrupt\n")
-    assert main(["run", "--report", str(page), str(path)]) == 130
-    assert page.exists() and capsys.readouterr().err.endswith("weft: interrupted\n")
+    for command in (["run", "--report"], ["report", "-o"]):
+        assert main([*command, str(page), str(path)]) == 130
+        assert page.exists() and capsys.readouterr().err.endswith("weft: interrupted\n")
+        page.unlink()
 
 
 def test_arguments_and_status_are_the_programs(tmp_path, capsys):

@@ -90,3 +90,12 @@ def test_results_of_calls_that_are_alike_have_memory_of_their_own() -> None:
         assert first.array is not second.array
         first.add_(1)
     assert (first._version, second._version) == (1, 0)
+
+
+def test_sizes_that_vary_are_not_decided_on_by_what_is_remembered() -> None:
+    weft.compiler.reset()
+    weft.compiler.counters.clear()
+    compiled = weft.compile(lambda x: (x * 2).sum(), backend="eager", fullgraph=True)
+    for size in (3, 4, 5, 6, 7):
+        assert compiled(weft.ones(size)).item() == 2 * size
+    assert weft.compiler.counters["stats"]["unique_graphs"] == 2  # one for 3, one for any size

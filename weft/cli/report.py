@@ -44,9 +44,14 @@ def run(options: argparse.Namespace) -> int:
     if ":" in options.target and not os.path.exists(options.target):
         return _function(options)
     with observe(os.path.basename(options.target)) as seen:
-        status = run_script(
-            options.target, options.arguments, torch=options.torch, show_traceback=options.traceback
-        )
+        try:
+            status = run_script(
+                options.target, options.arguments, torch=options.torch, show_traceback=options.traceback
+            )
+        except KeyboardInterrupt:
+            if seen.entries:  # what was compiled until then is worth a look
+                write(seen, options.output)
+            raise
     if not seen.entries and status == 1:
         return status  # an error has been told
     if not seen.entries:

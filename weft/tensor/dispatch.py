@@ -116,6 +116,8 @@ def hollow_key(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...] | None:
             array = value.array
             if type(array) is not MetaArray or array.device is not cpu:
                 return None
+            if any(type(size) is not int for size in (*array.shape, *array.strides)):
+                return None  # to look a size up that is not known is to decide on it
             hollow = True
             key.append((array.shape, array.dtype, array.strides, array.exact))
         elif kind in SIMPLE:
