@@ -33,6 +33,7 @@ from weft.native.tensors import (
     Opaque,
     Point,
     Product,
+    Stack,
     View,
     operands_of,
 )
@@ -328,7 +329,8 @@ class Fusing:
             for reader in readers[home]:
                 left[reader] -= 1
                 if not left[reader]:
-                    heappush(ready, (level + step, reader.place, reader.number, reader))
+                    behind = 0 if isinstance(home.unit, Stack) else step  # which takes no time
+                    heappush(ready, (level + behind, reader.place, reader.number, reader))
         assert len(done) == len(homes), "groups that need each other"
         return done
 

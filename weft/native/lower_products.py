@@ -12,11 +12,12 @@ from typing import Any
 from weft.native.blas import FUNCTIONS, function
 from weft.native.lower import Lowering, Unlowered, point, rule
 from weft.native.lower_folds import each, folded
-from weft.native.scalar import FLOATS
+from weft.native.scalar import FLOATS, Builder
 from weft.native.tensors import (
     Definition,
     Given,
     Matrix,
+    Point,
     Product,
     Reshape,
     Shape,
@@ -43,7 +44,44 @@ def memory_of(value: Definition) -> Memory:
         base, offset, strides = memory_of(value.base)
         if strides == row_major(value.base.shape):
             return base, offset, row_major(value.shape)
+    same = unchanged(value)
+    if same is not None:
+        return memory_of(same)
     return value, 0, row_major(value.shape)
+
+
+def unchanged(value: Definition) -> Definition | None:
+    """What is multiplied by nothing but ones, as gradients of sums are."""
+    if (
+        type(value) is not Point
+        or value.name != "mul"
+        or len(value.operands) != 2
+        or value.type not in FLOATS
+    ):
+        return None
+    for ones, other in (value.operands, value.operands[::-1]):
+        if other.type == ones.type == value.type and is_one(ones) and body(value) == ["load", "load", "mul"]:
+            return other
+    return None
+
+
+def is_one(value: Definition) -> bool:
+    """Whether all elements are known to be 1."""
+    base = value.base if isinstance(value, View) else value
+    if type(base) is not Point or base.name != "ones" or base.operands:
+        return False
+    return body(base) == ["const"]
+
+
+def body(value: Point) -> list[str]:
+    """The instructions of a pointwise definition; none where these need more than its operands."""
+    builder = Builder()
+    values = [builder.load(place, each.type) for place, each in enumerate(value.operands)]
+    try:
+        value.make(builder, values, lambda axis: builder.make("index", "i64", value=axis))
+    except AttributeError:  # it needs a builder that knows more
+        return []
+    return [each.op for each in builder.instructions]
 
 
 def matrix(value: Definition, operands: list[Definition]) -> Matrix:

@@ -39,6 +39,7 @@ from weft.native.stacking import stack
 from weft.native.summing import summed
 from weft.native.tensors import Definition, Direct, Given, Number, Opaque, Part, Product, Stack
 from weft.native.transposing import transpose
+from weft.native.turning import turned
 from weft.native.work import CHUNK, chunks_of, column_tiles, product_chunks, product_work, work_of
 from weft.native.writes import NATIVE, bunches, is_python, ordered, reads_of, wished, writes_of
 
@@ -316,6 +317,7 @@ def executable(graph_module: Any, arrays: Sequence[Any]) -> Executable:
 def planned(lowering: Lowering, graph_module: Any) -> tuple[list[Any], Plan, dict[int, Given]]:
     """What a program gives, its steps, and the inputs in whose memory values lie."""
     program = lowering.run(lambda path: _attribute(graph_module, path))
+    turned(program.outputs, [*program.checks, *program.failures])
     program.outputs = summed(program.outputs, [*program.checks, *program.failures])
     program.outputs = absorb(program.outputs, [*program.checks, *program.failures])
     given = [lowering.values[node] for node in program.inputs]

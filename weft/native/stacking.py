@@ -23,7 +23,7 @@ from weft.native.lower_joining import NOTHING
 from weft.native.tensors import Definition, Direct, Given, Matrix, Part, Point, Product, Stack
 from weft.native.twins import without_twins
 
-LEAST: Final = 8
+LEAST: Final = 2
 """How many products a sum has at least."""
 DEEPEST: Final = 64
 """Products that are deeper are fast enough by themselves."""

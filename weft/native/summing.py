@@ -41,7 +41,7 @@ def summed(outputs: Sequence[Any], others: Sequence[Definition] = ()) -> list[An
         readers[id(each)] = readers.get(id(each), 0) + 1
     now: dict[int, Definition] = {}
     for value in order:
-        _reread(value, now)
+        reread(value, now)
         if not is_sum(value):
             continue
         assert isinstance(value, Point)
@@ -75,7 +75,7 @@ def lie_alike(first: Definition, second: Definition) -> bool:
     return isinstance(first, View) is isinstance(second, View)
 
 
-def _reread(value: Definition, now: dict[int, Definition]) -> None:
+def reread(value: Definition, now: dict[int, Definition]) -> None:
     """Makes a definition read what others have become."""
     if isinstance(value, (Point, Opaque)):
         value.operands[:] = [now.get(id(each), each) for each in value.operands]

@@ -20,7 +20,7 @@ from typing import Any
 
 from weft.core.records import dataclass
 from weft.native.build import Built, built
-from weft.native.tensors import Definition, Direct, Given, Part, Point, Product, View, view
+from weft.native.tensors import Definition, Direct, Given, Part, Point, Product, Stack, View, view
 from weft.native.units import Group, Member, row_major
 
 NATIVE = (Built, Product, Direct)
@@ -298,7 +298,8 @@ def bunches(
             # Parts of one memory are beside each other, so only what reads all of it has to wait for them.
             if reads & made or any(own in made or memory in read for own, memory in written):
                 break
-            made |= {key for keys in written for key in keys}
+            if not isinstance(steps[last], Stack):  # which does nothing: what it shows is there already
+                made |= {key for keys in written for key in keys}
             read |= reads
             work += int(works[last])
             last += 1
