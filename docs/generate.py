@@ -32,7 +32,7 @@ VARIABLES = {
     "WEFT_NUM_THREADS": "how many threads compiled code uses",
     "WEFT_TIERS": "`full`: compiled code is made at the full level at once (`auto`)",
     "WEFT_CACHE_DIR": "where compiled code is kept (without it `~/.cache/weft`)",
-    "WEFT_CACHE": "`0`: nothing is kept on disk",
+    "WEFT_CACHE": "`0`: nothing is kept on disk; `programs`: nothing that was captured",
     "WEFT_CACHE_SIZE": "how many MiB may be kept (1024)",
 }
 

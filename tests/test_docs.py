@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import linecache
 import re
 import subprocess
 import sys
@@ -54,3 +55,25 @@ def test_examples_of_docstrings_hold(path: Path, tmp_path: Path, monkeypatch: py
     space = {**vars(module), "__name__": "__main__", "weft": weft}  # as if a user's
     result = doctest.testmod(module, globs=space, optionflags=doctest.ELLIPSIS)
     assert result.failed == 0
+
+
+MADE_UP = {"weft.a.b", "weft.compiler.settings.NAME"}
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_names_are_there(page: Path) -> None:
+    for name in set(re.findall(r"(?<![\w/.])weft(?:\.\w+)+", page.read_text(encoding="utf-8"))) - MADE_UP:
+        found: object = weft
+        path = "weft"
+        for part in name.split(".")[1:]:
+            path += f".{part}"
+            found = getattr(found, part) if hasattr(found, part) else importlib.import_module(path)
+
+
+def test_the_example_of_scripted_functions_runs() -> None:
+    text = (ROOT / "docs" / "scripted.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    place = ROOT / "docs" / "scripted.md"
+    lines = [line + "\n" for line in code.split("\n")]
+    linecache.cache[str(place)] = (len(code), None, lines, str(place))  # scripts are read from their source
+    exec(compile(code, str(place), "exec"), {"__name__": "__main__"})
