@@ -79,8 +79,12 @@ class Differentiation:
             return False
         stack: list[Any] = []
         for part in plain_parts(tensors):
-            if part.tracked:
-                stack.append(part if part.node is None else part.node)
+            if part.tracked and part.node is None:
+                stack.append(part)
+            elif part.tracked:
+                if not part.node.next:
+                    return True
+                stack += [target for target in part.node.edges_from(part.index) if target is not None]
         seen: set[int] = set()
         while stack:
             node = stack.pop()

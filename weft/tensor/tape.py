@@ -78,6 +78,10 @@ class Node:
         """The same on tensors, recorded: for create_graph=True."""
         raise NotImplementedError(f"derivative for {self.op.name} is not implemented")
 
+    def edges_from(self, _slot: int) -> tuple[Any, ...]:
+        """Where the gradient of one output may lead to."""
+        return self.next
+
     runs_without_gradient: ClassVar[bool] = False
     hooks_without_gradient: ClassVar[bool] = True
     """Whether hooks of an output are called when a gradient came to others only; they are given None. Not for

@@ -711,3 +711,22 @@ def after(result, *args):
 def arguments():
     yield ((weft.tensor([1.0, 2.0]).requires_grad_(),), {})
 """)
+
+
+def test_transforms_of_one_output_beside_another_that_depends_on_more(agrees):
+    agrees("""\
+import weft
+W = weft.tensor([0.5, -1.25], requires_grad=True)
+
+def main(x):
+    y = x ** 2
+    return (y + y, (y.norm() * W).cumsum(0), y * 3 + W)
+
+def after(result, x):
+    found = [weft.func.vjp(lambda a: run(a)[k], x)[1](weft.ones(2)) for k in range(3)]
+    return (found, [weft.func.vjp(lambda a: run(a)[k], x)[0] for k in range(3)])
+
+def arguments():
+    yield ((weft.tensor([1.0, 2.0]),), {})
+    yield ((weft.tensor([1.0, 2.0]),), {})
+""")

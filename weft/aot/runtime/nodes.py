@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from weft.aot.joint import Joint
+from weft.aot.joint import Joint, Stage
 from weft.aot.partition import base_of, reached
 from weft.aot.runtime.around import plainly
 from weft.aot.runtime.effects import Edges
@@ -53,6 +53,12 @@ class CompiledFunctionBackward(Node):
         """Each of the outputs has a node of its own where nothing is compiled: of several, it is not known
         which of them a run has come by."""
         return len(self.outputs) == 1
+
+    def edges_from(self, slot: int) -> tuple[Any, ...]:
+        if len(self.outputs) == 1:
+            return self.next
+        there = edges_reached(self.call.plan.whole.joint.stages[self.stage], slot)
+        return tuple([target if reached else None for target, reached in zip(self.next, there, strict=True)])
 
     def raw_backward(self, grad: Any) -> Any:
         stage = self.call.program.joint.stages[self.stage]
@@ -146,6 +152,18 @@ class CompiledFunctionBackward(Node):
         if self.call.program.joint.stages[self.stage].spent:
             self.saved = self.rerun = None
             self.watched = []
+
+
+def edges_reached(stage: Stage, slot: int) -> list[bool]:
+    """For each gradient of a stage, whether it depends on that of one of its values."""
+    seen: set[Any] = set()
+    stack = [stage.tangents[stage.differentiated.index(stage.values[slot])]]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack += node.users
+    return [gradient in seen for gradient in stage.gradients]
 
 
 def inputs_read(joint: Joint) -> set[int]:
