@@ -180,3 +180,28 @@ def test_constants_of_an_inner_transform_are_nobody_elses():
     nested = grad(lambda y: grad(lambda x: inner(x * y).sum())(x).sum())(x)
     expected = 2 * weft.cos(x * x) - 2 * x * x * weft.sin(x * x)
     assert weft.allclose(nested, expected) and not nested.requires_grad
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["made before", "made inside"])
+def test_transforms_work_in_inference_mode(inside: bool) -> None:
+    x = weft.arange(1.0, 4.0)
+    with weft.inference_mode():
+        given = weft.arange(1.0, 4.0) if inside else x
+        assert weft.func.grad(lambda v: (v**2).sum())(given).tolist() == [2.0, 4.0, 6.0]
+        assert weft.func.vjp(weft.square, given)[1](weft.ones(3))[0].tolist() == [2.0, 4.0, 6.0]
+        assert weft.func.jacrev(weft.square)(given).diagonal().tolist() == [2.0, 4.0, 6.0]
+        assert weft.func.hessian(lambda v: (v**3).sum())(given).diagonal().tolist() == [6.0, 12.0, 18.0]
+        assert weft.func.grad(lambda v: (v * given * weft.ones(3)).sum())(x).tolist() == [1.0, 2.0, 3.0]
+        assert weft.func.vmap(weft.func.grad(weft.square))(given).tolist() == [2.0, 4.0, 6.0]
+        assert weft.is_inference_mode_enabled()
+    leaf = weft.ones(3, requires_grad=True)
+    with weft.inference_mode():
+        made = weft.ones(3)
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        leaf * made
+
+
+@pytest.mark.parametrize("output", [None, (), [], {}])
+def test_vjp_wants_results(output: object) -> None:
+    with pytest.raises(RuntimeError, match=r"vjp\(f, \*primals\): Expected f to be a function that has non-"):
+        weft.func.vjp(lambda _: output, weft.ones(2))

@@ -43,11 +43,13 @@ def test_an_ensemble() -> None:
 
 
 def test_made_with_their_parameters() -> None:
-    function, parameters = older.functional_init(weft.nn.Linear, (3,))(2, 2)
-    assert parameters[0].shape == (3, 2, 2)
-    assert weft.func.vmap(function, (0, None))(parameters, weft.ones(1, 2)).shape == (3, 1, 2)
-    made = older.functional_init_with_buffers(weft.nn.BatchNorm1d, (2,))(3)
-    assert made[2][0].shape == (2, 3)
+    parameters, function, names = older.functional_init(weft.nn.Linear, (3,))(2, 2)
+    assert parameters[0].shape == (3, 2, 2) and names == ("weight", "bias")
+    assert weft.func.vmap(function)(parameters, (weft.ones(3, 1, 2),)).shape == (3, 1, 2)
+    parameters, buffers, function, _, names = older.functional_init_with_buffers(weft.nn.BatchNorm1d, [2])(3)
+    assert buffers[0].shape == (2, 3) and names[0] == "running_mean"
+    assert function([p[0] for p in parameters], [b[0] for b in buffers], (weft.rand(4, 3),)).shape == (4, 3)
+    assert older.functional_init(weft.nn.Linear)(2, 2)[0][0].shape == (2, 2)
     with pytest.raises(ValueError, match="should be > 0"):
         older.functional_init(weft.nn.Linear, (0,))(2, 2)
 

@@ -27,6 +27,7 @@ from weft.core.trees import flatten
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.base import Tensor
 from weft.tensor.meta import faking
+from weft.tensor.tape import transforming
 from weft.tensor.wrapper import Wrapper, entry
 
 NOT_A_TENSOR = "Thing passed to transform API must be Tensor, got {kind}"
@@ -37,20 +38,23 @@ Cuts = list[tuple[Any, tuple[Any, ...]]]
 class Differentiation:
     """One run of a function that is being differentiated: its entries, and what to do with what comes out."""
 
-    __slots__ = ("connected", "running", "token")
+    __slots__ = ("connected", "running", "token", "mark")
 
     def __init__(self) -> None:
         self.running = False
         self.connected = modes.grad_enabled() and not modes.modes().inference
         self.token: Any = None
+        self.mark: Any = None
 
     def __enter__(self) -> Differentiation:
         self.token = modes.enter(grad=True, inference=False)
+        self.mark = transforming.set(True)
         self.running = True
         return self
 
     def __exit__(self, *_error: object) -> None:
         self.running = False
+        transforming.reset(self.mark)
         modes.leave(self.token)
 
     def enter(self, value: Any) -> Tensor:

@@ -27,6 +27,7 @@ from weft.func.arguments import (
 )
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
+from weft.tensor.tape import transforming
 from weft.tensor.wrapper import highest
 
 GRAD = "grad_and_value(f)(*args)"
@@ -105,6 +106,10 @@ def pulled_back(func: Function, args: tuple[Any, ...], argnums: Argnums | None, 
         given = build(entries)
         outputs = func(*(given if argnums is None else replaced(args, argnums, given)))
         output, aux = split_aux(outputs, has_aux, VJP)
+        if output is None or not flatten(output)[0]:
+            raise RuntimeError(
+                f"{VJP}: Expected f to be a function that has non-empty output (got output = {output})"
+            )
         tensors = check_tensors(output, f"{VJP}: expected f(*primals)")
         if has_aux:
             check_aux(aux)
@@ -126,11 +131,12 @@ def pulled_back(func: Function, args: tuple[Any, ...], argnums: Argnums | None, 
                     f"shape of {tensor.shape}."
                 )
         graph = _needs_graph(run, tensors, seeds)
-        token = modes.enter(grad=True, inference=False)
+        token, mark = modes.enter(grad=True, inference=False), transforming.set(True)
         try:
             with whole(cuts):
                 found = gradients(tensors, entries, seeds, graph)
         finally:
+            transforming.reset(mark)
             modes.leave(token)
         if graph:
             run.pruned(found)

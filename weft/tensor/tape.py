@@ -16,6 +16,7 @@ points in a circle.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from itertools import count
 from typing import Any, ClassVar
 
@@ -177,12 +178,18 @@ def gradient_edge(tensor: Any) -> tuple[Any, int]:
     return (tensor.node, tensor.index) if tensor.node is not None else (tensor, 0)
 
 
+transforming: ContextVar[bool] = ContextVar("weft_transforming", default=False)
+"""Whether a reverse-mode transform runs: what it saves is its own, and dies with it."""
+
+
 class InferenceCell:
-    """Version cell of a tensor made under inference_mode: nothing may be saved of it."""
+    """Version cell of a tensor made under inference_mode: nothing may be saved of it, but by transforms."""
 
     __slots__ = ()
 
     def __getitem__(self, _item: int) -> int:
+        if transforming.get():
+            return 0
         raise RuntimeError(
             named(
                 "Inference tensors cannot be saved for backward. Please do not use Tensors "

@@ -82,20 +82,31 @@ def combine_state_for_ensemble(models: Sequence[Any]) -> tuple[Any, Tensors, Ten
     return made[0][0], params, buffers
 
 
+def _joined(groups: list[Tensors], shape: Any) -> Tensors:
+    return tuple(weft.stack(group) for group in zip(*groups)) if shape else groups[0]
+
+
+def _unpacking(call: Any) -> Callable[..., Any]:
+    """The function, as one that is given its arguments after the state in a tuple."""
+    return lambda *given: call(*given[:-1], *given[-1])
+
+
 def functional_init(
     model_class: Any, ensemble_shape: Any = (), device: Any = "cpu"
 ) -> Callable[..., tuple[Tensors, Any, Tensors]]:
-    """A function that makes modules of a class and gives their parameters, stacked, and one function."""
+    """A function that makes modules of a class; gives their parameters, stacked, one function `f(params,
+    args)` of them, and the parameters' names.
+    """
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if len(ensemble_shape) >= 2:
             raise ValueError("NYI: ensemble_shape with more than 1 element")
-        if not ensemble_shape:
-            return make_functional(model_class(*args, **kwargs).to(device))
-        if ensemble_shape[0] <= 0:
+        if ensemble_shape and ensemble_shape[0] <= 0:
             raise ValueError(f"num_models {ensemble_shape[0]} should be > 0")
-        made = [make_functional(model_class(*args, **kwargs).to(device)) for _ in range(ensemble_shape[0])]
-        return made[0][0], tuple(weft.stack(group) for group in zip(*(one[1] for one in made)))
+        count = ensemble_shape[0] if ensemble_shape else 1
+        made = [make_functional(model_class(*args, **kwargs).to(device)) for _ in range(count)]
+        call = made[0][0]
+        return _joined([one[1] for one in made], ensemble_shape), _unpacking(call), call.param_names
 
     return wrapped
 
@@ -108,16 +119,13 @@ def functional_init_with_buffers(
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if len(ensemble_shape) >= 2:
             raise ValueError("NYI: ensemble_shape with more than 1 element")
-        if not ensemble_shape:
-            return make_functional_with_buffers(model_class(*args, **kwargs).to(device))
-        if ensemble_shape[0] <= 0:
+        if ensemble_shape and ensemble_shape[0] <= 0:
             raise ValueError(f"num_models {ensemble_shape[0]} should be > 0")
-        made = [
-            make_functional_with_buffers(model_class(*args, **kwargs).to(device))
-            for _ in range(ensemble_shape[0])
-        ]
-        params, buffers = ([weft.stack(g) for g in zip(*(one[place] for one in made))] for place in (1, 2))
-        return made[0][0], tuple(params), tuple(buffers)
+        count = ensemble_shape[0] if ensemble_shape else 1
+        made = [make_functional_with_buffers(model_class(*args, **kwargs).to(device)) for _ in range(count)]
+        params, buffers = (_joined([one[place] for one in made], ensemble_shape) for place in (1, 2))
+        call = made[0][0]
+        return params, buffers, _unpacking(call), call.param_names, tuple(call.buffer_names)
 
     return wrapped
 
