@@ -34,3 +34,21 @@ def upsample_bilinear(input: _Any, size: _Any = None, scale_factor: _Any = None)
         stacklevel=2,
     )
     return _ops.nn_functional_interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+def _with_indices(name: str) -> _Any:
+    """The pool, giving its indices as well."""
+    pool = globals()[name]
+
+    def both(*args: _Any, return_indices: bool = True, **kwargs: _Any) -> _Any:
+        return pool(*args, return_indices=True, **kwargs)
+
+    both.__name__ = both.__qualname__ = f"{name}_with_indices"
+    both.__doc__ = f"`{name}`, and where the maxima stand."
+    return both
+
+
+for _pool in ("max_pool", "adaptive_max_pool", "fractional_max_pool"):
+    for _count in "123":
+        if f"{_pool}{_count}d" in globals():
+            globals()[f"{_pool}{_count}d_with_indices"] = _with_indices(f"{_pool}{_count}d")

@@ -38,6 +38,7 @@ from weft.ops import (  # noqa: F401
     margin_losses,
     masked,
     normalisation,
+    parts,
     placing,
     polynomials,
     pooling,

@@ -26,6 +26,7 @@ SAMPLES: dict[str, Callable[[Maker], Sample]] = {
     "permute": lambda make: Sample(make(2, 3, 4), (2, 0, 1)),
     "select": lambda make: Sample(make(2, 3), 1, 2),
     "slice": lambda make: Sample(make(4, 3), 0, 1, 4, 2),
+    "split": lambda make: Sample(make(5, 3), 2),
     "split_with_sizes": lambda make: Sample(make(4, 3), [1, 3]),
     "squeeze": lambda make: Sample(make(2, 1, 3)),
     "t": lambda make: Sample(make(2, 3)),
@@ -34,6 +35,8 @@ SAMPLES: dict[str, Callable[[Maker], Sample]] = {
     "unfold": lambda make: Sample(make(5, 2), 0, 3, 2),
     "unsqueeze": lambda make: Sample(make(2, 3), 1),
     "view": lambda make: Sample(make(2, 6), (3, 4)),
+    "view_as_complex": lambda make: Sample(make(3, 2), grad=False),
+    "view_as_real": lambda make: Sample(make(3) * 1j, grad=False),
 }
 PLAIN = {"permute": "dims: Any", "expand": "size: Shape, *, implicit: bool = False", "view": "size: Shape"}
 """Parameters where the view op takes several arguments for one."""
@@ -53,7 +56,9 @@ def _define(name: str, sample: Callable[[Maker], Sample]) -> None:
         return _copied(record(input, *given))
 
     body.__doc__ = f"A copy of what `{name}` shows."
-    composite(text, name=f"{name}_copy", method=False, samples=lambda make: iter([sample(make)]))(body)
+    composite(text, name=f"{name}_copy", method=name == "narrow", samples=lambda make: iter([sample(make)]))(
+        body
+    )
 
 
 for _name, _sample in SAMPLES.items():

@@ -156,6 +156,7 @@ fmin: The smaller of two elements; a number where the other is NaN.
 fmod: The remainder with the sign of `input`.
 frac: What stands behind the decimal point.
 frexp: Mantissas and exponents of two.
+frobenius_norm: The root of the sum of squares.
 full: A tensor of one value.
 full_like: A tensor of one value, of the same shape and type.
 gather: Elements along `dim` at the places that `index` names.
@@ -163,12 +164,16 @@ gcd: The greatest common divisor.
 ge: Whether elements are greater or equal.
 geqrf: The factors of a QR decomposition, as LAPACK keeps them.
 gradient: Estimates of the gradient of a function from its values.
+grid_sampler: `grid_sample` by numbers for its modes.
+grid_sampler_2d: `grid_sample` by numbers for its modes.
+grid_sampler_3d: `grid_sample` by numbers for its modes.
 group_norm: Normalises groups of channels.
 gt: Whether elements are greater.
 hardshrink: Zero within `lambd` of zero, the element elsewhere.
 heaviside: 0 below zero, 1 above, `values` at zero.
 histc: How many elements fall into each of equal bins.
 histogram: How many elements fall into each bin, and the bins' edges.
+histogramdd: Counts of points in boxes, and the boxes' edges.
 hsplit: The tensor cut along its second dimension, or its first if there is one only.
 hstack: The tensors joined along the second dimension, vectors along the first.
 hypot: The length of the hypotenuse: `sqrt(input**2 + other**2)`.
@@ -252,19 +257,25 @@ nanquantile: Quantiles of what is not NaN.
 nansum: The sum of what is not NaN.
 narrow: A piece along `dim`, as a view.
 narrow_copy: A copy of what `narrow` shows.
+native_group_norm: `group_norm`, with its means and inverse deviations.
+native_layer_norm: `layer_norm`, with its means and inverse deviations.
 ne: Whether elements differ.
 neg: The negative of each element.
 nextafter: The next floating-point number towards `other`.
 nll_loss: The negative log-likelihood of the right classes, from log-probabilities.
 nonzero: The indices of elements that are not zero, one row each.
+nonzero_static: The indices of elements that are not zero, in a fixed number of rows.
 norm: A norm of all elements, or along dimensions.
+norm_except_dim: Norms over all dimensions but one.
 normal: Normal random numbers with the given means and deviations.
+nuclear_norm: The sum of singular values.
 ones: A tensor of ones.
 ones_like: A tensor of ones, of the same shape and type.
 orgqr: The matrix Q of Householder reflectors.
 ormqr: The product of a matrix with the Q of Householder reflectors.
 outer: All products of elements of two vectors.
 pairwise_distance: The `p`-norms of differences of vectors.
+pca_lowrank: Principal components, by random projections.
 pdist: The distances between all pairs of rows.
 permute: The dimensions in another order, as a view.
 permute_copy: A copy of what `permute` shows.
@@ -326,6 +337,7 @@ slogdet: The sign and the logarithm of the absolute value of the determinant.
 softmax: Exponentials along `dim`, divided by their sum.
 sort: The elements in order along `dim`, and where they stood.
 split: The tensor cut into pieces of given sizes, as views.
+split_copy: A copy of what `split` shows.
 split_with_sizes: The tensor cut into pieces of given sizes, as views.
 split_with_sizes_copy: A copy of what `split_with_sizes` shows.
 sqrt: The square root of each element.
@@ -340,6 +352,7 @@ sub: `input - alpha * other`.
 sum: The sum of all elements, or along dimensions.
 sum_to_size: Sums over what a tensor of that size would have been expanded along.
 svd: The singular value decomposition.
+svd_lowrank: The largest singular values and their vectors, by random projections.
 swapaxes: Two dimensions exchanged, as a view.
 swapdims: Two dimensions exchanged, as a view.
 t: The transpose of a matrix, as a view.
@@ -384,7 +397,9 @@ vdot: The sum of products of two vectors, the first conjugated.
 view: The elements in another shape, or of another type, as a view.
 view_as: A view in the shape of `other`.
 view_as_complex: Pairs of real numbers as complex numbers, as a view.
+view_as_complex_copy: A copy of what `view_as_complex` shows.
 view_as_real: Complex numbers as pairs of real numbers, as a view.
+view_as_real_copy: A copy of what `view_as_real` shows.
 view_copy: A copy of what `view` shows.
 vsplit: The tensor cut along its first dimension.
 vstack: The tensors joined along the first dimension, vectors as rows.

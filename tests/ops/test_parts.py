@@ -1,0 +1,71 @@
+"""Ops that give what others compute on the way."""
+
+from __future__ import annotations
+
+import pytest
+
+import weft
+import weft.nn.functional as F
+
+
+def test_norms_with_their_statistics() -> None:
+    x = weft.arange(24.0).sin().reshape(2, 3, 4)
+    out, mean, scale = weft.native_layer_norm(x, [4], None, None, 1e-5)
+    assert weft.equal(out, F.layer_norm(x, [4]))
+    assert mean.shape == scale.shape == (2, 3, 1)
+    assert weft.allclose((x - mean) * scale, out, atol=1e-5)
+    out, mean, scale = weft.native_group_norm(x, None, None, 2, 3, 4, 3, 1e-5)
+    assert weft.equal(out, F.group_norm(x, 3))
+    assert weft.allclose(mean, x.mean(2))
+    assert scale.shape == (2, 3)
+
+
+def test_norms_by_older_names() -> None:
+    x = weft.tensor([[3.0, 0.0], [0.0, 4.0]])
+    assert weft.frobenius_norm(x).item() == 5
+    assert weft.frobenius_norm(x, 1, True).tolist() == [[3], [4]]
+    assert weft.nuclear_norm(x).item() == pytest.approx(7)
+    assert weft.norm_except_dim(x, 2, 1).tolist() == [[3, 4]]
+    assert weft.norm_except_dim(x, 2, -1).item() == 5
+
+
+def test_sampling_by_numbers() -> None:
+    x, grid = weft.arange(9.0).reshape(1, 1, 3, 3), weft.zeros(1, 1, 1, 2)
+    for mode, name in enumerate(("bilinear", "nearest", "bicubic")):
+        expected = F.grid_sample(x, grid, name, "border", True)
+        assert weft.equal(weft.grid_sampler(x, grid, mode, 1, True), expected)
+
+
+@pytest.mark.parametrize("kind", [weft.float64, weft.complex128])
+def test_factors_of_low_rank(kind: weft.dtype) -> None:
+    thin = weft.arange(12.0, dtype=weft.float64).sin().reshape(6, 2).to(kind)
+    matrix = thin @ weft.arange(8.0, dtype=weft.float64).cos().reshape(2, 4).to(kind)
+    left, values, right = weft.svd_lowrank(matrix, q=2)
+    assert (left.shape, values.shape, right.shape) == ((6, 2), (2,), (4, 2))
+    assert weft.allclose(left * values @ right.mH, matrix)
+    left, values, right = weft.pca_lowrank(matrix, q=2)
+    assert weft.allclose(left * values @ right.mH, matrix - matrix.mean(0))
+    with pytest.raises(ValueError, match=r"q\(=9\) must be non-negative integer and not greater than"):
+        weft.pca_lowrank(matrix, q=9)
+
+
+def test_counts_in_several_dimensions() -> None:
+    points = weft.tensor([[0.0, 1], [1, 0], [2, 1], [2, 2]])
+    counts, edges = weft.histogramdd(points, [3, 2], weight=weft.tensor([1.0, 2, 4, 8]))
+    assert counts.tolist() == [[0, 1], [2, 0], [0, 12]]
+    assert edges[1].tolist() == [0, 1, 2]
+    given = weft.histogramdd(points, (weft.tensor([0.0, 3]), weft.tensor([0.0, 1, 3])), density=True)
+    assert weft.allclose((given.hist * weft.tensor([3.0, 6.0])).sum(), weft.tensor(1.0))
+    with pytest.raises(RuntimeError, match="input tensor should have at least 2 dimensions"):
+        weft.histogramdd(weft.ones(3), 2)
+
+
+def test_indices_in_a_fixed_number_of_rows() -> None:
+    x = weft.tensor([[1, 0], [0, 2]])
+    assert x.nonzero_static(size=3).tolist() == [[0, 0], [1, 1], [-1, -1]]
+    assert weft.nonzero_static(x, size=1, fill_value=7).tolist() == [[0, 0]]
+    assert weft.nonzero_static(weft.zeros(2), size=2, fill_value=7).tolist() == [[7], [7]]
+    assert weft.compile(lambda x: weft.nonzero_static(x, size=2), fullgraph=True)(x).tolist() == [
+        [0, 0],
+        [1, 1],
+    ]
