@@ -56,3 +56,13 @@ def test_traces(events, tmp_path):
     trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert [each["name"] for each in trace] == [event.name for event in events]
     assert all(each["ph"] == "X" and each["dur"] > 0 for each in trace)
+
+
+def test_kernels_and_eager_ops_of_one_name_are_two_things() -> None:
+    events = EventList(
+        [Event(*each) for each in (("sum", "op", 0.0, 3.0, 1), ("sum", "kernel", 5.0, 1.0, 1))]
+    )
+    assert [(each.key, each.kind, each.count) for each in events.key_averages()] == [
+        ("sum", "op", 1),
+        ("sum", "kernel", 1),
+    ]

@@ -119,11 +119,10 @@ document.body.setAttribute("data-told", JSON.stringify(told));
 """
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium")
-@pytest.mark.parametrize("width", [1280, 500])
-def test_in_a_browser(page, tmp_path, width):
+def told_by(text, tmp_path, width):
+    """What a page says of itself, in Chromium."""
     path = tmp_path / "report.html"
-    path.write_text(page.replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     command = [
         BROWSER,
         "--headless",
@@ -133,7 +132,33 @@ def test_in_a_browser(page, tmp_path, width):
     ]
     command += [f"--window-size={width},800", "--virtual-time-budget=2000", "--dump-dom", f"file://{path}"]
     dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    told = json.loads(html.unescape(re.search(r'data-told="([^"]*)"', dom)[1]))
+    return json.loads(html.unescape(re.search(r'data-told="([^"]*)"', dom)[1]))
+
+
+IN_A_FRAME = """
+<script>
+const told = {}, frame = document.querySelector("iframe");
+function look() {
+  try { frame.contentWindow.eval("open(2)"); } catch (error) { told.error = String(error); }
+  told.open = frame.contentDocument.querySelector("[role=tab][aria-selected=true]").textContent;
+  document.body.setAttribute("data-told", JSON.stringify(told));
+}
+if (frame.contentDocument.querySelector("[role=tab][aria-selected=true]")) look();
+else frame.addEventListener("load", look);
+</script>
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium")
+def test_in_a_notebook(page, tmp_path):
+    frame = f'<iframe srcdoc="{html.escape(page)}"></iframe>'
+    assert told_by(f"<body>{frame}{IN_A_FRAME}</body>", tmp_path, 900) == {"open": "Graph"}
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium")
+@pytest.mark.parametrize("width", [1280, 500])
+def test_in_a_browser(page, tmp_path, width):
+    told = told_by(page.replace("</body>", PROBE + "</body>"), tmp_path, width)
     assert "error" not in told
     assert told["tabs"] == ["Overview", "Code", "Graph", "Timeline", "Memory", "Breaks and guards"]
     assert (told["open"], told["next"]) == ("Overview", "Code")

@@ -90,10 +90,12 @@ class EventList(list[Any]):
     """Events, or averages of events."""
 
     def key_averages(self, group_by_input_shape: bool = False) -> EventList:
-        """One `Average` for each name (and shape), in the order in which names came first."""
+        """One `Average` for each name of a kind (and shape), in the order in which they came first: an op
+        that ran eagerly and a kernel of that name are two things.
+        """
         found: dict[Any, Average] = {}
         for event in self:
-            key = (event.name, event.shapes) if group_by_input_shape else event.name
+            key = (event.name, event.kind, event.shapes if group_by_input_shape else ())
             average = found.get(key)
             if average is None:
                 shapes = list(event.shapes) if group_by_input_shape else []

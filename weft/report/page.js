@@ -441,7 +441,7 @@ function open(number, focus = false) {
     if (is && content.refresh) content.refresh();
     if (is && focus) tab.focus();
   });
-  history.replaceState(null, "", "#" + parts[number][0].toLowerCase().split(" ")[0]);
+  try { history.replaceState(null, "", "#" + parts[number][0].toLowerCase().split(" ")[0]); } catch (error) { /* a notebook's frame has no address */ }
 }
 tabs.addEventListener("keydown", (event) => {
   const to = { ArrowRight: current + 1, ArrowLeft: current - 1, Home: 0, End: parts.length - 1 }[event.key];
