@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from weft.aot.facts import DETACH, Facts, Made, Step, Value, ViewOf
 from weft.core import modes
 from weft.core.generator import default_generator
+from weft.core.symbolic import Symbolic
 from weft.core.trees import flatten
 from weft.graph.graph import Graph
 from weft.graph.node import Node, map_arg
@@ -165,6 +166,8 @@ class _Copying:
             return kind, *value, *map(self.key, value.values())
         if kind is slice:
             return kind, self.key((value.start, value.stop, value.step))
+        if isinstance(value, Symbolic):
+            raise Unsure("a number that is not known")
         hash(value)
         return kind, value
 
