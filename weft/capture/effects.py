@@ -504,9 +504,9 @@ def _shape(node: Node) -> Any:
     return getattr(getattr(node.meta.get("val"), "array", None), "shape", None)
 
 
-def saved_inputs(nodes: list[Node]) -> list[Node]:
+def saved_inputs(writes: tuple[dict[Node, Writes], int]) -> list[Node]:
     """The placeholders to be saved before the graph runs: it writes them, and may fail afterwards."""
-    written, last = writes_of(nodes, True)
+    written, last = writes
     return [root for root, found in written.items() if found.first <= last]
 
 
@@ -516,7 +516,7 @@ def early_numbers(outcome: Outcome) -> None:
     """
     graph = outcome.recorder.graph
     nodes = list(graph.nodes)
-    if not saved_inputs(nodes):
+    if not saved_inputs(writes_of(nodes, True)):
         return
     numbers, moving = set(), set()
     for node in nodes:
@@ -546,11 +546,11 @@ def early_numbers(outcome: Outcome) -> None:
 NUMBERS: Final = (int, float, Symbolic)
 
 
-def late_inputs(nodes: list[Node], grad: bool) -> dict[Node, Writes]:
+def late_inputs(writes: tuple[dict[Node, Writes], int]) -> dict[Node, Writes]:
     """The placeholders that are written when nothing but their state can make the graph fail: they must be
     fit to be written, or some would be written and then another be refused. A single one is refused before.
     """
-    written, last = writes_of(nodes, grad)
+    written, last = writes
     late = {root: found for root, found in written.items() if found.first > last}
     sure = {root: found for root, found in late.items() if found.certain and _shape(root) is not None}
     return sure if len(late) > 1 else {}

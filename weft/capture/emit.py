@@ -35,6 +35,7 @@ import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from weft.capture.binding import parameter_names
@@ -55,6 +56,7 @@ from weft.capture.effects import (
     store_lines,
     switches_grad,
     with_grad,
+    writes_of,
 )
 from weft.capture.frame import PreviousException
 from weft.capture.fronts import original_call
@@ -260,11 +262,16 @@ class _Segment:
             return _shorten([*_titled("objects", builder.lines), *ending])
         return self._with_graph(ending)
 
+    @cached_property
+    def writes(self) -> tuple[dict[Node, Any], int]:
+        """See `writes_of`."""
+        before = self.outcome.modes_before
+        return writes_of(self.nodes, before if isinstance(before, bool) else before.grad)
+
     def late(self) -> dict[Node, Any]:
         """The inputs that are written when nothing else can fail any more."""
         if self._late is None:
-            before = self.outcome.modes_before
-            self._late = late_inputs(self.nodes, before if isinstance(before, bool) else before.grad)
+            self._late = late_inputs(self.writes)
         return self._late
 
     def behind_graph(self) -> list[str] | None:
@@ -319,7 +326,7 @@ class _Segment:
         before, undo = [], []
         reader = self.reader
         sources = {each.node: each.known.source for each in self.outcome.inputs}
-        for node in saved_inputs(self.nodes):
+        for node in saved_inputs(self.writes):
             tensor, saved = reader.read(sources[node]), reader.fresh("saved")
             before.append(f"{saved} = {reader.constant(save, 'save')}({tensor})")
             undo.append(f"{reader.constant(restore, 'restore')}({tensor}, {saved})")

@@ -55,18 +55,18 @@ def render_guards(guards: Iterable[Guard], reader: Reader) -> None:
     for guard in around:
         RENDERERS[guard.kind](guard, reader)
     _render_absent([guard for guard in classes if guard.kind == "ABSENT"], reader)
-    done = {guard for guard in ordered if guard.kind == "ABSENT"}.union(around)
+    done = {id(guard) for guard in ordered if guard.kind == "ABSENT"}.union(map(id, around))
     typing: dict[Source, list[Guard]] = {}
     for guard in ordered:
         if guard.source is not None and guard.kind in ("TYPE", "TENSOR", "CODE"):
             typing.setdefault(guard.source, []).append(guard)
     for guard in [*classes, *ordered]:
-        if guard in done:
+        if id(guard) in done:
             continue
         places = [place for source in _sources(guard) for place in source.path()]
         for needed in [*(first for place in places for first in typing.get(place, ())), guard]:
-            if needed not in done:
-                done.add(needed)
+            if id(needed) not in done:
+                done.add(id(needed))
                 RENDERERS[needed.kind](needed, reader)
 
 

@@ -348,14 +348,14 @@ def strides_of(tensor: Tensor) -> tuple[int, ...]:
     return tuple(step // item for step in array.strides)
 
 
-def has_type(tensor: Any, cls: type, tracked: bool, holder: type, kind: Any, shape: tuple[int, ...]) -> bool:
+def has_type(tensor: Any, cls: Any, tracked: bool, holder: Any, kind: Any, shape: tuple[int, ...]) -> bool:
     """Whether a tensor is what a guard says: for entries with many, whose text would be long otherwise."""
     if type(tensor) is not cls or tensor.tracked is not tracked:
         return False
     if not tracked and tensor.origin is not None and tensor.requires_grad:
         return False
     array = tensor.array
-    return type(array) is holder and array.dtype is kind and array.shape == shape
+    return type(array) is holder and array.dtype is kind and bool(array.shape == shape)
 
 
 def has_code(value: Any, code: types.CodeType) -> bool:

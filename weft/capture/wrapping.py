@@ -70,6 +70,7 @@ class Wrapping:
         self.recorder.scalars = self.scalars = Scalars()
         self.scalars.keep, self.scalars.asked = self.world.keep, self.refuse_wild
         self.inputs: list[Input] = []
+        self.input_names: set[str] = set()
         self.symbols: dict[Source, Any] = {}
         self.volatile = volatile
         self.dynamic = dynamic
@@ -311,9 +312,12 @@ class Wrapping:
             for size in value.array.shape:
                 if isinstance(size, SymInt) and size.expression.op == "symbol":
                     self.recorder.node(size)  # sizes stand before the first tensor that has them
-        taken = {each.node.target for each in self.inputs}
+        taken = self.input_names
+        if len(taken) != len(self.inputs):
+            taken = self.input_names = {each.node.target for each in self.inputs}
         while name in taken:  # x.a and x['a'] are spelt alike
             name += "_"
+        taken.add(name)
         node = self.graph.placeholder(name, val=value)
         self.inputs.append(Input(node, known))
         self.recorder.bind(value, node)

@@ -132,18 +132,24 @@ def _effect_of_op(node: Node, op: Op, called: str) -> Effect:
         steady = _steady_effect(op, called)
         if steady is not None:
             return steady
-    defaults = dict(zip(op.signature.names, op.signature.defaults))
-    given = {**defaults, **dict(zip(op.signature.names, node.args)), **node.kwargs}
     written = nodes_in(node.kwargs.get("out"))
-    if called == f"{op.name}_" or op.name.endswith("_") or given.get("inplace"):
+    if called == f"{op.name}_" or op.name.endswith("_") or _given(node, op).get("inplace"):
         written += nodes_in(node.args[0] if node.args else next(iter(node.kwargs.values()), None))
     reached = body_effects(op)
-    if any(name in given and given[name] in (False, None) for name in _SWITCHES):
-        reached = frozenset()
+    if reached:
+        given = _given(node, op)
+        if any(name in given and given[name] in (False, None) for name in _SWITCHES):
+            reached = frozenset()
     if "writes" in reached:
         written = node.all_input_nodes
     shares = op.kind in (Kind.VIEW, Kind.COMPOSITE, Kind.INDEX) or bool(written) or op.name in _IDENTITIES
     return Effect(random="draws" in reached, writes=tuple(written), aliases=shares)
+
+
+def _given(node: Node, op: Op) -> dict[str, Any]:
+    """The arguments of a call by name, with defaults."""
+    defaults = dict(zip(op.signature.names, op.signature.defaults))
+    return {**defaults, **dict(zip(op.signature.names, node.args)), **node.kwargs}
 
 
 @cache
