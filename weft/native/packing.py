@@ -128,14 +128,18 @@ def _columns_packed(code: Code, here: str, leading: str, goal: str, depth: str, 
 
 
 def _rows_packed(code: Code, here: str, leading: str, goal: str, depth: str) -> None:
-    """A panel whose rows lie apart: turned round by registers, the rest one by one."""
-    whole = code.out.put(f"and i64 {depth}, {-LANES}")
-    with code.loop("0", whole, LANES) as place:
-        first = code.past(here, place.at)
-        rows = [code.load(code.past(first, code.mul(leading, row))) for row in range(HEIGHT)]
-        for number, vector in enumerate(transposed(code, rows)):
-            target = code.past(goal, code.mul(code.add(place.at, number), HEIGHT))
-            code.masked_store(vector, target, _first(HEIGHT))
+    """A panel whose rows lie apart: turned round by small registers, which is as fast as memory is, and soon
+    compiled; the rest one by one.
+    """
+    few = Code("f32", LOW * code.size)
+    few.out = code.out
+    whole = code.out.put(f"and i64 {depth}, {-LOW}")
+    with code.loop("0", whole, LOW) as place, code.loop("0", str(HEIGHT), LOW) as some:
+        first = code.past(here, code.add(code.mul(leading, some.at), place.at))
+        target = code.past(goal, code.add(code.mul(place.at, HEIGHT), some.at))
+        rows = [few.load(code.past(first, code.mul(leading, row))) for row in range(LOW)]
+        for number, vector in enumerate(transposed(few, rows)):
+            few.store(vector, code.past(target, number * HEIGHT))
     with code.loop(whole, depth) as place, code.loop("0", str(HEIGHT)) as row:
         value = code.load_one(code.past(here, code.add(code.mul(leading, row.at), place.at)))
         code.store_one(value, code.past(goal, code.add(code.mul(place.at, HEIGHT), row.at)))
