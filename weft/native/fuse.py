@@ -12,7 +12,7 @@ makes again are not built again. So a program takes a few tries, however long it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -71,22 +71,23 @@ class Plan:
 def ordered(outputs: Iterable[Definition]) -> list[Definition]:
     """All definitions behind the outputs, each behind what it is made of."""
     found: list[Definition] = []
-    seen: set[int] = set()
+    seen: set[Definition] = set()
     open_: list[Definition] = []  # whose operands are looked at; a None on the stack ends the last one
-    stack: list[Definition | None] = list(outputs)[::-1]
+    stack: list[Definition | None] = [*outputs]
+    stack.reverse()
     while stack:
         value = stack.pop()
         if value is None:
             found.append(open_.pop())
-        elif id(value) not in seen:
-            seen.add(id(value))
-            operands = operands_of(value)
+        elif value not in seen:
+            seen.add(value)
+            operands: Sequence[Definition] = value.operands  # type: ignore[attr-defined]
             if not operands:
                 found.append(value)
                 continue
             open_.append(value)
             stack.append(None)
-            stack += [each for each in reversed(operands) if id(each) not in seen]
+            stack += [each for each in reversed(operands) if each not in seen]
     return found
 
 

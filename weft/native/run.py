@@ -108,7 +108,9 @@ class Executable(Program):
     def compile(self, steps: Sequence[Any]) -> list[str]:
         """Makes machine code; gives the names of the steps' functions."""
         self.functions = Functions(drafts=tiers.are_used())
-        names = [self.function_of(step) for step in steps]
+        kernels = {id(step.kernel): step.kernel for step in steps if isinstance(step, Built)}
+        known = {key: self.functions.kernel(kernel) for key, kernel in kernels.items()}
+        names = [self.function_of(step, known) for step in steps]
         self.functions.load(self.drafts(steps, names) if tiers.are_used() else {})
         self.multiplies = any(
             isinstance(step, Product) and not step.packed and not gemm.is_better(step) for step in steps
@@ -123,10 +125,10 @@ class Executable(Program):
             works[name] += draft_work(step)
         return tiers.drafts_of(self.functions.missing, works)
 
-    def function_of(self, step: Any) -> str:
-        """The name of a step's function; "" where Python does it."""
+    def function_of(self, step: Any, known: dict[int, str]) -> str:
+        """The name of a step's function; "" where Python does it. Kernels' are known, by their `id`."""
         if isinstance(step, Built):
-            return self.functions.kernel(step.kernel)
+            return known[id(step.kernel)]
         if isinstance(step, Product):
             batched = step.count > 1 or column_tiles(step) > 1
             if step.packed:

@@ -62,6 +62,10 @@ class Given(Definition):
     input: int | None = None
     constant: Any = None
 
+    @property
+    def operands(self) -> Sequence[Definition]:
+        return ()
+
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Point(Definition):
@@ -96,10 +100,18 @@ class View(Definition):
     steps: tuple[Shape, ...]
     """Per axis of the base, how much each axis of the view moves along it."""
 
+    @property
+    def operands(self) -> Sequence[Definition]:
+        return (self.base,)
+
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Reshape(Definition):
     base: Definition
+
+    @property
+    def operands(self) -> Sequence[Definition]:
+        return (self.base,)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -111,6 +123,10 @@ class Gather(Definition):
     """Of type i64; whoever makes it sees to it that nothing outside is read."""
     offset: int
     moves: Shape
+
+    @property
+    def operands(self) -> Sequence[Definition]:
+        return self.base, self.index
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -124,6 +140,10 @@ class Fold(Definition):
     first: int
     last: int
     parts: int = 0
+
+    @property
+    def operands(self) -> Sequence[Definition]:
+        return (self.operand,)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -194,14 +214,9 @@ class Stack(Direct):
 
 
 def operands_of(value: Definition) -> Sequence[Definition]:
-    """What a definition is made of."""
-    if isinstance(value, (Point, Opaque)):
-        return value.operands
-    if isinstance(value, (View, Reshape)):
-        return (value.base,)
-    if isinstance(value, Gather):
-        return value.base, value.index
-    return (value.operand,) if isinstance(value, Fold) else ()
+    """What a definition is made of. (Every kind of them knows; most hold a list.)"""
+    found: Sequence[Definition] = value.operands  # type: ignore[attr-defined]
+    return found
 
 
 def marked(value: Any, source: tuple[Any, ...]) -> None:
