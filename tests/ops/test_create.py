@@ -273,3 +273,13 @@ def test_no_warnings() -> None:
         warnings.simplefilter("error")
         weft.full((2,), float("nan")).long()
         weft.arange(0, 1, 0.1, dtype=weft.bfloat16)
+
+
+def test_orders_in_memory_that_are_none() -> None:
+    text = r"Dimension out of range \(expected to be between 0 and 0, but got 3 at index 0"
+    with pytest.raises(RuntimeError, match=text):
+        weft.empty_permuted((2,), (3,))
+    with pytest.raises(RuntimeError, match="Duplicate dim not allowed"):
+        weft.empty_permuted((2, 3), (0, 0))
+    with pytest.raises(RuntimeError, match=r"len\(size\) = 1 is not equal to len\(physical_layout\) = 2"):
+        weft.empty_permuted((2,), (0, 1))

@@ -150,3 +150,9 @@ def test_broadcast_tensors_leaves_what_fits_alone() -> None:
 def test_unflatten_of_a_zero_dim_tensor() -> None:
     with pytest.raises(RuntimeError, match="unflatten got an unexpected error"):
         weft.tensor(1.0).unflatten(0, (1, 1))
+
+
+def test_sizes_that_do_not_fit_are_named_from_the_last_on() -> None:
+    text = r"tensor \(3\) must match the existing size \(4\) at non-singleton dimension 1"
+    with pytest.raises(RuntimeError, match=text):
+        weft.ones(3, 4).expand(2, 3)

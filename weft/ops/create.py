@@ -153,12 +153,20 @@ def empty_permuted(
     requires_grad: bool,
 ) -> Any:
     """A tensor whose elements are unset, its dimensions in this order in memory, outermost first."""
-    if sorted(physical_layout) != list(range(len(size))):
+    if len(physical_layout) != len(size):
         raise RuntimeError(
             f"Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) "
             f"= {len(size)} is "
             f"not equal to len(physical_layout) = {len(physical_layout)}"
         )
+    for place, d in enumerate(physical_layout):
+        if not 0 <= d < len(size):
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(size) - 1}, but got {d} at index "
+                f"{place}).  NB: negative dims not currently supported; file an issue if you want it."
+            )
+    if len(set(physical_layout)) != len(size):
+        raise RuntimeError("Duplicate dim not allowed")
     strides, step = [0] * len(size), 1
     for d in reversed(physical_layout):
         strides[d], step = step, step * max(size[d], 1)

@@ -127,7 +127,7 @@ def soft_margin_loss(input: Any, target: Any, size_average: Any, reduce: Any, re
     kind = type_of(input).dtype
     if kind.category < 2:
         raise RuntimeError(f"result type Float can't be cast to the desired output type {kind.scalar_name}")
-    return reduced(ops.log1p(ops.exp(ops.mul(ops.neg(target), input))), reduction)
+    return reduced(ops.log1p(ops.exp(ops.mul(ops.neg(input), target))), reduction)
 
 
 # -- classes -------------------------------------------------------------------------------------------------

@@ -35,6 +35,11 @@ def _check(input: Any, weight: Any, bias: Any, label_smoothing: float) -> None:
             "expected equal input and linear_weight last dimensions (in_features), got "
             f"{given.shape[-1]} and {rows.shape[-1]}, respectively"
         )
+    if given.ndim == 1 and rows.ndim > 2:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(rows.shape)} requires batched input, "
+            f"(N, {rows.shape[-1]}), got unbatched input with shape {tuple(given.shape)}"
+        )
     if bias is not None and tuple(type_of(bias).shape) != tuple(rows.shape[:-1]):
         raise RuntimeError(
             f"expected linear_bias shape {tuple(rows.shape[:-1])}, got {tuple(type_of(bias).shape)}"

@@ -358,7 +358,8 @@ def _expand_rule(x: TensorType, size: Any, implicit: bool = False) -> TensorType
             f"({len(size)}) must be greater or equal to the number of dimensions in the tensor ({x.ndim})"
         )
     shape = list(size)
-    for position, n in enumerate(size):
+    for position in reversed(range(len(size))):
+        n = size[position]
         if position < lead:
             if n < 0:
                 raise RuntimeError(

@@ -262,6 +262,7 @@ def test_a_loss_with_its_own_linear_layer(draw):
         (lambda: (weft.ones(2, 5, 3), weft.ones(4, 3)), "expected input with dimensionality 1 or 2, got 3"),
         (lambda: (weft.ones(5, 3), weft.ones(3)), "linear_weight with dimensionality at least 2, got 1"),
         (lambda: (weft.ones(5, 2), weft.ones(4, 3)), r"\(in_features\), got 2 and 3, respectively"),
+        (lambda: (weft.ones(3), weft.ones(2, 4, 3)), r"requires batched input, \(N, 3\), got unbatched"),
     ],
 )
 def test_linear_cross_entropy_refuses(inputs, text):

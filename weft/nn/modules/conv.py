@@ -210,7 +210,7 @@ class _ConvTransposeNd(_ConvNd):
             return self.output_padding
         rank = self._rank
         leading = 2 if input.dim() == rank + 2 else 1
-        wanted = list(output_size)
+        wanted = output_size
         if len(wanted) == leading + rank:
             wanted = wanted[leading:]
         if len(wanted) != rank:
