@@ -75,6 +75,18 @@ CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "max_pool1d": [((ROWS, 2), {"return_indices": True}), ((ROWS, 2), {"dilation": 2, "stride": 1})],
     "max_pool2d": [((IMAGE, 2), {}), ((IMAGE, 3), {"stride": 2, "padding": 1, "ceil_mode": True})],
     "max_pool3d": [((VOLUME, 2), {"return_indices": True})],
+    "max_pool1d_with_indices": [((ROWS, 2), {})],
+    "max_pool2d_with_indices": [((IMAGE, 2), {"stride": 1})],
+    "max_pool3d_with_indices": [((VOLUME, 2), {})],
+    "adaptive_max_pool1d_with_indices": [((ROWS, 3), {})],
+    "adaptive_max_pool2d_with_indices": [((IMAGE, 3), {})],
+    "adaptive_max_pool3d_with_indices": [((VOLUME, 2), {})],
+    "fractional_max_pool2d_with_indices": [
+        ((IMAGE, 2), {"output_size": 3, "_random_samples": Fixed(np.full((2, 4, 2), 0.4), np.float32)})
+    ],
+    "fractional_max_pool3d_with_indices": [
+        ((VOLUME, 2), {"output_ratio": 0.5, "_random_samples": Fixed(np.full((2, 2, 3), 0.4), np.float32)})
+    ],
     "lp_pool1d": [((Positive(ROWS), 2.0, 2), {})],
     "lp_pool2d": [((Positive(IMAGE), 3.0, 2), {"stride": 1})],
     "lp_pool3d": [((Positive(VOLUME), 2.0, 2), {})],
@@ -153,6 +165,7 @@ CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     ],
     "binary_cross_entropy_with_logits": [((PLAIN, Positive(PLAIN)), {"reduction": "sum"})],
     "cross_entropy": [((PLAIN, CLASSES), {"label_smoothing": 0.2}), ((PLAIN, Positive(PLAIN)), {})],
+    "linear_cross_entropy": [((PLAIN, (6, 6), CLASSES), {"label_smoothing": 0.2})],
     "nll_loss": [((PLAIN, CLASSES), {"ignore_index": 2})],
     "ctc_loss": [(((7, 2, 5), Fixed([[1, 2, 2], [3, 1, 4]]), Fixed([7, 6]), Fixed([3, 2])), {})],
     "poisson_nll_loss": [((PLAIN, Fixed(np.arange(24).reshape(4, 6) % 5, np.float32)), {"full": True})],

@@ -57,9 +57,10 @@ def test_what_was_taken_away_says_so(name: str) -> None:
         getattr(weft, name)(weft.eye(2))
 
 
-def test_pools_that_give_their_indices() -> None:
-    x = weft.arange(16.0).reshape(1, 1, 4, 4)
-    values, places = F.max_pool2d_with_indices(x, 2)
-    assert places.flatten().tolist() == [5, 7, 13, 15]
-    assert weft.equal(values, F.max_pool2d(x, 2))
-    assert len(F.adaptive_max_pool1d_with_indices(x[0], 2)) == 2
+@pytest.mark.filterwarnings("ignore:weft.range is deprecated")
+def test_they_are_captured() -> None:
+    x, y = weft.tensor([0.5, -1.0]), weft.tensor([0.2, 0.8])
+    losses = weft.compile(lambda x, y: weft.hinge_embedding_loss(x, y, 0.5, 2), fullgraph=True)
+    assert weft.equal(losses(x, y), F.hinge_embedding_loss(x, y, 0.5, reduction="sum"))
+    compiled = weft.compile(lambda x: weft.detach(x) * 2, fullgraph=True)
+    assert not compiled(x.clone().requires_grad_()).requires_grad

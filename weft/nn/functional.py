@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings as _warnings
 from typing import Any as _Any
 
+from weft.nn.pools import WITH_INDICES as _both
 from weft.nn.triplets import (
     triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
 )
@@ -36,19 +37,4 @@ def upsample_bilinear(input: _Any, size: _Any = None, scale_factor: _Any = None)
     return _ops.nn_functional_interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
-def _with_indices(name: str) -> _Any:
-    """The pool, giving its indices as well."""
-    pool = globals()[name]
-
-    def both(*args: _Any, return_indices: bool = True, **kwargs: _Any) -> _Any:
-        return pool(*args, return_indices=True, **kwargs)
-
-    both.__name__ = both.__qualname__ = f"{name}_with_indices"
-    both.__doc__ = f"`{name}`, and where the maxima stand."
-    return both
-
-
-for _pool in ("max_pool", "adaptive_max_pool", "fractional_max_pool"):
-    for _count in "123":
-        if f"{_pool}{_count}d" in globals():
-            globals()[f"{_pool}{_count}d_with_indices"] = _with_indices(f"{_pool}{_count}d")
+globals().update(_both)
