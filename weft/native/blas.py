@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
@@ -56,6 +58,20 @@ def _threads() -> tuple[Any, Any]:
     get = getattr(found, "scipy_openblas_get_num_threads64_", None)
     put = getattr(found, "scipy_openblas_set_num_threads64_", None)
     return (get, put) if get is not None and put is not None else (None, None)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """BLAS uses one thread meanwhile, as in programs: for steps that run by themselves."""
+    get, put = _threads()
+    before = 0 if get is None else int(get())
+    try:
+        if before:
+            put(1)
+        yield
+    finally:
+        if before:
+            put(before)
 
 
 @cache

@@ -14,13 +14,14 @@ from weft.core.generator import Generator, fork_rng
 from weft.core.lazy import lazy
 
 _stepping: Any = lazy("weft.native.stepping")
+_blas: Any = lazy("weft.native.blas")
 ROUNDS = 5
 
 
 def seconds_of_steps(program: Any, inputs: Sequence[Any], rounds: int = ROUNDS) -> list[float] | None:
     """The best time of each step; None where the program cannot be run again. Generators stay as they are."""
     best = [float("inf")] * program.count
-    with fork_rng():
+    with fork_rng(), _blas.one_thread():
         for _ in range(rounds):
             try:
                 stepping = _stepping.Stepping(program, [_copied(each) for each in inputs])
