@@ -99,3 +99,22 @@ def test_sizes_that_vary_are_not_decided_on_by_what_is_remembered() -> None:
     for size in (3, 4, 5, 6, 7):
         assert compiled(weft.ones(size)).item() == 2 * size
     assert weft.compiler.counters["stats"]["unique_graphs"] == 2  # one for 3, one for any size
+
+
+def test_functions_of_users_ops_are_called_each_time() -> None:
+    seen = []
+
+    @weft.library.custom_op("alike::twice", mutates_args=())
+    def twice(x: weft.Tensor) -> weft.Tensor:
+        return x * 2
+
+    @twice.register_fake
+    def _(x: weft.Tensor) -> weft.Tensor:
+        seen.append(x.shape)
+        return weft.empty_like(x)
+
+    fake = fake_input(weft.ones(3))
+    with hollowly():
+        twice(fake)
+        twice(fake)
+    assert len(seen) == 2

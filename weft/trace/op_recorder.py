@@ -30,7 +30,7 @@ from weft.ops.record import REGISTRY, Kind, Op, ops
 from weft.ops.signature import flatten_variadic
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor import shims
-from weft.tensor.base import PUBLIC, Tensor, wrap
+from weft.tensor.base import PLAIN, PUBLIC, Tensor, wrap
 from weft.tensor.conversion import CASTS
 from weft.tensor.dispatch import named
 from weft.tensor.meta import MetaArray
@@ -48,6 +48,8 @@ TAKEN_APART = (
 PARTS = ("T", "mT", "H", "mH", "real", "imag")
 WRITERS = {Tensor.__dict__[f"{name}_"]: REGISTRY[name] for name in ("copy", "fill", "zero")}
 """Hand-written in-place forms of ops."""
+FLAT = PLAIN | {int, float, bool, str, type(None)}
+"""Types of arguments that are no tensors of transforms, and in which there are none."""
 INDEXING = (Tensor.__dict__["__getitem__"], Tensor.__dict__["__setitem__"])
 
 
@@ -211,7 +213,8 @@ class OpRecorder(Recorder):
             autocast = dict(modes.modes().extra).get("autocast")
             if autocast is not None:
                 return self.within(autocast.call, (op, bound_of(op, args, kwargs)), {})
-        if highest((args, tuple(kwargs.values()))) is not None:
+        flat = not kwargs and all(type(value) in FLAT for value in args)
+        if not flat and highest((args, tuple(kwargs.values()))) is not None:
             return self.wrapped(func, args, kwargs, None)
         if op is not None and op.name == "view" and self._is_loose(args[0]):
             return super().record(func, args, kwargs, ("call_function", ops.reshape.face, False))
