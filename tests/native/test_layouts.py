@@ -73,3 +73,17 @@ def test_strides_of_diagonals_in_what_is_spread() -> None:
 
     x = weft.ones(1, 4, 1).expand(1, 4, 7)
     assert weft.compile(f, backend="native", fullgraph=True)(x).stride() == f(x).stride()
+
+
+@pytest.mark.parametrize("dtype", [weft.float16, weft.bfloat16])
+def test_strides_of_halves(dtype: Any) -> None:
+    """The first call of an op gives what later ones give."""
+
+    def f(x: weft.Tensor) -> tuple[Any, ...]:
+        return x.abs(), x.sin(), x * x, x + 1, weft.maximum(x, x), x.abs() + 1, weft.xlogy(x, x.abs() + 1)
+
+    x = weft.ones(2, dtype=dtype).expand(3, 2)
+    wanted = [[each.stride() for each in f(x)] for _ in range(2)]
+    assert wanted[0] == wanted[1]
+    found = weft.compile(f, backend="native", fullgraph=True)(x)
+    assert [each.stride() for each in found] == wanted[0]

@@ -174,7 +174,9 @@ class Layouts:
             return None
         assert op.promotion is not None
         compute, _ = op.promotion.dtypes([as_type(bound[slot]) for slot in slots])
-        carrier = (float32 if compute in HALVES else compute).numpy
+        alike = all(isinstance(value, Node) and as_type(value).dtype is compute for value in given)
+        cast = compute in HALVES and not (alike and op.promotion.is_exact(op, compute))
+        carrier = (float32 if cast else compute).numpy
         operands = []
         for value in given:
             hollow = self.hollow(value) if value in nodes else np.zeros((), carrier)

@@ -326,6 +326,9 @@ class Promotion:
             out = quiet(kernel, *operands, out=...) if isinstance(kernel, np.ufunc) else quiet(kernel, *bound)
             return out if type(out) is ndarray else np.asarray(out)
         compute, result = self.dtypes(operands)
+        if compute in HALVES and same and self.is_exact(op, compute) and accepted(op, bound):
+            op.known.add(compute.numpy)  # at once: strides of what is cast before may be others
+            return self.run(op, bound)
         carrier = float32.numpy if compute in HALVES else compute.numpy
         cast = list(bound)
         for slot in slots:
@@ -339,12 +342,14 @@ class Promotion:
             self.remember(op, operands, same, compute, out.dtype is result.numpy)
         return out if out.dtype is result.numpy else quiet(out.astype, result.numpy)
 
+    def is_exact(self, op: Op, compute: dtype) -> bool:
+        """Whether the kernel takes this half type itself."""
+        return isinstance(op.kernel, np.ufunc) and exact_half(op.kernel, compute.numpy)
+
     def remember(self, op: Op, operands: list[Any], same: bool, compute: dtype, exact: bool) -> None:
         """Notes the operand dtypes for which the kernel alone gives what the rule says."""
         native = compute.numpy
         if compute in HALVES:
-            if same and isinstance(op.kernel, np.ufunc) and exact_half(op.kernel, native):
-                op.known.add(native)
             return
         first = operands[0]
         if not exact or type(first) is not ndarray or first.dtype is not native or native.kind == "c":
