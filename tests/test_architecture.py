@@ -42,6 +42,7 @@ LAYERS: dict[str, set[str]] = {
     "func": TENSORS | {"namespaces"},
     "amp": TENSORS | {"namespaces"},
     "nn": TENSORS | {"namespaces"},
+    "distributions": TENSORS,
     "optim": LIBRARY,
     "data": LIBRARY,
     "utils": LIBRARY | {"optim", "data"},

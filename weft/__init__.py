@@ -66,7 +66,7 @@ from weft.ops import return_types as return_types  # noqa: E402
 
 _LATE = ("array_api", "compiler", "data", "files", "fx", "jit", "profiler", "report", "testing")
 """Modules that are loaded when they are first asked for."""
-_LATE += ("accelerator", "backends", "cpu", "cuda", "distributed", "mps", "xpu")  # type: ignore[assignment]
+_LATE += ("accelerator", "backends", "cpu", "cuda", "distributed", "distributions", "mps", "xpu")  # type: ignore[assignment]
 
 
 def __getattr__(name: str) -> _Any:

@@ -51,6 +51,7 @@ from weft import cpu as cpu
 from weft import cuda as cuda
 from weft import data as data
 from weft import distributed as distributed
+from weft import distributions as distributions
 from weft import fft as fft
 from weft import files as files
 from weft import func as func

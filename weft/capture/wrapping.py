@@ -510,7 +510,7 @@ class Wrapping:
 INLINED_LIBRARY = (
     "weft.nn.modules", "weft.nn.utils", "weft.nn.init", "weft.nn.triplets", "weft.optim", "weft.testing",
     "weft.amp", "weft.func.modules", "weft.autograd.checkpoint", "weft.generated", "weft.array_api",
-    "weft.cli", "weft.nn.pools",
+    "weft.cli", "weft.nn.pools", "weft.distributions",
 )  # fmt: skip
 
 
