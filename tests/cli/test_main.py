@@ -55,6 +55,20 @@ def test_arguments_not_understood_exit_with_2(arguments, capsys):
     assert "usage: weft" in capsys.readouterr().err
 
 
+def test_mistakes_are_told_with_the_usage_of_their_command(capsys):
+    with pytest.raises(SystemExit):
+        command.main(["run", "--loudly", "program.py"])
+    told = capsys.readouterr().err
+    assert told.startswith("usage: weft run ") and told.endswith("unrecognized arguments: --loudly\n")
+
+
+def test_nothing_is_answered_with_help(capsys):
+    with pytest.raises(SystemExit) as stop:
+        command.main([])
+    told = capsys.readouterr()
+    assert stop.value.code == 2 and told.out == "" and "doctor    Show what Weft runs on" in told.err
+
+
 def test_version_is_that_of_the_package(capsys, monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", lambda name: f"7.8 of {name}")
     with pytest.raises(SystemExit) as stop:

@@ -77,15 +77,27 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=layout,
         )
         module.add_arguments(command)
-        command.set_defaults(run=module.run)
+        command.set_defaults(run=module.run, parser=command)
     return parser
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """What the arguments say. None are answered with help, mistakes with the usage of their command."""
+    parser = build_parser()
+    if not arguments:
+        parser.print_help(sys.stderr)
+        parser.exit(2)
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Interrupts before it (see `weft.core.starting`) and behind it end the process at once."""
     starting = raise_interrupts()
     try:
-        options = build_parser().parse_args(arguments)
+        options = parsed(sys.argv[1:] if arguments is None else arguments)
         status: int = options.run(options)
         sys.stdout.flush()
         return status
