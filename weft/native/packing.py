@@ -39,8 +39,10 @@ LOW: Final = 4
 STRIP: Final = 2 * LANES
 DEEPEST: Final = 1024
 """How much of the depth is packed at once, at most: a strip of it takes 128 KB."""
-PART: Final = 1 << 22
+PART: Final = 1 << 20
 """About how many elements of the first matrix all strips read before the next ones: these stay near."""
+LEAST_PANELS: Final = 16
+"""Of a part: strips are packed for each of them."""
 AHEAD: Final = 8
 """So many rows ahead, the second matrix is fetched from memory."""
 TOGETHER: Final = 4
@@ -252,7 +254,8 @@ def _stored(
 # -- programs ------------------------------------------------------------------------------------------------
 def rows_of_part(each: Product) -> int:
     """How many rows all strips are multiplied with before the next ones."""
-    return max(PART // each.depth // HEIGHT, 8) * HEIGHT
+    parts = -(-each.rows * each.depth // PART)
+    return max(-(-each.rows // parts // HEIGHT), LEAST_PANELS) * HEIGHT
 
 
 def strips_of(each: Product) -> int:
