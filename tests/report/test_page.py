@@ -74,6 +74,11 @@ told.tabs = [...document.querySelectorAll("[role=tab]")].map((tab) => tab.textCo
 told.open = document.querySelector("[role=tab][aria-selected=true]").textContent;
 press("ArrowRight", document.querySelector("[role=tab][aria-selected=true]"));
 told.next = document.querySelector("[role=tab][aria-selected=true]").textContent;
+const pane = document.querySelector("[aria-label=Source]");
+pane.focus();
+press("ArrowDown", pane);
+told.row = document.activeElement.matches("[aria-label=Source] button.row");
+told.stops = [...document.querySelectorAll(".panes *")].filter((each) => each.tabIndex === 0).length;
 const line = document.querySelector(".pane .row[data-lines]");
 line.click();
 told.linked = ["Source", "Graph", "Kernels"].map(
@@ -162,6 +167,7 @@ def test_in_a_browser(page, tmp_path, width):
     assert "error" not in told
     assert told["tabs"] == ["Overview", "Code", "Graph", "Timeline", "Memory", "Breaks and guards"]
     assert (told["open"], told["next"]) == ("Overview", "Code")
+    assert told["row"] and told["stops"] <= 5  # three panes, and what folds
     assert all(count > 0 for count in told["linked"]) and told["after"] == 0
     assert told["searching"] == "search" and int(told["hits"].split()[0]) > 0
     assert told["nodes"] > 4 and told["zoomed"] and told["wide"] and told["script"] == 0

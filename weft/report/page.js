@@ -75,7 +75,7 @@ function row(lines, children, attributes = {}) {
   const wanted = lines.filter(Boolean);
   if (!wanted.length) return make("li", {}, make("span", { class: "row", "data-text": "1", ...attributes }, ...children));
   const button = make("button", {
-    class: "row", type: "button", "data-text": "1", "data-lines": wanted.join("\n"), "aria-pressed": "false",
+    class: "row", type: "button", tabindex: "-1", "data-text": "1", "data-lines": wanted.join("\n"), "aria-pressed": "false",
     onclick: (event) => choose(wanted, event.currentTarget), ...attributes,
   }, ...children);
   return make("li", {}, button);
@@ -116,6 +116,14 @@ function overview() {
 function breaksTable() {
   return table([["ops", "function"], ["place", "place"], ["why", "why"]],
     facts.breaks.map((each) => [each.function, each.place ? short(each.place) : "", each.reason]));
+}
+// A pane is one stop of the Tab key; arrows go from row to row in it.
+function walk(event, pane) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step) return;
+  const rows = [...pane.querySelectorAll("button.row, summary")].filter((each) => each.offsetParent !== null);
+  const to = rows[Math.min(Math.max(rows.indexOf(document.activeElement) + step, 0), rows.length - 1)];
+  if (to) { to.focus(); event.preventDefault(); }
 }
 function code() {
   const part = make("section", { class: "panes" });
@@ -161,7 +169,7 @@ function code() {
       const took = step.microseconds === null ? "" : ", " + time(step.microseconds);
       const item = row(step.places.map(key), [make("span", { class: "number" }, String(number)),
         make("span", {}, step.ops, make("span", { class: "note" }, "  " + step.kind + took))], { class: "row numbered" });
-      if (step.text) item.append(make("details", { class: "instructions" }, make("summary", {}, "instructions"), make("pre", {}, step.text)));
+      if (step.text) item.append(make("details", { class: "instructions" }, make("summary", { tabindex: "-1" }, "instructions"), make("pre", {}, step.text)));
       list.append(item);
     });
     steps.append(list);
@@ -171,6 +179,7 @@ function code() {
     }
   }
   if (!facts.programs.length) steps.append(make("p", { class: "empty" }, "No native program was made: this backend runs graphs op by op."));
+  for (const pane of [sources, graphs, steps]) pane.addEventListener("keydown", (event) => walk(event, pane));
   part.append(sources, graphs, steps);
   return part;
 }
