@@ -247,7 +247,7 @@ def _forward(joint: Joint, residuals: list[Node]) -> GraphModule:
     for node in joint.inputs:
         made.input(node)
     ends = [node for node in (*joint.values, *residuals) if isinstance(node, Node)]
-    ends += [node for node in joint.forward if effect(node).checks or effect(node).random]
+    ends += [node for node in joint.forward if (found := effect(node)).checks or found.random]
     needed = made.needed = reached(ends, set(joint.inputs))
     for node in joint.graph.nodes:
         if node in made.copies or node.op in ("placeholder", "output"):

@@ -76,6 +76,10 @@ _SWITCHES: Final = ("training", "train", "use_input_stats", "max_norm", "dropout
 """Parameters of composites without which these neither draw nor write."""
 
 
+_CALLS: Final = ("call_function", "call_method")
+_HASHED: Final = (FunctionType, Op)
+
+
 def op_of(node: Node) -> tuple[Op, str] | None:
     """The record behind a call, with the name of the form that was called (`add`, `add_`)."""
     target = node.target
@@ -96,8 +100,17 @@ def _op_of_method(name: str) -> tuple[Op, str] | None:
     return None
 
 
+_STEADY: Final[dict[Any, Effect]] = {}
+"""By target: the effects of our own ops that have the same whatever they are given (but for `out`)."""
+
+
 def effect(node: Node) -> Effect:
     """What this node does besides computing its value."""
+    target = node.target
+    if type(target) in _HASHED and "effect" not in node.meta:
+        steady = _STEADY.get(target)
+        if steady is not None and "out" not in node.kwargs and node.op in _CALLS:
+            return steady
     if node.op in ("placeholder", "get_attr", "output"):
         return PURE_ALIASING
     told = node.meta.get("effect")
@@ -131,6 +144,8 @@ def _effect_of_op(node: Node, op: Op, called: str) -> Effect:
     if "out" not in node.kwargs:
         steady = _steady_effect(op, called)
         if steady is not None:
+            if type(node.target) in _HASHED and not op.namespace.startswith("ops."):
+                _STEADY[node.target] = steady
             return steady
     written = nodes_in(node.kwargs.get("out"))
     if called == f"{op.name}_" or op.name.endswith("_") or _given(node, op).get("inplace"):
