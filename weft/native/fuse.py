@@ -578,7 +578,7 @@ def hurried(steps: list[Built | Opaque]) -> None:
         elif isinstance(step, Product):
             total += product_work(step)
         elif isinstance(step, Direct):
-            total += CHUNK * step.chunks
+            total += step.work or CHUNK * step.chunks
     works: dict[Kernel, int] = {}
     for kernel, work in kernels.values():  # of which some are equal
         works[kernel] = works.get(kernel, 0) + work
