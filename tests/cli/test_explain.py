@@ -40,7 +40,8 @@ def test_breaks_and_reports(module, capsys, tmp_path):
     page = tmp_path / "page.html"
     assert main(["explain", f"{module}:halting", "--args", "weft.ones(2)", "--report", str(page)]) == 0
     told = capsys.readouterr()
-    assert f"{module}:9: builtin-call: builtin: print" in told.out
+    assert f"{module}:9: builtin-call: builtin: print\n    why: a builtin that" in told.out
+    assert "\n    try: the code around it is still captured" in told.out
     assert page.read_text().startswith("<!doctype html>")
 
 

@@ -13,6 +13,7 @@ import argparse
 from typing import Any
 
 from weft import compiler
+from weft.capture.kinds import KINDS
 from weft.cli.errors import CommandError
 from weft.cli.run import check_writable, many, write
 from weft.cli.targets import add_traceback, arguments_from, function_named, install, told
@@ -64,7 +65,9 @@ def text_of(output: Any, all_guards: bool) -> str:
         lines += ["", "breaks"]
     for each in facts["breaks"]:
         place = f"{each['place'][0]}:{each['place'][1]}: " if each["place"] else ""
+        kind = KINDS.get(each["reason"].partition(":")[0])
         lines.append(f"  {place}{each['reason']}")
+        lines += [] if kind is None else [f"    why: {kind.why}", f"    try: {kind.try_}"]
     guards = [str(guard) for guard in output.out_guards]
     shown = guards if all_guards else guards[:GUARDS]
     lines += ["", "guards", *(f"  {guard}" for guard in shown)]
