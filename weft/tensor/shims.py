@@ -140,9 +140,10 @@ class Swap:
         plain.__kwdefaults__ = function.__kwdefaults__
 
         is_type = any(public == Tensor.__dict__[name].__get__ for name in TYPES)
+        follows = public == Tensor.__dict__["requires_grad"].__get__  # of views, what became of their bases
 
         def handler(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if is_type and type(args[0]) in PLAIN and args[0].origin is None:
+            if is_type and type(args[0]) in PLAIN and not (follows and args[0].origin is not None):
                 mode = current()
                 functions = () if type(mode) is bool else mode.functions
                 if not functions or getattr(functions[-1], "knows_types", False):
