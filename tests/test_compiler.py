@@ -497,3 +497,13 @@ def test_disallow_in_graph_is_for_what_is_allowed() -> None:
     with pytest.raises(RuntimeError, match="disallow_in_graph is expected to be used on an already allowed"):
         compiler.disallow_in_graph(helper)
     assert compiler.disallow_in_graph(compiler.allow_in_graph(helper)) is helper
+
+
+def test_marks_inside_of_captured_code_do_nothing(counter):
+    def function(x):
+        compiler.mark_static(x, 0)
+        compiler.mark_dynamic(x, 0)
+        return x + 1
+
+    assert same(weft.compile(function, backend=counter, fullgraph=True)(X), X + 1)
+    assert counter.frame_count == 1

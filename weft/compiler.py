@@ -501,6 +501,11 @@ def mark_static(t: Tensor, index: int | Sequence[int] | None = None) -> None:
     _mark_sizes(t, index, False)
 
 
+@handles(mark_dynamic, mark_static)
+def _no_mark(_machine: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+    """Marks are for arguments of compiled functions: in captured code, sizes are what they are."""
+
+
 # -- stances -------------------------------------------------------------------------------------------------
 class set_stance:
     """Says what compiled functions do from now on; also a context manager and a decorator.

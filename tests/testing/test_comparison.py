@@ -212,3 +212,8 @@ def test_same_within_a_tolerance():
     assert not same(weft.tensor([1.0]), weft.tensor([1.00001]), tol=1e-7)
     assert same(weft.tensor([NAN]), weft.tensor([NAN]), equal_nan=True)
     assert same(weft.ones(1), weft.ones(1, dtype=weft.float64), exact_dtype=False)
+
+
+def test_tensors_and_numbers_are_the_same_by_value() -> None:
+    assert same(weft.tensor([6]), 6) and same(6.0, weft.tensor(6.0)) and same(weft.tensor(True), True)
+    assert not same(weft.tensor([6]), 7) and not same(weft.tensor([6, 7]), 6)

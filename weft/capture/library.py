@@ -50,6 +50,7 @@ from weft.tensor.facts import (
     sym_sum,
 )
 from weft.trace.breaks import Break
+from weft.trace.recorder import _set_grad_enabled
 
 pure(heapq.heapify, heapq.heappop, heapq.heappush, heapq.heappushpop, heapq.heapreplace, names=ORDER)
 pure(
@@ -221,6 +222,12 @@ for _mode in (no_grad, set_grad_enabled):
 
 
 # -- the library's own ---------------------------------------------------------------------------------------
+@handles(_set_grad_enabled)
+def switch_gradients(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    """PyTorch's inner switch, which context managers of users call: as `set_grad_enabled`."""
+    return machine.native(_set_grad_enabled, *args, **kwargs)
+
+
 SPECIAL[Ops] = lambda machine, value, name: machine.native(getattr, value, name)  # ops never change
 
 

@@ -114,6 +114,25 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.version": gather("weft.torch_version", __version__="weft.torch_version:__version__"),
     "torch.functional": gather("weft"),
     "torch.return_types": same("weft.ops.return_types"),
+    **{
+        f"torch.distributions.{name}": gather("weft.distributions")
+        for name in (
+            "bernoulli",
+            "categorical",
+            "cauchy",
+            "exponential",
+            "geometric",
+            "gumbel",
+            "half_normal",
+            "independent",
+            "laplace",
+            "log_normal",
+            "multivariate_normal",
+            "normal",
+            "one_hot_categorical",
+            "uniform",
+        )
+    },
     "torch.storage": gather("weft.tensor.storage"),
     "torch.types": gather("weft.testing.numbers", Tensor="weft:Tensor"),
     "torch.autograd.anomaly_mode": same("weft.autograd.anomaly"),

@@ -277,6 +277,9 @@ ATOMS = (str, bytes, type(None), enum.Enum, type(Ellipsis), slice, range, type, 
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
+NUMBERS = (int, float, bool, complex)
+
+
 def same(
     ref: Any,
     res: Any,
@@ -297,6 +300,9 @@ def same(
     def alike(a: Any, b: Any) -> bool:
         return same(a, b, tol=tol, equal_nan=equal_nan, exact_dtype=exact_dtype, _seen=seen)
 
+    if isinstance(ref, Tensor) and type(res) in NUMBERS or isinstance(res, Tensor) and type(ref) in NUMBERS:
+        left, right = (_values(one) if isinstance(one, Tensor) else one for one in (ref, res))
+        return _close(left, right, tol, equal_nan)
     if isinstance(ref, Tensor) or isinstance(res, Tensor):
         return (
             isinstance(ref, Tensor)

@@ -10,6 +10,7 @@ from typing import Any
 
 import weft
 from tests.capture.features.harness import check, tensor
+from weft.trace.recorder import _set_grad_enabled
 
 LOG: list[Any] = []
 
@@ -469,3 +470,27 @@ def test_uncaught_through_with() -> None:
             raise ValueError("out", y.shape)
 
     logged(f, frames=0, raises=ValueError)
+
+
+def test_context_managers_that_use_the_inner_switch() -> None:
+    class Switched:
+        def __init__(self, mode: bool) -> None:
+            self.before, self.mode = weft.is_grad_enabled(), mode
+
+        def __enter__(self) -> None:
+            _set_grad_enabled(self.mode)
+
+        def __exit__(self, *_error: object) -> None:
+            _set_grad_enabled(self.before)
+
+    def program(x: Any) -> Any:
+        with Switched(False):
+            y = x + 1
+        with Switched(True):
+            z = x * 2
+        return y, z, weft.is_grad_enabled()
+
+    x = weft.ones(2, requires_grad=True)
+    y, z, enabled = weft.compile(program, fullgraph=True, backend="eager")(x)
+    assert (y.requires_grad, z.requires_grad, enabled) == (False, True, True)
+    assert weft.is_grad_enabled()
