@@ -55,3 +55,10 @@ def test_errors() -> None:
         F.fractional_max_pool2d(x, 2)
     with pytest.raises(RuntimeError, match="pool height 2 too large relative to input height 2"):
         F.fractional_max_pool2d(x, 2, output_size=2)
+
+
+def test_one_picture_takes_the_first_of_the_draws() -> None:
+    x = weft.arange(16.0).reshape(1, 4, 4)
+    draws = weft.tensor([[[0.1, 0.2]], [[0.9, 0.8]]])
+    found = F.fractional_max_pool2d(x, 2, 2, _random_samples=draws)
+    assert weft.equal(found, F.fractional_max_pool2d(x[None], 2, 2, _random_samples=draws[:1])[0])

@@ -184,6 +184,7 @@ def _fractional_kernel(
     taps, counts = each(kernel_size, axes), each(output_size, axes)
     single = x.ndim == axes + 1
     whole = x[None] if single else x
+    draws = draws[: whole.shape[0]]  # there may be more of them than of images
     spatial = whole.shape[2:]
     flat: Any = xp.zeros((1,) * (2 + 2 * axes), xp.int64)
     for axis in range(axes):

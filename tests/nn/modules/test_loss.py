@@ -280,5 +280,7 @@ def test_linear_cross_entropy_refuses_targets_and_options():
         F.linear_cross_entropy(x, rows, weft.zeros(5, dtype=weft.int64), linear_bias=weft.ones(3))
     with pytest.raises(ValueError, match="batch_chunk_size must be positive int or None, got -1"):
         nn.LinearCrossEntropyOptions(batch_chunk_size=-1)
+    with pytest.raises(RuntimeError, match=r"expected label_smoothing to be in range \[0, 1\], got 2.0"):
+        nn.LinearCrossEntropyLoss(3, 4, label_smoothing=2.0)
     with pytest.raises(ValueError, match="invalid acc_policy: 'x'"):
         nn.LinearCrossEntropyOptions(acc_policy="x")

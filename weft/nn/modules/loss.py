@@ -213,6 +213,8 @@ class LinearCrossEntropyLoss(Module):
         super().__init__()
         if weight is not None and tuple(weight.shape) != (num_classes,):
             raise RuntimeError(f"expected weight shape to be ({num_classes},), got {tuple(weight.shape)}")
+        if not 0.0 <= label_smoothing <= 1.0:
+            raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
         self.in_features, self.num_classes, self.out_features = in_features, num_classes, tuple(out_features)
         outputs = math.prod(self.out_features, start=num_classes)
         self.linear = Linear(in_features, outputs, bias=bias, device=device, dtype=dtype)
