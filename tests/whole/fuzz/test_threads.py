@@ -6,9 +6,10 @@ are a few programs with fixed seeds, and a program whose steps are put beside ea
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from tests.whole.fuzz import compare, native_programs, threads
+from tests.whole.fuzz import compare, native_programs, snapshot, threads
 from weft.compiler import counters
 from weft.native import run
 
@@ -69,3 +70,12 @@ def arguments():
     x = weft.linspace(-1, 1, 9)
     yield (x.clone().requires_grad_(), (x * x).requires_grad_()), {}
 """)
+
+
+def test_bits_of_numbers_but_not_of_nans():
+    """Compilers choose which of two NaNs a sum is; zeros have signs."""
+    nan = np.array([0x7FC00000, 0xFFC00001], np.uint32).view(np.float32)
+    with snapshot.bits():
+        assert snapshot.Numbers(nan, 0.0) == snapshot.Numbers(nan[::-1], 0.0)
+        assert snapshot.Numbers(np.zeros(1), 0.0) != snapshot.Numbers(-np.zeros(1), 0.0)
+        assert snapshot.Numbers(np.ones(1), 1.0) != snapshot.Numbers(np.nextafter(np.ones(1), 2.0), 1.0)
