@@ -1,13 +1,12 @@
 """Graphs that are pure already are taken over as they are, with the facts that the long way finds."""
 
-from dataclasses import replace
-
 import pytest
 
 import weft
 from weft.aot import joint as joints
 from weft.aot.facts import ViewOf
 from weft.aot.pure import pure
+from weft.core.records import replace
 from weft.nn import functional as F
 
 

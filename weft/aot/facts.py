@@ -14,8 +14,10 @@ eager's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from weft.core.records import dataclass
 
 Casts = tuple[tuple[int, Any, bool], ...]
 """Casts of inputs: its number, the dtype, and whether gradients were recorded."""

@@ -24,7 +24,7 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from weft.aot.pure import Pure, pure
 from weft.aot.saved import INPUT, OUTPUT, VALUE, Saved, tensors_saved
 from weft.aot.split import switches
 from weft.core import modes
+from weft.core.records import dataclass
 from weft.core.symbolic import Symbolic
 from weft.core.trees import flatten
 from weft.graph.effects import ACCUMULATES, effect

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from weft.aot.flow import INFINITE, Network
 from weft.aot.inplace import WRITTEN
 from weft.aot.joint import Joint, Stage
 from weft.aot.split import switches
+from weft.core.records import dataclass
 from weft.graph.effects import effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node

@@ -22,11 +22,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from weft.core.records import dataclass
 from weft.graph.effects import NATIVE, effect
 from weft.graph.failing import can_fail, overlaps
 from weft.graph.graph import Graph

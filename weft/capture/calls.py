@@ -13,7 +13,6 @@ import reprlib
 import sys
 import types
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from weft.capture.values import BoundMethod, Callback, CapturedGenerator, Raised
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import library_native
 from weft.core.naming import home
+from weft.core.records import dataclass
 from weft.core.seams import seams
 from weft.tensor import shims
 from weft.tensor.base import Parameter, Tensor

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -38,6 +37,7 @@ from weft.capture.sources import function as own_function
 from weft.capture.transforms import is_transforming
 from weft.core import modes
 from weft.core.logs import is_heard, observers
+from weft.core.records import replace
 from weft.core.settings import settings
 from weft.graph.graph import Graph
 from weft.trace.breaks import Break, NeedCalls, NeedOps

@@ -13,7 +13,7 @@ of its own, whose guards are checked when backward runs.
 from __future__ import annotations
 
 import contextvars
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
@@ -31,6 +31,7 @@ from weft.capture.sources import local
 from weft.capture.values import Raised, isinstance
 from weft.capture.wrapping import SYMBOLIC
 from weft.core import modes
+from weft.core.records import dataclass
 from weft.graph.graph import Graph
 from weft.graph.names import snake_case
 from weft.graph.node import Node

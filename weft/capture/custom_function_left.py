@@ -16,7 +16,7 @@ graph has run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from weft.capture.world import Overlay
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.device import device
 from weft.core.dtypes import dtype
+from weft.core.records import dataclass
 from weft.core.types import Size
 from weft.tensor.base import PLAIN, Tensor
 from weft.trace.breaks import Break

@@ -20,7 +20,6 @@ import operator
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.amp.casting import NAME
@@ -35,6 +34,7 @@ from weft.capture.sources import class_dict, class_mro
 from weft.capture.world import ABSENT, Known, Overlay, items_of
 from weft.core import modes
 from weft.core.modes import Modes, State
+from weft.core.records import dataclass
 from weft.core.requirements import Unmet
 from weft.core.symbolic import Symbolic
 from weft.graph.effects import effect, op_of

@@ -34,7 +34,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -73,6 +73,7 @@ from weft.capture.shortcut import Recipe, variables_read
 from weft.capture.tape_calls import copies_in_order
 from weft.core import modes
 from weft.core.generator import Generator, default_generator
+from weft.core.records import dataclass
 from weft.core.settings import settings
 from weft.graph.node import Node
 from weft.tensor.inplace import check_history

@@ -17,7 +17,6 @@ argument is new and nobody else's: see `without_clones`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.autograd import engine
@@ -28,6 +27,7 @@ from weft.autograd.tasks import reachable
 from weft.capture.grads import read_grad, write_grad
 from weft.capture.sources import Source
 from weft.capture.values import isinstance
+from weft.core.records import dataclass
 from weft.core.types import contiguous_format
 from weft.graph.effects import ACCUMULATES
 from weft.graph.node import Node

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -57,6 +56,7 @@ from weft.capture.sources import (
 from weft.core import modes
 from weft.core.device import cpu, device
 from weft.core.errors import qualified_name
+from weft.core.records import dataclass
 from weft.ops.record import Op
 from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.meta import MetaArray, contiguous_strides

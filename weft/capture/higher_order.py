@@ -21,7 +21,7 @@ import operator
 import types
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from weft.autograd import control_flow
@@ -32,6 +32,7 @@ from weft.capture.world import ABSENT, items_of
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core import modes
 from weft.core.dims import wrap_dim
+from weft.core.records import dataclass
 from weft.core.trees import flatten
 from weft.graph.graph import Graph
 from weft.graph.node import Node

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.autograd.hooks import HookTable, RemovableHandle, add_hook, hooks_of, tensor_table
@@ -27,6 +26,7 @@ from weft.capture.rebuild import Builder
 from weft.capture.rebuild_types import RULES, instance
 from weft.capture.values import isinstance
 from weft.core import modes
+from weft.core.records import dataclass
 from weft.graph.effects import NATIVE
 from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.tape import Node

@@ -9,10 +9,10 @@ from __future__ import annotations
 import linecache
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.core.naming import naming
+from weft.core.records import dataclass
 from weft.trace.breaks import Break
 
 

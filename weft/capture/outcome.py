@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from weft.capture.frame import Frame
 from weft.capture.world import Known, World
+from weft.core.records import dataclass
 from weft.graph.node import Node
 from weft.trace.breaks import Break
 from weft.trace.recorder import Recorder

@@ -21,13 +21,13 @@ import inspect
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.capture.bytecode.instructions import Instruction
 from weft.capture.frame import NULL, Frame
 from weft.capture.rebuild import Builder
 from weft.capture.sources import class_dict, class_mro
+from weft.core.records import dataclass
 
 END: Final = type("End", (), {"__repr__": lambda self: "<end>", "__slots__": ()})()
 """What `next` gives where an iterator is exhausted."""

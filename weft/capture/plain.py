@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict, deque
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from weft.core.device import device
 from weft.core.dtypes import dtype
+from weft.core.records import dataclass
 from weft.core.types import Size, layout, memory_format
 
 SINGLETONS: Final = frozenset(

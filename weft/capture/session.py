@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextvars
 import types
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from weft.capture.transforms import is_transforming
 from weft.capture.values import Raised, isinstance
 from weft.capture.wrapping import SYMBOLIC
 from weft.core import modes
+from weft.core.records import dataclass
 from weft.graph.effects import effect
 from weft.graph.node import Node
 from weft.tensor.base import PLAIN, Tensor

@@ -23,7 +23,7 @@ import types
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
 from weft.capture.binding import parameter_names
@@ -33,6 +33,7 @@ from weft.capture.plain import SINGLETONS, Tree, float_bits
 from weft.capture.reading import FUNCTION, MISS, Reader, has_plain_dict, local_name
 from weft.capture.sources import Ref, Source, builtin_base, class_dict, fetch, safe_member
 from weft.core import modes
+from weft.core.records import dataclass
 from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.tape import INFERENCE
 

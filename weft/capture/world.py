@@ -21,13 +21,14 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from weft.capture.guards import Guard, GuardSet
 from weft.capture.plain import NotPlain
 from weft.capture.sources import Source, Unholdable
 from weft.capture.values import CapturedGenerator
+from weft.core.records import dataclass
 from weft.trace.breaks import Break
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>", "__slots__": ()})()

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import CodeType, FunctionType
 from typing import Any, Final
 
+from weft.core.records import dataclass
 from weft.core.requirements import require
 from weft.graph.node import Node, nodes_in
 from weft.ops.record import REGISTRY, Kind, Op

@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 import linecache
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from textwrap import indent
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.core.records import dataclass
 from weft.core.warn import LINES
 from weft.graph.describe import describe_readable
 from weft.graph.names import Paths

@@ -11,8 +11,9 @@ import math
 import operator
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from weft.core.records import dataclass
 
 NAMES: Final[dict[str, Any]] = {"math": math, "struct": struct}
 """What rendered text needs among its globals, besides builtins."""

@@ -8,9 +8,9 @@ an interpreter whose values are proxies.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from weft.core.records import dataclass
 from weft.graph.graph import Graph
 from weft.graph.interpreter import attribute
 from weft.graph.node import Node, map_arg

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,7 @@ from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.generator import Generator
 from weft.core.naming import home
+from weft.core.records import dataclass
 from weft.graph.interpreter import attribute
 from weft.graph.node import Node, map_arg
 from weft.tensor.base import PLAIN, Tensor, address, wrap

@@ -8,13 +8,13 @@ graph, a version here and there, and nodes behind what it gives.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from weft.aot.facts import DETACH, Constant, Input, Number, Output, Value, ViewOf
 from weft.aot.runtime.around import PLAIN_MODES
 from weft.aot.runtime.compiled import CompiledFunction, Plan
 from weft.core import modes
+from weft.core.records import dataclass
 from weft.tensor.base import PLAIN
 from weft.tensor.inplace import check_writable
 from weft.tensor.tape import INFERENCE

@@ -7,10 +7,10 @@ exception tables are written for the places that came out.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from weft.capture.bytecode.native import CACHES, EXTENDED_ARG, OPCODES, Positions
+from weft.core.records import dataclass
 
 
 @dataclass(slots=True)

@@ -132,7 +132,6 @@ Modules and type parameters
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import Any
@@ -141,6 +140,7 @@ from weft.capture.bytecode.drafts import Draft, Step, UnknownInstruction, draft
 from weft.capture.bytecode.effects import EFFECTS, JUMP_OPS, stack_effect
 from weft.capture.bytecode.layout import INTERNAL, InconsistentStack, Layouts, Slot, State, lay_out
 from weft.capture.bytecode.native import Positions
+from weft.core.records import dataclass
 
 __all__ = [
     "CANONICAL",

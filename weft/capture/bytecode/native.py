@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dis
 import opcode
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NamedTuple
+
+from weft.core.records import dataclass
 
 OPCODES: dict[str, int] = {name: number for name, number in dis.opmap.items() if number < 256}
 EXTENDED_ARG = OPCODES["EXTENDED_ARG"]

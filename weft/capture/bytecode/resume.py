@@ -32,7 +32,6 @@ back to the very same code object.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS
@@ -55,6 +54,7 @@ from weft.capture.bytecode.native import (
     read_instructions,
     slot_names,
 )
+from weft.core.records import dataclass
 
 SUSPENDING = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 MANY_SLOTS = 200  # from here on, slots may need two units in one resumed code and one in another
