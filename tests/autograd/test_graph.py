@@ -233,3 +233,18 @@ def test_increment_version():
     graph.increment_version(x)
     graph.increment_version([x, x])
     assert x._version == 3
+
+
+def test_writes_that_are_not_noted() -> None:
+    x = weft.ones(2, requires_grad=True)
+    y = x * 1
+    out = y * y
+    with weft.autograd._unsafe_preserve_version_counter(y):
+        y.detach().mul_(3)
+    assert y._version == 0
+    out.sum().backward()
+    assert x.grad.tolist() == [6, 6]
+    with weft.autograd._unsafe_preserve_version_counter((y, out)):
+        y.detach().mul_(3)
+        out.detach().mul_(3)
+    assert (y._version, out._version) == (0, 0)

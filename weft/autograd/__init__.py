@@ -19,3 +19,4 @@ from weft.autograd.grad_mode import set_multithreading_enabled as set_multithrea
 from weft.autograd.gradcheck import GradcheckError as GradcheckError
 from weft.autograd.gradcheck import gradcheck as gradcheck
 from weft.autograd.gradcheck import gradgradcheck as gradgradcheck
+from weft.autograd.graph import _unsafe_preserve_version_counter as _unsafe_preserve_version_counter

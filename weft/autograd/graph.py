@@ -173,3 +173,15 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Notes that a tensor was written to by means that autograd cannot see."""
     for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
         each.bump()
+
+
+@contextmanager
+def _unsafe_preserve_version_counter(tensors: Any) -> Iterator[None]:
+    """Writes inside are not noted: what was saved of these tensors counts as unchanged, though it is not."""
+    cells = [tensor.shared_cell() for tensor in ((tensors,) if isinstance(tensors, Tensor) else tensors)]
+    before = [cell[0] for cell in cells]
+    try:
+        yield
+    finally:
+        for cell, version in zip(cells, before, strict=True):
+            cell[0] = version

@@ -210,9 +210,13 @@ def _dir(self: Node) -> list[str]:
     return sorted({*object.__dir__(self), *kept})
 
 
+INNER = ("CopySlices", "CopyBackwards")
+"""Nodes that PyTorch names with where they are from."""
+
+
 def _name(self: Node) -> str:
     name = node_name(self)
-    return f"{naming.namespace}::autograd::{name}" if name == "CopySlices" else name
+    return f"{naming.namespace}::autograd::{name}" if name in INNER else name
 
 
 def _repr(self: Node) -> str:
