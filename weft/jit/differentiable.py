@@ -25,7 +25,7 @@ from weft.core import modes
 from weft.jit.codegen import generate
 from weft.jit.ir import Block, Graph, Node, Value
 from weft.jit.lookup import find_operator
-from weft.jit.regions import GLUE, blocks_of, groups, outside_values, put_node, take_out
+from weft.jit.regions import GLUE, blocks_of, groups, outside_values, put_node, related, take_out
 from weft.jit.types import TENSOR, ListType, OptionalType
 from weft.ops.record import REGISTRY, Kind
 from weft.tensor.base import Tensor
@@ -222,7 +222,11 @@ def with_differentiable_graphs(
         return fits(node) and (reached is None or any(v in reached for v in tensors_of(node)))
 
     for block in blocks_of(graph) if blocks is None else blocks:
-        for group in groups(block, test, smallest or Smallest.ops, fits):
+        least = smallest or Smallest.ops
+        found = groups(block, test, least, fits)
+        if given is not None:
+            found = related(block, groups(block, test, 1, fits), least)
+        for group in found:
             piece = take_out(group, outside_values(graph, group), "DifferentiableGraph")
             if not piece.outputs or not all(value.kind == TENSOR for value in piece.outputs):
                 continue

@@ -47,6 +47,51 @@ def groups(
     return [group for group in map(_trimmed, found) if sum(n.operator not in GLUE for n in group) >= smallest]
 
 
+def related(block: Block, found: list[list[Node]], smallest: int) -> list[list[Node]]:
+    """The groups, such that nodes of one lead to each other: what does not is parted, and groups that do are
+    one where nothing between them looks at the first or has effects."""
+    parts = [part for group in found for part in _parted(group)]
+    made: list[list[Node]] = []
+    for part in sorted(parts, key=lambda group: block.nodes_.index(group[0])):
+        before = next((one for one in reversed(made) if _may_join(block, one, part)), None)
+        if before is None:
+            made.append(part)
+        else:
+            before += part
+    return [group for group in made if sum(node.operator not in GLUE for node in group) >= smallest]
+
+
+def _parted(group: list[Node]) -> list[list[Node]]:
+    """A group by what leads to what; lists and tuples go with their readers."""
+    parts: list[list[Node]] = []
+    for node in reversed(group):
+        near = [
+            part for part in parts if any(value in reads(later) for later in part for value in node.results)
+        ]
+        joined = [node, *(later for part in near for later in part)]
+        parts = [joined, *(part for part in parts if part not in near)]
+    order = {node: place for place, node in enumerate(group)}
+    return [_trimmed(sorted(part, key=order.__getitem__)) for part in parts]
+
+
+def _may_join(block: Block, first: list[Node], second: list[Node]) -> bool:
+    """Whether the second group may be computed with the first, where it stands."""
+    if not any(_reads_any(node, first) for node in second):
+        return False
+    between = block.nodes_[block.nodes_.index(first[0]) : block.nodes_.index(second[-1])]
+    others = [node for node in between if node not in first and node not in second]
+    return not any(node.blocks_ or not _is_pure(node) or _reads_any(node, first) for node in others)
+
+
+def _is_pure(node: Node) -> bool:
+    kind, _, name = node.operator.partition("::")
+    return (
+        kind == "aten"
+        and not name.endswith("_")
+        or node.operator in (*GLUE, "prim::abs", "prim::min", "prim::max")
+    )
+
+
 def _reads_any(node: Node, group: list[Node]) -> bool:
     made = {value for member in group for value in member.results}
     return any(value in made for value in reads(node))
