@@ -87,3 +87,12 @@ def test_strides_of_halves(dtype: Any) -> None:
     assert wanted[0] == wanted[1]
     found = weft.compile(f, backend="native", fullgraph=True)(x)
     assert [each.stride() for each in found] == wanted[0]
+
+
+def test_strides_of_products_with_numbers_that_only_running_tells() -> None:
+    def scaled(x: weft.Tensor, y: weft.Tensor) -> weft.Tensor:
+        return x.t() * y.mean().item()
+
+    x, y = weft.rand(2, 3), weft.rand(4)
+    found = weft.compile(scaled, backend="native")(x, y)
+    assert found.stride() == scaled(x, y).stride() == (1, 3)

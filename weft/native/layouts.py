@@ -174,7 +174,8 @@ class Layouts:
             return None
         assert op.promotion is not None
         compute, _ = op.promotion.dtypes([as_type(bound[slot]) for slot in slots])
-        alike = all(isinstance(value, Node) and as_type(value).dtype is compute for value in given)
+        kinds = [getattr(as_type(value), "dtype", None) for value in given]  # None of numbers
+        alike = all(kind is compute for kind in kinds)
         cast = compute in HALVES and not (alike and op.promotion.is_exact(op, compute))
         carrier = (float32 if cast else compute).numpy
         operands = []
