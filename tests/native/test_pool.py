@@ -11,6 +11,7 @@ import pytest
 import weft
 import weft.nn.functional as F
 from weft.native import pool
+from weft.testing import assert_close
 
 
 def program(x: weft.Tensor) -> weft.Tensor:
@@ -108,3 +109,19 @@ def test_threads_are_woken_where_there_was_work_shortly_before(
         jobs.append(int(used.state[pool.COUNT]))
     assert ran == [0, 1] * 3
     assert jobs == ([0, 1, 2] if shortly else [0, 0, 1])
+
+
+def test_threads_have_room_whatever_others_ask_for() -> None:
+    before = threading.stack_size(1 << 16)
+    held = list(pool._pool)
+    try:
+        pool._pool[:] = [pool.Pool(2)]
+        made = weft.compile(lambda a, b: a @ b, backend="native", fullgraph=True)
+        x = weft.randn(300, 600)
+        for _ in range(20):
+            assert_close(made(x, x.t()), x @ x.t(), rtol=1e-4, atol=1e-3)
+        assert threading.stack_size() == 1 << 16 and pool._pool[0].workers
+    finally:
+        threading.stack_size(before)
+        pool._pool[0].close()
+        pool._pool[:] = held

@@ -37,8 +37,8 @@ HEIGHT: Final = 12
 LOW: Final = 4
 """Rows of a tile: twelve of two vectors take 24 of 32 registers."""
 STRIP: Final = 2 * LANES
-DEEPEST: Final = 1024
-"""How much of the depth is packed at once, at most: a strip of it takes 128 KB."""
+DEEPEST: Final = 512
+"""How much of the depth is packed at once, at most: a strip of it takes 64 KB of the stack."""
 PART: Final = 1 << 20
 """About how many elements of the first matrix all strips read before the next ones: these stay near."""
 LEAST_PANELS: Final = 16

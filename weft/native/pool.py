@@ -43,6 +43,8 @@ FIELDS: Final = 8
 COUNT, NEXT, DONE, HELD, ENDS, JOB, SYSCALL, THREADS, ASLEEP, MISSED = 0, 8, 16, 24, 32, 40, 48, 49, 56, 57
 """Where in the state things stand, in numbers; those that threads fight over have a cache line each."""
 SPINS: Final = 4_000
+STACK: Final = 1 << 20
+"""How many bytes of stack a thread has at least, whatever others ask for."""
 WORTH_WAKING: Final = 100_000
 WORTH_SHARING: Final = 8_000
 """From how much work on (in ns) a step is shared with threads that sleep, and with threads that do not."""
@@ -454,16 +456,23 @@ class Pool:
                 self.add_workers()
 
     def add_workers(self) -> None:
-        """Starts the threads that are missing."""
-        for number in range(len(self.workers), self.threads - 1):
-            work = threading.Thread(
-                target=self._work,
-                args=(self.here, self.syscall, SPINS),
-                name=f"weft pool {number}",
-                daemon=True,
-            )
-            work.start()
-            self.workers.append(work)
+        """Starts the threads that are missing, with room for what functions put on their stacks."""
+        asked = threading.stack_size()
+        if 0 < asked < STACK:
+            threading.stack_size(STACK)
+        try:
+            for number in range(len(self.workers), self.threads - 1):
+                work = threading.Thread(
+                    target=self._work,
+                    args=(self.here, self.syscall, SPINS),
+                    name=f"weft pool {number}",
+                    daemon=True,
+                )
+                work.start()
+                self.workers.append(work)
+        finally:
+            if 0 < asked < STACK:
+                threading.stack_size(asked)
         self.state[THREADS] = self.threads
 
     def close(self) -> None:
