@@ -24,6 +24,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from weft.capture.bytecode.instructions import Instruction
+from weft.capture.bytecode.native import original_code
 from weft.capture.frame import NULL, Frame
 from weft.capture.rebuild import Builder
 from weft.capture.sources import class_dict, class_mro
@@ -131,6 +132,33 @@ def _looks_at_frame(function: Any) -> bool:
     return any(function is each for each in READ_THEIR_CALLER)
 
 
+def locals_of(*items: tuple[str, bool, Any]) -> dict[str, Any]:
+    """What `locals()` gives: names with their values, or (where true) with the cells that hold them."""
+    found: dict[str, Any] = {}
+    for name, held, value in items:
+        try:
+            found[name] = value.cell_contents if held else value
+        except ValueError:  # not bound
+            continue
+    return found
+
+
+def _locals(site: Site) -> Performed | None:
+    """`locals()` in the order of the original code. Resumed code has cells behind all other names; where
+    no argument is in one, that is the same."""
+    frame = site.frame
+    code = original_code(frame.code)
+    if not set(code.co_cellvars).intersection(code.co_varnames):
+        return None
+    items = []
+    for name in dict.fromkeys((*code.co_varnames, *code.co_cellvars, *code.co_freevars)):
+        held = name in frame.cells
+        if held or name in frame.locals:
+            value = frame.cells[name] if held else frame.locals[name]
+            items.append(f"({name!r}, {held}, {site.builder.text(value)})")
+    return site.gives(2, f"{site.constant(locals_of, 'locals_of')}({', '.join(items)})")
+
+
 @performs("CALL")
 def _call(site: Site) -> Performed | None:
     return _call_with(site, site.arg, ())
@@ -143,6 +171,8 @@ def _call_keywords(site: Site) -> Performed | None:
 
 def _call_with(site: Site, count: int, names: tuple[str, ...]) -> Performed | None:
     function = site.stack[-count - 2]
+    if function is locals and not count:
+        return _locals(site)
     if _looks_at_frame(function):
         return None
     called = site.callee(function)

@@ -712,3 +712,23 @@ def arguments():
     yield ((weft.ones(1).expand(3), weft.ones(3), 2.5), {})
     yield ((weft.ones(3), weft.ones(3), 2.5), {})
 """)
+
+
+@pytest.mark.parametrize("breaks", [0, 1])
+def test_locals_in_the_order_of_the_code(breaks):
+    agree(f"""\
+import weft
+def main(a, b, c=3):
+    x = weft.ones(2)
+    def inner():
+        return b, late
+    del c
+    for _ in range({breaks}):
+        weft.compiler.graph_break()
+    found = locals()
+    late = found["x"] + 1
+    return (list(found), found["b"], late, inner()[0])
+def arguments():
+    yield ((1, 2), {{}})
+    yield ((1, 3), {{}})
+""")
