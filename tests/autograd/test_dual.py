@@ -72,12 +72,12 @@ def test_forward_rule_is_the_transpose_of_the_gradient(op: Op) -> None:
             primals = tuple(tensors(leaf) for leaf in leaves)
             moves = tuple(weft.from_numpy(np.asarray(maker.normal(size=leaf.shape))) for leaf in leaves)
             try:
+                if not function(*primals):
+                    continue  # complex
                 outputs, pull = vjp(function, *primals)
             except NotImplementedError:
-                continue  # complex
-            seeds = tuple(weft.from_numpy(np.asarray(maker.normal(size=tuple(o.shape)))) for o in outputs)
-            if not outputs:
                 continue
+            seeds = tuple(weft.from_numpy(np.asarray(maker.normal(size=tuple(o.shape)))) for o in outputs)
             expected = sum((g * t).sum().item() for g, t in zip(pull(seeds), moves, strict=True))
             found = jvp(function, primals, moves)[1]
             got = sum((v * d).sum().item() for v, d in zip(seeds, found, strict=True))
