@@ -29,6 +29,13 @@ INLINED_STDLIB = frozenset(
         "types", "typing", "_weakrefset", "reprlib", "keyword", "fractions", "graphlib", "colorsys",
     }
 )  # fmt: skip
+PREDICATES = frozenset(
+    {
+        "isbuiltin", "isclass", "isfunction", "isgenerator", "ismethod", "ismodule", "isroutine",
+        "iscoroutine", "isawaitable",
+    }
+)  # fmt: skip
+"""Functions of `inspect` that do no more than ask for the class of an object."""
 SKIPPED_TOP = frozenset(
     {
         "asyncio", "atexit", "builtins", "concurrent", "contextvars", "copy", "ctypes", "datetime", "decimal",
@@ -47,7 +54,7 @@ def policy_of(function: types.FunctionType) -> tuple[Policy, str]:
     if mark is not None:
         return mark  # type: ignore[no-any-return]
     module = function.__globals__.get("__name__") or ""
-    if module in INLINED_STDLIB:
+    if module in INLINED_STDLIB or module == "inspect" and function.__name__ in PREDICATES:
         return Policy.INLINE, ""
     if module.split(".")[0] in SKIPPED_TOP:
         return Policy.BREAK, f"{module}.{function.__qualname__}"

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 
 import pytest
 
@@ -389,3 +390,15 @@ def test_method_and_builtin_as_callbacks():
 
 def test_callable_checks():
     check(lambda x: (x + 1, callable(plain), callable(3), callable(int), callable(x)))
+
+
+def test_what_an_object_is() -> None:
+    def program(x):  # type: ignore[no-untyped-def]
+        made = (x + i for i in range(2))
+        facts = (
+            inspect.isgenerator(made), inspect.isfunction(program), inspect.isclass(int),
+            inspect.ismethod([].append), inspect.ismodule(inspect), inspect.isbuiltin(len),
+        )  # fmt: skip
+        return sum(made), facts
+
+    check(program, lambda: [tensor(2)])
