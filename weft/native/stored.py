@@ -97,6 +97,9 @@ class GraphText:
 
     def __init__(self, graph_module: Any) -> None:
         self.module = graph_module
+        self.arrays: dict[Any, str] = {}
+        self.targets: dict[Op, str] = {}
+        """Texts that were made before: many nodes call the same op, and have the same type."""
         self.numbers: dict[Node, int] = {}
         self.lines = [repr(graph_module.graph.meta.get(WRITTEN, ()))]
         for node in graph_module.graph.nodes:
@@ -112,7 +115,16 @@ class GraphText:
         if node.op == "get_attr":
             return f"constant {self.constant(node.target)}"
         given = f"{self.text(node.args)} {self.text(node.kwargs)}"
-        return f"{node.op} {target_text(node.target)} {given} {known}"
+        return f"{node.op} {self.target(node.target)} {given} {known}"
+
+    def target(self, target: Any) -> str:
+        op = target if isinstance(target, Op) else getattr(target, "op", None)
+        if not isinstance(op, Op):
+            return target_text(target)
+        found = self.targets.get(op)
+        if found is None:
+            found = self.targets[op] = target_text(op)
+        return found
 
     def constant(self, path: str) -> str:
         value: Any = self.module
@@ -132,8 +144,11 @@ class GraphText:
             return f"[{' '.join(self.known(item) for item in value)}]"
         array = getattr(value, "array", None)
         if array is not None:
-            exact = getattr(array, "exact", None)
-            return f"{array.shape} {getattr(array, 'strides', None)} {array.dtype} {exact}"
+            key = array.shape, getattr(array, "strides", None), array.dtype, getattr(array, "exact", None)
+            found = self.arrays.get(key)
+            if found is None:
+                found = self.arrays[key] = " ".join(map(str, key))
+            return found
         if hasattr(value, "hint"):
             return f"about {self.text(value.hint)}"
         return self.text(value)
