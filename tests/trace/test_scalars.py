@@ -397,7 +397,7 @@ BY_VALUE = {
     # rules in which a size meets a plain number or an output count, whatever the samples
     "_unsafe_view", "reshape_as", "view_as",  # the samples' other tensor has another rank
     "nn.functional.affine_grid", "nn.functional.grid_sample", "_ctc_loss_backward", "combinations",
-    "combination_places", "stft", "istft",
+    "combination_places", "stft", "istft", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d",
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ SAMPLES: dict[str, Callable[[Maker], Sample]] = {
     "alias": lambda make: Sample(make(2, 3)),
     "as_strided": lambda make: Sample(make(2, 3), (2, 2), (1, 2), 1),
     "diagonal": lambda make: Sample(make(3, 4), 1),
-    "expand": lambda make: Sample(make(3, 1), (2, 3, 4)),
+    "expand": lambda make: Sample(make(3, 1), (2, -1, 4)),
     "narrow": lambda make: Sample(make(4, 3), 0, 1, 2),
     "permute": lambda make: Sample(make(2, 3, 4), (2, 0, 1)),
     "select": lambda make: Sample(make(2, 3), 1, 2),
@@ -34,7 +34,7 @@ SAMPLES: dict[str, Callable[[Maker], Sample]] = {
     "unbind": lambda make: Sample(make(2, 3), 1),
     "unfold": lambda make: Sample(make(5, 2), 0, 3, 2),
     "unsqueeze": lambda make: Sample(make(2, 3), 1),
-    "view": lambda make: Sample(make(2, 6), (3, 4)),
+    "view": lambda make: Sample(make(2, 6), (3, -1)),
     "view_as_complex": lambda make: Sample(make(3, 2), grad=False),
     "view_as_real": lambda make: Sample(make(3) * 1j, grad=False),
 }
