@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import weft
+from weft.capture import runtime
 from weft.capture.counters import counters
 from weft.testing.backends import CompileCounter
 
@@ -88,3 +89,10 @@ def test_entries_that_break_stay_where_they_are() -> None:
     for _ in range(2):
         assert weft.compile(made(), backend=counter)(x).tolist() == [4.0, 4.0]
     assert counter.frame_count >= 3
+
+
+def test_others_compile_while_siblings_are_looked_for() -> None:
+    kept = [weft.compile(Scaled(1.0)) for _ in range(2)]
+    for _ in runtime.contexts:
+        kept.append(weft.compile(Scaled(2.0)))
+    assert len(kept) > 3

@@ -8,7 +8,7 @@ import pytest
 
 import weft
 from weft.core import collection
-from weft.core.collection import uncollected
+from weft.core.collection import Living, uncollected
 
 
 def test_put_off_and_back() -> None:
@@ -70,3 +70,23 @@ def test_what_somebody_has_frozen_stays_frozen(monkeypatch: pytest.MonkeyPatch) 
         assert gc.get_freeze_count() > count // 2 > 0
     finally:
         gc.unfreeze()
+
+
+class Thing:
+    pass
+
+
+def test_what_lives_may_become_more_while_it_is_walked() -> None:
+    first, second, later = Thing(), Thing(), Thing()
+    living: Living[Thing] = Living()
+    living.add(first)
+    living.add(second)
+    seen = []
+    for each in living:
+        living.add(later)
+        seen.append(each)
+    assert seen == [first, second] and list(living) == [first, second, later]
+    seen.clear()
+    del first, each
+    gc.collect()
+    assert list(living) == [second, later]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.tensor import dispatch
 from weft.trace.fake import fake_input, hollowly
 
 
@@ -118,3 +119,17 @@ def test_functions_of_users_ops_are_called_each_time() -> None:
         twice(fake)
         twice(fake)
     assert len(seen) == 2
+
+
+def test_what_is_remembered_may_be_cleared_by_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fleeting(dict):  # type: ignore[type-arg]
+        def __contains__(self, key: object) -> bool:
+            found = super().__contains__(key)
+            self.clear()
+            return found
+
+    monkeypatch.setattr(dispatch, "HOLLOW", Fleeting())
+    fake = fake_input(weft.ones(3))
+    with hollowly():
+        shapes = [(fake * 2).shape for _ in range(3)]
+    assert shapes == [(3,)] * 3

@@ -22,7 +22,6 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
@@ -49,7 +48,7 @@ from weft.capture.reading import MISS
 from weft.capture.shortcut import when_served
 from weft.capture.verifying import differing, uncompiled
 from weft.core import device, dtypes
-from weft.core.collection import uncollected
+from weft.core.collection import Living, uncollected
 from weft.core.logs import log, tell
 from weft.core.seams import seams
 from weft.core.settings import settings
@@ -210,7 +209,7 @@ def put_stance(name: str) -> None:
     _refresh_all()
 
 
-contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+contexts: Living[Context] = Living()
 
 
 def _refresh_all() -> None:

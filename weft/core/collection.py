@@ -1,7 +1,8 @@
 """Garbage collection: put off while much is made and little becomes garbage.
 
-Gives a context manager for compiling. One idea: a compile makes tens of thousands of small objects that live
-as long as the compiled function; walks of the collector over all of them, again and again, find nothing.
+Gives a context manager for compiling, and a set of what is still there. One idea: a compile makes tens of
+thousands of small objects that live as long as the compiled function; walks of the collector over all of
+them, again and again, find nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +10,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -40,3 +45,19 @@ def promote() -> None:
         _left -= 1
         gc.freeze()
         gc.unfreeze()
+
+
+class Living(Generic[T]):
+    """Objects that this does not keep alive, in the order in which they came. A walk sees those that are
+    there when it begins: other threads add some meanwhile, which a WeakSet does not survive.
+    """
+
+    def __init__(self) -> None:
+        self._by_id: WeakValueDictionary[int, T] = WeakValueDictionary()
+
+    def add(self, value: T) -> None:
+        self._by_id[id(value)] = value
+
+    def __iter__(self) -> Iterator[T]:
+        found = [reference() for reference in self._by_id.valuerefs()]
+        return iter([value for value in found if value is not None])
