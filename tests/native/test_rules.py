@@ -7,6 +7,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 import weft.native.lower as lower
 from weft.native import rules
 
@@ -45,3 +47,40 @@ def test_files_are_loaded_on_demand() -> None:
     assert result == "3.0"
     assert "weft.native.lower_folds" in loaded.split()
     assert "weft.native.lower_conv" not in loaded.split()
+
+
+SLOW = """
+import threading
+from weft.native.lower import RULES, rule_of
+
+seen = []
+
+def slowly_loaded():
+    return helper
+
+RULES["slowly_loaded"] = slowly_loaded
+
+def ask():
+    seen.append("helper" in rule_of("slowly_loaded").__globals__)
+
+thread = threading.Thread(target=ask)
+thread.start()
+thread.join(0.05)  # what asks here either waits until this file is loaded, or has its answer by then
+helper = True
+"""
+
+
+def test_rules_of_files_that_another_thread_loads_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "weft_slowly_loaded.py").write_text(SLOW)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(rules.FILES, "slowly_loaded", "weft_slowly_loaded")
+    try:
+        assert lower.rule_of("slowly_loaded") is not None
+        module = sys.modules["weft_slowly_loaded"]
+        module.thread.join()
+        assert module.seen == [True]
+    finally:
+        lower.RULES.pop("slowly_loaded", None)
+        sys.modules.pop("weft_slowly_loaded", None)

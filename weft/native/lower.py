@@ -131,8 +131,10 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def rule_of(name: str) -> Rule | None:
-    """How an op becomes definitions, if there is a rule for it. Its file is loaded for that."""
-    if name not in RULES and name in FILES:
+    """How an op becomes definitions, if there is a rule for it. Its file is loaded for that, and waited for
+    where another thread loads it: rules are known before what they call is.
+    """
+    if name in FILES:
         import_module(FILES[name])
     return RULES.get(name)
 
