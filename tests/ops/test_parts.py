@@ -13,6 +13,8 @@ def test_norms_with_their_statistics() -> None:
     out, mean, scale = weft.native_layer_norm(x, [4], None, None, 1e-5)
     assert weft.equal(out, F.layer_norm(x, [4]))
     assert mean.shape == scale.shape == (2, 3, 1)
+    given = weft.native_layer_norm(x.clone().requires_grad_(), [4], None, None, 1e-5)
+    assert [part.requires_grad for part in given] == [True, False, False]
     assert weft.allclose((x - mean) * scale, out, atol=1e-5)
     out, mean, scale = weft.native_group_norm(x, None, None, 2, 3, 4, 3, 1e-5)
     assert weft.equal(out, F.group_norm(x, 3))
