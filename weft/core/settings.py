@@ -33,8 +33,8 @@ class Settings:
     tiers: str = os.environ.get("WEFT_TIERS", "auto")
     """When compiled code is made at the full level: with "auto", functions whose work is small beside what it
     costs to compile them well are compiled quickly first, and again in the background once they are called
-    twice; with "full", all are at once; with "draft", none ever is. Results are the same, bit by bit.
-    `WEFT_TIERS` sets it from the start."""
+    twice; with "full", all are at once; with "draft", none ever is. Results are the same, bit by bit (but for
+    the signs of NaNs). `WEFT_TIERS` sets it from the start."""
 
     watchers: ClassVar[list[Callable[[str], None]]] = []
     """Called with a setting's name after it was assigned: hot paths do not ask, they are told."""
