@@ -241,3 +241,41 @@ def test_drafts_on_disk_are_replaced_by_later_processes() -> None:
 def test_forks_and_ends() -> None:
     """A process that forks, and then ends, while its drafts wait, or are compiled."""
     ran(2, "fork")
+
+
+FORKS = """
+import os, signal, threading, time
+import weft
+from llvmlite.binding import ffi
+
+function = weft.compile(lambda a: (a * 1.75).tanh().sum(), backend="native")
+a = weft.arange(24.0)
+function(a)
+inside = threading.Event()
+
+def compiling():
+    with ffi.lib._lock:  # as while any function of LLVM runs
+        inside.set()
+        time.sleep(0.05)
+
+thread = threading.Thread(target=compiling)
+thread.start()
+inside.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    other = weft.compile(lambda a: (a * 1.125).cosh().sum(), backend="native")
+    other(a)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+thread.join()
+function(weft.ones(3, 5))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_forks_while_another_thread_is_in_llvm() -> None:
+    environment = dict(os.environ, WEFT_CACHE="0")
+    command = [sys.executable, "-W", "ignore", "-c", FORKS]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -10,14 +10,15 @@ text can take each other's place at any time, even while they run.
                     are compiled at level 2, the records' addresses are exchanged, and the disk gets these
 What goes wrong here is told to the log `cache`, and the draft stays. The thread ends when nothing is left to
 do. Before a fork it ends between two programs, since locks of LLVM must not be held in a child, and goes on
-behind it; it ends so before the interpreter does. `settings.tiers = "full"` (`WEFT_TIERS=full`) makes no
-drafts, and `wait` waits.
+behind it; other threads that are in LLVM are waited for. It ends so before the interpreter does.
+`settings.tiers = "full"` (`WEFT_TIERS=full`) makes no drafts, and `wait` waits.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -137,12 +138,38 @@ def _go_on() -> None:
             _start()
 
 
+# -- forks ---------------------------------------------------------------------------------------------------
+_held: Final[dict[int, Any]] = {}
+"""By thread: the lock of LLVM, while it forks."""
+
+
+def _before_fork() -> None:
+    """Nobody is in LLVM while a process is copied: in the child, nobody would ever leave it."""
+    _stop()
+    library = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)  # where it is loaded
+    lock = getattr(getattr(library, "_lock", None), "_lock", None)
+    if lock is not None and lock.acquire(timeout=PATIENCE):
+        _held[threading.get_ident()] = lock
+
+
+def _let_in() -> None:
+    lock = _held.pop(threading.get_ident(), None)
+    if lock is not None:
+        lock.release()
+
+
+def _in_parent() -> None:
+    _let_in()
+    _go_on()
+
+
 def _in_child() -> None:
     """The thread is not there any more; what waits does so until the next program asks."""
     global _changed, _thread, _stopped
     _changed, _thread, _stopped = threading.Condition(), None, False
+    _let_in()
 
 
 atexit.register(_stop)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_stop, after_in_parent=_go_on, after_in_child=_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
