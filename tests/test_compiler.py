@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -507,3 +508,42 @@ def test_marks_inside_of_captured_code_do_nothing(counter):
 
     assert same(weft.compile(function, backend=counter, fullgraph=True)(X), X + 1)
     assert counter.frame_count == 1
+
+
+FORKS = """
+import gc, os, signal, sys, threading, time
+import weft
+
+parent, inside, go_on = os.getpid(), threading.Event(), threading.Event()
+
+def backend(module, inputs):
+    if os.getpid() == parent:
+        inside.set()
+        go_on.wait()
+    return module.forward
+
+compiled = weft.compile(lambda a: a + 1, backend=backend)
+thread = threading.Thread(target=compiled, args=(weft.ones(2),))
+thread.start()
+inside.wait()
+child = os.fork()
+if not child:
+    os._exit(0 if gc.isenabled() and compiled(weft.ones(2)).tolist() == [2, 2] else 1)
+for _ in range(6000):
+    ended, status = os.waitpid(child, os.WNOHANG)
+    if ended:
+        break
+    time.sleep(0.01)
+else:
+    os.kill(child, signal.SIGKILL)
+go_on.set()
+thread.join()
+sys.exit(0 if ended and status == 0 and gc.isenabled() else "the child hangs, or has no collector")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_forks_while_another_thread_compiles() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -8,6 +8,8 @@ One idea: everything here is a thin name for something below; what it does is de
 from __future__ import annotations
 
 import functools
+import os
+import threading
 import traceback
 import warnings
 import weakref
@@ -361,6 +363,18 @@ def reset() -> None:
     for context in list(runtime.contexts):
         context.reset()
     compiled_autograd.reset()
+
+
+def _in_child() -> None:
+    """Threads that were compiling are not there after a fork to let others in."""
+    for context in runtime.contexts:
+        context.lock = threading.Lock()
+        for cache in context.caches.values():
+            cache.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 
 
 # -- marks ---------------------------------------------------------------------------------------------------

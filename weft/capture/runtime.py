@@ -546,7 +546,7 @@ class Context:
         self.left_alone: dict[int, CodeType] = {}
         self.on_entry: list[Callable[[CodeCache, Entry], None]] = []
         self.on_miss: list[Callable[[str, CodeType], None]] = []
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         contexts.add(self)
 
     def cache(self, function: FunctionType) -> CodeCache:
@@ -554,7 +554,7 @@ class Context:
         key = id(function.__code__), id(function.__globals__)
         found = self.caches.get(key)
         if found is None:
-            with self._lock:
+            with self.lock:
                 found = self.caches.get(key)
                 if found is None:
                     found = self.caches[key] = CodeCache(self, function.__code__)

@@ -8,6 +8,8 @@ them, again and again, find nothing.
 from __future__ import annotations
 
 import gc
+import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
@@ -22,12 +24,31 @@ def uncollected() -> Iterator[None]:
     if not gc.isenabled():
         yield
         return
+    global _by
     gc.disable()
+    _by = threading.get_ident()
     try:
         yield
     finally:
+        _by = 0
         promote()
         gc.enable()
+
+
+_by = 0
+"""The thread that has put collection off."""
+
+
+def _in_child() -> None:
+    """Whoever put it off is not there after a fork to take it up again."""
+    global _by
+    if _by not in (0, threading.get_ident()):
+        _by = 0
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 
 
 OF_PYTHON = 2000
