@@ -6,6 +6,7 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 
 import pytest
 
+import weft
 from weft.utils import _pytree as pytree
 
 Point = namedtuple("Point", "x y")
@@ -61,3 +62,9 @@ def test_a_container_of_ones_own():
     finally:
         pytree._deregister_pytree_node(Box)
     assert pytree.tree_is_leaf(Box(1))
+
+
+@pytest.mark.parametrize("name", ["_pytree", "hooks", "data"])
+def test_modules_are_there_without_an_import_of_their_own(name: str) -> None:
+    module = weft.utils.__getattr__(name)
+    assert module is getattr(weft.utils, name) and module.__name__ == f"weft.utils.{name}"

@@ -8,6 +8,6 @@ from weft.utils import checkpoint as checkpoint
 
 
 def __getattr__(name: str) -> _Any:
-    if name == "data":  # loaded when it is first asked for
-        return _import_module("weft.utils.data")
+    if name in ("data", "_pytree", "hooks"):  # loaded when they are first asked for
+        return _import_module(f"weft.utils.{name}")
     raise AttributeError(named(f"module 'weft.utils' has no attribute {name!r}"))
