@@ -369,3 +369,16 @@ def test_backends_of_users_get_modules_with_a_forward_of_their_own():
 
     weft.compile(lambda a, b: a + b, backend=backend)(weft.ones(3), weft.ones(3))
     assert [*seen[0].parameters] == ["L_a_", "L_b_"]
+
+
+def test_wrappers_of_compilers_that_read_graphs_may_call_modules() -> None:
+    """What a module computes does not follow changes of its graph, until it is told to recompile."""
+
+    @functools.wraps(weft.compiler.lookup_backend("native"))
+    def changing(module: GraphModule, _inputs: list[weft.Tensor]) -> object:
+        for node in module.graph.nodes:
+            if node.op == "call_function":
+                node.target = operator.sub
+        return module.forward
+
+    assert weft.compile(lambda x: x + 2, backend=changing)(weft.ones(1)).item() == 3

@@ -118,7 +118,8 @@ class GraphModule(Module):
         """Generates `forward` of this module and of those inside, where that was put off; not for a compiler
         that reads graphs.
         """
-        if getattr(getattr(compiler, "func", compiler), READS_GRAPH, False):
+        compiler = getattr(compiler, "func", compiler)
+        if getattr(compiler, READS_GRAPH, False) and not hasattr(compiler, "__wrapped__"):  # that copies
             return
         for module in self.modules():
             if isinstance(module, GraphModule) and type(module).forward is _first_forward:
