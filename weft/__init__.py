@@ -15,6 +15,7 @@ from weft.tensor import facts as _facts  # noqa: F401
 from weft.tensor import indexing as _indexing  # noqa: F401
 from weft.tensor import interchange as _interchange  # noqa: F401
 from weft.tensor import legacy as _legacy  # noqa: F401
+from weft.tensor import lowrank as _lowrank  # noqa: F401
 from weft.tensor import older as _older  # noqa: F401
 from weft.tensor import operators as _operators  # noqa: F401
 from weft.tensor import parameter as _parameter  # noqa: F401

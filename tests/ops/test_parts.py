@@ -38,19 +38,6 @@ def test_sampling_by_numbers() -> None:
         assert weft.equal(weft.grid_sampler(x, grid, mode, 1, True), expected)
 
 
-@pytest.mark.parametrize("kind", [weft.float64, weft.complex128])
-def test_factors_of_low_rank(kind: weft.dtype) -> None:
-    thin = weft.arange(12.0, dtype=weft.float64).sin().reshape(6, 2).to(kind)
-    matrix = thin @ weft.arange(8.0, dtype=weft.float64).cos().reshape(2, 4).to(kind)
-    left, values, right = weft.svd_lowrank(matrix, q=2)
-    assert (left.shape, values.shape, right.shape) == ((6, 2), (2,), (4, 2))
-    assert weft.allclose(left * values @ right.mH, matrix)
-    left, values, right = weft.pca_lowrank(matrix, q=2)
-    assert weft.allclose(left * values @ right.mH, matrix - matrix.mean(0))
-    with pytest.raises(ValueError, match=r"q\(=9\) must be non-negative integer and not greater than"):
-        weft.pca_lowrank(matrix, q=9)
-
-
 def test_counts_in_several_dimensions() -> None:
     points = weft.tensor([[0.0, 1], [1, 0], [2, 1], [2, 2]])
     counts, edges = weft.histogramdd(points, [3, 2], weight=weft.tensor([1.0, 2, 4, 8]))

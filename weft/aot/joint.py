@@ -288,10 +288,12 @@ def trace(
     open_floats: bool = True,
     casts: Casts = (),
     cache: Any = None,
+    order: list[int] | None = None,
 ) -> Joint:
     """The joint graph of a graph module for inputs like these. `absent` are values that require grad and get
     no tangent. The last inputs are `casts` of earlier ones, which `cache` (that of autocast) shall hold.
-    Raises Refused where the graph, or one node of it, must run as it is.
+    Gradients go to inputs in this `order`; without, as eager's sweep comes to them. Raises Refused where the
+    graph, or one node of it, must run as it is.
     """
     if not absent and not casts and cache is None:
         with _quietly():
@@ -302,7 +304,7 @@ def trace(
     try:
         with tracing.recorder, _quietly():
             kept = _Kept(tracing, casts, cache)
-            joint = _joint(tracing, module, tracing.given[: len(inputs) - len(casts)], absent)
+            joint = _joint(tracing, module, tracing.given[: len(inputs) - len(casts)], absent, order)
             joint.casts = kept.casts()
     except Break as found:
         raise Refused(str(found), tracing.current, tracing.ends) from None
@@ -319,7 +321,9 @@ def _without_gradients(found: Pure, inputs: tuple[Any, ...]) -> Joint:
     return Joint(graph, facts, nodes, wanted, list(values), forward=forward, build=build)
 
 
-def _joint(tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[int]) -> Joint:
+def _joint(
+    tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[int], order: list[int] | None
+) -> Joint:
     recorder = tracing.recorder
 
     def call(node: Node, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -346,7 +350,7 @@ def _joint(tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[i
     modes.enter(grad=True, inference=False)  # whatever modes the graph is run in, gradients are not
     forward = set(tracing.graph.nodes)
     stages = _stages(tracing, absent)
-    wanted = _in_order_of_arrival(tracing, stages)
+    wanted = _in_order_of_arrival(tracing, stages) if order is None else order
     if any(stage.lower for stage in stages) and not tracing.facts.plain_histories:
         tracing.ends, tracing.current = True, tracing.node_of_value(stages[0].values)
         raise Break("unsupported", "outputs computed from others that were written without the tape")
@@ -483,7 +487,8 @@ def _in_order(stages: list[Stage], sequence: dict[int, int]) -> list[Stage]:
 
 def _in_order_of_arrival(tracing: _Tracing, stages: list[Stage]) -> list[int]:
     """The inputs that require grad, as eager's sweep comes to them: the edges of one node are followed in
-    their order, and hooks tell. Whatever values get no gradient, the order is the same.
+    their order, and hooks tell. It depends on which inputs are leaves, so graphs that are made for a call
+    later, of inputs with stand-ins for their histories, are told the order of the first.
     """
     wanted = [index for index in tracing.roots if tracing.tracked[index]]
     sources = {tracing.histories[index] or tracing.roots[index].tensor: index for index in wanted}

@@ -275,7 +275,6 @@ orgqr: The matrix Q of Householder reflectors.
 ormqr: The product of a matrix with the Q of Householder reflectors.
 outer: All products of elements of two vectors.
 pairwise_distance: The `p`-norms of differences of vectors.
-pca_lowrank: Principal components, by random projections.
 pdist: The distances between all pairs of rows.
 permute: The dimensions in another order, as a view.
 permute_copy: A copy of what `permute` shows.
@@ -352,7 +351,6 @@ sub: `input - alpha * other`.
 sum: The sum of all elements, or along dimensions.
 sum_to_size: Sums over what a tensor of that size would have been expanded along.
 svd: The singular value decomposition.
-svd_lowrank: The largest singular values and their vectors, by random projections.
 swapaxes: Two dimensions exchanged, as a view.
 swapdims: Two dimensions exchanged, as a view.
 t: The transpose of a matrix, as a view.

@@ -1,5 +1,5 @@
 """Ops that give what others compute on the way: norms with their statistics, norms by older names, sampling
-by numbers for modes, low-rank factors, and counts in several dimensions.
+by numbers for modes, and counts in several dimensions.
 
 Takes and gives what PyTorch's functions of these names do. One idea: all but counting is written in ops, so
 that gradients, batching and lowering are theirs.
@@ -120,53 +120,6 @@ def _sampler(name: str, sizes: tuple[int, ...]) -> None:
 
 for _name, _sizes in (("grid_sampler", (3, 4)), ("grid_sampler_2d", (3, 4)), ("grid_sampler_3d", (2, 3, 2))):
     _sampler(_name, _sizes)
-
-
-# -- factors of low rank -------------------------------------------------------------------------------------
-def _basis(A: Any, q: int, niter: int) -> Any:
-    """Columns that span most of what A reaches: random ones, sent through A and back several times."""
-    kind = type_of(A)
-    start = ops.randn_like(ops.new_ones(A, (kind.shape[-1], q)))
-    turned = ops.conj(ops.transpose(A, -2, -1))
-    out = ops.linalg_qr(ops.matmul(A, start))[0]
-    for _ in range(niter):
-        out = ops.linalg_qr(ops.matmul(A, ops.linalg_qr(ops.matmul(turned, out))[0]))[0]
-    return out
-
-
-def _check_rank(q: int, most: int) -> None:
-    if not 0 <= q <= most:
-        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={most}")
-
-
-@composite("A: Tensor, q: Any = 6, niter: Any = 2, M: MaybeTensor = None", method=False)
-def svd_lowrank(A: Any, q: Any, niter: Any, M: Any) -> Any:
-    """The largest singular values and their vectors, by random projections; of A - M, where M is given."""
-    matrix = A if M is None else ops.sub(A, M)
-    rows, columns = type_of(matrix).shape[-2:]
-    q = 6 if q is None else q
-    if not 0 <= q <= min(rows, columns):
-        raise ValueError(
-            f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(rows, columns)}"
-        )
-    basis = _basis(matrix, q, 2 if niter is None else niter)
-    small = ops.matmul(ops.conj(ops.transpose(basis, -2, -1)), matrix)
-    left, values, right = ops.linalg_svd(small, full_matrices=False)
-    return ops.matmul(basis, left), values, ops.conj(ops.transpose(right, -2, -1))
-
-
-@composite("A: Tensor, q: Any = None, center: bool = True, niter: int = 2", method=False)
-def pca_lowrank(A: Any, q: Any, center: bool, niter: int) -> Any:
-    """Principal components: `svd_lowrank` of the rows less their mean."""
-    rows, columns = type_of(A).shape[-2:]
-    q = min(6, rows, columns) if q is None else q
-    if not 0 <= q <= min(rows, columns):
-        raise ValueError(
-            f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(rows, columns)}"
-        )
-    if niter < 0:
-        raise ValueError(f"niter(={niter}) must be non-negative integer")
-    return svd_lowrank(ops.sub(A, ops.mean(A, (-2,), True)) if center else A, q, niter)
 
 
 # -- counts --------------------------------------------------------------------------------------------------

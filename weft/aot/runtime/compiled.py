@@ -401,18 +401,23 @@ class CompiledFunction:
         return CompiledFunction(module, self.compile_forward, self.compile_backward, self.choose)
 
     def trace(
-        self, args: tuple[Any, ...], modes_of: Around, absent: frozenset[int] = NONE, casts: Casts = ()
+        self,
+        args: tuple[Any, ...],
+        modes_of: Around,
+        absent: frozenset[int] = NONE,
+        casts: Casts = (),
+        order: list[int] | None = None,
     ) -> tuple[Joint, Casts]:
         """The joint graph, and the casts that it takes behind the inputs."""
         with entered(modes_of) as cache:
-            options = {"absent": absent, "casts": casts, "cache": cache}
+            options = {"absent": absent, "casts": casts, "cache": cache, "order": order}
             joint = trace(self.module, args, open_floats=not self.fixed_floats, **options)
             if joint.fixed and not self.fixed_floats:
                 self.fixed_floats = True
                 joint = trace(self.module, args, open_floats=False, **options)
         if joint.casts and not casts and modes_of.keeps_casts:
             given = cast_inputs(args, joint.casts)
-            return self.trace((*args, *given), modes_of, absent, joint.casts)
+            return self.trace((*args, *given), modes_of, absent, joint.casts, order)
         return joint, casts
 
     def program_for(self, plan: Plan, absent: frozenset[int], args: list[Any]) -> Program | None:
@@ -421,7 +426,7 @@ class CompiledFunction:
             for index, _, _ in plan.casts:  # leaves, as they were in the call: autocast keeps casts of these
                 args[index] = wrap(args[index].array, True)
             try:
-                joint, _ = self.trace(tuple(args), plan.around, absent, plan.casts)
+                joint, _ = self.trace(tuple(args), plan.around, absent, plan.casts, plan.whole.joint.wanted)
             except Refused:
                 return None
             plan.programs[absent] = made = self.program(joint, tuple(args))
