@@ -1,7 +1,7 @@
 """Factors of low rank: `svd_lowrank` and `pca_lowrank`.
 
 Takes and gives what PyTorch's functions of these names do. One idea: random columns, sent through a matrix
-and back a few times, span most of what it reaches, so the factors of a small matrix give those of a large one.
+and back a few times, span most of what it reaches, so factors of a small matrix give those of a large one.
 """
 
 from __future__ import annotations
@@ -48,4 +48,4 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     _check_rank(q, A)
     if niter < 0:
         raise ValueError(f"niter(={niter}) must be non-negative integer")
-    return svd_lowrank(A - A.mean(-2, True) if center else A, q, niter)  # type: ignore[no-any-return]
+    return svd_lowrank(A - A.mean(-2, True) if center else A, q, niter)
