@@ -555,7 +555,11 @@ def _saved(tracing: _Tracing, stage: Stage, wanted: list[int]) -> list[Saved]:
     ends: dict[Any, int] = {}
     for position, source in enumerate(_sources(tracing, stage, wanted)):
         ends[source] = ends.get(source, 0) | 1 << position
-    starts = [tracing.values[number].tensor.node for number in stage.differentiated]
+    starts: dict[Any, int] = {}
+    for position, number in enumerate(stage.values):
+        if number in stage.differentiated:
+            node = tracing.values[number].tensor.node
+            starts[node] = starts.get(node, 0) | 1 << position
     return tensors_saved(starts, ends, tracing.cells)
 
 

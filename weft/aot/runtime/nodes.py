@@ -63,7 +63,7 @@ class CompiledFunctionBackward(Node):
     def raw_backward(self, grad: Any) -> Any:
         stage = self.call.program.joint.stages[self.stage]
         as_planned = all((v is not None) == there for v, there in zip(grad, stage.mask, strict=True))
-        rerun = self.check(as_planned)
+        rerun = self.check(grad, as_planned)
         tangents: list[Any] = [None if value is None else wrap(value) for value in grad]
         if as_planned:
             given = [*self.saved, *[t for t in tangents if t is not None]]
@@ -84,7 +84,7 @@ class CompiledFunctionBackward(Node):
 
     def graph_backward(self, grad: Any) -> Any:
         """See Note [Any order]."""
-        rerun = self.check()
+        rerun = self.check(grad)
         compiled, program = self.call.compiled, None
         if self.call.plan.facts.plain_histories and type(modes.state.get()) is bool:
             program = compiled.program_for(self.call.plan, self.absent(grad), rerun.inputs(apart=True))
@@ -115,13 +115,17 @@ class CompiledFunctionBackward(Node):
         missing = {number for number, value in zip(values, grad, strict=True) if value is None}
         return frozenset((self.call.program.absent - set(values)) | missing)
 
-    def check(self, compiled: bool = False) -> Rerun:
+    def check(self, grad: Any, compiled: bool = False) -> Rerun:
         """Raises where eager would: what it needs was freed, or written since. `compiled`: whether the
         backward graph will run, which reads nothing but residuals."""
         if self.saved is None or self.rerun is None:
             freed()
         for cell, seen, kind, index, saved in self.watched:
-            if cell[0] != seen and not (compiled and self.does_without(saved)):
+            if cell[0] == seen or not any(
+                g is not None and saved.values >> j & 1 for j, g in enumerate(grad)
+            ):
+                continue  # nothing was written, or eager would not come by the nodes that saved it
+            if not (compiled and self.does_without(saved)):
                 origin = "" if index is None else f", which is output {index} of CompiledFunction,"
                 raise RuntimeError(stale_words(words_of(*kind), origin, cell[0], seen))
         assert self.rerun is not None
