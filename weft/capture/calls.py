@@ -8,6 +8,7 @@ unseen.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import reprlib
 import sys
@@ -30,7 +31,6 @@ from weft.capture.values import BoundMethod, Callback, CapturedGenerator, Raised
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import library_native
 from weft.core.naming import home
-from weft.core.records import dataclass
 from weft.core.seams import seams
 from weft.tensor import shims
 from weft.tensor.base import Parameter, Tensor
@@ -336,7 +336,10 @@ class Calls(Attributes):
 BY_CODE: dict[types.CodeType, Callable[..., Any]] = {}
 """What captured code does instead of calling closures of these: `(machine, function, args, kwargs)`."""
 WRAPPERS_LEFT_OUT = frozenset(
-    {reprlib.recursive_repr()(lambda self: "").__code__, dataclass(type("Sample", (), {})).__repr__.__code__}
+    {
+        reprlib.recursive_repr()(lambda self: "").__code__,
+        dataclasses.dataclass(type("Sample", (), {})).__repr__.__code__,
+    }
 )
 """Wrappers that only guard a `__repr__` against recursion, by `id`."""
 CONVERSIONS = (
