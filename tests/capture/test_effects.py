@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter, OrderedDict, defaultdict, deque
+from typing import Any
 
 import pytest
 
@@ -369,3 +370,19 @@ def test_what_depends_on_layouts(monkeypatch):
         seen.clear()
         weft.compile(function, backend="eager")(weft.ones(2, 3, 4, 4), weft.ones(()), weft.ones(2, 3, 1, 1))
         assert {len(each) for each in seen} == {saves}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("second", [lambda x: x.mul_(2), lambda x: x[1:].mul_(2)], ids=["whole", "part"])
+def test_a_part_is_not_written_twice_where_the_next_write_is_refused(backend: str, second: Any) -> None:
+    def function(x: weft.Tensor) -> weft.Tensor:
+        x[0].add_(1)
+        second(x)
+        return x + 1
+
+    compiled = weft.compile(function, backend=backend)
+    compiled(weft.zeros(8))
+    x = weft.zeros(1).expand(8)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        compiled(x)
+    assert x.tolist() == [1.0] * 8

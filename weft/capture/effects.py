@@ -376,6 +376,8 @@ class Writes:
     """Whether the tape must follow a write."""
     whole: bool = False
     """Whether it is written itself, and not only views of it."""
+    again: bool = False
+    """Whether a part of it is written before other writes, which may be refused."""
 
 
 def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
@@ -410,6 +412,7 @@ def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
                     continue
                 found = written.setdefault(root, Writes(place))
                 if "writes" in node.meta and not changes and _share_memory(root, target):
+                    found.again |= found.certain and not found.whole
                     found.certain = True
                     found.history |= grad and any(map(_is_tracked, (node, *node.all_input_nodes)))
                     found.whole |= _shape(target) == _shape(root) and not _writes_one(node)
@@ -548,12 +551,13 @@ NUMBERS: Final = (int, float, Symbolic)
 
 def late_inputs(writes: tuple[dict[Node, Writes], int]) -> dict[Node, Writes]:
     """The placeholders that are written when nothing but their state can make the graph fail: they must be
-    fit to be written, or some would be written and then another be refused. A single one is refused before.
+    fit to be written, or some would be written and then another be refused. A single one is refused before,
+    if it is not written in part first.
     """
     written, last = writes
     late = {root: found for root, found in written.items() if found.first > last}
     sure = {root: found for root, found in late.items() if found.certain and _shape(root) is not None}
-    return sure if len(late) > 1 else {}
+    return sure if len(late) > 1 or any(found.again for found in late.values()) else {}
 
 
 def check_ready(whole: tuple[Any, ...], parts: tuple[Any, ...]) -> None:

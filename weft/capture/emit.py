@@ -314,7 +314,10 @@ class _Segment:
         late = {reader.read(sources[node]): found for node, found in self.late().items()}
         if not late:
             return []
-        lists = [[name for name, found in late.items() if found.whole is whole] for whole in (True, False)]
+        lists = [
+            [name for name, found in late.items() if (found.whole or found.again) is whole]
+            for whole in (True, False)
+        ]
         given = ", ".join(f"({''.join(f'{name}, ' for name in names)})" for names in lists)
         check = reader.constant(check_history, "check_history")
         return [
