@@ -324,3 +324,17 @@ def test_tensors_in_containers_are_no_constants():
     for _ in range(2):
         (gradient,) = weft.autograd.grad(compiled(x)[0].sum(), x)
         weft.testing.assert_close(gradient[2], x.detach()[2].cos())
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("write", [lambda t: t.add_(1), lambda t: t[0].add_(1)], ids=["whole", "part"])
+def test_errors_of_what_is_written_and_never_read(backend: str, write: Any) -> None:
+    def function(x: weft.Tensor) -> weft.Tensor:
+        shares = x // x
+        write(shares)
+        return x + 1
+
+    compiled = weft.compile(function, backend=backend)
+    assert compiled(weft.tensor([1, 2])).tolist() == [2, 3]
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        compiled(weft.tensor([1, 0]))
