@@ -237,3 +237,14 @@ def test_triplets() -> None:
 def test_kl_div_of_integers_is_refused() -> None:
     with pytest.raises(RuntimeError, match="kl_div: Integral inputs not supported."):
         weft.nn.functional.kl_div(weft.ones(2, dtype=weft.int64), weft.ones(2), reduction="sum")
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_one_row_of_scores_has_one_target(backend: str) -> None:
+    function = weft.compile(weft.nn.functional.nll_loss, backend=backend)
+    for each in (weft.nn.functional.nll_loss, function):
+        assert each(weft.ones(3), weft.tensor([2])).item() == -1
+        with pytest.raises(
+            ValueError, match="For 1D input, 1D target must have size 1, but got target size: 3"
+        ):
+            each(weft.ones(3), weft.tensor([0, 1, 2]))

@@ -453,11 +453,11 @@ def _check_nll(x: TensorType, target: TensorType, weight: TensorType | None) -> 
     if x.ndim <= 2:
         if target.ndim > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-        if (
-            not (x.ndim == 1 and target.ndim == 0)
-            and shape[0] != (target.shape[0] if target.ndim else 1)
-            and x.ndim > 1
-        ):
+        if x.ndim == 1 and target.ndim == 1 and target.shape[0] != 1:
+            raise ValueError(
+                f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}"
+            )
+        if x.ndim > 1 and shape[0] != (target.shape[0] if target.ndim else 1):
             raise RuntimeError(f"size mismatch (got input: {list(shape)}, target: {list(target.shape)})")
     elif x.ndim == 4:
         if target.ndim != 3:
