@@ -150,3 +150,12 @@ def test_copies() -> None:
     assert copied == value and copied.b is not value.b
     with pytest.raises(TypeError, match="unexpected keyword argument 'c'"):
         replace(value, c=1)
+
+
+@pytest.mark.parametrize("option", ["init", "repr", "compare"])
+def test_options_that_would_be_ignored_are_refused(option: str) -> None:
+    with pytest.raises(TypeError, match="field 'a' of Odd: fields of records only have defaults"):
+
+        @records.dataclass
+        class Odd:
+            a: int = field(default=0, **{option: False})  # type: ignore[call-overload]

@@ -58,6 +58,8 @@ def _record(cls: Any, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> Any
     for name in own:
         given = cls.__dict__.get(name, MISSING)
         if isinstance(given, Field):
+            if not (given.init and given.repr and given.compare):
+                raise TypeError(f"field {name!r} of {cls.__name__}: fields of records only have defaults")
             facts[name] = given.default, given.default_factory, kw_only
             if given.default is MISSING:
                 delattr(cls, name)

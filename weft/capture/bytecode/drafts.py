@@ -11,7 +11,7 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
@@ -23,7 +23,6 @@ from weft.capture.bytecode.native import (
     read_instructions,
     slot_names,
 )
-from weft.core.records import dataclass
 
 VERSION = sys.version_info[:2]
 
