@@ -81,15 +81,14 @@ def natives_of(graph: Graph) -> frozenset[Node]:
 def unread(graph: Graph) -> list[Node]:
     """The calls that nothing depends on: plans leave them out, but their errors are part of the program."""
     home = sharing(graph)
-    read: set[Node] = set()
     homes = {node for node in graph.nodes if not node.op.startswith("call_")}  # of what somebody will see
+    read: set[Node] = set()
     found: list[Node] = []
     for node in reversed(list(graph.nodes)):
-        if (
-            node.op == "output"
-            or node in read
-            or any(home[each] in homes for each in node.meta.get("writes", ()))
-        ):
+        written = [
+            home.get(each) for each in node.meta.get("writes", ())
+        ]  # or None, for one of another graph
+        if node.op == "output" or node in read or any(each is None or each in homes for each in written):
             read.update(node.all_input_nodes)
             homes.update([home[each] for each in node.all_input_nodes])
         if node.op.startswith("call_") and node not in read:
