@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.native import packing, run
+from weft.native import packing
 from weft.native.engine import Functions, host
 from weft.native.run import Executable
 from weft.native.tensors import Direct, Matrix, Product
@@ -93,23 +93,13 @@ def test_numbers_of_a_record() -> None:
     assert packing.strips_of(product(10_000, 33, 1 << 16)) > 2
 
 
-def steps_of(monkeypatch: pytest.MonkeyPatch, f: Any, *inputs: Any) -> tuple[list[Any], Any]:
-    found: list[Executable] = []
-    before = run.Executable.__init__
-
-    def noted(self: Any, *args: Any, **options: Any) -> None:
-        before(self, *args, **options)
-        found.append(self)
-
-    monkeypatch.setenv("WEFT_CACHE", "0")  # programs are made, not read
-    monkeypatch.setattr(run.Executable, "__init__", noted)
-    weft.compiler.reset()
+def steps_of(programs: list[Executable], f: Any, *inputs: Any) -> tuple[list[Any], Any]:
     made = weft.compile(f, backend="native", fullgraph=True)(*inputs)
-    return list(found[-1].plan.steps), made
+    return list(programs[-1].plan.steps), made
 
 
 @wide
-def test_programs_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_use_them(programs: list[Executable]) -> None:
     """One packed copy serves all products that read a matrix first."""
 
     def f(x: Any, w: Any, v: Any) -> Any:
@@ -118,7 +108,7 @@ def test_programs_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
     weft.manual_seed(0)
     x, w, v = weft.randn(500, 360), weft.randn(360, 189), weft.randn(189, 360)
-    steps, made = steps_of(monkeypatch, f, x, w, v)
+    steps, made = steps_of(programs, f, x, w, v)
     products = [step for step in steps if isinstance(step, Product)]
     assert len(products) == 4 and all(step.packed for step in products)
     assert sum(isinstance(step, Direct) for step in steps) == 3
@@ -129,14 +119,14 @@ def test_programs_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @wide
-def test_sums_of_products_and_what_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_of_products_and_what_is_no_number(programs: list[Executable]) -> None:
     def f(x: Any, w: Any, v: Any) -> Any:
         return x @ w + x @ v.t()
 
     weft.manual_seed(0)
     x, w, v = weft.randn(500, 360), weft.randn(360, 189), weft.randn(189, 360)
     x[7, 3], w[5, 9] = float("nan"), float("inf")
-    steps, made = steps_of(monkeypatch, f, x, w, v)
+    steps, made = steps_of(programs, f, x, w, v)
     products = [step for step in steps if isinstance(step, Product)]
     assert len(products) == 2 and products[1].onto is products[0]
     with np.errstate(invalid="ignore"):
@@ -145,6 +135,6 @@ def test_sums_of_products_and_what_is_no_number(monkeypatch: pytest.MonkeyPatch)
 
 
 @wide
-def test_small_products_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps, _ = steps_of(monkeypatch, lambda x, y: x @ y, weft.randn(70, 8), weft.randn(8, 70))
+def test_small_products_are_left(programs: list[Executable]) -> None:
+    steps, _ = steps_of(programs, lambda x, y: x @ y, weft.randn(70, 8), weft.randn(8, 70))
     assert not any(isinstance(step, Product) and step.packed for step in steps)

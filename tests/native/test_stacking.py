@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import weft
-from weft.native import run
 from weft.native.run import Executable
 from weft.native.stepping import Stepping
 from weft.native.tensors import Product, Stack
@@ -85,31 +84,21 @@ def inputs() -> list[Any]:
     return [*made[:2], *[each.requires_grad_() for each in made[2:]]]
 
 
-def compiled(monkeypatch: pytest.MonkeyPatch, program: Any) -> tuple[Any, Executable]:
-    found: list[Executable] = []
-    before = run.Executable.__init__
-
-    def noted(self: Any, *args: Any, **options: Any) -> None:
-        before(self, *args, **options)
-        found.append(self)
-
-    monkeypatch.setenv("WEFT_CACHE", "0")  # programs are made, not read
-    monkeypatch.setattr(run.Executable, "__init__", noted)
-    weft.compiler.reset()
+def compiled(programs: list[Executable], program: Any) -> tuple[Any, Executable]:
     function = weft.compile(program, backend="native", fullgraph=True)
     made = function(*inputs())
-    return made, found[-1]
+    return made, programs[-1]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.__name__)
-def test_values_are_eagers(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, _ = compiled(monkeypatch, program)
+def test_values_are_eagers(program: Any, programs: list[Executable]) -> None:
+    made, _ = compiled(programs, program)
     assert_close(made, program(*inputs()), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("program", [recurrent, together], ids=lambda each: each.__name__)
-def test_sums_are_one_product(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, found = compiled(monkeypatch, program)
+def test_sums_are_one_product(program: Any, programs: list[Executable]) -> None:
+    _, found = compiled(programs, program)
     deep = [step for step in found.plan.steps if isinstance(step, Product) and step.left.transposed]
     assert deep and all(step.depth >= (STEPS - 1) * ROWS or step.depth == ROWS for step in deep)
     assert len(deep) <= 3 and any(isinstance(step, Stack) for step in found.plan.steps)
@@ -122,15 +111,15 @@ def test_sums_are_one_product(program: Any, monkeypatch: pytest.MonkeyPatch) -> 
             assert offsets[found.place(step)] == places[0]
 
 
-def test_what_is_given_out_is_in_no_stack(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, found = compiled(monkeypatch, given_out)
+def test_what_is_given_out_is_in_no_stack(programs: list[Executable]) -> None:
+    _, found = compiled(programs, given_out)
     outputs = {each for each in found.outputs if isinstance(each, int)}
     stacks = [step for step in found.plan.steps if isinstance(step, Stack)]
     assert not any(found.place(each) in outputs for step in stacks for each in step.operands)
 
 
-def test_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, found = compiled(monkeypatch, recurrent)
+def test_step_by_step(programs: list[Executable]) -> None:
+    made, found = compiled(programs, recurrent)
     given = {number: found.values[place] for place, number in found.givens}
     arrays = {tuple(each.shape): each.detach().numpy() for each in inputs()[:2]}
     weights = [each.detach().numpy() for each in inputs()[2:]]

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import weft
-from weft.native import run
 from weft.native.run import Executable
 from weft.native.tensors import Product
 from weft.testing import assert_close
@@ -50,19 +49,9 @@ def ones(x: Any, y: Any) -> Any:
 PROGRAMS = [seen_so, seen_both_ways, given_out, a_part, of_slices, gradients, ones]
 
 
-def compiled(monkeypatch: pytest.MonkeyPatch, program: Any) -> tuple[Any, list[Any]]:
-    found: list[Executable] = []
-    before = run.Executable.__init__
-
-    def noted(self: Any, *args: Any, **options: Any) -> None:
-        before(self, *args, **options)
-        found.append(self)
-
-    monkeypatch.setenv("WEFT_CACHE", "0")  # programs are made, not read
-    monkeypatch.setattr(run.Executable, "__init__", noted)
-    weft.compiler.reset()
+def compiled(programs: list[Executable], program: Any) -> tuple[Any, list[Any]]:
     function = weft.compile(program, backend="native", fullgraph=True)
-    return function(*inputs()), list(found[-1].plan.steps)
+    return function(*inputs()), list(programs[-1].plan.steps)
 
 
 def inputs() -> tuple[Any, Any]:
@@ -71,26 +60,26 @@ def inputs() -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.__name__)
-def test_values_are_eagers(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, _ = compiled(monkeypatch, program)
+def test_values_are_eagers(program: Any, programs: list[Executable]) -> None:
+    made, _ = compiled(programs, program)
     expected = program(*inputs())
     assert_close(made, expected, rtol=1e-5, atol=1e-5)
     assert [each.stride() for each in made] == [each.stride() for each in expected]
     assert_close(weft.compile(program, backend="reference")(*inputs()), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_rows_and_columns_are_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, steps = compiled(monkeypatch, seen_so)
+def test_rows_and_columns_are_exchanged(programs: list[Executable]) -> None:
+    _, steps = compiled(programs, seen_so)
     first = next(step for step in steps if isinstance(step, Product))
     assert (first.rows, first.columns, first.shape) == (6, 5, (6, 5))
-    _, steps = compiled(monkeypatch, seen_both_ways)
+    _, steps = compiled(programs, seen_both_ways)
     first = next(step for step in steps if isinstance(step, Product))
     assert (first.rows, first.columns) == (5, 6)
 
 
-def test_what_is_multiplied_by_one_is_read_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_multiplied_by_one_is_read_itself(programs: list[Executable]) -> None:
     def program(x: Any, y: Any) -> Any:
         return (weft.ones(5, 7) * x) @ y
 
-    _, steps = compiled(monkeypatch, program)
+    _, steps = compiled(programs, program)
     assert len(steps) == 1 and isinstance(steps[0], Product)
