@@ -12,7 +12,6 @@ from dataclasses import fields
 from pathlib import Path
 
 import weft
-import weft.native.rules as _rules  # noqa: F401 - registers how ops are lowered
 from weft.core import logs
 from weft.core.settings import Settings
 from weft.native import lower
@@ -40,13 +39,12 @@ VARIABLES = {
 def ops_page() -> str:
     """Every op, by kind, with its signature and what is known of it."""
     lines = ["# Operators", "", OPS_HEAD, ""]
-    rules = lowered()
     kinds: dict[str, list[str]] = {}
     for name in sorted(each for each in REGISTRY if not each.startswith("_")):
         op = REGISTRY[name]
         parts = "parts" if op.kind is Kind.COMPOSITE else ""
         gradient = "yes" if op.vjp is not None else parts
-        how = "body" if op.emit is not None else "rule" if name in rules else parts
+        how = "body" if op.emit is not None else "rule" if op.lowering or name in lower.RULES else parts
         text = (op.doc.partition("\n")[0] or DESCRIPTIONS.get(name, "")).replace("|", "\\|")
         signature = op.signature.text.replace("|", "\\|")
         kinds.setdefault(op.kind.name.lower(), []).append(
@@ -56,11 +54,6 @@ def ops_page() -> str:
         head = ["| op | parameters | what it gives | grad | kernel |", "| --- | --- | --- | --- | --- |"]
         lines += [f"## {kind} ({len(kinds[kind])})", "", *head, *kinds[kind], ""]
     return "\n".join(lines)
-
-
-def lowered() -> set[str]:
-    """Ops with a lowering of their own."""
-    return {name.rpartition(".")[2] for name in lower.RULES}
 
 
 def settings_page() -> str:

@@ -1,6 +1,6 @@
 """The house rules that no linter knows: layers, cycles, sizes, dependencies, the shape of the test tree.
 
-Takes the source tree, parsed but hardly ever imported. One idea: every rule is a function from modules to a
+Takes the source tree, parsed but hardly imported. One idea: every rule is a function from modules to a
 list of complaints, so each rule is tried on trees that break it as well as on ours.
 """
 
@@ -17,6 +17,8 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
+
+from weft.ops.record import REGISTRY
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -63,6 +65,7 @@ LAYERS: dict[str, set[str]] = {
     "weft": BELOW_COMPILER | {"compiler"},
     "testing": TOP,
     "compat": TOP,
+    "compat.torch_internals": TOP | {"compat", "testing"},  # in no other's list: see `room_complaints`
     "profiler": TOP,
     "cli": TOP | {"testing", "compat", "profiler"},
     "__main__": {"cli"},
@@ -77,11 +80,18 @@ OUTSIDE: dict[str, tuple[set[str] | None, bool]] = {
     "llvmlite": ({"native"}, False),
     "rich": ({"cli", "report", "profiler"}, True),
     "matplotlib": ({"cli"}, True),
-    "expecttest": ({"testing"}, True),
 }
 
 VERSION_READERS = ("weft.capture.bytecode", "weft.capture.resume")
 LOADED_LATE = ("scipy", "llvmlite", "rich", "weft.native", "weft.jit", "weft.cli", "weft.report")
+
+
+TORCH_INTERNALS = "weft.compat.torch_internals"
+NAME_TORCH_INTERNALS = {
+    "weft.compat.table": "says which names of the alias lie there, and the finder loads them",
+    "weft.capture.wrapping": "its functions are inlined, as those of weft.testing are",
+}
+"""Who may speak of the room in which stands what only PyTorch's own test files need, and why."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +209,18 @@ def layer_complaints(modules: dict[str, Module]) -> list[str]:
     return complaints
 
 
+def room_complaints(modules: dict[str, Module]) -> list[str]:
+    """Modules outside that name the room of PyTorch's internals: an import by a name in a string counts."""
+    complaints = []
+    for module in modules.values():
+        if module.layer == TORCH_INTERNALS.partition(".")[2] or module.name in NAME_TORCH_INTERNALS:
+            continue
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Constant) and str(node.value).startswith(TORCH_INTERNALS):
+                complaints.append(f"{module.at(node.lineno)}: names {TORCH_INTERNALS}")
+    return complaints
+
+
 def cycle_complaints(modules: dict[str, Module]) -> list[str]:
     """A cycle of imports. An import inside a function counts, one for types does not."""
     graph: dict[str, set[str]] = {}
@@ -232,6 +254,82 @@ def outside_complaints(modules: dict[str, Module]) -> list[str]:
                     f"{module.at(found.line)}: {top} must be imported when used (weft.core.lazy)"
                 )
     return complaints
+
+
+ONE_MEANING = ("core", "ops", "tensor", "autograd", "graph", "aot", "trace")
+"""Packages in which a class name says what it is, wherever it is read."""
+SAME_NAME = {
+    "Generator": "one meaning: the class of core, with the methods that take and give tensors",
+    "Node": "both are PyTorch's names and public: torch.autograd.graph.Node and torch.fx.Node",
+}
+
+
+def class_name_complaints(modules: dict[str, Module]) -> list[str]:
+    """Class names that two modules of the core packages define: one name, one meaning."""
+    places: dict[str, list[str]] = {}
+    for module in modules.values():
+        if module.layer.partition(".")[0] in ONE_MEANING:
+            for name in {node.name for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)}:
+                places.setdefault(name, []).append(module.name)
+    return [
+        f"class {name} is defined in {' and in '.join(found)}"
+        for name, found in places.items()
+        if len(found) > 1 and name not in SAME_NAME
+    ]
+
+
+NAMES_OPS = ("weft.ops", "weft.compat", "weft.native", "weft.jit", "weft.trace.recorder")
+"""Where ops may be listed by name: the records themselves, the alias, and what is to be rebuilt."""
+OTHER_WORDS = {
+    "weft.trace.scalars": "Python's operators and functions of math, on symbolic numbers",
+    "weft.core.expressions": "Python's operators",
+    "weft.core.checks": "Python's operators",
+    "weft.trace.proxy": "Python's operators",
+    "weft.trace.polynomials": "Python's operators",
+    "weft.tensor.older": "older forms of public functions",
+    "weft.partners": "words of einops",
+    "weft.optim.cycles": "words of schedules",
+    "weft.optim.swa_utils": "words of schedules",
+    "weft.optim.lr_scheduler": "words of schedules",
+    "weft.autograd.graph": "words of a hook's mode",
+    "weft.capture.arrays": "functions of NumPy",
+    "weft.capture.attributes": "attributes of tensors",
+    "weft.files.torch_globals": "keys of a file's format",
+    "weft.array_api": "names of a standard",
+    "weft.nn": "words of options",
+    "weft.cli": "examples",
+    "weft.testing": "examples",
+}
+"""Literals that are no ops, though these have such names, and what they are."""
+
+
+def op_name_complaints(modules: dict[str, Module]) -> list[str]:
+    """Facts about ops belong to their records: no list of names of ops, and no question for an op's name."""
+    names = {op.name for op in REGISTRY.values()} | set(REGISTRY)
+    complaints = []
+    for module in modules.values():
+        if module.name.startswith((*NAMES_OPS, *OTHER_WORDS)):
+            continue
+        for node in ast.walk(module.tree):
+            found = [text for text in _texts(node) if text in names]
+            if len(found) > 1 and len(found) > len(_texts(node)) / 2:
+                complaints.append(f"{module.name}:{node.lineno}: a list of ops: {found[:4]}")
+            if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute):
+                asked = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and n.value in names]
+                if node.left.attr in ("name", "qualified_name") and asked:
+                    complaints.append(f"{module.name}:{node.lineno}: asks for the name of an op: {asked}")
+    return complaints
+
+
+def _texts(node: ast.AST) -> list[str]:
+    """The texts in a literal, or in a text that is split."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split":
+        whole = node.func.value
+        return whole.value.split() if isinstance(whole, ast.Constant) and isinstance(whole.value, str) else []
+    if isinstance(node, (ast.Set, ast.Tuple, ast.List, ast.Dict)):
+        items = node.keys if isinstance(node, ast.Dict) else node.elts
+        return [i.value for i in items if isinstance(i, ast.Constant) and isinstance(i.value, str)]
+    return []
 
 
 def version_complaints(modules: dict[str, Module]) -> list[str]:
@@ -273,7 +371,85 @@ def docstring_complaints(modules: dict[str, Module]) -> list[str]:
     ]
 
 
-BY_SUBJECT = frozenset({"features", "attacks", "parity"})
+# What changes the process for all of its threads, and where that is meant: where programs begin or are
+# tested, never while something is compiled, traced or run.
+SWITCHES = frozenset(
+    {
+        "warnings.catch_warnings", "warnings.simplefilter", "warnings.filterwarnings", "np.seterr",
+        "gc.disable", "gc.enable", "gc.freeze", "gc.unfreeze", "gc.set_threshold", "warnings.resetwarnings",
+        "sys.setrecursionlimit", "sys.setswitchinterval", "sys.setprofile", "sys.settrace",
+        "threading.setprofile", "threading.settrace", "signal.signal", "signal.setitimer", "os.putenv",
+        "locale.setlocale", "random.seed",
+        # what a fork leaves locked, where `weft.core.once.lock` is free
+        "threading.Lock", "threading.RLock", "threading.Condition", "threading.Semaphore",
+    }
+)  # fmt: skip
+SWITCHED_BY: dict[str, set[str]] = {
+    "weft.core.collection": {  # counts who wants it, under a lock that is new in a child
+        "gc.set_threshold",
+        "gc.freeze",
+        "gc.unfreeze",
+        "threading.RLock",
+    },
+    "weft.core.once": {"threading.RLock"},
+    "weft.native.tiers": {"threading.Condition"},  # a new one in a child
+    "weft.core.warn": {"warnings._showwarnmsg", "sys.setprofile"},  # a hook put in once; of one thread
+    "weft.core.starting": {"signal.signal"},
+    "weft.capture.deoptimise": {"sys.settrace"},  # of one thread
+    "weft.capture.session": {"np.seterr"},  # of a context
+    "weft.ops.record": {"np.seterr"},  # of a context
+    "weft.data.worker": {"signal.signal", "random.seed"},  # in a process of its own
+    "weft.data.workers": {"warnings.catch_warnings", "warnings.filterwarnings"},  # around a fork
+    "weft.core.handlers": {"signal.signal"},  # the main thread's alone: nobody else may set or run handlers
+    "weft.tensor.stubs": {"warnings.catch_warnings", "warnings.simplefilter"},  # a program
+}
+SWITCHED_IN = ("weft.cli", "weft.testing", "weft.compat", "weft.profiler")
+
+
+def switch_complaints(modules: dict[str, Module]) -> list[str]:
+    """What one thread would change under all others: attributes of modules of Python's own, and switches."""
+    complaints = []
+    for module in modules.values():
+        if module.name.startswith(SWITCHED_IN):
+            continue
+        names = _modules_of_python(module)
+        for node in ast.walk(module.tree):
+            found = _switch(node, names)
+            if found is not None and found not in SWITCHED_BY.get(module.name, ()):
+                complaints.append(f"{module.at(node.lineno)}: {found} is everybody's")  # type: ignore[attr-defined]
+    return complaints
+
+
+def _modules_of_python(module: Module) -> dict[str, str]:
+    """The names under which modules of Python's own, and what is theirs, are known in a module."""
+    names = {}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            names |= {each.asname or each.name.partition(".")[0]: each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
+    known = (*sys.stdlib_module_names, "numpy")
+    return {name: whole for name, whole in names.items() if whole.partition(".")[0] in known}
+
+
+def _switch(node: ast.AST, names: dict[str, str]) -> str | None:
+    """What a node changes, as `module.attribute`."""
+    match node:
+        case ast.Attribute(value=ast.Name(id=first), attr=name, ctx=use) if first in names:
+            written = not isinstance(use, ast.Load)
+            return (
+                f"{first}.{name}"
+                if written or {f"{names[first]}.{name}", f"{first}.{name}"} & SWITCHES
+                else None
+            )
+        case ast.Name(id=first) if names.get(first) in SWITCHES:
+            return names[first]
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(id="os"), attr="environ"), ctx=use):
+            return None if isinstance(use, ast.Load) else "os.environ"
+    return None
+
+
+BY_SUBJECT = frozenset({"custom_functions", "features", "attacks", "parity"})
 
 
 def mirror_complaints(tests: Path, package: Path) -> list[str]:
@@ -305,11 +481,15 @@ BENCHMARKS = load(REPOSITORY / "benchmarks")
     "rule",
     [
         layer_complaints,
+        room_complaints,
         cycle_complaints,
+        class_name_complaints,
+        op_name_complaints,
         outside_complaints,
         version_complaints,
         size_complaints,
         docstring_complaints,
+        switch_complaints,
     ],
 )
 def test_package_keeps(rule):
@@ -344,6 +524,25 @@ def test_import_loads_nothing_heavy():
     assert (result.returncode, result.stdout, result.stderr) == (0, "\n", "")
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import weft",
+        "import weft.testing; weft.testing.assert_close(1.0, 1.0); weft.testing.make_tensor",
+        "import weft.compat; weft.compat.install(); import torch, torch.nn, torch._dynamo\n"
+        "torch.compile(lambda x: x + 1)(torch.ones(2)); torch._dynamo.reset()\n"
+        "torch.testing.assert_close(1.0, 1.0); torch.overrides.has_torch_function, torch.compiler.disable\n"
+        "assert not hasattr(torch, 'export') and not hasattr(torch._dynamo, 'export')",
+    ],
+    ids=["weft", "testing", "alias"],
+)
+def test_what_pytorch_tests_need_is_loaded_by_nobody_else(source):
+    source += f"\nimport sys\nprint(*(name for name in sys.modules if name.startswith({TORCH_INTERNALS!r})))"
+    command = [sys.executable, "-W", "error", "-c", source]
+    result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "\n", "")
+
+
 def tree(**sources: str) -> dict[str, Module]:
     """A small package from sources by name, `ops__reduce` for weft.ops.reduce."""
     modules = {}
@@ -370,8 +569,22 @@ def tree(**sources: str) -> dict[str, Module]:
         (layer_complaints, tree(nn__a="import weft.func.b", func__b="")),
         (layer_complaints, tree(tensor__a="import weft.linalg", linalg="")),
         (layer_complaints, tree(surprise__a="")),
+        (
+            layer_complaints,
+            tree(testing__a="import weft.compat.torch_internals.b", compat__torch_internals__b=""),
+        ),
+        (
+            layer_complaints,
+            tree(compat__a="import weft.compat.torch_internals.b", compat__torch_internals__b=""),
+        ),
+        (room_complaints, tree(compat__a="fetch('weft.compat.torch_internals.b:c')")),
         (cycle_complaints, tree(ops__a="import weft.ops.b", ops__b="import weft.ops.a")),
+        (class_name_complaints, tree(ops__a="class Plan: pass", aot__runtime__b="class Plan: pass")),
+        (class_name_complaints, tree(ops__a="class A: pass", ops__b="def f():\n    class A: pass")),
         (cycle_complaints, tree(ops__a="import weft.ops.b", ops__b="def f():\n    import weft.ops.a")),
+        (op_name_complaints, tree(aot__a="CHEAP = {'clone', 'cat', 'mine'}")),
+        (op_name_complaints, tree(aot__a="if op.name == 'masked_fill': pass")),
+        (op_name_complaints, tree(graph__a="NAMES = 'add mul div'.split()")),
         (outside_complaints, tree(ops__a="import torch")),
         (outside_complaints, tree(ops__a="import scipy.special")),
         (outside_complaints, tree(cli__a="llvm = lazy('llvmlite.binding')")),
@@ -381,6 +594,14 @@ def tree(**sources: str) -> dict[str, Module]:
         (size_complaints, tree(ops__a="\n" * (FILE_LIMIT + 1))),
         (size_complaints, tree(ops__a="def f():\n" + "    pass\n" * FUNCTION_LIMIT)),
         (docstring_complaints, tree()),
+        (switch_complaints, tree(aot__a="import warnings\nwarnings.warn = print")),
+        (switch_complaints, tree(aot__a="import warnings as w\nwith w.catch_warnings(): pass")),
+        (switch_complaints, tree(aot__a="from warnings import catch_warnings\nwith catch_warnings(): pass")),
+        (switch_complaints, tree(aot__a="import gc\ngc.disable()")),
+        (switch_complaints, tree(aot__a="def f():\n    import sys\n    sys.setrecursionlimit(9)")),
+        (switch_complaints, tree(aot__a="import builtins\ndel builtins.print")),
+        (switch_complaints, tree(aot__a="import threading\nguard = threading.Lock()")),
+        (switch_complaints, tree(aot__a="import os\nos.environ['A'] = 'b'")),
     ],
 )
 def test_rule_sees_what_breaks_it(rule, package):
@@ -401,8 +622,18 @@ def test_rule_sees_what_breaks_it(rule, package):
             tree(ops__a="import weft.ops.b", ops__b="if TYPE_CHECKING:\n    import weft.ops.a"),
         ),
         (outside_complaints, tree(native__a="import llvmlite", ops__a="scipy = lazy('scipy.special')")),
+        (class_name_complaints, tree(ops__a="class A: pass", nn__b="class A: pass")),
+        (class_name_complaints, tree(graph__node="class Node: pass", tensor__tape="class Node: pass")),
+        (
+            op_name_complaints,
+            tree(ops__a="CHEAP = {'clone', 'cat'}", aot__b="ONE = ('clone', 'size', 'dim')"),
+        ),
+        (op_name_complaints, tree(aot__a="if kind == 'masked_fill': pass")),
         (version_complaints, tree(capture__bytecode__decode="import sys\nsys.version_info")),
         (size_complaints, tree(ops__a="def f():\n" + "    pass\n" * (FUNCTION_LIMIT - 1))),
+        (switch_complaints, tree(aot__a="import warnings, gc\nwarnings.warn('a')\ngc.collect()")),
+        (switch_complaints, tree(core__collection="import gc\ngc.freeze()")),
+        (switch_complaints, tree(aot__a="def f(warnings):\n    warnings.seen = 1")),
     ],
 )
 def test_rule_lets_pass_what_keeps_it(rule, package):

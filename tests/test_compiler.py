@@ -515,6 +515,7 @@ import gc, os, signal, sys, threading, time
 import weft
 
 parent, inside, go_on = os.getpid(), threading.Event(), threading.Event()
+threshold = gc.get_threshold()
 
 def backend(module, inputs):
     if os.getpid() == parent:
@@ -528,7 +529,7 @@ thread.start()
 inside.wait()
 child = os.fork()
 if not child:
-    os._exit(0 if gc.isenabled() and compiled(weft.ones(2)).tolist() == [2, 2] else 1)
+    os._exit(0 if gc.get_threshold() == threshold and compiled(weft.ones(2)).tolist() == [2, 2] else 1)
 for _ in range(6000):
     ended, status = os.waitpid(child, os.WNOHANG)
     if ended:
@@ -538,7 +539,8 @@ else:
     os.kill(child, signal.SIGKILL)
 go_on.set()
 thread.join()
-sys.exit(0 if ended and status == 0 and gc.isenabled() else "the child hangs, or has no collector")
+ended = ended and status == 0 and gc.get_threshold() == threshold
+sys.exit(0 if ended else "the child hangs, or has no collector")
 """
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import weft
 from weft.torch_version import TorchVersion, __version__
 
@@ -25,3 +27,10 @@ def test_devices_that_are_not_there_say_so():
         weft.cuda.current_device()
     except AssertionError as error:
         assert str(error) == "Torch not compiled with CUDA enabled"
+
+
+def test_switches_that_nobody_knows_are_refused():
+    with pytest.raises(AttributeError, match="Unknown attribute zzz"):
+        weft.backends.cuda.matmul.zzz = 1
+    with pytest.raises(AttributeError, match="Unknown attribute zzz"):
+        weft.backends.cudnn.conv.zzz

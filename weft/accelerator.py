@@ -1,18 +1,11 @@
-"""The accelerator of this machine: there is none that Weft uses yet."""
+"""The accelerator of this machine, which would be a GPU by CUDA: there is none that Weft uses yet."""
 
 from __future__ import annotations
 
 from typing import Any
 
-
-def is_available() -> bool:
-    """Whether there is one that Weft can use."""
-    return False
-
-
-def device_count() -> int:
-    """How many there are."""
-    return 0
+from weft.cuda import device_count as device_count
+from weft.cuda import is_available as is_available
 
 
 def current_accelerator(check_available: bool = False) -> Any:

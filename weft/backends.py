@@ -47,6 +47,14 @@ class Switches:
     def __init__(self, **switches: Any) -> None:
         self.__dict__.update(switches)
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"Unknown attribute {name}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.__dict__:
+            raise AttributeError(f"Unknown attribute {name}")
+        self.__dict__[name] = value
+
 
 cudnn = Backend(
     "cudnn",
@@ -57,7 +65,7 @@ cuda = Backend(
     "cuda",
     matmul=Switches(
         allow_tf32=False, allow_fp16_reduced_precision_reduction=True,
-        allow_bf16_reduced_precision_reduction=True, fp32_precision="none",
+        allow_bf16_reduced_precision_reduction=True, allow_fp16_accumulation=False, fp32_precision="none",
     ),
     preferred_linalg_library=lambda backend=None: None,
     flash_sdp_enabled=lambda: True, mem_efficient_sdp_enabled=lambda: True, math_sdp_enabled=lambda: True,

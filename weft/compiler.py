@@ -8,8 +8,6 @@ One idea: everything here is a thin name for something below; what it does is de
 from __future__ import annotations
 
 import functools
-import os
-import threading
 import traceback
 import warnings
 import weakref
@@ -30,13 +28,16 @@ from weft.capture.calls import BY_CODE, handles
 from weft.capture.compiling import compile_frame
 from weft.capture.counters import count
 from weft.capture.counters import counters as counters
+from weft.capture.deoptimise import failure
 from weft.capture.forms import OptimizedModule as OptimizedModule
 from weft.capture.forms import compiled_form
 from weft.capture.kinds import Unsupported as Unsupported
+from weft.capture.logs import warn_user
 from weft.capture.policy import MARK, Policy
 from weft.capture.reading import MISS
+from weft.capture.regions import outside
 from weft.capture.runtime import BackendCompilerFailed as BackendCompilerFailed
-from weft.capture.runtime import BackendFunction, Context, count_ops, outside
+from weft.capture.runtime import BackendFunction, Context, count_ops
 from weft.capture.runtime import CaptureFailed as CaptureFailed
 from weft.capture.runtime import CompilerError as CompilerError
 from weft.capture.runtime import RecompileLimitExceeded as RecompileLimitExceeded
@@ -44,6 +45,7 @@ from weft.core.lazy import lazy
 from weft.core.logs import log, read_environment
 from weft.core.logs import set_logs as set_logs
 from weft.core.naming import naming
+from weft.core.once import once
 from weft.core.seams import seams
 from weft.core.settings import settings as settings
 from weft.graph.text import READS_GRAPH
@@ -137,15 +139,23 @@ _observing: Any = lazy("weft.report.observing")
 _page: Any = lazy("weft.report.page")
 
 
-@functools.cache
+@once
 def _native_backend(how: str = "native") -> BackendFunction:
     def refuse(reason: str) -> None:
         counting.refuse(reason)
         counting.strict(reason)
 
     if not _native_engine.unusable():
-        seams.large = _native_eager.large  # the machine code that eager ops may use is at hand from here on
-    layout = _native.Layout(lambda value: getattr(value, "array", value), wrap, refuse, aot_backends.as_it_is)
+        seams.native_kernel = (
+            _native_eager.native_kernel
+        )  # the machine code that eager ops may use is at hand from here on
+    layout = _native.Layout(
+        lambda value: getattr(value, "array", value),
+        wrap,
+        refuse,
+        functools.partial(counting.note, "varying"),
+        aot_backends.as_it_is,
+    )
     if how == "native":
         return aot(_native.compiler(layout))
     others = {
@@ -211,7 +221,7 @@ _native_entries: Any = lazy("weft.native.directly")
 _layout_of_entries: Any = lazy("weft.native.entry")
 
 
-@functools.cache
+@once
 def _native_machine() -> Any:
     """What functions that are compiled natively make their entries with; None without native code."""
     try:
@@ -223,7 +233,16 @@ def _native_machine() -> Any:
     return _native_entries.machine(layout, MISS, direct)
 
 
-counting.watchers.append(lambda kind, reason: count(f"aot_{kind}", reason))
+_told: set[str] = set()
+"""What was said to vary: the entries of one function find it out one by one, and say the same."""
+
+
+def _on_note(kind: str, reason: str) -> None:
+    count(f"aot_{kind}", reason)
+    if kind == "varying" and reason not in _told:
+        _told.add(reason)
+        with failure.telling():
+            warn_user(reason)
 
 
 # -- compile -------------------------------------------------------------------------------------------------
@@ -307,7 +326,7 @@ def _shared(context: Context, target: Any) -> Context:
     function = runtime.original_of(target) if isinstance(target, FunctionType) else None
     if not isinstance(function, FunctionType) or context.options["options"]:
         return context
-    known = _by_function.setdefault(function, [])
+    known = _by_function.setdefault(weakref.ref(function, _by_function.pop), [])
     for other in known:
         if other.options == context.options and other.options["backend"] is context.options["backend"]:
             return other
@@ -315,8 +334,9 @@ def _shared(context: Context, target: Any) -> Context:
     return context
 
 
-_by_function: weakref.WeakKeyDictionary[FunctionType, list[Context]] = weakref.WeakKeyDictionary()
-"""The latest contexts of each compiled function."""
+_by_function: dict[weakref.ref[FunctionType], list[Context]] = {}
+"""The latest contexts of each compiled function. Not a `WeakKeyDictionary`: when a function goes, that runs
+lines of Python's, where Python would drop what a handler of signals raises."""
 
 
 def optimize(
@@ -363,18 +383,7 @@ def reset() -> None:
     for context in list(runtime.contexts):
         context.reset()
     compiled_autograd.reset()
-
-
-def _in_child() -> None:
-    """Threads that were compiling are not there after a fork to let others in."""
-    for context in runtime.contexts:
-        context.lock = threading.Lock()
-        for cache in context.caches.values():
-            cache.lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    _told.clear()
 
 
 # -- marks ---------------------------------------------------------------------------------------------------
@@ -572,7 +581,7 @@ def run(fn: Any = None) -> Any:
     return reuse
 
 
-BY_CODE[run(graph_break).__code__] = lambda machine, function, args, kwargs: machine.call(
+BY_CODE[run(graph_break).__code__] = lambda machine, function, args, kwargs: machine.calls.call(
     function.__wrapped__, args, kwargs
 )
 
@@ -678,7 +687,9 @@ def explain(f: Any, *, backend: Backend | None = None) -> Callable[..., ExplainO
 compiled_autograd.count = functools.partial(count, "compiled_autograd")
 compiled_autograd.log = functools.partial(log, "compiled_autograd")
 compiled_autograd.default_compiler = compile
-settings.watchers.append(lambda name: reset() if name in ("nan_trace", "debug") else None)
 seams.compile = compile
 seams.is_compiling = is_compiling
 read_environment()
+# Last: a module whose import is interrupted is imported again, and would be told everything twice.
+settings.watchers.append(lambda name: reset() if name in ("nan_trace", "debug") else None)
+counting.watchers.append(_on_note)

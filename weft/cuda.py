@@ -69,18 +69,13 @@ def reset_peak_memory_stats(device: Any = None) -> None:
     """Starts the statistics of memory again."""
 
 
-def init() -> NoReturn:
-    """Starts CUDA."""
-    raise AssertionError(MISSING)
-
-
 def _needs_a_gpu(*_args: Any, **_kwargs: Any) -> NoReturn:
     """Needs a GPU."""
     raise AssertionError(MISSING)
 
 
 synchronize = current_device = set_device = get_device_name = get_device_properties = _needs_a_gpu
-get_device_capability = current_stream = default_stream = get_rng_state = set_rng_state = _needs_a_gpu
+get_device_capability = current_stream = default_stream = get_rng_state = set_rng_state = init = _needs_a_gpu
 
 
 class Stream:

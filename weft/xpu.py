@@ -1,21 +1,8 @@
-"""Intel's GPUs: there are none that Weft uses."""
+"""Intel's GPUs: there are none that Weft uses, as there are none of Apple's."""
 
 from __future__ import annotations
 
-
-def is_available() -> bool:
-    """Whether there is one that Weft can use."""
-    return False
-
-
-def device_count() -> int:
-    """How many there are."""
-    return 0
-
-
-def manual_seed(seed: int) -> None:
-    """Seeds its random numbers: without one, nothing."""
-
-
-def empty_cache() -> None:
-    """Frees its memory: without one, nothing."""
+from weft.mps import device_count as device_count
+from weft.mps import empty_cache as empty_cache
+from weft.mps import is_available as is_available
+from weft.mps import manual_seed as manual_seed

@@ -235,3 +235,33 @@ def test_random_programs(program):
 @given(programs())
 def test_many_random_programs(program):
     check(program)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+@pytest.mark.parametrize("view", [lambda x: x.view(3, 3), lambda x: x.reshape(-1, 3), lambda x: x[:2]])
+@pytest.mark.parametrize("grad", [False, True])
+def test_what_was_written_through_a_view_lies_in_memory_as_before(backend, view, grad):
+    def function(x):
+        view(x).add_(1)
+        return x * 2, x / (x.abs().sum(-2, keepdim=True) + 1)
+
+    def strides(call):
+        leaf = weft.randn(3, 3).requires_grad_(grad)
+        results = call((leaf * 1).t())
+        if grad:
+            sum(result.sum() for result in results).backward()
+        return [value.stride() for value in (*results, *([leaf.grad] if grad else []))]
+
+    assert strides(weft.compile(function, backend=backend)) == strides(function)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_rows_of_a_view_of_unknown_strides_may_be_the_view(backend):
+    def function(x):
+        y = x + x
+        return y, y.detach().view(weft.int32).contiguous()
+
+    compiled = weft.compile(function, backend=backend)
+    for x in (weft.ones(1, dtype=weft.float64).expand(9), weft.ones(9, dtype=weft.float64)):
+        for first, second in (function(x), compiled(x)):
+            assert first.data_ptr() == second.data_ptr()

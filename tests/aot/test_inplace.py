@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 
 import weft
@@ -101,7 +103,7 @@ def other_dtype(p, g):
 
 def test_written_early_and_at_the_end():
     assert written(transposed, floats(3, 3), floats(3, 3)) == ["add_"]
-    assert written(fails_behind, floats(3, 4), floats(3, 4)) == []
+    assert written(fails_behind, floats(3, 4), floats(3, 4)) == ["mul_"], "into what was gathered"
     assert written(other_dtype, floats(3, 4), floats(3, 4)) == ["add_"]
     compare(swapped, floats(3, 4), floats(3, 4))
 
@@ -130,6 +132,44 @@ def test_nothing_is_written_when_an_op_fails():
     assert p.tolist() == expected.tolist()  # as eager leaves it
 
 
+REFUSALS = {
+    "gaussian_nll_loss": (
+        lambda v: weft.nn.functional.gaussian_nll_loss(weft.zeros(2), weft.zeros(2), v),
+        ([1.0, 1.0], [-1.0, 1.0]),
+    ),
+    "lu_factor": (weft.linalg.lu_factor, ([[1.0, 2.0], [3.0, 4.0]], [[1.0, 1.0], [1.0, 1.0]])),
+    "matrix_power": (
+        lambda a: weft.matrix_power(a, -1),
+        ([[1.0, 2.0], [3.0, 4.0]], [[1.0, 1.0], [1.0, 1.0]]),
+    ),
+    "histc": (lambda x: weft.histc(x, 4), ([0.0, 1.0], [0.0, float("nan")])),
+    "quantile": (lambda q: weft.quantile(weft.arange(5.0), q), (0.5, 1.5)),
+    "cov": (lambda w: weft.cov(weft.eye(2), aweights=w), ([1.0, 1.0], [-1.0, 1.0])),
+    "floor_divide": (lambda d: weft.tensor([3]).floor_divide(d), ([2], [0])),
+    "ifloordiv": (lambda d: operator.ifloordiv(weft.tensor([3]), d), ([2], [0])),
+}
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+@pytest.mark.parametrize("name", REFUSALS)
+def test_an_op_that_refuses_its_data_leaves_one_write(name, backend):
+    function, (good, bad) = REFUSALS[name]
+
+    def program(x, data):
+        x.add_(1)
+        return function(data)
+
+    compiled = weft.compile(program, backend=backend)
+    for _ in range(3):
+        compiled(weft.zeros(2), weft.tensor(good))
+    x = weft.zeros(2)
+    with pytest.raises(Exception) as expected:
+        program(weft.zeros(2), weft.tensor(bad))
+    with pytest.raises(expected.type):
+        compiled(x, weft.tensor(bad))
+    assert x.tolist() == [1.0, 1.0]
+
+
 def test_versions_are_counted_as_eager_counts():
     p, g = weft.ones(3), weft.ones(3)
     compiled = weft.compile(steps, backend="aot_eager")
@@ -149,6 +189,20 @@ def test_gradients_lie_in_memory_as_those_of_eager_code():
         return q @ q @ q
 
     assert second(weft.compile(cubed, backend="aot_eager")) == second(cubed) == (3, 1)
+
+
+def test_values_on_the_way_lie_in_memory_as_those_of_eager_code():
+    def made(x):
+        return weft.nn.functional.gelu(x.expand(2, 3)).exp() * weft.ones(2, 3) + x
+
+    def gradient(x):
+        y = floats(2, 3).requires_grad_()
+        (found,) = weft.autograd.grad(weft.nn.functional.gelu(y), y, x.expand(2, 3).exp() * 2)
+        return found * 2
+
+    for function in (made, gradient):
+        compiled = weft.compile(function, backend="aot_eager")
+        assert compiled(floats(3)).stride() == function(floats(3)).stride() == (3, 1)
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (200, 300)])

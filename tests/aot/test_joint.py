@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests import wide
 from tests.aot.differing import gradients
 from weft.aot import runtime
 from weft.aot.backends import as_it_is
@@ -67,7 +68,7 @@ def assert_equal_runs(module: GraphModule, inputs: list[Any], order: int, empty:
     return runtime.counters["fallbacks"] == before
 
 
-@pytest.mark.parametrize("op", OPS, ids=lambda op: op.qualified_name)
+@wide.over(OPS)
 @pytest.mark.parametrize("form", ["plain", "in place"])
 def test_samples(op: Op, form: str) -> None:
     function = op.face

@@ -6,7 +6,8 @@ import pytest
 
 import weft
 from weft.aot.joint import trace
-from weft.aot.partition import cut, min_cut, once, save_everything
+from weft.aot.partition import bases_kept, cut, min_cut, save_everything, why_not_recompute, why_not_save
+from weft.graph.graph import Graph
 from weft.nn import functional as F
 from weft.testing import EagerAndRecordGraphs
 
@@ -44,7 +45,9 @@ def test_random_numbers_are_drawn_once():
     made = cut(joint, min_cut)
     [backward] = made.backwards
     assert not [node for node in backward.graph.nodes if "rand" in node.name and node.op != "placeholder"]
-    assert [once(node) for node in joint.graph.nodes if node.name == "rand"] == ["random numbers"]
+    assert [why_not_recompute(node) for node in joint.graph.nodes if node.name == "rand"] == [
+        "random numbers"
+    ]
 
 
 def test_what_eager_does_not_keep_may_be_written():
@@ -84,3 +87,82 @@ def test_ten_layers_keep_no_more_than_eager(choose):
     with weft.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         model(x, *flat)
     assert held <= sum(sizes.values())
+
+
+def spread(x):
+    """Eager keeps the large result; a cut by bytes alone would keep the one element that it comes from."""
+    return (x.expand(1000) * 2).exp().sum()
+
+
+def doubled_then_spread(x):
+    y = x * 2
+    return y, (y.expand(1000) * 1).exp().sum()
+
+
+def part_of_input(x):
+    return (x[:1].expand(1000) * 2).exp().sum()
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native", "reference"])
+@pytest.mark.parametrize("function", [spread, part_of_input])
+def test_inputs_written_before_the_backward_do_not_change_gradients(function, backend):
+    leaf = weft.tensor([0.5], dtype=weft.float64, requires_grad=True)
+    x = leaf * 1
+    out = weft.compile(function, backend=backend)(x)
+    with weft.no_grad():
+        x.add_(1)
+    out.backward()
+    weft.testing.assert_close(leaf.grad, 2000 * (2 * leaf.detach()).exp())
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native", "reference"])
+def test_values_written_before_the_backward_do_not_change_gradients(backend):
+    x = weft.tensor([0.5], dtype=weft.float64, requires_grad=True)
+    y, out = weft.compile(doubled_then_spread, backend=backend)(x)
+    with weft.no_grad():
+        y.add_(1)
+    out.backward()
+    weft.testing.assert_close(x.grad, 2000 * (2 * x.detach()).exp())
+
+
+def reasons(joint):
+    """Why nodes of the forward are not kept, by name."""
+    [stage] = joint.stages
+    shared = {node for node in (*joint.inputs, *joint.values) if hasattr(node, "meta")}
+    kept = bases_kept(joint, stage)
+    return {node.name: why_not_save(node, shared, kept) for node in joint.forward}
+
+
+def test_what_is_not_kept_and_why():
+    joint = joint_of(spread, floats(1))
+    found = reasons(joint)
+    assert found["primals_1"] == "in the user's hands, and not kept by eager code"
+    assert found["expand"] == "a view: it would keep all of its base"
+    assert found["exp"] is None and names_kept(joint) == ["exp"]
+
+
+def test_of_several_results_each_is_kept_for_itself():
+    def function(x):
+        parts = weft.frexp(x.exp()).mantissa, x.max(0)
+        return (parts[0] * parts[1].values).sin().sum()
+
+    joint = joint_of(function, floats(3, 3))
+    found = reasons(joint)
+    several = [n for n in joint.forward if isinstance(n.meta.get("val"), (tuple, list))]
+    assert several and {found[node.name] for node in several} == {"several results: each is kept for itself"}
+    assert not {node.name for node in several} & set(names_kept(joint))
+
+
+def test_constants_are_in_both_graphs():
+    constant = Graph().get_attr("table")
+    constant.meta["val"] = weft.ones(2)
+    assert why_not_save(constant, set(), {constant}) == "a constant, which both graphs have"
+
+
+def test_a_view_does_not_keep_its_base():
+    def function(x, w):
+        return (x @ w)[0].sin().sum()
+
+    joint = joint_of(function, floats(64, 2), floats(2, 64))
+    views = [n for n, reason in reasons(joint).items() if reason == "a view: it would keep all of its base"]
+    assert views and not set(views) & set(names_kept(joint))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import tracemalloc
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 import weft
 from tests.aot.differing import compare, scalar
 from weft.aot import runtime
+from weft.aot.runtime import nodes
+from weft.core.generator import Generator, default_generator
 from weft.nn import functional as F
 
 
@@ -632,3 +635,100 @@ def test_views_of_inputs_that_are_views_have_their_history_from_the_base():
         row = run(t)
         assert weft.autograd.grad(row.sum(), [t], allow_unused=True, retain_graph=True) == (None,)
         assert weft.autograd.grad(row.sum(), [base])[0] is not None
+
+
+def masked(x: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor, weft.Tensor]:
+    first, second = F.dropout(x, 0.5), F.dropout(x, 0.5)
+    return (first * first * x).sum() + (second**3).sum(), first, second
+
+
+def test_another_seed_between_a_call_and_its_differentiable_gradient() -> None:
+    """The gradient is that of the numbers that the call has drawn."""
+    results = []
+    for call in (masked, weft.compile(masked)):
+        weft.manual_seed(5)
+        x = weft.arange(1.0, 17.0).requires_grad_()
+        loss = call(x)[0]
+        weft.manual_seed(7)
+        weft.rand(3)
+        (once,) = weft.autograd.grad(loss, x, create_graph=True)
+        (twice,) = weft.autograd.grad(once.sum(), x)
+        results.append((once.tolist(), twice.tolist(), weft.rand(2).tolist()))
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("backend", ["native", "reference"])
+def test_draws_of_another_thread_beside_those_of_a_call(backend: str) -> None:
+    """Between the draws of a call stand another thread's, in each call, and in its gradient."""
+    taken: list[int] = []
+    advance = Generator.advance
+
+    def draw() -> None:
+        taken.append(advance(default_generator, 1)[1])
+
+    def between(self: Generator, blocks: int) -> tuple[int, int]:
+        for when in range(2):
+            thread = threading.Thread(target=draw)
+            thread.start()
+            thread.join()
+            if not when:
+                found = advance(self, blocks)
+        return found
+
+    compiled = weft.compile(masked, backend=backend)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Generator, "advance", between)
+        for _ in range(3):
+            x = weft.arange(1.0, 17.0).requires_grad_()
+            loss, *masks = compiled(x)
+            (found,) = weft.autograd.grad(loss, x, create_graph=True)
+            first, second = [(mask != 0).float() * 2 for mask in masks]
+            assert found.tolist() == (3 * (first**2 + second**3) * x * x).tolist()
+    assert len(set(taken)) == len(taken) > 10
+
+
+UNDERIVABLE = {
+    "heaviside": lambda x: weft.heaviside(x, weft.zeros(1, dtype=x.dtype)) * x,
+    "floor_divide": lambda x: weft.floor_divide(x, 2.0) + x,
+    "igamma": lambda x: weft.igamma(x, x + 1),
+    "scatter": lambda x: x.scatter(0, weft.tensor([0, 1]), 2.0, reduce="multiply"),
+    "view": lambda x: x.view(weft.int64).view(weft.float64) * x,
+}
+
+
+@pytest.mark.parametrize("name", UNDERIVABLE)
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_what_has_no_derivative_has_values(name, backend, monkeypatch):
+    """Backward says so, as in eager; that forward cannot be differentiated ahead of it is no failure."""
+    monkeypatch.setattr(weft.compiler.settings, "strict", True)
+    function = UNDERIVABLE[name]
+    found = []
+    for each in (function, weft.compile(function, backend=backend)):
+        x = weft.tensor([0.5, 1.5, 4.0], dtype=weft.float64, requires_grad=True)
+        y = each(x)
+        try:
+            y.sum().backward()
+            raised = None
+        except RuntimeError as error:
+            raised = type(error), str(error)
+        found.append((y.tolist(), y.requires_grad, raised, None if x.grad is None else x.grad.tolist()))
+    assert found[0] == found[1]
+    assert found[0][2] is not None or name == "view"  # whose ints have no gradient to hand on
+
+
+def test_what_a_backward_has_looked_at_is_not_freed_under_it(monkeypatch):
+    """Another thread that runs backward of the same graph may come in between any two lines."""
+    check = nodes.CompiledFunctionBackward.check
+
+    def interleaved(self, *args):
+        found = check(self, *args)
+        self.release()
+        return found
+
+    monkeypatch.setattr(nodes.CompiledFunctionBackward, "check", interleaved)
+    x = weft.arange(5.0).requires_grad_()
+    y = weft.compile(lambda x: (x.sin() * x).sum(), backend="aot_eager")(x)
+    y.backward()
+    assert weft.allclose(x.grad, (x.sin() + x * x.cos()).detach())
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        y.backward()

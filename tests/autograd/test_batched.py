@@ -176,3 +176,28 @@ def test_repr() -> None:
     texts: list[str] = []
     vmap(lambda a: (texts.append(repr(a)), a)[1])(weft.ones(2))
     assert texts == ["BatchedTensor(lvl=1, bdim=0, value=\n    tensor([1., 1.])\n)"]
+
+
+def test_writes_through_strides_reach_each_example() -> None:
+    def change(x: Any) -> Any:
+        x.as_strided((2, 2), (3, 1)).mul_(2)
+        return x * 1
+
+    x = weft.arange(12.0).reshape(2, 2, 3).clone()
+    expected = x.clone()
+    expected[..., :2] *= 2
+    assert weft.equal(vmap(change)(x), expected) and weft.equal(x, expected)
+
+
+@pytest.mark.parametrize("view", [lambda x: x.unfold(1, 2, 1), lambda x: x.as_strided((2, 3), (1, 1))])
+def test_sums_into_memory_that_overlaps_itself_are_refused_in_examples_too(view: Any) -> None:
+    def change(x: Any) -> Any:
+        view(x).add_(1)
+        return x * 1
+
+    x = weft.arange(12.0).reshape(2, 2, 3).clone()
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        change(x[0].clone())
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        vmap(change)(x)
+    assert weft.equal(x, weft.arange(12.0).reshape(2, 2, 3))

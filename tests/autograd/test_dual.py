@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests import wide
 from weft.autograd.dual import Directions, dual, merged, split
 from weft.func import jvp, vjp, vmap
 from weft.ops.record import REGISTRY, Kind, Op
@@ -54,7 +55,7 @@ def function_of(op: Op, sample: Sample, leaves: list[Any]) -> Any:
     return function
 
 
-@pytest.mark.parametrize("op", OPS, ids=lambda op: op.qualified_name)
+@wide.over(OPS)
 def test_forward_rule_is_the_transpose_of_the_gradient(op: Op) -> None:
     """<v, J t> = <J' v, t>, and a batch of tangents gives the batch of results; J' itself is tested
     elsewhere."""

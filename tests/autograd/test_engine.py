@@ -556,3 +556,15 @@ def test_leaves_that_moved_into_the_graph():
     x.mul_(p)
     with pytest.raises(RuntimeError, match="leaf variable has been moved into the graph interior"):
         y.sum().backward()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("graph", [False, True])
+def test_materialized_gradients_may_be_differentiated_where_a_graph_is_created(graph, backend):
+    def program(x, y):
+        return weft.autograd.grad((x * 2).sum(), [x, y], materialize_grads=True, create_graph=graph)[1]
+
+    run = program if backend == "eager" else weft.compile(program, backend=backend)
+    found = run(weft.ones(2, requires_grad=True), weft.ones(3, requires_grad=True))
+    assert found.tolist() == [0.0, 0.0, 0.0]
+    assert found.requires_grad is graph and found.is_leaf

@@ -48,3 +48,14 @@ def test_results_cannot_be_differentiated_by_arguments_of_a_transform_that_has_e
         assert result.requires_grad
         (gradient,) = weft.autograd.grad(result.sum(), weight, create_graph=True)
         assert gradient.item() == pytest.approx(result.sum().item() * 2) and not gradient.requires_grad
+
+
+def test_what_was_saved_for_arguments_of_a_transform_that_has_ended_may_be_written() -> None:
+    weight = weft.tensor(0.5, requires_grad=True)
+    factors = weft.ones(3) * weight
+    value, pull = weft.func.vjp(lambda v: (v * factors).sum(), weft.tensor(0.4))
+    factors.mul_(2)
+    (gradient,) = weft.autograd.grad(value, weight, retain_graph=True)
+    assert gradient.item() == pytest.approx(1.2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        pull(weft.ones(()))

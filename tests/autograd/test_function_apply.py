@@ -11,7 +11,14 @@ import pytest
 import weft
 from weft import Tensor
 from weft.autograd import Function
-from weft.autograd.function_apply import Changed, Kept, autograd_function_apply, build, collect, fitting
+from weft.autograd.function_apply import (
+    Kept,
+    StructureChanged,
+    autograd_function_apply,
+    build,
+    collect,
+    fitting,
+)
 from weft.graph.interpreter import run
 from weft.testing import EagerAndRecordGraphs
 
@@ -50,7 +57,7 @@ def test_templates_are_filled_afresh_and_read_back() -> None:
     [([Kept(0)], [1, 2]), ([Kept(0)], (1,)), ({"a": 1}, {"b": 1}), (1, True), ("a", "b"), ((1, 2), (1, 3))],
 )
 def test_structures_that_changed_are_noticed(template: Any, value: Any) -> None:
-    with pytest.raises(Changed):
+    with pytest.raises(StructureChanged):
         collect(template, value, {})
 
 

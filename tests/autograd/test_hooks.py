@@ -354,3 +354,43 @@ def test_handles_go_through_pickles_with_their_modules() -> None:
     handle = weft.nn.Linear(2, 2).register_forward_hook(shown)
     gc.collect()
     pickle.loads(pickle.dumps(handle)).remove()  # of a module that is gone
+
+
+# -- views that are written after they got hooks -------------------------------------
+def written(log: list[object], used: bool, kind: str):
+    """A program whose view gets a hook, may be used, and is written."""
+
+    def run(x: weft.Tensor) -> weft.Tensor:
+        base = x * 2
+        view = base[1:]
+        if kind == "tensor":
+            view.register_hook(lambda gradient: (log.append(gradient.tolist()), gradient * 10)[1])
+        else:
+            view.grad_fn.register_prehook(lambda gradients: log.append(gradients[0].tolist()))
+        before = (view * 7).sum() if used else 0
+        view.mul_(3)
+        return (view * 5).sum() + base.sum() + before
+
+    return run
+
+
+@pytest.mark.parametrize("backend", [None, "eager", "aot_eager", "native"])
+@pytest.mark.parametrize("used", [False, True])
+def test_hooks_of_a_view_hear_only_of_uses_before_it_is_written(used: bool, backend: str | None) -> None:
+    log: list[object] = []
+    program = written(log, used, "tensor")
+    x = leaf()
+    (program if backend is None else weft.compile(program, backend=backend))(x).backward()
+    assert log == ([[7, 7]] if used else [])  # the write reads the base, not the view as it was
+    inside = 2 * 3 * (5 + 1) + (2 * 10 * 7 if used else 0)
+    assert values(x.grad) == [2, inside, inside]
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_so_do_prehooks_of_its_node(used: bool) -> None:
+    log: list[object] = []
+    x = leaf()
+    written(log, used, "node")(x).backward()
+    assert log == ([[7, 7]] if used else [])
+    inside = 2 * 3 * (5 + 1) + (2 * 7 if used else 0)
+    assert values(x.grad) == [2, inside, inside]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import threading
+
 import numpy as np
 import pytest
 
@@ -133,3 +138,133 @@ def test_gradients_are_not_added_to_memory_that_several_elements_share():
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
         (x * weft.tensor([2.0, 5.0])).sum().backward()
     assert x.grad.tolist() == [1.0, 1.0] and x.grad._version == 0
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager", "native"])
+def test_gradients_of_expanded_leaves_have_memory_of_their_own(backend):
+    def total(x):
+        return x.sum()
+
+    called = total if backend is None else weft.compile(total, backend=backend)
+    for shape in ((7,), (3, 7)):
+        leaf = weft.ones(1).expand(shape).requires_grad_()
+        called(leaf).backward()
+        assert leaf.grad.stride() == weft.ones(shape).stride()
+        leaf.grad[(0,) * len(shape)] = 5
+        assert leaf.grad.sum() == leaf.numel() + 4
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients_for_a_shape_that_has_changed_by_data_are_refused(compiled):
+    def total(w):
+        return w.sum()
+
+    call = weft.compile(total) if compiled else total
+    for shape, text in (
+        (
+            (3, 2),
+            r"The size of tensor a \(2\) must match the size of tensor b \(3\) at non-singleton dimension 1",
+        ),
+        (
+            (6,),
+            r"The size of tensor a \(6\) must match the size of tensor b \(3\) at non-singleton dimension 1",
+        ),
+        ((1, 3), r"output with shape \[1, 3\] doesn't match the broadcast shape \[2, 3\]"),
+    ):
+        w = weft.ones(2, 3, requires_grad=True)
+        loss = call(w)
+        w.data = weft.ones(shape)
+        with pytest.raises(RuntimeError, match=text):
+            loss.backward()
+
+
+def test_gradients_of_another_shape_are_not_added_to_what_is_there():
+    w = weft.ones(2, 3, requires_grad=True)
+    w.sum().backward()
+    loss = w.sum()
+    w.data = weft.ones(1, 3)
+    w.grad = weft.ones(1, 3)
+    with pytest.raises(RuntimeError, match=r"output with shape \[1, 3\] doesn't match the broadcast shape"):
+        loss.backward()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_fork_while_another_thread_accumulates():
+    """The child must not wait for a thread that is not there."""
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with tasks._accumulation:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    w = weft.ones(3, requires_grad=True)
+    child = os.fork()
+    if not child:
+        signal.alarm(10)
+        w.sum().backward()
+        os._exit(w.grad.tolist() != [1, 1, 1])
+    done.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("before", [None, [5.0, 5.0]])
+def test_a_backward_that_comes_between_the_lines_of_another(before):
+    """As a handler of signals may run one: nobody waits for himself, and each gradient is added."""
+    count = 0
+    w = weft.ones(2, requires_grad=True)
+    for point in range(1, 40):
+        w.grad = None if before is None else weft.tensor(before)
+        count = 0
+
+        def profile(frame, event, _value, point=point):
+            nonlocal count
+            if frame.f_code is tasks.accumulate.__code__ and event != "c_call":
+                count += 1
+                if count == point:
+                    sys.setprofile(None)
+                    with weft.enable_grad():
+                        (w * 10).sum().backward()
+
+        sys.setprofile(profile)
+        try:
+            w.sum().backward()
+        finally:
+            sys.setprofile(None)
+        if count < point:
+            break
+        assert w.grad.tolist() == [11 if before is None else 16] * 2
+    assert point > 3
+
+
+class Late(RuntimeError):
+    """What a handler of signals raises."""
+
+
+def test_an_interrupt_behind_a_sum_does_not_add_twice():
+    """Its class may be one that the sum itself could raise."""
+
+    def handle(_number, _frame):
+        raise Late
+
+    def profile(frame, event, value):
+        if event == "c_return" and frame.f_code is tasks.accumulate.__code__ and value is tasks.run_quietly:
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGUSR1)
+
+    w = weft.ones(2, requires_grad=True)
+    w.sum().backward()
+    loss, handler = w.sum(), signal.signal(signal.SIGUSR1, handle)
+    try:
+        with pytest.raises(Late):
+            sys.setprofile(profile)
+            loss.backward()
+    finally:
+        sys.setprofile(None)
+        signal.signal(signal.SIGUSR1, handler)
+    assert w.grad.tolist() == [2, 2]

@@ -36,9 +36,19 @@ class PlainRuntime:
         self.called.append(value)
         return value
 
-    def resume(self, point: Any, function: FunctionType, cells: tuple[CellType, ...]) -> Any:
+    def resume(
+        self, point: Any, function: FunctionType, cells: tuple[CellType, ...], _at: Any = None, *raised: Any
+    ) -> Any:
+        if raised:  # as what it gave ran at once
+            return lambda *_values: _raise(*raised)
         self.points.append(point)
         return FunctionType(point.code, function.__globals__, function.__name__, None, cells or None)
+
+    enter_original = resume
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 def _nothing(a: Any = None, b: Any = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
 
@@ -386,3 +387,88 @@ def test_a_part_is_not_written_twice_where_the_next_write_is_refused(backend: st
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
         compiled(x)
     assert x.tolist() == [1.0] * 8
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("key", [0, slice(1), (slice(None), 0), (..., 0), (0, 0)], ids=str)
+def test_items_are_not_written_twice_where_the_next_write_is_refused(backend: str, key: Any) -> None:
+    def function(x: weft.Tensor) -> None:
+        x[key] = x[key] + 1
+        x.mul_(2)
+
+    def outcome(called: Any) -> tuple[Any, ...]:
+        x = weft.zeros(3, 1).expand(3, 4)
+        with pytest.raises(RuntimeError, match="unsupported operation") as found:
+            called(x)
+        return x.tolist(), x._version, str(found.value)
+
+    compiled = weft.compile(function, backend=backend)
+    compiled(weft.zeros(3, 4))
+    assert outcome(compiled) == outcome(function)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("same", [True, False])
+def test_changed_views_are_counted_once_where_the_next_write_is_refused(backend: str, same: bool) -> None:
+    """A view that is turned in place counts as a write of all tensors on its memory."""
+
+    def function(x: weft.Tensor, y: weft.Tensor) -> None:
+        (x if same else y)[None].squeeze_()
+        x.mul_(2)
+
+    compiled = weft.compile(function, backend=backend)
+    compiled(weft.zeros(8), weft.zeros(3))
+    x, y = weft.zeros(1).expand(8), weft.zeros(3)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        compiled(x, y)
+    assert (x._version, y._version) == ((1, 0) if same else (0, 1))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_another_input_is_not_written_twice_where_a_part_is_refused(backend: str) -> None:
+    """A row overlaps as the whole does, and a column does not."""
+
+    def function(x: weft.Tensor, y: weft.Tensor, turned: bool) -> None:
+        y.add_(1)
+        (x[:, 0] if turned else x[0]).add_(1)
+
+    compiled = weft.compile(function, backend=backend)
+    for turned in (True, False):
+        compiled(weft.zeros(3, 4), weft.zeros(3), turned)
+    x, y = weft.zeros(3, 1).expand(3, 4), weft.zeros(3)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        compiled(x, y, False)
+    assert (x.tolist(), y.tolist(), y._version) == ([[0.0] * 4] * 3, [1.0] * 3, 1)
+    compiled(x, y, True)
+    assert (x.tolist(), y.tolist(), y._version) == ([[1.0] * 4] * 3, [2.0] * 3, 2)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_parts_of_what_overlaps_that_do_not_overlap_are_written(backend: str, monkeypatch: Any) -> None:
+    def function(x: weft.Tensor, y: weft.Tensor) -> None:
+        x[::2] = 1
+        y.fill_(3)
+
+    monkeypatch.setattr(weft.core.settings.settings, "strict", True)
+    x, y = weft.zeros(1).expand(2), weft.zeros(())
+    weft.compile(function, backend=backend)(x, y)
+    assert x.tolist() == [1.0, 1.0] and y.item() == 3
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("first", ["fill_", "zero_", "index_fill_", "tril_"])
+def test_writes_that_are_let_pass_are_not_done_twice_where_the_next_is_refused(
+    backend: str, first: str
+) -> None:
+    given = {"fill_": (3,), "index_fill_": (0, weft.tensor([0, 1, 2]), 3)}.get(first, ())
+
+    def function(x: weft.Tensor) -> None:
+        getattr(x, first)(*given)
+        x.copy_(x.flip(0))
+
+    compiled = weft.compile(function, backend=backend)
+    compiled(weft.ones(3, 5))
+    x = weft.zeros(1).expand(3, 5)
+    with warnings.catch_warnings(action="ignore"), pytest.raises(RuntimeError, match="more than one element"):
+        compiled(x)
+    assert x._version == 1

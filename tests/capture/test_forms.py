@@ -315,3 +315,87 @@ def test_captured_code_writes_to_the_original():
 
     assert same(weft.compile(function)(X), X + 7)
     assert model._orig_mod.calls == 7
+
+
+class Base:
+    def __call__(self, x):
+        return x * 2
+
+
+class Scaled:
+    """A descriptor that gives a function of its own."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __get__(self, instance, owner=None):
+        return lambda x: x * self.factor
+
+
+def replaced(cls):
+    cls.__call__ = lambda self, x: x * 100
+
+
+def test_call_is_looked_up_at_each_call():
+    def follows(target, change):
+        compiled = weft.compile(target)
+        for _ in range(3):
+            assert compiled(weft.ones(1)).tolist() == target(weft.ones(1)).tolist()
+        change()
+        for _ in range(2):
+            assert compiled(weft.ones(1)).tolist() == target(weft.ones(1)).tolist() != [2.0]
+
+    own = type("Own", (), {"__call__": lambda self, x: x * 2})
+    follows(own(), lambda: replaced(own))
+    inheriting = type("Inheriting", (type("Ancestor", (Base,), {}),), {})
+    follows(inheriting(), lambda: replaced(inheriting.__mro__[1]))
+    overriding = type("Overriding", (Base,), {})
+    follows(overriding(), lambda: replaced(overriding))
+    changed = type("Changed", (Base,), {})()
+    follows(changed, lambda: setattr(changed, "__class__", type("Other", (Base,), {"__call__": Scaled(7)})))
+    described = Scaled(2)
+    follows(type("Described", (), {"__call__": described})(), lambda: setattr(described, "factor", 9))
+    static = type("Static", (), {"__call__": staticmethod(lambda x: x * 2)})
+    follows(static(), lambda: setattr(static, "__call__", staticmethod(lambda x: x * 3)))
+    inner = type("Inner", (Base,), {})
+    follows(functools.partial(inner()), lambda: replaced(inner))
+    partial = functools.partial(lambda x, factor: x * factor, factor=2)
+    follows(partial, lambda: partial.keywords.update(factor=5))
+
+
+def test_an_object_that_is_no_longer_callable_raises():
+    cls = type("Once", (), {"__call__": lambda self, x: x * 2})
+    compiled = weft.compile(cls())
+    compiled(weft.ones(1))
+    del cls.__call__
+    with pytest.raises(TypeError, match="'Once' object is not callable"):
+        compiled(weft.ones(1))
+
+
+def test_modules_with_a_call_of_their_own():
+    class Own(weft.nn.Module):
+        def __call__(self, x):
+            return super().__call__(x) + 1
+
+        def forward(self, x):
+            return x * 2
+
+    module = Own()
+    compiled = weft.compile(module)
+    assert compiled(weft.ones(1)).tolist() == [3.0]
+    replaced(Own)
+    assert compiled(weft.ones(1)).tolist() == [100.0]
+    del Own.__call__
+    assert compiled(weft.ones(1)).tolist() == [2.0]
+    Own.forward = lambda self, x: x * 5
+    assert compiled(weft.ones(1)).tolist() == [5.0]
+    module.forward = lambda x: x * 6
+    assert compiled(weft.ones(1)).tolist() == [6.0]
+
+
+def test_a_partial_with_a_call_of_its_own():
+    class Doubling(functools.partial):
+        def __call__(self, *args):
+            return super().__call__(*args) * 2
+
+    assert weft.compile(Doubling(weft.add, 1))(weft.ones(1)).tolist() == [4.0]

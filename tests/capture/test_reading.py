@@ -18,12 +18,12 @@ from tests.capture.watchful import (
     exactly,
     nobody_was_asked,
 )
-from weft.capture.guard_render import guarded, render_guards
 from weft.capture.guards import (
     Guard,
     guards_for_lookup,
     lookup,
 )
+from weft.capture.guards.rendering import guarded, render_guards
 from weft.capture.reading import MISS, Reader
 from weft.capture.sources import local
 

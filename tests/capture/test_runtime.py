@@ -20,6 +20,7 @@ from weft.capture.fronts import FRONT
 from weft.capture.guards import Guard, TensorFacts
 from weft.capture.policy import Policy
 from weft.capture.reading import MISS
+from weft.capture.regions import callee, current_region
 from weft.capture.runtime import (
     BackendCompilerFailed,
     CaptureFailed,
@@ -27,8 +28,6 @@ from weft.capture.runtime import (
     Context,
     Entry,
     RecompileLimitExceeded,
-    callee,
-    current_region,
     is_compiling,
     put_stance,
 )
@@ -665,3 +664,31 @@ def test_functions_that_are_given_other_code():
         for _ in range(4):
             assert compiled(x, 3.0).tolist() == f(x, 3.0).tolist()
             assert compiled(x).tolist() == f(x).tolist()
+
+
+@pytest.mark.filterwarnings("ignore:capture of")
+@pytest.mark.parametrize("kind", [RecursionError, MemoryError])
+def test_a_capture_that_lacked_room_is_tried_again(kind):
+    """But not for ever."""
+    failures = [kind("too little")] * 3
+
+    def compile_frame(function, arguments, request):
+        if failures:
+            raise failures.pop()
+        raise Break("unsupported", "as told")
+
+    def f(x):
+        return x + 1
+
+    context = Context(lambda module, inputs: module.forward, compile_frame)
+    front, cache = context.front(f), context.cache(f)
+    for left in (2, 1, 0):
+        assert front(1) == 2 and len(failures) == left and cache.given_up is None
+    failures.extend([kind("too little")] * 30)
+    for _ in range(20):
+        assert front(1) == 2
+    assert cache.given_up is not None and len(failures) > 20
+    context.reset()
+    assert cache.given_up is None
+    front(1)
+    assert cache.given_up is None

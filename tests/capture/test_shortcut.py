@@ -21,6 +21,7 @@ import pytest
 import weft
 from weft import nn
 from weft.capture.fronts import FRONT
+from weft.native.entry import Entrance
 
 SCALE = 2.0
 TABLE: dict[str, Any] = {"factor": 3.0, "names": ["a", "b"]}
@@ -568,7 +569,7 @@ def test_numbers_that_programs_compute() -> None:
     for ours, theirs in kept:  # each call has floats of its own
         same(ours, theirs)
     x = weft.tensor([float("nan"), 1.0, -0.0, 2.0])
-    assert np.isnan(compiled(x)[0]) and compiled(weft.tensor([-0.0]))[0].hex() == "-0x0.0p+0"
+    assert np.isnan(compiled(x)[0]) and compiled(weft.tensor([-0.0]))[3].hex() == "-0x0.0p+0"
 
 
 def test_numbers_beside_gradients() -> None:
@@ -582,3 +583,27 @@ def test_numbers_beside_gradients() -> None:
         loss, largest = compiled(x, w)
         loss.backward()
         assert largest == (number + 3.0) ** 2 and w.grad.tolist() == (2 * x * x).tolist()
+
+
+def test_conditions_on_whole_numbers_are_computed_natively(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the graph does not run in the shortcut, numbers may be others in each call."""
+    seen: list[list[str]] = []
+    make = Entrance.make
+
+    def watched(self: Any, checks: Any, *rest: Any) -> Any:
+        seen.append([check[0] for check in checks])
+        return make(self, checks, *rest)
+
+    monkeypatch.setattr(Entrance, "make", watched)
+
+    def f(x: Any, n: int) -> Any:
+        y = weft.linalg.svd(x)[1]
+        return y + 1 if n * 2 > 5 else y
+
+    compiled, x = weft.compile(f, backend="native"), weft.eye(3)
+    for n in (3, 4, 5, 6):
+        same(compiled(x, n), f(x, n))
+    assert has_shortcut(compiled) and not is_direct(compiled)
+    assert {"whole", "mul", "gt", "true"} < set(seen[-1]) and "call_missing" not in seen[-1]
+    for n in (2, 7, True, 2**62):  # the last has no double in 64 bits
+        same(compiled(x, n), f(x, n))

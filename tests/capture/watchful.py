@@ -1,7 +1,8 @@
-"""What the tests of guards share: objects that tell when they are asked, and both renderings at once."""
+"""What the tests of guards share: objects that tell when they are asked, and all forms at once."""
 
 from __future__ import annotations
 
+import json
 import math
 import struct
 import textwrap
@@ -13,13 +14,21 @@ import numpy as np
 from hypothesis import strategies as st
 
 import weft
-from weft.capture.guard_render import guarded, render_guards
-from weft.capture.guards import (
-    Guard,
-    holds,
-)
+from weft.capture.checking import Checks
+from weft.capture.entry_cache.read import Reader as FromDisk
+from weft.capture.entry_cache.write import Writer
+from weft.capture.guards import Guard, GuardSet, TensorFacts, holds
+from weft.capture.guards.rendering import guarded, render_guards
 from weft.capture.reading import FUNCTION, MISS, Reader
+from weft.capture.shortcut import settle, with_types
 from weft.capture.sources import local
+from weft.core.checks import satisfied
+from weft.core.expressions import Symbol
+from weft.native.directly import Machine
+from weft.native.entry import Layout
+from weft.tensor.base import Parameter, Tensor
+from weft.tensor.tape import INFERENCE
+from weft.tensor.views import View
 
 X, Y, Z = local("x"), local("y"), local("z")
 HIT = "hit"
@@ -107,14 +116,59 @@ def build(guards: Iterable[Guard], parameters: Iterable[str], result: str = repr
     return namespace["entry"]
 
 
+MACHINE = Machine(Layout(Tensor, Parameter, View, INFERENCE), MISS, None)
+
+
+def build_native(guards: Iterable[Guard], owner: Any, values: dict[str, Any], sized: bool = False) -> Any:
+    """The guards as a native function of the owner and these parameters, made from this call: a tuple, or
+    MISS. What stays with Python is at `.left`, the checks at `.checks`.
+    """
+    checks, names = Checks(MACHINE, owner, values, sized), list(values)
+    left = settle(checks, GuardSet(guards))
+    text = build(with_types(left, checks), names)
+
+    def rest(function: Any, *given: Any) -> Any:
+        return None if text(*given, **{FUNCTION: function}) is not MISS else MISS
+
+    try:
+        native = MACHINE.make((FUNCTION, *names), checks.done, rest if left else None, [], None, [])
+    except ReferenceError:  # something is gone, and nothing can hold any more
+        native = lambda *_given: MISS
+
+    def entry(function: Any, *given: Any) -> Any:
+        found = native(function, *given)
+        symbols = dict(zip([FUNCTION, *names], (function, *given), strict=True))
+        known = {Symbol(name, object): value for name, value in symbols.items()}
+        by_meaning = satisfied(checks.done, known) and (not left or rest(function, *given) is None)
+        assert by_meaning == (found is not MISS), "machine code is something else than its meaning"
+        return found
+
+    entry.left, entry.checks = left, checks.done  # type: ignore[attr-defined]
+    return entry
+
+
 def check(guards: Guard | Iterable[Guard], owner: Any = None, **values: Any) -> bool:
-    """Whether the guards hold, by both renderings, which must agree."""
+    """Whether the guards hold, by all forms, which must agree."""
     guards = [guards] if isinstance(guards, Guard) else list(guards)
     by_reference = all(holds(guard, owner, values) for guard in guards)
     entry = build(guards, values)
     by_text = entry(**values, **{FUNCTION: owner}) is not MISS
     assert by_reference == by_text, entry.source
+    for sized in (False, True):
+        native = build_native(guards, owner, values, sized)
+        assert by_reference == (native(owner, *values.values()) is not MISS), native.checks
     return by_reference
+
+
+def kept_and_read(guard: Guard, owner: Any = None, **values: Any) -> Guard:
+    """The guard as another process would read it from disk."""
+    writer = Writer()
+    data = json.loads(json.dumps(writer.guard(guard)))
+    return FromDisk({"sources": json.loads(json.dumps(writer.sources))}, owner, values).guard(data)
+
+
+def facts_of(tensor: Any, *free: int) -> Guard:
+    return Guard("TENSOR", X, TensorFacts.of(tensor, free))
 
 
 NAN = struct.unpack("<d", b"\x01\x00\x00\x00\x00\x00\xf8\x7f")[0]

@@ -24,7 +24,7 @@ for question in json.load(sys.stdin):
         answers[question] = space.get("answer")
     except BaseException as error:
         answers[question] = f"{type(error).__name__}: {error}"
-json.dump(answers, sys.stdout)
+json.dump(answers, sys.stdout, default=repr)
 """
 QUESTIONS = {
     # -- the same module objects
@@ -38,6 +38,9 @@ QUESTIONS = {
     "import torch\nimport torch.autograd.gradcheck\nanswer = callable(torch.autograd.gradcheck)": True,
     "import torch\nanswer = torch.nn.zzzzzzq": "AttributeError: module 'torch.nn' has no attribute 'zzzzzzq': Weft has no such name",
     "import torch\nanswer = torch.cuda.amp.GradScaler.__name__": "GradScaler",
+    "import torch\nfrom weft.amp import cuda, cpu\n"
+    "answer = torch.cuda.amp.autocast is cuda.autocast and torch.cpu.amp.autocast is cpu.autocast": True,
+    "import torch\nanswer = torch.nn.parallel.DistributedDataParallel.__name__": "DistributedDataParallel",
     # -- gathered names
     "from torch._dynamo.testing import CompileCounter, same\nfrom weft.testing import same as ours\n"
     "answer = same is ours": True,
@@ -48,8 +51,51 @@ QUESTIONS = {
     "import torch\nanswer = torch._dynamo.graph_break is torch.compiler.graph_break": True,
     "import torch._C\nfrom weft.trace.recorder import _set_grad_enabled as ours\n"
     "answer = torch._C._set_grad_enabled is ours": True,
+    "from torch.testing import FileCheck\nfrom torch._C import FileCheck as ours\nanswer = FileCheck is ours": True,
+    "import torch\nanswer = [str(torch._dynamo.exc.RecompileError), torch._dynamo.skip_frame.__name__]": [
+        "<class 'torch._dynamo.exc.RecompileError'>", "skip_frame",
+    ],
+    "import torch, torch._dynamo.testing\ncounter = torch._dynamo.testing.CompileCounter()\n"
+    "def f(x):\n    torch._dynamo.dont_skip_tracing\n    return x * 2\n"
+    "compiled = torch.compile(f, backend=counter)\ncompiled(torch.ones(2)), compiled(torch.ones(2))\n"
+    "answer = [counter.frame_count, 'dont_skip_tracing' in vars(torch._dynamo)]": [1, True],
+    "from torch.testing._internal.autograd_function_db import autograd_function_db\nanswer = autograd_function_db": [],
+    "from torch.testing._internal.two_tensor import TwoTensor\nimport pickle\n"
+    "answer = [str(TwoTensor), pickle.loads(pickle.dumps(TwoTensor)) is TwoTensor]": [
+        "<class 'torch.testing._internal.two_tensor.TwoTensor'>", True,
+    ],
     "from torch.fx.experimental.proxy_tensor import make_fx\nanswer = make_fx.__name__": "make_fx",
     "from functorch import vmap, grad\nanswer = vmap.__name__": "vmap",
+    # -- programs get no placeholders
+    "from torch.nn.attention.flex_attention import flex_attention": "ModuleNotFoundError: No module named "
+    "'torch.nn.attention.flex_attention': Weft has no such name",
+    "import torch.utils.flop_counter": "ModuleNotFoundError: No module named 'torch.utils.flop_counter': Weft has "
+    "no such name; the nearest is 'torch.utils.dlpack'",
+    "import torch\ntorch.export.export(len)": "AttributeError: module 'torch' has no attribute 'export': Weft has "
+    "no such name; the nearest is 'exp'",
+    "from torch import export": "ImportError: cannot import name 'export' from 'torch': Weft has no such name; the "
+    "nearest is 'exp'",
+    "from torch.serialization import add_safe_globals": "ImportError: cannot import name 'add_safe_globals' from "
+    "'torch.serialization': Weft has no such name",
+    "import torch\ntorch.serialization.add_safe_globals([])": "AttributeError: module 'torch.serialization' has no "
+    "attribute 'add_safe_globals': Weft has no such name",
+    "from torch._dynamo import export": "ImportError: cannot import name 'export' from 'torch._dynamo': Weft has no "
+    "such name; the nearest is 'is_exporting'",
+    "from torch.testing._internal import common_moon as moon\nimport sys, types\n"
+    "program = types.ModuleType('program')\n"
+    "exec('import torch.testing\\ndef probe():\\n    return torch.testing._internal.common_moon.moon_db', vars(program))\n"
+    "program.probe()": "AttributeError: module 'torch.testing._internal.common_moon' has no attribute 'moon_db': Weft "
+    "has no such name",
+    "import torch\nanswer = [hasattr(torch, 'export'), getattr(torch.utils, 'flop_counter', 5), "
+    "hasattr(torch.serialization, 'safe_globals'), hasattr(torch.func, 'functionalize')]": [False, 5, False, False],
+    "try:\n    from torch.utils.checkpoint import create_selective_checkpoint_contexts\n"
+    "except ImportError as error:\n    answer = [type(error).__name__, error.name]": [
+        "ImportError", "create_selective_checkpoint_contexts",
+    ],
+    "from importlib.util import find_spec\n"
+    "answer = [find_spec('torch.export'), find_spec('torch.package'), find_spec('torch.nn') is None]": [
+        None, None, False,
+    ],
     # -- helpers of PyTorch's own tests, of which there are always more
     "from torch.testing._internal.common_utils import skipIfMoonIsFull, TEST_MOON\n"
     "answer = [skipIfMoonIsFull(len) is len, skipIfMoonIsFull('why')(len) is len, TEST_MOON]": [True, True, False],
@@ -57,8 +103,16 @@ QUESTIONS = {
     "from torch.testing._internal.common_nn import NNTestCase, module_tests\nimport unittest\n"
     "answer = [issubclass(NNTestCase, unittest.TestCase), module_tests]": [True, []],
     "import torch.testing._internal.common_utils as c\nanswer = hasattr(c, 'anything')": False,
+    "import torch.testing._internal.common_utils\n"
     "from torch.autograd import kineto_available, Function\nimport torch\n"
     "answer = hasattr(torch.autograd, 'kineto_available')": False,
+    "import torch._dynamo.test_case\nfrom torch.export import export\nimport torch.utils._stats\n"
+    "class Case:\n    from torch._dynamo.utils import timed\n"
+    "answer = [export.__name__, Case.timed.__name__, torch._dynamo.utils.compile_times.__name__]": [
+        "export", "timed", "compile_times",
+    ],
+    "def inside():\n    from torch.testing._internal.common_moon import moon_db\n    return moon_db\n"
+    "answer = inside().__name__": "moon_db",
     # -- what is not there
     "from torch.nn import Lineer": "ImportError: cannot import name 'Lineer' from 'torch.nn': Weft has no such "
     "name; the nearest is 'Linear'",

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import signal
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +18,26 @@ import pytest
 from weft.core import generator as random
 from weft.core.device import device
 from weft.core.generator import DEFAULT_SEED, OFFSET_LIMIT, Generator
+
+
+@contextmanager
+def held_elsewhere(lock: Any) -> Iterator[None]:
+    """Another thread has the lock."""
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 @pytest.fixture(autouse=True)
@@ -192,3 +218,98 @@ def test_fork_rng_as_a_decorator() -> None:
 
     random.manual_seed(1)
     assert draw() == draw() == (1, 0)
+
+
+def test_draws_apart_leave_the_generator_where_it_is() -> None:
+    generator = Generator().manual_seed(3)
+    generator.advance(5)
+    with random.apart():
+        assert generator.advance(2) == (3, 5) and generator.advance(2) == (3, 7)
+        generator.manual_seed(8)
+        assert generator.advance(1) == (8, 0)
+        with random.apart():
+            assert generator.advance(4) == (8, 1)
+        assert generator.get_offset() == 1
+    assert generator.initial_seed() == 3 and generator.get_offset() == 5
+
+
+def test_a_thread_that_draws_apart_takes_nothing_back_of_another() -> None:
+    """Where a generator is put back behind draws that leave no trace, another thread's are drawn twice."""
+    generator, taken = Generator(), []
+
+    def draw() -> None:
+        taken.append(generator.advance(1)[1])
+
+    for block in range(20):
+        with random.apart():
+            generator.advance(3)
+            thread = threading.Thread(target=draw)
+            thread.start()
+            thread.join()
+        assert taken[-1] == block
+
+
+def test_what_is_noted_is_drawn_once_more() -> None:
+    """Though others have drawn in between, and the generator has another seed since."""
+    generator = Generator().manual_seed(3)
+    with random.noted() as drawn:
+        first = [generator.advance(2)]
+        thread = threading.Thread(target=generator.advance, args=(7,))
+        thread.start()
+        thread.join()
+        first += [generator.advance(1), generator.advance(4)]
+        generator.advance(5)
+        assert generator.take_back(3, 14, 5)
+    assert first == [(3, 0), (3, 9), (3, 10)]
+    generator.manual_seed(4)
+    with random.apart(drawn), random.noted() as again:
+        assert [generator.advance(blocks) for blocks in (2, 1, 4)] == first
+        with pytest.raises(RuntimeError, match="draws more random numbers"):
+            generator.advance(1)
+    assert again == drawn
+    assert generator.advance(0) == (4, 0)
+
+
+def test_failed_draws_go_back_where_nobody_else_has_drawn() -> None:
+    generator = Generator()
+    before = generator.get_offset()
+    generator.advance(3), generator.advance(4)
+    generator.go_back(before)
+    assert generator.get_offset() == 0
+    generator.advance(3)
+    thread = threading.Thread(target=generator.advance, args=(7,))
+    thread.start()
+    thread.join()
+    generator.advance(2)
+    generator.go_back(before)
+    assert generator.get_offset() == 12
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_fork_leaves_generators_free() -> None:
+    generator = Generator()
+    with held_elsewhere(generator._lock):
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            os._exit(generator.advance(1)[1])
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_handler_of_signals_draws() -> None:
+    """At any point of another draw: nothing is drawn twice, and nobody waits for himself."""
+    generator, taken = Generator(), []
+
+    def profile(frame: Any, _event: str, _value: Any) -> None:
+        if frame.f_code is Generator.advance.__code__:
+            sys.setprofile(None)
+            taken.append(generator.advance(2)[1])
+            sys.setprofile(profile)
+
+    sys.setprofile(profile)
+    try:
+        taken.append(generator.advance(3)[1])
+    finally:
+        sys.setprofile(None)
+    assert len(taken) > 3 and len(set(taken)) == len(taken)

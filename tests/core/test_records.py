@@ -15,8 +15,8 @@ from weft.core import records
 from weft.core.records import replace
 
 
-def classes(dataclass: Any) -> tuple[Any, ...]:
-    @dataclass(frozen=True, slots=True)
+def classes(decorate: Any) -> tuple[Any, ...]:
+    @decorate(frozen=True, slots=True)
     class Fixed:
         """Facts."""
 
@@ -28,17 +28,17 @@ def classes(dataclass: Any) -> tuple[Any, ...]:
         def twice(self) -> int:
             return 2 * self.a
 
-    @dataclass(slots=True)
+    @decorate(slots=True)
     class Open:
         a: int
         b: tuple[int, ...] = ()
 
-    @dataclass(eq=False, slots=True, kw_only=True)
+    @decorate(eq=False, slots=True, kw_only=True)
     class Base:
         name: str
         size: int = 1
 
-    @dataclass(eq=False, slots=True, kw_only=True)
+    @decorate(eq=False, slots=True, kw_only=True)
     class Derived(Base):
         more: int
         parts: list[Any] = field(default_factory=list)
@@ -46,21 +46,21 @@ def classes(dataclass: Any) -> tuple[Any, ...]:
         def __repr__(self) -> str:
             return f"<{self.name}>"
 
-    @dataclass
+    @decorate
     class Counted:
         a: int
 
         def __post_init__(self) -> None:
             self.a += 1
 
-    @dataclass(frozen=True, slots=True)
+    @decorate(frozen=True, slots=True)
     class Empty:
         pass
 
     return Fixed, Open, Base, Derived, Counted, Empty
 
 
-PAIRS = list(zip(classes(dataclasses.dataclass), classes(records.dataclass), strict=True))
+PAIRS = list(zip(classes(dataclasses.dataclass), classes(records.record), strict=True))
 CALLS: list[tuple[int, tuple[Any, ...], dict[str, Any]]] = [
     (0, (1,), {}),
     (0, (1, "x"), {"d": 1.5}),
@@ -133,7 +133,7 @@ def test_methods_and_defaults_stay() -> None:
     assert list(inspect.signature(ours).parameters) == ["a", "b", "c", "d"], "once it was called"
 
 
-@records.dataclass(frozen=True, slots=True)
+@records.record(frozen=True, slots=True)
 class Kept:
     """One that can be found by its name."""
 
@@ -156,6 +156,6 @@ def test_copies() -> None:
 def test_options_that_would_be_ignored_are_refused(option: str) -> None:
     with pytest.raises(TypeError, match="field 'a' of Odd: fields of records only have defaults"):
 
-        @records.dataclass
+        @records.record
         class Odd:
             a: int = field(default=0, **{option: False})  # type: ignore[call-overload]

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
 import os
+import signal
+import sys
+import threading
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 import pytest
 
@@ -60,3 +67,112 @@ def test_what_is_asked_for_counts() -> None:
     assert threads.count() == 3 and told == [3]
     threads.asked.clear()
     assert threads.count() == threads.available() >= 1
+
+
+def test_a_start_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler's exception comes out, and the thread runs."""
+    dropped, ran = [], threading.Event()
+    monkeypatch.setattr(sys, "unraisablehook", dropped.append)
+    monkeypatch.setattr(threading, "excepthook", dropped.append)
+
+    def handle(_number: int, _frame: Any) -> None:
+        raise Late
+
+    def profile(_frame: Any, event: str, value: Any) -> None:
+        if event == "c_return" and value is _thread.start_new_thread:
+            sys.setprofile(None)
+            sleep(0.05)  # the new thread is further than this one
+            signal.raise_signal(signal.SIGUSR1)
+
+    thread = threading.Thread(target=ran.set)
+    before = signal.signal(signal.SIGUSR1, handle)
+    sys.setprofile(profile)
+    try:
+        with pytest.raises(Late):
+            threads.start(thread)
+    finally:
+        sys.setprofile(None)
+        signal.signal(signal.SIGUSR1, before)
+    assert ran.wait(10)
+    thread.join()
+    assert dropped == []
+
+
+class Late(Exception):
+    pass
+
+
+def test_what_is_out_of_reach_is_done_before_an_interrupt_goes_on() -> None:
+    steps, begun = [], threading.Event()
+    variable: ContextVar[int] = ContextVar("variable", default=0)
+
+    def handle(_number: int, _frame: Any) -> None:
+        steps.append("handler")
+        raise Late
+
+    @threads.out_of_reach
+    def work(value: int) -> int:
+        begun.set()
+        if value:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        for _ in range(5):
+            sleep(0.01)
+        steps.append("work")
+        return value + variable.get()
+
+    variable.set(3)
+    assert work(0) == 3
+    steps.clear()
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with pytest.raises(Late):
+            work(1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert steps == ["handler", "work"]
+
+
+def test_what_is_out_of_reach_raises() -> None:
+    @threads.out_of_reach
+    def work() -> None:
+        raise KeyError("a")
+
+    with pytest.raises(KeyError, match="a"):
+        work()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_handler_forks_while_something_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs it is not there in the child, which does it itself."""
+    children: list[int] = []
+    main = os.getpid()
+    monkeypatch.setattr(threads, "CHECKED", 0.05)
+
+    def handle(_number: int, _frame: Any) -> None:
+        children.append(os.fork())
+
+    @threads.out_of_reach
+    def work() -> int:
+        if os.getpid() == main:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+            sleep(0.1)
+        return 7
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        found = work()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        if children == [0]:
+            os._exit(found)
+    assert found == 7
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
+
+
+def test_what_cannot_be_started_says_so() -> None:
+    thread = threading.Thread(target=int)
+    threads.start(thread)
+    thread.join()
+    with pytest.raises(RuntimeError, match="threads can only be started once"):
+        threads.start(thread)

@@ -403,3 +403,14 @@ def test_a_pickle_that_would_run_something_runs_nothing(tmp_path):
             weft.load(tmp_path / "evil.pt", weights_only=safe)
     assert [path.name for path in Path(tmp_path).iterdir()] == ["evil.pt"]
     assert math.isnan(through(math.nan))
+
+
+def test_options_that_nobody_knows_are_refused() -> None:
+    file = io.BytesIO()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'zzz'"):
+        weft.save(1, file, zzz=1)
+    weft.save(1, file, _use_new_zipfile_serialization=False)
+    file.seek(0)
+    with pytest.raises(TypeError, match=r"Unpickler.__init__\(\) got an unexpected keyword argument 'zzz'"):
+        weft.load(file, zzz=1)
+    assert weft.load(file, encoding="latin1") == 1

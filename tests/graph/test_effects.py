@@ -1,19 +1,22 @@
-"""What nodes do besides computing."""
+"""What nodes do besides computing, and which may raise for some data."""
 
 import math
 import operator
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
 
 import weft
 import weft.nn.functional as functional
+from weft import nn
 from weft.core.generator import default_generator
+from weft.core.requirements import require
 from weft.core.trees import flatten
-from weft.graph.effects import effect, impure, op_of
+from weft.graph.effects import can_fail, effect, impure, op_of
 from weft.graph.graph import Graph
-from weft.graph.node import map_arg
+from weft.graph.node import Node, map_arg
 from weft.ops.record import REGISTRY
 from weft.ops.samples import Maker
 
@@ -21,8 +24,8 @@ from weft.ops.samples import Maker
 @pytest.fixture
 def graph():
     graph = Graph()
-    for name in ("x", "y"):
-        graph.placeholder(name)
+    for name, value in (("x", weft.ones(2, 3)), ("y", weft.ones(3))):
+        graph.placeholder(name, val=value)
     return graph
 
 
@@ -49,7 +52,6 @@ PURE = [
     function(functional.dropout, "x", 0.5, False),
     function(functional.dropout, "x", training=False),
     function(functional.batch_norm, "x", "y", "y"),
-    function(functional.embedding, "x", "y"),
     function(functional.scaled_dot_product_attention, "x", "x", "x"),
     function(functional.pairwise_distance, "x", "y", p=1.0),
     method("sum", "x"),
@@ -71,8 +73,7 @@ WRITING = [
     (function(operator.setitem, "x", 0, "y"), "x"),
     (method("mul_", "x", 2), "x"),
     (method("multiply_", "x", 2), "x"),
-    (function(functional.batch_norm, "x", "y", "y", training=True), "xy"),
-    (function(functional.embedding, "x", "y", max_norm=1.0), "xy"),
+    (function(functional.batch_norm, "x", "y", "y", training=True), "y"),
     (lambda graph, x, y: graph.call_function(weft._foreach_add_, ([x, y], 1)), "xy"),
 ]
 UNKNOWN = [
@@ -169,3 +170,89 @@ def test_records_do_no_more_than_is_said(op):
                 if isinstance(value, weft.Tensor) and not does.aliases:
                     assert value is not tensor
                     assert not np.shares_memory(value.array, tensor.array)
+
+
+def test_effects_follow_from_types():
+    weights = weft.ones(4, 3)
+    written = node_of(functional.embedding, weft.zeros(2, dtype=weft.int64), weights, 0, 1.0)
+    assert [node.name for node in effect(written).writes] == ["x1"]
+    assert effect(node_of(functional.embedding, weft.zeros(2, dtype=weft.int64), weights)).pure
+
+
+def test_a_composite_on_values_of_unknown_type_may_do_anything():
+    graph = Graph()
+    x = graph.placeholder("x")
+    node = graph.call_function(weft.reshape, (x, (6,)))
+    assert effect(node).random and effect(node).writes == (x,) and can_fail(node)
+    assert effect(graph.call_function(weft.exp, (x,))).pure, "it has a record of its own"
+
+
+FLOATS, PLACES = weft.ones(2, 2), weft.zeros(2, 2, dtype=weft.int64)
+
+
+def node_of(target: Any, *values: Any, result: Any = FLOATS) -> Node:
+    graph = Graph()
+    inputs = [graph.placeholder(f"x{i}", val=value) for i, value in enumerate(values)]
+    node = (
+        graph.call_function(target, tuple(inputs)) if callable(target) else graph.call_method(target, inputs)
+    )
+    node.meta["val"] = result
+    return node
+
+
+@pytest.mark.parametrize(
+    ("target", "values"),
+    [
+        (weft.linalg.cholesky, (FLOATS,)),
+        (weft.linalg.inv, (FLOATS,)),
+        (weft.inverse, (FLOATS,)),
+        (weft.matrix_power, (FLOATS, -1)),
+        (weft.histc, (FLOATS,)),
+        (weft.quantile, (FLOATS, FLOATS)),
+        (nn.functional.gaussian_nll_loss, (FLOATS, FLOATS, FLOATS)),
+        (weft.bernoulli, (FLOATS,)),
+        (nn.functional.binary_cross_entropy, (FLOATS, FLOATS)),
+        (nn.functional.cross_entropy, (FLOATS, PLACES)),
+        (nn.functional.embedding, (PLACES, FLOATS)),
+        (weft.gather, (FLOATS, 0, PLACES)),
+        (operator.getitem, (FLOATS, PLACES)),
+        (math.log, (2.0,)),
+        (int, (2.0,)),
+        (print, (FLOATS,)),
+        (require, (FLOATS,)),
+        ("some_method", (FLOATS,)),
+    ],
+)
+def test_nodes_that_may_fail(target: Any, values: Any) -> None:
+    assert can_fail(node_of(target, *values))
+
+
+@pytest.mark.parametrize(
+    ("target", "values"),
+    [
+        (operator.add, (FLOATS, FLOATS)),
+        (weft.exp, (FLOATS,)),
+        (weft.matmul, (FLOATS, FLOATS)),
+        (weft.cat, ([FLOATS],)),
+        (weft.clone, (PLACES,)),
+        (weft.reshape, (FLOATS, (4,))),
+        (nn.functional.cross_entropy, (FLOATS, FLOATS)),
+        (nn.functional.softmax, (FLOATS,)),
+        (nn.functional.batch_norm, (FLOATS, weft.ones(2), weft.ones(2))),
+        (weft.rand, ()),
+        (getattr, (FLOATS,)),
+        ("item", (FLOATS,)),
+        ("detach", (FLOATS,)),
+        ("copy_", (FLOATS, FLOATS)),
+    ],
+)
+def test_nodes_that_cannot_fail(target: Any, values: Any) -> None:
+    assert not can_fail(node_of(target, *values))
+
+
+def test_only_whole_numbers_refuse_to_be_divided() -> None:
+    assert not can_fail(node_of(operator.truediv, FLOATS, FLOATS))
+    for target in (operator.floordiv, operator.ifloordiv, weft.remainder, "div"):
+        assert can_fail(node_of(target, PLACES, PLACES, result=PLACES))
+        assert not can_fail(node_of(target, FLOATS, FLOATS))
+    assert can_fail(node_of(operator.pow, 2.0, 3.0, result=8.0)), "it may overflow"

@@ -6,7 +6,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.testing.scripts import disable_autodiff_subgraph_inlining
+from weft.compat.torch_internals.scripts import disable_autodiff_subgraph_inlining
 
 
 def _kinds(function: Any, *sizes: int) -> list[str]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import sys
+import threading
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +17,7 @@ import pytest
 import weft
 from tests.native.test_engine import process
 from weft.compiler import settings
-from weft.native import backend
+from weft.native import backend, tiers
 from weft.native.objects import Uncompiled, Unlowered
 from weft.testing import assert_close
 
@@ -154,3 +160,248 @@ def test_what_it_needs_is_not_there(missing: list[str], said: str, tmp_path: Any
     assert result.stdout.count("\n") == 1 and said in result.stdout and "op by op" in result.stdout
     result = process(MISSING.format(missing=missing, strict=True), WEFT_CACHE_DIR=str(tmp_path))
     assert result.returncode == 1 and "no native program: " in result.stderr and said in result.stderr
+
+
+# -- numbers that vary ---------------------------------------------------------------------------------------
+def scaled(x: weft.Tensor, n: int) -> weft.Tensor:
+    return x.sin() * n + n
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Any]]:
+    """The programs that are made while a test runs, with a disk of its own."""
+    made: list[Any] = []
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(backend, "listeners", [])
+    before = backend.Compiled.program
+
+    def program(self: Any, arrays: list[Any]) -> Any:
+        made.append(arrays)
+        return before(self, arrays)
+
+    monkeypatch.setattr(backend.Compiled, "program", program)
+    weft.compiler.reset()
+    weft.compiler.counters.clear()
+    yield made
+    weft.compiler.counters.clear()
+
+
+def files(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["values", "gradients"])
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_the_fifth_program_within_fifty_calls_is_the_last(
+    built: list[Any], tmp_path: Path, grad: bool, fullgraph: bool
+) -> None:
+    compiled = weft.compile(scaled, fullgraph=fullgraph)
+
+    def call(n: int) -> None:
+        x, y = (weft.arange(6.0).requires_grad_(grad) for _ in range(2))
+        found, expected = compiled(x, n), scaled(y, n)
+        assert_close(found, expected)
+        if grad:
+            found.sum().backward()
+            expected.sum().backward()
+            assert_close(x.grad, y.grad)
+
+    said = warned(lambda: [call(n) for n in range(2, 14)])
+    (text,) = said
+    assert "made 5 programs within 50 calls of scaled (" in text and "since L['n'] varied" in text
+    assert dict(weft.compiler.counters["aot_varying"]) == {text: 1}
+    assert not weft.compiler.counters["aot_fallbacks"]
+    tiers.wait()
+    count, kept = len(built), files(tmp_path)
+    assert warned(lambda: [call(n) for n in range(100, 160)]) == []  # once is enough
+    tiers.wait()
+    assert len(built) == count and files(tmp_path) == kept
+    call(3)  # which has a program still
+    assert len(built) == count
+
+
+def test_programs_that_are_used_are_made(built: list[Any]) -> None:
+    """Also where native entries serve all calls but the first few of each number, and Python sees none."""
+    compiled = weft.compile(scaled, fullgraph=True)
+    x = weft.arange(6.0)
+    for n in range(2, 10):
+        for _ in range(15):
+            assert_close(compiled(x, n), scaled(x, n))
+    assert len(built) >= 8
+    assert not weft.compiler.counters["aot_varying"]
+
+
+def test_a_number_that_stays_has_a_program_again(built: list[Any]) -> None:
+    compiled = weft.compile(scaled, fullgraph=True)
+    x = weft.arange(6.0)
+    assert len(warned(lambda: [compiled(x, n) for n in range(2, 14)])) == 1
+    count = len(built)
+    for _ in range(60):
+        assert_close(compiled(x, 77), scaled(x, 77))
+    assert len(built) == count + 1
+
+
+def calls_of_kernels(function: Any) -> int:
+    """How often a call has steps of a program done by Python."""
+    found = []
+
+    def called(frame: Any, event: str, _value: Any) -> None:
+        if event == "call":
+            found.append(frame.f_code.co_qualname)
+
+    before = sys.getprofile()
+    sys.setprofile(called)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return sum("call_step" in name for name in found)
+
+
+def test_a_float_that_stays_has_a_program_again(built: list[Any]) -> None:
+    """Where the op has machine code for floats that are known, and none for those that running tells."""
+
+    def noisy(x: weft.Tensor, s: float) -> weft.Tensor:
+        return x.clone().uniform_(-s, s) + x
+
+    compiled = weft.compile(noisy, fullgraph=True)
+    x = weft.arange(6.0)
+
+    def check(s: float) -> None:
+        found = []
+        for function in (compiled, noisy):
+            weft.manual_seed(5)
+            found.append((function(x, s), weft.rand(2)))
+        assert_close(found[0], found[1], rtol=0, atol=0)
+
+    for s in (0.5, 0.25, 0.125, 0.75):
+        check(s)
+    count = len(built)
+    assert calls_of_kernels(lambda: compiled(x, 0.75))
+    for _ in range(60):
+        check(0.75)
+    assert len(built) == count + 1 and not calls_of_kernels(lambda: compiled(x, 0.75))
+    for s in (0.5, 0.25, 0.75, -0.0):
+        check(s)
+    assert len(built) == count + 1 and not calls_of_kernels(lambda: compiled(x, 0.75))
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_warning_that_is_an_error_comes_behind_the_call(
+    strict: bool, fullgraph: bool, built: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Warnings are errors in tests. The call has its effects, once, and then raises the warning itself."""
+    monkeypatch.setattr(weft.compiler.settings, "strict", strict)
+    seen: list[int] = []
+
+    def step(p: Any, n: int) -> Any:
+        p.mul_(n)
+        seen.append(n)
+        return p * n
+
+    compiled = weft.compile(step, fullgraph=fullgraph)
+    p, raised = weft.ones(3, dtype=weft.float64), []
+    for n in range(2, 14):
+        try:
+            assert compiled(p, n).tolist() == [math.factorial(n) * n] * 3
+        except RuntimeWarning as error:
+            raised.append(error)
+    assert [type(error) for error in raised] == [RuntimeWarning] and "n'] varied" in str(raised[0])
+    assert seen == list(range(2, 14)) and p.tolist() == [math.factorial(13)] * 3
+
+
+def test_sizes_are_no_numbers(built: list[Any]) -> None:
+    compiled = weft.compile(lambda x: x.sin() * x.shape[0])
+    for size in range(2, 12):
+        x = weft.arange(float(size))
+        assert_close(compiled(x), x.sin() * size)
+    assert not weft.compiler.counters["aot_varying"]
+
+
+def test_other_functions_go_on(built: list[Any]) -> None:
+    compiled = weft.compile(scaled)
+    x = weft.arange(6.0)
+    warned(lambda: [compiled(x, n) for n in range(2, 14)])
+    count = len(built)
+    assert_close(weft.compile(lambda x, n: x.cos() - n)(x, 3), x.cos() - 3)
+    assert len(built) == count + 1
+
+
+def test_writes_and_random_numbers_of_what_varies(built: list[Any]) -> None:
+    def step(p: Any, n: int) -> Any:
+        p.mul_(1 / n).add_(weft.rand(3))
+        return p * n
+
+    compiled = weft.compile(step, fullgraph=True)
+
+    def run() -> None:
+        p, q = weft.ones(3), weft.ones(3)
+        for n in range(2, 30):
+            states = []
+            for function, state in ((compiled, p), (step, q)):
+                weft.manual_seed(n)
+                states.append((function(state, n), state, state._version))
+            assert_close(states[0], states[1])
+
+    assert len(warned(run)) == 1
+
+
+def test_threads_say_it_once(built: list[Any]) -> None:
+    compiled = weft.compile(scaled)
+    x = weft.arange(6.0)
+    compiled(x, 2)
+
+    def call(n: int) -> None:
+        assert_close(compiled(x, n), scaled(x, n))
+
+    with warnings.catch_warnings(record=True) as seen, ThreadPoolExecutor(4) as threads:
+        warnings.simplefilter("always")
+        list(threads.map(call, range(3, 60)))
+    assert len([each for each in seen if "varied" in str(each.message)]) == 1
+
+
+def test_threads_that_come_first_at_once_make_one_program(
+    built: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight threads that each make the program of one layout are no numbers that vary."""
+    program = backend.Compiled.program
+
+    def slowly(self: Any, arrays: list[Any]) -> Any:
+        time.sleep(0.05)
+        return program(self, arrays)
+
+    monkeypatch.setattr(backend.Compiled, "program", slowly)
+    compiled, together = weft.compile(scaled), threading.Barrier(8)
+    x = weft.arange(6.0)
+
+    def call(_: int) -> None:
+        together.wait()
+        assert_close(compiled(x, 2), scaled(x, 2))
+
+    with warnings.catch_warnings(record=True) as seen, ThreadPoolExecutor(8) as threads:
+        warnings.simplefilter("always")
+        list(threads.map(call, range(8)))
+    assert not [each for each in seen if "varied" in str(each.message)]
+    assert len(built) == 1
+
+
+def test_numbers_of_gradients(built: list[Any]) -> None:
+    """Whole numbers that a forward program computes from floats, and that gradients are made of."""
+
+    def function(x: Any, s: float) -> Any:
+        return x.sin() * int(s * 100)
+
+    compiled = weft.compile(function, fullgraph=True)
+
+    def calls(first: int) -> None:
+        for k in range(first, first + 12):
+            x, y = (weft.ones(4, requires_grad=True) for _ in range(2))
+            compiled(x, 1 / k).sum().backward()
+            function(y, 1 / k).sum().backward()
+            assert_close(x.grad, y.grad)
+
+    assert len(warned(lambda: calls(1))) == 1
+    count = len(built)
+    assert warned(lambda: calls(13)) == []
+    assert len(built) == count

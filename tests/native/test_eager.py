@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
 from weft.core.seams import seams
+from weft.core.varying import MOST
 from weft.native import eager
-from weft.ops.large import FEW, NAMES
+from weft.ops.native_above import FEW, NAMES
 from weft.ops.record import REGISTRY as BY_QUALIFIED_NAME
 
 REGISTRY = {op.name: op for op in BY_QUALIFIED_NAME.values() if op.kernel is not None}
@@ -41,9 +45,9 @@ ARGUMENTS: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def native() -> Any:
-    before, seams.large = seams.large, eager.large
+    before, seams.native_kernel = seams.native_kernel, eager.native_kernel
     yield
-    seams.large = before
+    seams.native_kernel = before
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -52,9 +56,9 @@ def test_as_array_kernels(name: str, kind: Any) -> None:
     op = REGISTRY[name]
     bound = ARGUMENTS[name](kind) if name in ARGUMENTS else (array(kind),)
     bound = op.signature.bind(bound, {})
-    found = eager.large(op, bound)
+    found = eager.native_kernel(op, bound)
     assert found is not None
-    seams.large = None
+    seams.native_kernel = None
     expected = op.on_arrays(bound)
     assert found.dtype == expected.dtype and found.strides == expected.strides
     np.testing.assert_allclose(found, expected, rtol=2e-5 if kind is np.float32 else 1e-12, atol=1e-6)
@@ -65,9 +69,9 @@ def test_kernels_hand_over() -> None:
 
     def noting(op: Any, bound: Any) -> Any:
         seen.append(op.name)
-        return eager.large(op, bound)
+        return eager.native_kernel(op, bound)
 
-    seams.large = noting
+    seams.native_kernel = noting
     sigmoid = REGISTRY["sigmoid"]
     sigmoid.kernel(array())  # type: ignore[misc]
     sigmoid.kernel(array(np.float32, 100))  # type: ignore[misc]
@@ -76,12 +80,12 @@ def test_kernels_hand_over() -> None:
 
 def test_what_is_left_to_array_kernels() -> None:
     sigmoid = REGISTRY["sigmoid"]
-    assert eager.large(sigmoid, (wide(np.float32).T,)) is None
-    assert eager.large(sigmoid, (array()[::2],)) is None
-    assert eager.large(sigmoid, (array().astype(np.complex64),)) is None
-    assert eager.large(REGISTRY["softmax"], (wide(np.float32), 7, None)) is None
+    assert eager.native_kernel(sigmoid, (wide(np.float32).T,)) is None
+    assert eager.native_kernel(sigmoid, (array()[::2],)) is None
+    assert eager.native_kernel(sigmoid, (array().astype(np.complex64),)) is None
+    assert eager.native_kernel(REGISTRY["softmax"], (wide(np.float32), 7, None)) is None
     halves = array(np.float16)
-    found = eager.large(sigmoid, (halves,))
+    found = eager.native_kernel(sigmoid, (halves,))
     assert found is None or found.dtype == np.float16
 
 
@@ -91,13 +95,46 @@ def test_floats_are_inputs() -> None:
     before = len(eager._programs)
     for alpha in (0.5, 1.5, 2.5):
         bound = op.signature.bind((x, alpha), {})
-        found = eager.large(op, bound)
+        found = eager.native_kernel(op, bound)
         if found is not None:
-            seams.large = None
+            seams.native_kernel = None
             np.testing.assert_allclose(found, op.on_arrays(bound), rtol=1e-5, atol=1e-6)
-            seams.large = eager.large
+            seams.native_kernel = eager.native_kernel
     assert len(eager._programs) <= before + 1
 
 
 def test_names_are_ops() -> None:
     assert all(REGISTRY[name].kernel is not None for name in NAMES)
+
+
+def test_numbers_that_vary_are_left_to_array_kernels() -> None:
+    op = REGISTRY["addcmul"]
+    x = array()
+    eager._builds.pop(op, None)
+    before = len(eager._programs)
+    for factor in range(102, 130):
+        found = eager.native_kernel(op, op.signature.bind((x, x, x, factor), {}))
+        assert (found is None) is (factor >= 102 + MOST)
+    assert len(eager._programs) == before + MOST
+    eager._builds.pop(op, None)
+
+
+def test_threads_that_come_first_at_once_are_no_numbers_that_vary(monkeypatch: pytest.MonkeyPatch) -> None:
+    op = REGISTRY["addcmul"]
+    x = array()
+    eager._builds.pop(op, None)
+    together, made = threading.Barrier(8), eager.kept_or_made
+
+    def slowly(*args: Any) -> Any:
+        time.sleep(0.05)
+        return made(*args)
+
+    def call(_: int) -> Any:
+        together.wait()
+        return eager.native_kernel(op, op.signature.bind((x, x, x, 77), {}))
+
+    monkeypatch.setattr(eager, "kept_or_made", slowly)
+    with ThreadPoolExecutor(8) as threads:
+        assert all(found is not None for found in threads.map(call, range(8)))
+    assert not eager._builds[op].settled
+    eager._builds.pop(op, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import signal
 import subprocess
 import sys
 import threading
@@ -350,3 +351,87 @@ define void @narrow(ptr %from, ptr %to) {
         expected = floats.astype(np.float16)
     np.testing.assert_array_equal(short, expected)
     assert np.array_equal(np.signbit(short), np.signbit(expected))
+
+
+COLLECTED = """
+import gc
+import signal
+from weft.native import engine
+def fail(level):
+    raise KeyError
+engine.target = fail
+for _ in range(5):
+    try:
+        engine.compiled("define void @f() { ret void }", 0)
+    except KeyError as error:
+        error.itself = error
+    gc.collect()
+"""
+
+
+def test_a_collector_may_find_what_a_failed_compilation_leaves() -> None:
+    """A module of LLVM's is taken down before its context is, though the traceback holds both."""
+    subprocess.run([sys.executable, "-c", COLLECTED], check=True, cwd=ROOT, timeout=60)
+
+
+class Late(Exception):
+    """What a handler of signals raises."""
+
+
+@pytest.mark.parametrize("use", ["compiled", "loaded", "finalised"])
+def test_interrupts_where_llvmlite_takes_its_lock(use: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other threads get it, wherever an interrupt has struck."""
+    text = "define void @f() { ret void }"
+    content = engine.compiled(text, 0)
+    library = sys.modules["llvmlite.binding.ffi"].lib
+    codes = {getattr(type(library._lock), name).__code__ for name in ("__enter__", "__exit__")}
+    monkeypatch.setattr(sys, "unraisablehook", lambda _unraisable: None)
+    count = point = 0
+
+    def handle(_number: int, _frame: Any) -> None:
+        raise Late
+
+    def profile(frame: Any, event: str, _value: Any) -> None:
+        nonlocal count
+        if frame.f_code in codes and event != "c_call":
+            count += 1
+            if count == point:
+                sys.setprofile(None)
+                signal.raise_signal(signal.SIGUSR1)
+
+    def get(found: list[bool]) -> None:
+        found.append(library._lock._lock.acquire(timeout=1))
+        if found[0]:
+            library._lock._lock.release()
+
+    def work(made: list[Any]) -> None:
+        if use == "finalised":
+            made.clear()
+        elif use == "loaded":
+            made[0].load(content, 0)
+        else:
+            engine.compiled(text, 0)
+
+    handler = signal.signal(signal.SIGUSR1, handle)
+    try:
+        for point in range(1, 200):
+            count, made = 0, [Loaded(text, 0)]
+            sys.setprofile(profile)
+            try:
+                work(made)
+            except Late:
+                pass
+            finally:
+                sys.setprofile(None)
+            if use == "finalised":
+                Functions()  # the next program lets go of it
+            if count < point:
+                break
+            found: list[bool] = []
+            thread = threading.Thread(target=get, args=(found,))
+            thread.start()
+            thread.join()
+            assert found == [True], point
+    finally:
+        signal.signal(signal.SIGUSR1, handler)
+    assert point > 3 or use != "finalised"

@@ -152,7 +152,7 @@ CHECKS: dict[str, tuple[list[Any], list[Any], list[Any]]] = {
         [X],
         [],
     ),
-    "type": ([("type", 1, 0), ("is_object", 0, 1, int)], [3], [True, 3.0]),
+    "type": ([("type_of", 1, 0), ("is_object", 0, 1, int)], [3], [True, 3.0]),
     "call_is": ([("call_is", 0, lambda: True, True)], [1], []),
     "call_missing": ([("call_missing", 0, lambda x: None if x else MISS)], [1, "a"], [0, ""]),
     "call that fails": ([("call_missing", 0, lambda x: None if x > 0 else 1 / x)], [1], [0, "a"]),

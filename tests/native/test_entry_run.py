@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import signal
+import sys
 from typing import Any
 
 import numpy as np
+import pytest
 
 import weft
+from weft.native.drawing import Draws
 
 COUNT = 200_000
 """So many elements that their memory is given back to the system at once."""
@@ -57,3 +61,36 @@ def test_finalizers_do_not_take_away_what_a_program_reads() -> None:
         assert not gc.isenabled()
     finally:
         (gc.enable if enabled else gc.disable)()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no signals")
+@pytest.mark.parametrize("kind", [RuntimeError, KeyError, KeyboardInterrupt])
+def test_what_a_handler_raises_while_seeds_are_drawn_comes_through(kind: type[BaseException]) -> None:
+    compiled = weft.compile(lambda x: weft.nn.functional.dropout(x, 0.5) + 1, backend="native")
+    x = weft.ones(8)
+    for _ in range(4):
+        compiled(x)
+    raised, seen = kind("rung"), []
+
+    def ring(_number: int, _frame: Any) -> None:
+        raise raised
+
+    def interrupt(frame: Any, event: str, _value: Any) -> None:
+        if event == "call" and frame.f_code is Draws.take.__code__:
+            sys.setprofile(None)
+            seen.append(frame.f_back.f_code.co_name)
+            signal.raise_signal(signal.SIGUSR1)
+
+    before, collects = signal.signal(signal.SIGUSR1, ring), gc.isenabled()
+    try:
+        sys.setprofile(interrupt)
+        with pytest.raises(kind) as caught:
+            compiled(x)
+    finally:
+        sys.setprofile(None)
+        signal.signal(signal.SIGUSR1, before)
+    assert caught.value is raised and seen and gc.isenabled() is collects
+    weft.manual_seed(3)
+    found = compiled(x)
+    weft.manual_seed(3)
+    assert found.tolist() == (weft.nn.functional.dropout(x, 0.5) + 1).tolist()

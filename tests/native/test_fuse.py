@@ -253,3 +253,47 @@ def test_steps_that_can_run_at_the_same_time_stand_beside_each_other() -> None:
     assert (64,) in names[0] | names[1] and (1024,) in names[0] | names[1]
     np.testing.assert_allclose(results[0], x.sum(0), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(results[2], x.reshape(4, 1024).sum(0), rtol=1e-4, atol=1e-4)
+
+
+def largest(steps: list[Any]) -> int:
+    """The length of the longest kernel."""
+    return max(sum(len(phase.body) + len(phase.after) for phase in step.kernel.phases) for step in steps)
+
+
+def test_long_chains_are_cut_into_kernels_that_are_alike() -> None:
+    x = floats(9)
+    value = start = given(x, 0)
+    for _ in range(3000):
+        value = point(lambda b, a, c: b.add(b.mul(a, b.like(0.5, a)), c), value, start)
+    (actual,), steps = run_plan([value], [x])
+    expected = x
+    for _ in range(3000):
+        expected = expected * np.float32(0.5) + x
+    np.testing.assert_array_equal(actual, expected)
+    assert largest(steps) < 1000
+    assert len({id(step.kernel) for step in steps}) < 5 < len(steps)
+
+
+def test_views_of_views_are_cut_as_well() -> None:
+    x = floats(4, 6)
+    value = given(x, 0)
+    expected = x
+    for _ in range(150):
+        value = reshaped(permuted(value, (1, 0)), (4, 6))
+        expected = expected.T.reshape(4, 6)
+    (actual,), _ = run_plan([value], [x])
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_rows_that_are_normalised_again_and_again_have_several_kernels() -> None:
+    x = floats(3, 20)
+    value = given(x, 0)
+    for _ in range(30):
+        value, _ = normalised(value, 20)
+    (actual,), steps = run_plan([value], [x])
+    expected = x
+    for _ in range(30):
+        mean, variance = expected.mean(-1, keepdims=True), expected.var(-1, keepdims=True)
+        expected = (expected - mean) / np.sqrt(variance + 1e-5)
+    np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
+    assert max(len(step.kernel.phases) for step in steps) <= 6

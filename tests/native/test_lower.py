@@ -1,16 +1,23 @@
-"""What is no op in graphs: numbers that are read from tensors, arithmetic on them, checks."""
+"""What is no op in graphs (numbers read from tensors, arithmetic on them, checks), and where rules are."""
 
 from __future__ import annotations
 
+import copy
 import operator
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft
+import weft.native
 from weft.core.requirements import require
 from weft.graph.graph import Graph
+from weft.native import lower
 from weft.native.fuse import fused
 from weft.native.lower import Lowering, Unlowered
 from weft.native.programs import Failed
@@ -99,3 +106,126 @@ def test_numbers_that_bodies_do_not_know(kind: Any) -> None:
     g = f if kind is weft.bfloat16 else lambda x: (x.t()[1:] * 2).sum(0)
     ours, theirs = weft.compile(g, backend="native", fullgraph=True)(x), g(x)
     assert ours.dtype is theirs.dtype and weft.equal(ours, theirs)
+
+
+AT = weft.tensor([0, 9])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[:0].index_put((AT,), weft.tensor(1.0)).sum(),
+        lambda x: x[:0].index_add(0, AT, x).mean(),
+        lambda x: x[:0].index_fill(0, AT, 2.0).t(),
+        lambda x: x[:0].scatter(0, AT.reshape(1, 2), x).exp().sum(0),
+        lambda x: (weft.linalg.inv(x * 0) * 2)[:, :0].sum(),
+        lambda x: weft.linalg.solve(x * 0, x)[:0],
+        lambda x: x.masked_scatter(x == x, weft.ones(1))[:0].sum(),
+    ],
+)
+def test_errors_of_what_is_read_in_no_element(function: Any) -> None:
+    """Compiled programs have them, too, though nothing of the result depends on such ops."""
+    with pytest.raises((IndexError, RuntimeError)) as expected:
+        function(weft.ones(2, 2))
+    with pytest.raises(expected.type) as found:
+        weft.compile(function, backend="native")(weft.ones(2, 2))
+    assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_failures_of_ops_whose_readers_give_no_elements_are_seen(backend: str) -> None:
+    def writing() -> Any:
+        v = weft.arange(4.0).expand(0, 4)
+        try:
+            v.index_put_((weft.tensor([0]),), weft.tensor(1.0))
+        except IndexError:
+            return "refused"
+        return v
+
+    def factored(x: Any) -> Any:
+        return weft.linalg.cholesky(x)[:0]
+
+    if backend != "eager":
+        writing, factored = weft.compile(writing, backend=backend), weft.compile(factored, backend=backend)
+    assert writing() == "refused"
+    with pytest.raises(RuntimeError, match="not positive-definite"):
+        factored(-weft.eye(2))
+
+
+# -- where rules are found -----------------------------------------------------------------------------------
+LATE = """
+import sys
+import weft
+
+function = weft.compile(lambda a: (a * a).sum(), backend="native")
+print(float(function(weft.ones(3))))
+print(" ".join(name for name in sys.modules if name.startswith("weft.native.lower_")))
+"""
+
+
+FILES = {name: f"weft.native.lower_{op.lowering}" for name, op in REGISTRY.items() if op.lowering is not None}
+
+
+def test_records_say_what_files_register() -> None:
+    for module in set(FILES.values()):
+        import_module(module)
+    registered = {name: function.__module__ for name, function in lower.RULES.items()}
+    elsewhere = {name for name, module in registered.items() if module == "weft.native.lower"}
+    assert {name: module for name, module in FILES.items() if module != registered.get(name)} == {}
+    assert set(registered) - elsewhere == set(FILES), "records of new rules have a field `lowering`"
+
+
+def test_all_files_are_named_by_records() -> None:
+    written = {
+        f"weft.native.{path.stem}"
+        for path in Path(lower.__file__).parent.glob("lower_*.py")
+        if "\n@rule(" in path.read_text()
+    }
+    assert written <= set(FILES.values())
+
+
+def test_files_are_loaded_on_demand() -> None:
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=True)
+    result, loaded = done.stdout.splitlines()
+    assert result == "3.0"
+    assert "weft.native.lower_folds" in loaded.split()
+    assert "weft.native.lower_conv" not in loaded.split()
+
+
+SLOW = """
+import threading
+from weft.native.lower import RULES, rule_of
+
+seen = []
+
+def slowly_loaded():
+    return helper
+
+RULES["slowly_loaded"] = slowly_loaded
+
+def ask():
+    seen.append("helper" in rule_of("slowly_loaded").__globals__)
+
+thread = threading.Thread(target=ask)
+thread.start()
+thread.join(0.05)  # what asks here either waits until this file is loaded, or has its answer by then
+helper = True
+"""
+
+
+def test_rules_of_files_that_another_thread_loads_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "lower_slowly_loaded.py").write_text(SLOW)
+    monkeypatch.setattr(weft.native, "__path__", [*weft.native.__path__, str(tmp_path)])
+    op = copy.copy(REGISTRY["exp"])
+    op.lowering = "slowly_loaded"
+    monkeypatch.setitem(REGISTRY, "slowly_loaded", op)
+    try:
+        assert lower.rule_of("slowly_loaded") is not None
+        module = sys.modules["weft.native.lower_slowly_loaded"]
+        module.thread.join()
+        assert module.seen == [True]
+    finally:
+        lower.RULES.pop("slowly_loaded", None)
+        sys.modules.pop("weft.native.lower_slowly_loaded", None)

@@ -7,6 +7,8 @@ import pytest
 
 import weft
 from tests.native.lowered import assert_same, opaques
+from weft.native.run import Executable
+from weft.testing import assert_close
 
 
 def extremes(x: weft.Tensor) -> tuple[weft.Tensor, ...]:
@@ -60,3 +62,38 @@ def test_statistics() -> None:
     x[5] = np.inf
     assert not opaques(f, x)
     assert_same(f, x)
+
+
+ORDERS = (0.5, 3.5, 2.0, 1.0, 0.0, -0.0, -1.5, np.inf, -np.inf, np.nan, 1.25)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_norms_of_an_order_that_varies(grad: bool, programs: list[Executable]) -> None:
+    """One program, without Python, for all orders of which the gradient is the same formula."""
+
+    def norm(x: weft.Tensor, order: float) -> tuple[weft.Tensor, ...]:
+        norm = weft.linalg.vector_norm
+        return norm(x, order), norm(x, order, 1), norm(x, order, (0,), keepdim=True, dtype=weft.float64)
+
+    compiled = weft.compile(norm, fullgraph=True)
+    x = weft.tensor([[1.5, -0.5, 2.0], [0.25, 1.0, -3.0]])
+    for order in (0.5, 3.5, 2.0, -1.5, 1.25) if grad else ORDERS:
+        found = []
+        for function in (norm, compiled):
+            given = x.clone().requires_grad_(grad)
+            values = function(given, order)
+            if grad:
+                sum(value.sum() for value in values).backward()  # type: ignore[attr-defined]
+            found.append((values, given.grad))
+        assert_close(found[1], found[0], rtol=1e-5, atol=1e-6, equal_nan=True)
+    assert not any(each.python for each in programs)
+    if not grad:
+        assert len(programs) <= 2  # for the first order, and for all
+
+
+def test_norms_of_an_order_that_varies_where_elements_are_zero() -> None:
+    compiled = weft.compile(lambda x, order: weft.linalg.vector_norm(x, order, 1), fullgraph=True)
+    x = weft.tensor([[0.0, -0.0, 0.0], [0.0, 2.0, np.nan]])
+    for order in ORDERS:
+        expected = weft.linalg.vector_norm(x, order, 1)
+        assert_close(compiled(x, order), expected, rtol=1e-6, atol=0, equal_nan=True)

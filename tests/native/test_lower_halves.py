@@ -106,3 +106,51 @@ def test_numbers_of_one_element_are_put_into_halves() -> None:
         return largest
 
     same(f, [weft.randn(4, 3, 2).half(), weft.ones(1, 1).half()])
+
+
+@pytest.mark.parametrize("kind", HALVES)
+def test_numbers_beside_halves_are_rounded_to_them(kind: weft.dtype) -> None:
+    """But for those that products and quotients take, which are rounded with the result only."""
+
+    def f(x: weft.Tensor, y: weft.Tensor, number: float, n: weft.Tensor) -> list[weft.Tensor]:
+        single = weft.tensor(number)
+        return [
+            x + number, number - x, weft.add(x, y, alpha=number), weft.rsub(x, y, alpha=number), x % number,
+            number % x, weft.fmod(x, number), x.abs() ** number, number**x, x < number, x == number,
+            weft.atan2(x, single), x + single, number // x, x * n, x + n, weft.hypot(x, n.double()[0]),
+            x * number, x / number, number / x, x // number, weft.div(x, number, rounding_mode="trunc"),
+            x * single, x / single, weft.lerp(x, y, number), F.hardshrink(x, number), x.clone().add_(number),
+        ]  # fmt: skip
+
+    x, y = weft.randn(40).to(kind), weft.randn(40).to(kind)
+    n = weft.arange(40) * 1001 + 257
+    for number in (0.7, 1 / 3):
+        assert_bits(f, x, y, number, n)
+
+
+@pytest.mark.parametrize("kind", HALVES)
+def test_what_numbers_beside_halves_are(kind: weft.dtype) -> None:
+    near = weft.tensor(0.7, dtype=kind)
+    x = weft.stack([near, near * 2, -near])
+    for call in (lambda f, *args: f(*args), lambda f, *args: weft.compile(f)(*args)):
+        assert call(lambda x: weft.remainder(x, 0.7), x).tolist() == [0, 0, 0]
+        assert call(lambda x: weft.fmod(x, 0.7), x).tolist() == [0, 0, 0]
+        assert call(lambda x: x == 0.7, x).tolist() == [True, False, False]
+        assert call(lambda x: x - 0.7, x).tolist() == [0, near.item(), 2 * -near.item()]
+        assert call(lambda x: x + weft.tensor(0.7), x)[2].item() == 0
+        assert call(lambda x: weft.sub(x, x / near, alpha=0.7), x).tolist()[:2] == [0, 0]
+        exact = (x.float() * np.float32(0.7)).to(kind)
+        assert call(lambda x: x * 0.7, x).tolist() == exact.tolist()
+        assert (
+            call(lambda x: x + 1001, x).tolist() == (x.float() + weft.tensor(1001).to(kind)).to(kind).tolist()
+        )
+
+
+def test_float64_becomes_float16_by_way_of_float32() -> None:
+    """1 + 2**-11 + 2**-30 is half way between two float16 numbers once it is a float32."""
+    x = weft.tensor([1 + 2.0**-11 + 2.0**-30], dtype=weft.float64)
+    for call in (lambda x: x.half(), weft.compile(lambda x: x.half())):
+        assert call(x).item() == 1.0
+    assert weft.tensor(x.tolist(), dtype=weft.float16).item() == 1.0
+    for make in (weft.full, weft.compile(lambda *args, **kinds: weft.full(*args, **kinds))):
+        assert make((1,), x.item(), dtype=weft.float16).item() == 1.0

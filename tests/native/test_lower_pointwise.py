@@ -16,7 +16,6 @@ import weft
 from tests.native.lowered import assert_same, opaques
 from weft.core.dtypes import dtype
 from weft.graph.graph import Graph
-from weft.native import rules as _rules  # noqa: F401 - registers rules
 from weft.native.fuse import fused
 from weft.native.lower import Lowering
 from weft.native.run import Executable
@@ -340,3 +339,18 @@ def test_of_two_zeros_the_first_is_the_larger_one_for_fmax() -> None:
     x, y = weft.zeros(67), -weft.zeros(67)
     assert not any(each.signbit().any() for each in compiled(x, y))
     assert all(each.signbit().all() for each in compiled(y, x))
+
+
+@pytest.mark.parametrize("kind", [weft.float32, weft.float64, weft.float16, weft.bfloat16])
+@pytest.mark.parametrize("steps", [0, 1, 2, 5, 300])
+def test_even_steps_between_numbers_that_vary(kind: weft.dtype, steps: int, programs: list[Any]) -> None:
+    def even(x: weft.Tensor, a: float, b: float) -> tuple[weft.Tensor, ...]:
+        lines = weft.linspace(a, b, steps, dtype=kind), weft.linspace(-1, b, steps, dtype=kind)
+        return *[line * x for line in lines], weft.linspace(-1, 2.5, steps, dtype=kind) * x
+
+    compiled = weft.compile(even, fullgraph=True)
+    x = weft.ones(1, dtype=kind)
+    for a, b in ((0.5, 0.25), (-3.7, 1e3), (0.0, -0.0), (2.0, 2.0)):
+        weft.testing.assert_close(compiled(x, a, b), even(x, a, b), rtol=0, atol=0)
+    is_half = kind in (weft.float16, weft.bfloat16)  # rounded after each step by the array kernel
+    assert is_half or (len(programs) <= 1 and not any(each.python for each in programs))

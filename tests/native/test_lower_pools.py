@@ -125,3 +125,14 @@ def test_layouts_of_every_kind() -> None:
         return F.max_pool2d(turned, 2), F.avg_pool2d(turned, 2), F.max_pool2d(x.transpose(0, 3).relu(), 2)
 
     same(run, [x])
+
+
+@pytest.mark.parametrize("backend", [None, "native"])
+@pytest.mark.parametrize("kind", [weft.float32, weft.float64, weft.bfloat16])
+def test_averages_of_negative_zeros_have_no_sign(kind, backend):
+    def averages(x):
+        return F.avg_pool2d(x, 2), F.avg_pool2d(x, 1), *[F.adaptive_avg_pool2d(x, n) for n in (1, 2, 3, 4)]
+
+    called = averages if backend is None else weft.compile(averages, backend=backend)
+    for found in called(-weft.zeros(1, 1, 4, 4, dtype=kind)):
+        assert not found.signbit().any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,8 @@ import weft.nn.functional as F
 from tests.native.lowered import opaques
 from weft.native import directly
 from weft.native.drawing import Draws
+from weft.native.run import Executable
+from weft.testing import CompileCounterWithBackend, assert_close
 
 Function = Callable[..., Any]
 
@@ -398,3 +401,49 @@ def test_the_reference_draws_the_same() -> None:
         )
 
     assert_same(f, lambda: (weft.arange(20.0),), "reference")
+
+
+def by_numbers(x: weft.Tensor, a: float, b: float) -> tuple[weft.Tensor, ...]:
+    dropped = weft.nn.functional.dropout(x, a), x.clone().bernoulli_(a), weft.bernoulli(x, a)
+    normal = weft.normal(0.0, b, (5,)), weft.normal(a, 1.0, (4,)), x.clone().normal_(a, b)
+    return *dropped, *normal, weft.normal(a, b, (3,), dtype=weft.float64), x.half().normal_(a, b)
+
+
+def of_others(x: weft.Tensor, a: float, b: float) -> tuple[weft.Tensor, ...]:
+    made = x.clone().uniform_(-a, b), x.clone().exponential_(b), x.clone().cauchy_(a, b)
+    return *made, x.clone().log_normal_(a, b), x.clone().geometric_(a / 2 + 0.1)
+
+
+@pytest.mark.parametrize("function", [by_numbers, of_others])
+def test_parameters_that_vary(function: Callable[..., Any], programs: list[Executable]) -> None:
+    """One graph, and one program for all: these are eager's bits, and leave generators where eager does."""
+    counter = CompileCounterWithBackend("native")
+    compiled = weft.compile(function, backend=counter, fullgraph=True)
+    x = weft.linspace(0.1, 0.9, 7)
+    for a, b in ((0.5, 0.25), (0.3, 1.0), (0.7, 2.5), (0.9, 0.125), (0.999999, 1e-3), (0.2, 1e30)):
+        found = []
+        for each in (function, compiled):
+            weft.manual_seed(3)
+            found.append([*each(x, a, b), weft.rand(2)])
+        assert_close(found[1], found[0], rtol=0, atol=0, equal_nan=True)
+    assert counter.frame_count <= 2
+    if function is by_numbers:
+        assert not programs[-1].python and programs[-1].frame is not None
+
+
+@pytest.mark.parametrize("bad", [-0.5, 1.5, math.nan])
+def test_probabilities_that_vary_are_refused_as_eagerly(bad: float) -> None:
+    compiled = weft.compile(lambda x, p: x.clone().bernoulli_(p))
+    for p in (0.25, 0.5, 0.75):
+        compiled(weft.ones(2), p)
+    with pytest.raises(RuntimeError, match="expects p to be in"):
+        compiled(weft.ones(2), bad)
+
+
+@pytest.mark.parametrize("bad", [-0.5, math.nan])
+def test_deviations_that_vary_are_refused_as_eagerly(bad: float) -> None:
+    compiled = weft.compile(lambda x, s: x + weft.normal(0.0, s, (2,)))
+    for s in (0.25, 0.5, 0.75):
+        compiled(weft.ones(2), s)
+    with pytest.raises(RuntimeError, match="normal expects std >= 0.0"):
+        compiled(weft.ones(2), bad)

@@ -10,6 +10,7 @@ import pytest
 
 import weft
 import weft.nn.functional as F
+from weft.core.threads import stack_asked_for
 from weft.native import pool
 from weft.testing import assert_close
 
@@ -125,3 +126,12 @@ def test_threads_have_room_whatever_others_ask_for() -> None:
         threading.stack_size(before)
         pool._pool[0].close()
         pool._pool[:] = held
+
+
+def test_the_stack_that_users_ask_for_stays() -> None:
+    before = threading.stack_size(1 << 23)
+    try:
+        weft.compile(lambda x: x * 2 + 40.5, backend="native", fullgraph=True)(weft.ones(3))
+        assert stack_asked_for() == 1 << 23
+    finally:
+        threading.stack_size(before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from types import SimpleNamespace
@@ -286,3 +287,95 @@ def test_forks_while_another_thread_is_in_llvm() -> None:
     command = [sys.executable, "-W", "ignore", "-c", FORKS]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+HANDLED = """
+import faulthandler, signal, sys
+import weft
+
+faulthandler.dump_traceback_later(60, exit=True)
+x = weft.arange(24.0)
+
+def handle(number, frame):
+    weft.compile(lambda a: (a * 1.125).cosh().sum(), backend="native")(x)
+
+signal.signal(signal.SIGUSR1, handle)
+
+def profile(frame, event, value):
+    if event == "c_return" and frame.f_code.co_qualname == "_LLVMLock.__enter__":
+        sys.setprofile(None)
+        signal.raise_signal(signal.SIGUSR1)
+
+function = weft.compile(lambda a: (a * 1.75).tanh().sum(), backend="native")
+sys.setprofile(profile)
+function(x)
+assert sys.getprofile() is None
+"""
+LIMITED = """
+import faulthandler, resource, warnings
+import weft
+
+faulthandler.dump_traceback_later(60, exit=True)
+x = weft.arange(24.0)
+weft.compile(lambda a: (a * 1.125).cosh().sum(), backend="native")(x)
+size = next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmSize"))
+function = lambda a: (a * 1.75).tanh().sum()
+for number, left in enumerate((0, 100, 1000, 3000, 6000, 20000)):
+    resource.setrlimit(resource.RLIMIT_AS, (size + (left << 10), resource.RLIM_INFINITY))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            weft.compile(lambda a, n=number: (a * 1.75 * n).tanh().sum(), backend="native")(x)
+    except MemoryError:
+        pass
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+compiled = weft.compile(function, backend="native", fullgraph=True)
+weft.testing.assert_close(compiled(x), function(x))
+"""
+
+
+@pytest.mark.parametrize("script", [HANDLED, LIMITED], ids=["a handler on top of LLVM", "little memory"])
+def test_what_llvm_must_not_meet(script: str) -> None:
+    """A lock that the interrupted code has taken, and memory too short: it would wait for ever, and abort."""
+    environment = dict(os.environ, WEFT_CACHE="0")
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+class Late(BaseException):
+    pass
+
+
+def test_interrupts_leave_the_lock_free() -> None:
+    """Wherever one strikes while a program asks to be improved, in lines of Python's own, too: others may."""
+
+    class Owner:
+        def improve(self) -> None:
+            pass
+
+    owner, left = Owner(), [0]
+
+    def profile(_frame: Any, event: str, _value: Any) -> None:
+        left[0] -= event in ("call", "c_return")  # where handlers of signals run
+        if not left[0]:
+            sys.setprofile(None)
+            raise Late
+
+    for point in range(1, 200):
+        left[0] = point
+        try:
+            sys.setprofile(profile)
+            tiers.ask(owner)
+        except Late:
+            pass
+        finally:
+            sys.setprofile(None)
+        other = threading.Thread(target=tiers.ask, args=(owner,), daemon=True)
+        other.start()
+        other.join(20)
+        assert not other.is_alive(), point
+        tiers.wait()
+        if left[0] > 0:
+            break
+    assert 5 < point < 199

@@ -231,3 +231,17 @@ def test_second_derivatives_of_piecewise_linear_functions_are_zeros(name: str) -
     (first,) = weft.autograd.grad(getattr(F, name)(x).sum(), x, create_graph=True)
     (second,) = weft.autograd.grad(first.sum(), x)
     assert second.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager", "native"])
+@pytest.mark.parametrize("alpha", [0.0, -0.0, -1.0, INF, NAN])
+def test_what_alpha_makes_of_zero_stays_below_zero(alpha: float, backend: str | None) -> None:
+    """PyTorch computes the branch of each element alone: zeros keep their signs, inf times 0 is no NaN."""
+
+    def call(x: weft.Tensor, alpha: float) -> Any:
+        return F.elu(x, alpha)
+
+    x = weft.tensor([0.5, -1.25, 0.0, -0.0, INF, -INF, NAN])
+    made = (call if backend is None else weft.compile(call, backend=backend))(x, alpha).tolist()
+    expected = [0.5, alpha * math.expm1(-1.25), 0.0, -0.0, INF, -alpha, NAN]
+    assert [str(round(value, 5)) for value in made] == [str(round(value, 5)) for value in expected]

@@ -9,6 +9,8 @@ import pytest
 
 import weft
 
+INF, NAN = float("inf"), float("nan")
+
 
 def same(got: Any, expected: Any) -> None:
     """Equal elements and dtype."""
@@ -118,6 +120,20 @@ def test_integer_powers() -> None:
         weft.ones(2).float_power_(2)
 
 
+@pytest.mark.parametrize("backend", [None, "aot_eager", "native"])
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(1e300, [0.0, -1.0, 0.0]), (1e-320, [INF, -INF, NAN]), (-1e-320, [-INF, INF, NAN])],
+)
+def test_numbers_are_rounded_before_they_divide(number: float, expected: Any, backend: str | None) -> None:
+    def call(x: weft.Tensor, number: float) -> weft.Tensor:
+        return x // number
+
+    x = weft.tensor([0.5, -1.25, 0.0])
+    made = (call if backend is None else weft.compile(call, backend=backend))(x, number)
+    np.testing.assert_array_equal(made.numpy(), expected)
+
+
 @pytest.mark.parametrize("exponent", [2, 3, 0.5, -1, -0.5, -2, 1, 0, 1.7])
 def test_powers_with_their_own_loops_agree_with_the_general_one(exponent: float) -> None:
     x = np.array([0.25, 1.5, 4.0])
@@ -222,7 +238,7 @@ def test_second_derivatives_of_powers_at_zero_are_finite():
 
 
 def test_quotients_rounded_down_are_exact_in_float32() -> None:
-    from weft.ops.arithmetic import _float_floor_divide, _python_floor_divide
+    from weft.ops.kernels.division import float_floor_divide, python_floor_divide
 
     rng = np.random.default_rng(0)
     whole = rng.integers(-(2**17), 2**17, 20_000).astype(np.float32)
@@ -230,13 +246,13 @@ def test_quotients_rounded_down_are_exact_in_float32() -> None:
         for x in (whole * y, np.nextafter(whole * y, np.float32(np.inf)), whole, whole * 0):
             divisor = np.full_like(x, y)
             expected = np.floor(np.divide(x.astype(np.longdouble), divisor.astype(np.longdouble)))
-            got = _float_floor_divide(x, divisor)
+            got = float_floor_divide(x, divisor)
             small = np.abs(expected) < 2**22
             assert np.array_equal(got[small], expected[small].astype(np.float32))
-            assert np.array_equal(got, _python_floor_divide(x, divisor))
+            assert np.array_equal(got, python_floor_divide(x, divisor))
     odd = np.array([np.nan, np.inf, 1, -0.0], np.float32)
     with np.errstate(all="ignore"):
-        out = _float_floor_divide(odd, np.array([1, 2, 0, 1], np.float32))
+        out = float_floor_divide(odd, np.array([1, 2, 0, 1], np.float32))
     assert np.array_equal(out, [np.nan, np.nan, np.inf, -0.0], True)
     x = weft.from_numpy(whole * np.float32(0.3))
     assert ((x // 0.3) == (x // weft.tensor(0.3))).all() and ((x // 0.3) == (x // 0.3)).all()
@@ -277,3 +293,11 @@ def test_factors_of_whole_numbers_wrap_or_overflow() -> None:
                 call(value)
     with pytest.raises(RuntimeError, match="cannot be converted to type int8_t without overflow"):
         weft.sub(x.to(weft.int8), 1, alpha=300)
+
+
+@pytest.mark.parametrize("kind", [weft.float32, weft.float64, weft.bfloat16])
+def test_remainders_of_zero_keep_the_sign_of_the_dividend(kind: weft.dtype) -> None:
+    x = weft.tensor([-2.0, 2.0, -0.0, 0.0, -4.0], dtype=kind)
+    for divisor in (2, -2):
+        for call in (weft.remainder, weft.compile(lambda x, y: weft.remainder(x, y))):
+            assert repr(call(x, divisor).tolist()) == "[-0.0, 0.0, -0.0, 0.0, -0.0]"

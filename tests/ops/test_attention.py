@@ -209,3 +209,35 @@ def test_dropout_outside_training_is_the_identity() -> None:
         F.dropout(x, 1.5)
     with pytest.raises(RuntimeError, match="dropout probability has to be between 0 and 1, but got -1"):
         weft.dropout(x, -1, True)
+
+
+@pytest.mark.parametrize("shape", [(4, 9), (0,), ()])
+def test_gradients_of_embeddings_without_width(shape: tuple[int, ...]) -> None:
+    weight = weft.ones(5, 0, requires_grad=True)
+    F.embedding(weft.zeros(shape, dtype=weft.int64), weight).sum().backward()
+    assert weight.grad is not None and weight.grad.shape == (5, 0)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float16", "bfloat16"])
+def test_float32_masks_are_added_to_queries_of_any_dtype(kind: str) -> None:
+    q, k, v = (make(2, 3, 4).to(getattr(weft, kind)) for _ in range(3))
+    mask = make(3, 3).float().requires_grad_()
+    got = F.scaled_dot_product_attention(q, k, v, mask)
+    assert got.dtype is getattr(weft, kind)
+    bound = 1e-12 if kind == "float64" else 2e-2
+    arrays = [x.double().numpy() for x in (q, k, v, mask.detach())]
+    np.testing.assert_allclose(got.detach().double().numpy(), attention(*arrays), rtol=bound, atol=bound)
+    (slope,) = weft.autograd.grad(got.sum(), mask)
+    assert slope.dtype is weft.float32
+    compiled = weft.compile(F.scaled_dot_product_attention)(q, k, v, mask)
+    assert compiled.dtype is got.dtype
+    np.testing.assert_allclose(
+        compiled.detach().double().numpy(), got.detach().double().numpy(), rtol=bound, atol=bound
+    )
+
+
+@pytest.mark.parametrize("kind", ["float64", "int64", "float16"])
+def test_other_masks_are_refused(kind: str) -> None:
+    x = make(2, 3, 4).float()
+    with pytest.raises(RuntimeError, match="Expected attn_mask dtype to be bool or float or to match"):
+        F.scaled_dot_product_attention(x, x, x, make(3, 3).to(getattr(weft, kind)))

@@ -103,3 +103,47 @@ def test_of_two_zeros_the_first_is_taken(function: Any, dtype: weft.dtype) -> No
     for call in (function, weft.compile(lambda x, y: function(x, y), backend="native")):
         for x in (zeros, zeros[::2], zeros[0]):
             assert not call(x, -x).signbit().any() and call(-x, x).signbit().all()
+
+
+ZEROS = [-0.0, 0.0, 1.0, NAN, -1.0]
+LEFT, RIGHT = [a for a in ZEROS for _ in ZEROS], [b for _ in ZEROS for b in ZEROS]
+SIGNED: dict[str, Any] = {
+    "maximum": weft.maximum,
+    "minimum": weft.minimum,
+    "fmax": weft.fmax,
+    "fmin": weft.fmin,
+    "clamp": lambda a, b: weft.clamp(a, b, weft.ones_like(a)),
+    "clamp_min": weft.clamp_min,
+    "clamp_max": weft.clamp_max,
+    "clamp by numbers": lambda a, b: weft.cat([a.clamp(0.0), a.clamp(-0.0), a.clamp(max=-0.0), a.clamp(0)]),
+    "relu": lambda a, b: weft.relu(a),
+    "copysign": weft.copysign,
+    "amax": lambda a, b: weft.cat([weft.stack([a, b]).amax(0), weft.stack([a, b], 1).amax(1)]),
+    "amin": lambda a, b: weft.cat([weft.stack([a, b]).amin(0), weft.stack([a, b], 1).amin(1)]),
+    "max": lambda a, b: weft.cat([weft.stack([a, b], 1).max(1)[0], weft.stack([a, b], 1).min(1)[0]]),
+    "max_pool1d": lambda a, b: weft.nn.functional.max_pool1d(weft.stack([a, b], 1).reshape(1, 1, -1), 2),
+}
+
+
+@pytest.mark.parametrize("kind", [weft.float32, weft.float64, weft.float16, weft.bfloat16])
+def test_compiled_code_takes_the_zero_that_eager_takes(kind: Any) -> None:
+    a, b = weft.tensor(LEFT, dtype=kind), weft.tensor(RIGHT, dtype=kind)
+
+    def all_of(a: weft.Tensor, b: weft.Tensor) -> list[weft.Tensor]:
+        return [function(a, b) for function in SIGNED.values()]
+
+    expected = all_of(a, b)
+    for backend in ("native", "aot_eager"):
+        for name, one, other in zip(SIGNED, weft.compile(all_of, backend=backend)(a, b), expected):
+            theirs = other.float().numpy()
+            ours = one.float().numpy()
+            assert np.array_equal(ours, theirs, equal_nan=True), name
+            zero = theirs == 0
+            assert np.array_equal(np.signbit(ours[zero]), np.signbit(theirs[zero])), (backend, name)
+
+
+@pytest.mark.parametrize("kind", [weft.float32, weft.float64, weft.float16, weft.bfloat16])
+def test_of_two_zeros_the_second_is_taken(kind: Any) -> None:
+    zeros = weft.tensor([-0.0, 0.0] * 9, dtype=kind)
+    for function in (weft.maximum, weft.minimum, weft.clamp_min, weft.clamp_max):
+        assert function(zeros, -zeros).signbit().tolist() == (-zeros).signbit().tolist()

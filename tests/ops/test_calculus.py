@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,19 @@ def test_running_log_sum_exp_neither_overflows_nor_loses_gradients() -> None:
     np.testing.assert_allclose(x.grad.numpy(), [0, 2, 1, 0])
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_second_derivatives_of_running_log_sums_do_not_overflow(backend: str) -> None:
+    def first(x: Any) -> Any:
+        return weft.autograd.grad(weft.logcumsumexp(x, 0).sum(), x, create_graph=True)[0]
+
+    run = first if backend == "eager" else weft.compile(first, backend=backend)
+    x = weft.tensor([88.0, 89.0, 900.0], dtype=weft.float64, requires_grad=True)
+    g = run(x)
+    np.testing.assert_allclose(g.detach().numpy(), [1.2689414213699952, 0.7310585786300049, 1.0])
+    second = weft.autograd.grad((g * g).sum(), x)[0]
+    np.testing.assert_allclose(second.numpy(), [0.2115083711370, -0.2115083711370, 0.0], atol=1e-12)
+
+
 def test_errors() -> None:
     with pytest.raises(RuntimeError, match="There must be one `x` value for each sample point"):
         weft.trapezoid(weft.ones(3), weft.ones(2))
@@ -52,3 +67,16 @@ def test_errors() -> None:
         weft.gradient(weft.ones(1))
     with pytest.raises(RuntimeError, match=r"cov\(\): fweights cannot be negative"):
         weft.cov(weft.ones(2, 2), fweights=weft.tensor([-1, 1]))
+
+
+def test_running_log_sums_of_many_small_elements() -> None:
+    x = weft.zeros(20001)
+    x[0] = 16.0
+    expected = np.log(np.exp(16.0) + np.arange(20001))
+    np.testing.assert_allclose(weft.logcumsumexp(x, 0), expected.astype(np.float32), rtol=1e-7)
+
+
+def test_running_log_sums_of_complex_numbers_before_a_great_one() -> None:
+    x = weft.tensor([4j, 3 + 1j, 1000, 2j], dtype=weft.complex128)
+    expected = [4j, np.log(np.exp(4j) + np.exp(3 + 1j)), 1000, 1000]
+    np.testing.assert_allclose(weft.logcumsumexp(x, 0), expected)

@@ -283,3 +283,14 @@ def test_orders_in_memory_that_are_none() -> None:
         weft.empty_permuted((2, 3), (0, 0))
     with pytest.raises(RuntimeError, match=r"len\(size\) = 1 is not equal to len\(physical_layout\) = 2"):
         weft.empty_permuted((2,), (0, 1))
+
+
+@pytest.mark.parametrize("kind", [weft.float16, weft.bfloat16])
+def test_spaced_halves_are_rounded_after_each_step(kind: weft.dtype) -> None:
+    for start, end, steps in ((0, 1, 7), (-3.3, 9.1, 50), (0, 1000, 1000)):
+        first, last, count = (weft.tensor([value], dtype=kind) for value in (start, end, steps - 1))
+        step = (last - first) / count
+        up = weft.arange(steps).to(kind)
+        wanted = weft.cat([(first + step * up)[: steps // 2], (last - step * up.flip(0))[steps // 2 :]])
+        for linspace in (weft.linspace, weft.compile(weft.linspace)):
+            assert weft.equal(linspace(start, end, steps, dtype=kind), wanted)

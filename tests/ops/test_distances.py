@@ -57,3 +57,13 @@ def test_counts_of_what_differs_have_a_gradient_of_zeros(distance) -> None:
     x = weft.tensor([[1.0, 2.0], [float("inf"), 3.0], [1.0, 1.0]], requires_grad=True)
     distance(x).sum().backward()
     assert weft.equal(x.grad, weft.zeros(3, 2))
+
+
+@pytest.mark.parametrize("kind", [weft.float16, weft.bfloat16])
+def test_norms_of_halves_that_are_cut_back_are_not_rounded_but_factors_are(kind: weft.dtype) -> None:
+    x = weft.from_numpy(np.random.default_rng(3).standard_normal((7, 33))).to(kind)
+    norms = weft.linalg.vector_norm(x.float(), dim=1, keepdim=True)
+    assert bool((norms > 1.5).all())
+    wanted = x * (1.5 / (norms + 1e-7)).to(kind)
+    for renorm in (weft.renorm, weft.compile(weft.renorm)):
+        assert weft.equal(renorm(x, 2, 0, 1.5), wanted)

@@ -150,3 +150,14 @@ def test_arc_names_are_aliases() -> None:
         assert getattr(weft, f"arc{short}") is getattr(weft, f"a{short}")
     assert weft.arctan2 is weft.atan2
     assert weft.special.expm1 is weft.expm1
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_heaviside_has_no_derivative(compiled: bool) -> None:
+    function = weft.compile(weft.heaviside) if compiled else weft.heaviside
+    for needs in ((True, False), (False, True)):
+        x, values = (weft.tensor([0.0, 1.0], requires_grad=need) for need in needs)
+        out = function(x, values)
+        assert out.requires_grad
+        with pytest.raises(RuntimeError, match="derivative for aten::heaviside is not implemented"):
+            out.sum().backward()

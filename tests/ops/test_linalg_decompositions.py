@@ -194,3 +194,12 @@ def test_older_names() -> None:
     np.testing.assert_allclose((u * s @ v.mT).numpy(), x.numpy(), atol=1e-12)
     assert weft.svd(x, compute_uv=False).V.sum().item() == 0
     np.testing.assert_allclose(positive(x).cholesky().numpy(), np.linalg.cholesky(positive(x).numpy()))
+
+
+def test_least_squares_without_right_sides_have_no_rank() -> None:
+    for shape in ((3, 2), (2, 3), (2, 3, 2)):
+        a = tensor(*shape)
+        found = linalg.lstsq(a, tensor(*shape[:-1], 0))
+        assert found.rank.tolist() == np.zeros(shape[:-2]).tolist()
+        assert found.solution.shape == (*shape[:-2], shape[-1], 0)
+    assert linalg.lstsq(tensor(3, 2), tensor(3, 1)).rank.item() == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from math import inf
 from typing import Any
 
@@ -104,3 +105,61 @@ def test_cond_of_singular_and_empty_matrices() -> None:
     np.testing.assert_array_equal(linalg.cond(weft.ones(2, 0, 0)).numpy(), [0, 0])
     with pytest.raises(RuntimeError, match="linalg.cond got an invalid norm type: x"):
         linalg.cond(weft.eye(2), "x")
+
+
+def test_zeros_of_gradients_have_the_sign_of_what_arrived() -> None:
+    for sign in (1.0, -1.0):
+        found = slope(
+            lambda x, sign=sign: (linalg.vector_norm(x, dim=1) * sign).sum(), [[-0.0, 0.0], [3.0, 4.0]]
+        )
+        assert np.copysign(1.0, found[0]).tolist() == [sign, sign]
+        np.testing.assert_allclose(found[1], [0.6 * sign, 0.8 * sign])
+
+
+@pytest.mark.parametrize("order", [np.float32(3), np.int64(3), weft.tensor(3.0)])
+def test_orders_may_be_numbers_of_numpys(order: Any) -> None:
+    x = weft.tensor([3.0, 4.0, 5.0])
+    assert weft.linalg.vector_norm(x, order).item() == pytest.approx(6.0)
+    assert weft.cdist(x[None], 0 * x[None], order).item() == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize("order, curvature", [(0.5, math.nan), (1.5, math.nan), (2, math.nan), (3, 0.0)])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_second_derivative_at_zero(order: float, curvature: float, compiled: bool) -> None:
+    """There is none; PyTorch says so but for orders above 2."""
+
+    def curved(x: weft.Tensor) -> weft.Tensor:
+        (first,) = weft.autograd.grad(linalg.vector_norm(x, order), x, create_graph=True)
+        (second,) = weft.autograd.grad(first.sum(), x)
+        return second
+
+    found = (weft.compile(curved) if compiled else curved)(weft.zeros(2, requires_grad=True))
+    np.testing.assert_array_equal(found.numpy(), [curvature, curvature])
+
+
+FORWARD_OVER_REVERSE = [  # PyTorch's, at [0, 0] and at [0, 2]
+    (lambda x: linalg.vector_norm(x), [0.0, 0.0], [0.5, 0.0]),
+    (lambda x: linalg.matrix_norm(x.reshape(1, 2)), [0.0, 0.0], [0.5, 0.0]),
+    (lambda x: linalg.norm(x.reshape(1, 2), "fro"), [0.0, 0.0], [0.5, 0.0]),
+    (lambda x: linalg.vector_norm(x, -1), [0.0, 0.0], [0.0, 0.0]),
+    (lambda x: linalg.vector_norm(x, 0.5), [math.nan, math.nan], [0.0, 0.0]),
+    (lambda x: linalg.vector_norm(x, 3), [0.0, 0.0], [0.0, 0.0]),
+]
+
+
+@pytest.mark.parametrize("norm, nowhere, half", FORWARD_OVER_REVERSE)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_forward_over_reverse_mode_at_zero(norm: Any, nowhere: Any, half: Any, backend: str) -> None:
+    def along(x: Any) -> Any:
+        return weft.func.jvp(weft.func.grad(norm), (x,), (weft.ones(2, dtype=weft.float64),))[1]
+
+    run = along if backend == "eager" else weft.compile(along, backend=backend)
+    for values, expected in (([0.0, 0.0], nowhere), ([0.0, 2.0], half)):
+        found = run(weft.tensor(values, dtype=weft.float64))
+        np.testing.assert_allclose(found.numpy(), expected, atol=1e-15)
+
+
+@pytest.mark.parametrize("order", [-1, 0.5, 1, 1.5, 2, 3, inf])
+def test_the_direction_of_the_norm_of_zeros_is_zero(order: float) -> None:
+    x, t = weft.zeros(2, dtype=weft.float64), weft.ones(2, dtype=weft.float64)
+    assert weft.func.jvp(lambda x: linalg.vector_norm(x, order), (x,), (t,))[1].item() == 0

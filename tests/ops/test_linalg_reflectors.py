@@ -92,3 +92,52 @@ def test_errors() -> None:
 def test_powers_of_one_number_and_products_of_no_reflectors() -> None:
     assert weft.linalg.vander(weft.tensor(2.0), N=3).tolist() == [[1, 2, 4]]
     assert weft.linalg.householder_product(weft.rand(0, 0, requires_grad=True), weft.rand(0)).requires_grad
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("upper", [False, True])
+def test_gradients_of_factors_reach_both_triangles(kind: weft.dtype, upper: bool) -> None:
+    """Those of A = L L' multiplied out, as PyTorch has them, although only one triangle is read."""
+    full = matrices(kind, 2, 3, 3)
+    weft.diagonal(full, 0, -2, -1).copy_(weft.tensor([1.5, 2.0, 3.0]))
+    factor = (full.triu() if upper else full.tril()).requires_grad_()
+    b = matrices(kind, 4, 1, 3, 2).requires_grad_()
+
+    def through_inverse(x: weft.Tensor) -> weft.Tensor:
+        return (x.mH @ x if upper else x @ x.mH).inverse()
+
+    for found, expected, inputs in (
+        (weft.cholesky_solve(b, factor, upper), through_inverse(factor) @ b, (b, factor)),
+        (weft.cholesky_inverse(factor, upper), through_inverse(factor), (factor,)),
+    ):
+        np.testing.assert_allclose(found.detach(), expected.detach(), atol=1e-10)
+        seed = matrices(kind, *found.shape)
+        ours, theirs = (weft.autograd.grad(out, inputs, seed, create_graph=True) for out in (found, expected))
+        for mine, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(mine.detach(), other.detach(), atol=1e-9)
+        second = (
+            weft.autograd.grad(sum(g.abs().square().sum() for g in gs), factor)[0] for gs in (ours, theirs)
+        )
+        mine, other = (g.triu() if upper else g.tril() for g in second)
+        np.testing.assert_allclose(mine, other, rtol=1e-7, atol=1e-7)
+
+
+def test_gradient_of_a_factor_of_two_rows() -> None:
+    def total(x: weft.Tensor) -> weft.Tensor:
+        return weft.cholesky_solve(weft.ones(2, 1, dtype=x.dtype), x).sum()
+
+    for function in (total, weft.compile(total)):
+        factor = weft.tensor([[3.0, 0.0], [1.0, 2.0]], dtype=weft.float64, requires_grad=True)
+        function(factor).backward()
+        # A = L L', x = A^-1 1 = [2, 6] / 36, and the gradient is -2 x x' L
+        x = np.asarray([[2.0], [6.0]]) / 36
+        np.testing.assert_allclose(factor.grad, -2 * x @ x.T @ factor.detach().numpy(), atol=1e-12)
+
+
+def test_the_inverse_by_a_singular_factor_is_refused() -> None:
+    singular = weft.tensor([[1.0, 0.0], [0.0, 0.0]])
+    for function in (weft.cholesky_inverse, weft.compile(lambda x: weft.cholesky_inverse(x))):
+        with pytest.raises(weft.linalg.LinAlgError, match="cholesky_inverse: The diagonal element 2 is zero"):
+            function(singular)
+    with pytest.raises(RuntimeError, match="b of type Float and A of type Double"):
+        weft.cholesky_solve(weft.ones(2, 1), weft.eye(2, dtype=weft.float64))

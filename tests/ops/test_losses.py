@@ -248,3 +248,52 @@ def test_one_row_of_scores_has_one_target(backend: str) -> None:
             ValueError, match="For 1D input, 1D target must have size 1, but got target size: 3"
         ):
             each(weft.ones(3), weft.tensor([0, 1, 2]))
+
+
+@pytest.mark.parametrize("kind", [weft.float32, weft.float16, weft.float64])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_edges_beyond_all_elements(kind: weft.dtype, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An edge that the dtype cannot hold is never reached: the loss is half a square, its slope the
+    difference."""
+    monkeypatch.setattr(weft.compiler.settings, "strict", True)
+    y = weft.tensor([2.0, 5.0, 3.0], dtype=kind)
+    for delta in (0.5, 1e300, float("inf")):
+        huber = lambda x, edge: F.huber_loss(x, y, "sum", edge)
+        huber = weft.compile(huber) if compiled else huber
+        x = weft.tensor([1.0, 2.0, -3.0], dtype=kind, requires_grad=True)
+        (slope,) = weft.autograd.grad(huber(x, delta), x, create_graph=True)
+        (second,) = weft.autograd.grad(slope.sum(), x)
+        near = delta > 1
+        assert slope.tolist() == ([-1.0, -3.0, -6.0] if near else [-0.5] * 3)
+        assert second.tolist() == [float(near)] * 3
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(("name", "stepwise"), [("huber_loss", "bfloat16"), ("smooth_l1_loss", "float16")])
+def test_which_halves_are_rounded_after_each_step(name: str, stepwise: str, compiled: bool) -> None:
+    """PyTorch rounds each step of one half type, for each of the two losses another, and not of the other."""
+
+    def formula(x: weft.Tensor, y: weft.Tensor, edge: weft.Tensor) -> weft.Tensor:
+        half, gap = edge.new_tensor([0.5]), (x - y).abs()
+        if name == "huber_loss":
+            return weft.where(gap <= edge, half * gap * gap, edge * (gap - half * edge))
+        return weft.where(gap < edge, half * gap * gap / edge, gap - half * edge)
+
+    word = "delta" if name == "huber_loss" else "beta"
+
+    def loss(x: weft.Tensor, y: weft.Tensor) -> weft.Tensor:
+        return getattr(F, name)(x, y, reduction="none", **{word: 0.7})
+
+    for kind in (weft.float16, weft.bfloat16, weft.float32):
+        x, y = (make(300).to(kind) for _ in range(2))
+        if kind is getattr(weft, stepwise):
+            wanted = formula(x, y, weft.tensor([0.7], dtype=kind))
+        else:
+            wanted = formula(x.float(), y.float(), weft.tensor([0.7])).to(kind)
+        assert weft.equal((weft.compile(loss) if compiled else loss)(x, y), wanted)
+
+
+def test_slopes_of_the_smooth_loss_are_exact_beyond_its_tip() -> None:
+    x = weft.tensor([-2.0, -0.35, 0.0, 0.35, 2.0], requires_grad=True)
+    F.smooth_l1_loss(x, weft.zeros(5), reduction="sum", beta=0.7).backward()
+    assert x.grad.tolist() == [-1.0, -0.5, 0.0, 0.5, 1.0]

@@ -43,3 +43,56 @@ def test_what_does_not_count_gets_no_gradient() -> None:
     np.testing.assert_allclose(x.grad.numpy(), MASK / MASK.sum())
     with pytest.raises(ValueError, match="Could not infer output dtype"):
         weft.masked.mean(weft.tensor([1, 2]))
+
+
+def test_logaddexp_gives_the_dtype_of_its_first_argument() -> None:
+    ones = weft.ones(2)
+    found = weft.masked.logaddexp(ones.long(), ones, other_mask=weft.tensor([True, False]))
+    assert found.dtype is weft.int64 and found.tolist() == [1, 1]
+    wide = weft.masked.logaddexp(ones, ones, dtype=weft.float64)
+    assert wide.dtype is weft.float64 and wide[0].item() == np.float32(1 + np.log(2))
+
+
+REFUSED = [
+    ("amax", weft.bool, "identity of amax on weft.bool input"),
+    ("amin", weft.bool, "identity of amin on weft.bool input"),
+    ("argmax", weft.bool, "identity of argmax on weft.bool input"),
+    ("logsumexp", weft.bool, "identity of logsumexp on weft.bool input"),
+    ("softmax", weft.bool, "identity of amax on weft.bool input"),
+    ("softmin", weft.bool, "identity of amin on weft.bool input"),
+    ("softmax", weft.int64, "\"softmax_lastdim_kernel_impl\" not implemented for 'Long'"),
+    ("log_softmax", weft.uint8, "\"log_softmax_lastdim_kernel_impl\" not implemented for 'Byte'"),
+    ("cumsum", weft.bool, "\"cumsum_out_cpu\" not implemented for 'Bool'"),
+]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("name, kind, text", REFUSED)
+def test_integers_are_refused_where_the_mask_has_no_number_for_them(name, kind, text, backend) -> None:
+    def program(x: weft.Tensor, mask: weft.Tensor) -> weft.Tensor:
+        return getattr(weft.masked, name)(x, 1, mask=mask)
+
+    run = program if backend == "eager" else weft.compile(program, backend=backend)
+    x, mask = weft.tensor([[1, 0, 3], [1, 1, 0]]).to(kind), weft.tensor([[True, False, True], [True] * 3])
+    with pytest.raises(NotImplementedError, match=text):
+        run(x, mask)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize(
+    "name, wanted",
+    [("cumsum", [[1, 1, 4], [1, 2, 2]]), ("cumprod", [[1, 1, 3], [1, 1, 0]]), ("logsumexp", [3, 1])],
+)
+def test_results_have_the_dtype_of_integers(name, wanted, backend) -> None:
+    def program(x: weft.Tensor, mask: weft.Tensor) -> weft.Tensor:
+        return getattr(weft.masked, name)(x, 1, mask=mask)
+
+    run = program if backend == "eager" else weft.compile(program, backend=backend)
+    mask = weft.tensor([[True, False, True], [True] * 3])
+    found = run(weft.tensor([[1, 0, 3], [1, 1, 0]], dtype=weft.uint8), mask)
+    assert found.dtype is weft.uint8 and found.tolist() == wanted
+
+
+def test_truths_have_no_spread() -> None:
+    with pytest.raises(RuntimeError, match="Subtraction, the `-` operator, with a bool tensor"):
+        weft.masked.var(weft.tensor([True, False]), 0)

@@ -289,3 +289,41 @@ def test_dtypes_of_out() -> None:
     with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float, but got double instead"):
         weft.max(x, 0, out=(weft.zeros(3, dtype=weft.float64), places))
     assert weft.max(x, out=weft.zeros((), dtype=weft.float64)).item() == 1
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", ["amax", "amin"])
+def test_extremes_that_are_nan_give_nan_to_all_they_were_found_among(name: str, compiled: bool) -> None:
+    def slopes(x: Any) -> Any:
+        return weft.autograd.grad(getattr(weft, name)(x, 1).sum(), x)[0]
+
+    x = tensor([[1.0, NAN, 3.0], [3.0, 3.0, 3.0], [NAN, NAN, NAN]], grad=True)
+    found = (weft.compile(slopes) if compiled else slopes)(x)
+    third = float(np.float32(1) / np.float32(3))
+    np.testing.assert_array_equal(found.numpy(), [[NAN] * 3, [third] * 3, [NAN] * 3])
+
+
+def test_shares_of_many_equal_halves_are_counted_exactly() -> None:
+    x = weft.ones(1000, dtype=weft.bfloat16, requires_grad=True)
+    weft.amax(x, 0).backward()
+    assert set(x.grad.tolist()) == {float(weft.tensor(1 / 1000, dtype=weft.bfloat16))}
+
+
+SUMS = [
+    (lambda x: x.sum(0), (1, 2)),
+    (lambda x: x.sum((0, 2)), (1, 2, 1)),
+    (lambda x: x.sum(), ()),
+    (lambda x: x.mean(1), (2, 1)),
+    (lambda x: x.nansum(0), (1, 2)),
+    (lambda x: (x * 3).sum(1), (2, 1)),
+    (lambda x: x.cumsum(0), (1, 2)),
+    (lambda x: x.cumsum(0), (3,)),
+]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("kind", [weft.float32, weft.float64, weft.float16, weft.bfloat16])
+@pytest.mark.parametrize("total, shape", SUMS)
+def test_no_sum_is_a_negative_zero(total, shape, kind, backend):
+    run = total if backend == "eager" else weft.compile(total, backend=backend)
+    assert not weft.signbit(run(-weft.zeros(shape, dtype=kind))).any()

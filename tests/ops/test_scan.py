@@ -100,3 +100,31 @@ def test_gradients_of_a_running_product_with_infinite_factors() -> None:
     for call in (weft.cumprod, weft.compile(lambda z, dim: z.cumprod(dim), backend="native")):
         (found,) = weft.autograd.grad((call(x, 0) * weights).sum(), x)
         assert found.tolist() == [np.inf, -np.inf, np.inf, -np.inf, -np.inf, np.inf, -np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("columns", [1, 3, 40])
+@pytest.mark.parametrize("kind", [weft.float32, weft.complex64])
+def test_what_is_carried_along_is_wider_than_the_elements(kind: weft.dtype, columns: int) -> None:
+    """In float32, 2**24 + 1 is 2**24, and 1e30 squared is infinite for good."""
+    sums = weft.tensor([2.0**24, 1, 1, 1, 1], dtype=kind)[:, None].repeat(1, columns)
+    products = weft.tensor([1e30, 1e30, 1e-30, 2], dtype=kind)[:, None].repeat(1, columns)
+    for make in (lambda f: f, lambda f: weft.compile(f, fullgraph=True)):
+        found = make(lambda x: x.cumsum(0))(sums)
+        assert (found[-1] == 2**24 + 4).all()
+        x = weft.zeros(5, columns, dtype=kind, requires_grad=True)
+        make(lambda x: x.cumsum(0))(x).backward(sums.flip(0))
+        assert (x.grad[0] == 2**24 + 4).all()
+        found = make(lambda x: x.cumprod(0))(products)
+        np.testing.assert_allclose(found[-1].abs(), 2e30, rtol=1e-6)
+        found = make(lambda x: ops._linear_scan.face(x, weft.ones_like(x), 0, False))(sums)
+        assert (found[-1] == 2**24 + 4).all()
+
+
+@pytest.mark.parametrize("kind", [weft.float16, weft.bfloat16])
+def test_halves_are_carried_along_in_float32(kind: weft.dtype) -> None:
+    """As in PyTorch: of 2**15 + 2**-8 + 2**-20, the last is lost, as float64 would not lose it."""
+    x = weft.tensor([2.0**15, 2.0**-8, 2.0**-20, -(2.0**15)], dtype=kind)
+    for call in (weft.cumsum, weft.compile(lambda x, dim: x.cumsum(dim), fullgraph=True)):
+        assert call(x, 0).tolist() == [2.0**15, 2.0**15, 2.0**15, 2.0**-8]
+        wide = call(x.float(), 0)
+        assert wide[-1].item() == 2.0**-8 + 2.0**-20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -182,3 +183,37 @@ def test_scatter_of_a_zero_dim_source() -> None:
 def test_index_fill_refuses_numbers_that_do_not_fit() -> None:
     with pytest.raises(RuntimeError, match="value cannot be converted to type int8_t without overflow"):
         weft.ones(2, dtype=weft.int8).index_fill(0, weft.tensor([0]), float("nan"))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+@pytest.mark.parametrize("places", [(1,), (0, 2)])
+def test_gradients_of_elements_at_places_without_dimensions(places: tuple[int, ...], backend: str) -> None:
+    """An index of no dimension for each dimension leaves none to the places."""
+
+    def pick(x: Any, places: tuple[int, ...]) -> Any:
+        return x[tuple([weft.tensor(place) for place in places])] * 3
+
+    shape = (2, 3, 4)[-len(places) :]
+    found = []
+    for call in (pick, weft.compile(pick, backend=backend)):
+        x = weft.ones(shape, requires_grad=True)
+        call(x, places).backward()
+        found.append(x.grad)
+    expected = np.zeros(shape)
+    expected[places] = 3
+    for gradient in found:
+        np.testing.assert_array_equal(gradient.numpy(), expected)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("shape", [(1, 2), (2,), (), (2, 3)])
+def test_slice_scatter_does_not_broadcast(shape: tuple[int, ...], backend: str) -> None:
+    def program(x: Any, src: Any) -> Any:
+        return weft.slice_scatter(x, src, 0, 0, 2)
+
+    run = program if backend == "eager" else weft.compile(program, backend=backend)
+    text = (
+        rf"size equal to the slice of self. src size = {re.escape(str(list(shape)))}, slice size = \[2, 2\]"
+    )
+    with pytest.raises(RuntimeError, match=text):
+        run(weft.zeros(4, 2), weft.ones(shape))

@@ -138,3 +138,10 @@ def test_gradients_of_joins_go_where_they_came_from() -> None:
 
 def test_repeat_positions_of_counts_alone() -> None:
     assert weft.repeat_interleave(weft.tensor([1, 0, 2])).tolist() == [0, 2, 2]
+
+
+@pytest.mark.parametrize("counts", [(2,), (3, 1)])
+def test_repeats_of_nothing_are_no_views(counts: Any) -> None:
+    row = weft.randn(17, 0)[1]
+    assert row.storage_offset() == 1
+    assert row.repeat(*counts).storage_offset() == 0

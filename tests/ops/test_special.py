@@ -143,3 +143,27 @@ def test_lgamma_at_the_ends() -> None:
     expected = [INF, INF, INF, 744.4400719213812, 713.8013788281542, INF]
     assert weft.lgamma(x).tolist() == pytest.approx(expected, rel=1e-15)
     assert weft.lgamma(weft.tensor([-INF, 1e-45])).tolist() == pytest.approx([INF, 103.2789306640625])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("kind", [weft.float16, weft.bfloat16])
+def test_halves_are_rounded_after_each_step(kind: weft.dtype, compiled: bool) -> None:
+    """As PyTorch does in these functions, and in few others."""
+    random = np.random.default_rng(2)
+    x = weft.from_numpy(random.normal(size=300)).to(kind)
+    y = weft.from_numpy(random.uniform(0.01, 0.99, 300)).to(kind)
+    x[::7] = 0
+    low, high = (weft.tensor(bound, dtype=kind) for bound in (0.03, 0.97))
+    within = y.maximum(low).minimum(high)
+    for function, wanted in (
+        (lambda: weft.xlogy(x, y), x * y.log()),
+        (lambda: weft.xlogy(x, 3.3), x * weft.tensor([3.3], dtype=kind).log()),
+        (lambda: weft.xlogy(3.3, y), weft.tensor([3.3], dtype=kind) * y.log()),
+        (lambda: weft.special.xlog1py(x, y), x * y.log1p()),
+        (lambda: weft.logit(y), (y / (1 - y)).log()),
+        (lambda: weft.logit(y, 0.03), (within / (1 - within)).log()),
+    ):
+        found = (weft.compile(function) if compiled else function)()
+        assert found.dtype is kind
+        assert weft.equal(found, wanted)
+    assert math.isnan(weft.xlogy(weft.zeros(1, dtype=kind), NAN).item())

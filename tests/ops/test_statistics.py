@@ -57,6 +57,35 @@ def test_variance_survives_a_large_mean_and_half_types() -> None:
     assert half.var(correction=0).item() == 1.0
 
 
+@pytest.mark.parametrize("kind", [weft.float32, weft.bfloat16])
+def test_squares_of_great_and_of_small_numbers_are_within_range(kind: weft.dtype) -> None:
+    """Deviations of 1, -1 and 0 times 2**100: their squares are beyond float32, the result is not."""
+    for scale in (2.0**100, 2.0**-100):
+        x = (weft.tensor([2.0, 0.0, 1.0]) * scale).to(kind)
+        for call in (lambda x: x.std(), weft.compile(lambda x: x.std())):
+            given = x.clone().requires_grad_()
+            found = call(given)
+            assert found.item() == scale
+            found.backward()
+            assert given.grad.tolist() == [0.5, -0.5, 0.0]
+        assert weft.std_mean(x.reshape(3, 1).expand(3, 40), 0)[0].tolist() == [scale] * 40
+    assert x.var().item() == 0.0
+
+
+def test_the_mean_beside_a_variance_is_summed_in_float64() -> None:
+    x = weft.full((6,), 1e38, requires_grad=True)
+    for call in (weft.var_mean, weft.compile(lambda x: weft.var_mean(x)), weft.std_mean):
+        spread, mean = call(x)
+        assert spread.item() == 0.0 and mean.item() == np.float32(1e38)
+        (gradient,) = weft.autograd.grad(mean, x)
+        np.testing.assert_allclose(gradient, np.full(6, 1 / 6), rtol=1e-6)
+
+
+def test_std_of_complex_numbers_is_that_of_variances_in_their_type() -> None:
+    assert weft.std(weft.tensor([1e30 + 0j, 2e30])).item() == INF
+    assert weft.std(weft.tensor([1 + 1j, 3 + 3j])).item() == 2.0
+
+
 def test_std_gradient_of_equal_elements_is_zero() -> None:
     x = tensor([2.0, 2.0, 2.0]).requires_grad_()
     x.std().backward()
@@ -149,3 +178,80 @@ def test_norm_gradient_at_zero_is_zero(order: float) -> None:
     x = tensor([0.0, 0.0]).requires_grad_()
     x.norm(order).backward()
     assert x.grad.numpy().tolist() == [0, 0]
+
+
+# -- two results of one node ---------------------------------------------------------------------------------
+TOGETHER = {
+    "VarMeanBackward0": lambda x: weft.var_mean(x, 1),
+    "StdMeanBackward0": lambda x: weft.std_mean(x, 1),
+    "AminmaxBackward0": lambda x: tuple(weft.aminmax(x, dim=1)),
+}
+APART = {
+    "VarMeanBackward0": lambda x: (x.var(1), x.mean(1)),
+    "StdMeanBackward0": lambda x: (x.std(1), x.mean(1)),
+    "AminmaxBackward0": lambda x: (x.amin(1), x.amax(1)),
+}
+
+
+def drawn(grad: bool = True) -> Any:
+    return weft.from_numpy(np.random.default_rng(5).normal(size=(3, 4))).requires_grad_(grad)
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_statistics_computed_together_are_results_of_one_node(name: str) -> None:
+    first, second = TOGETHER[name](drawn())
+    assert first.grad_fn is second.grad_fn
+    assert first.grad_fn.name() == name
+    assert (first.output_nr, second.output_nr) == (0, 1)
+
+
+@pytest.mark.parametrize("used", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize("name", TOGETHER)
+def test_hooks_of_that_node_get_and_give_both_gradients(name: str, used: tuple[int, ...]) -> None:
+    seen = []
+
+    def doubled(gradients: Any) -> Any:
+        seen.append([None if g is None else g.tolist() for g in gradients])
+        return tuple(None if g is None else g * 2 for g in gradients)
+
+    x = drawn()
+    results = TOGETHER[name](x)
+    results[0].grad_fn.register_prehook(doubled)
+    (found,) = weft.autograd.grad(sum(results[i].sum() for i in used), x)
+    assert seen == [[[1.0] * 3 if i in used else None for i in (0, 1)]]
+    y = drawn()
+    (wanted,) = weft.autograd.grad(sum(2 * APART[name](y)[i].sum() for i in used), y)
+    np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_gradients_of_statistics_computed_together(name: str) -> None:
+    assert weft.autograd.gradcheck(TOGETHER[name], drawn(), check_forward_ad=True)
+    assert weft.autograd.gradgradcheck(TOGETHER[name], drawn())
+
+    def weighed(x: Any) -> Any:
+        first, second = TOGETHER[name](x)
+        return (first * first * second).sum()
+
+    def slopes(x: Any) -> Any:
+        return weft.autograd.grad(weighed(x), x)[0]
+
+    np.testing.assert_allclose(weft.compile(slopes)(drawn()).numpy(), slopes(drawn()).numpy(), rtol=1e-12)
+    rows = weft.func.vmap(lambda row: weft.stack(TOGETHER[name](row[None])))(drawn(False))
+    whole = weft.stack(TOGETHER[name](drawn(False))).T[:, :, None]
+    np.testing.assert_allclose(rows.numpy(), whole.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_directions_of_complex_variances_are_real(name: str) -> None:
+    random = np.random.default_rng(6)
+    x, along = (weft.from_numpy(random.normal(size=5) + 1j * random.normal(size=5)) for _ in range(2))
+    function = getattr(weft, name)
+    _, found = weft.func.jvp(function, (x,), (along,))
+    step = 1e-6
+    wanted = (function(x + step * along) - function(x - step * along)) / (2 * step)
+    assert found.dtype is weft.float64
+    np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-6)
+    _, (together, mean) = weft.func.jvp(getattr(weft, f"{name}_mean"), (x,), (along,))
+    np.testing.assert_allclose(together.numpy(), found.numpy())
+    np.testing.assert_allclose(mean.numpy(), along.mean().numpy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -164,7 +165,7 @@ def test_writing_respects_memory() -> None:
     refuses(
         RuntimeError,
         "more than one element of the written-to tensor",
-        lambda: weft.zeros(1).expand(3).fill_(1),
+        lambda: weft.zeros(1).expand(3).fill_(weft.ones(())),
     )
     assert weft.zeros(2, device="meta").fill_(3).copy_(weft.ones(2)).zero_().is_meta
 
@@ -182,3 +183,18 @@ def test_saved_values_notice_writes() -> None:
     y.copy_(weft.zeros(2))
     refuses(RuntimeError, "modified by an inplace operation", lambda: z.sum().backward())
     assert np.array_equal(y.detach().numpy(), [0, 0])
+
+
+def test_copies_from_more_dimensions_are_refused() -> None:
+    """Also where these have one element each, which NumPy would drop."""
+    for target, source in (((3,), (1, 3)), ((2, 3), (1, 1, 2, 3)), ((), (1,)), ((), (1, 1))):
+        text = f"output with shape {list(target)} doesn't match the broadcast shape {list(source)}"
+        given = weft.ones(source)
+        for call in (weft.Tensor.copy_, weft.compile(lambda x, y: x.copy_(y))):
+            with pytest.raises(RuntimeError, match=re.escape(text)):
+                call(weft.zeros(target), given)
+        with pytest.raises(RuntimeError, match=re.escape(text)):
+            weft.zeros(target).copy_(given.requires_grad_())
+    x = weft.zeros(3)
+    x[:] = weft.ones(1, 3)  # but not those of assignments
+    assert x.tolist() == [1, 1, 1]

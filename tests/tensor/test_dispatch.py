@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import weft
+from weft.nn import functional as F
 from weft.tensor import dispatch
 from weft.trace.fake import fake_input, hollowly
 
@@ -133,3 +135,79 @@ def test_what_is_remembered_may_be_cleared_by_another_thread(monkeypatch: pytest
     with hollowly():
         shapes = [(fake * 2).shape for _ in range(3)]
     assert shapes == [(3,)] * 3
+
+
+class Half(float):
+    """A number of a class of somebody's own."""
+
+
+NUMBERED: dict[str, Callable[..., weft.Tensor]] = {
+    "leaky_relu": lambda x, s: F.leaky_relu(x, s),
+    "softshrink": lambda x, s: F.softshrink(x, s),
+    "huber_loss": lambda x, s: F.huber_loss(x, x * 3, delta=s),
+    "smooth_l1_loss": lambda x, s: F.smooth_l1_loss(x, x * 3, beta=s),
+    "logit": lambda x, s: x.sigmoid().logit(s),
+    "rrelu": lambda x, s: F.rrelu(x, s, s, False),
+    "add": lambda x, s: weft.add(x, x, alpha=s),
+    "addcmul_": lambda x, s: x.clone().addcmul_(x, x, value=s),
+    "lerp": lambda x, s: x.lerp(x * 2, s),
+}
+
+
+@pytest.mark.parametrize("number", [Half(0.5), np.float64(0.5), np.float32(0.5)])
+@pytest.mark.parametrize("name", NUMBERED)
+def test_numbers_of_other_classes_are_taken_for_their_values(name: str, number: float) -> None:
+    """Also on the second call, when kernels get what was given. NumPy has a dtype for each of these."""
+    call = NUMBERED[name]
+    for _ in range(3):
+        x = weft.tensor([0.5, -1.25, 3.0], requires_grad=True)
+        same = x.detach().clone().requires_grad_()
+        made, expected = call(x, number), call(same, 0.5)
+        made.sum().backward()
+        expected.sum().backward()
+        assert made.dtype is weft.float32 and weft.equal(made, expected)
+        assert x.grad is not None and same.grad is not None
+        assert x.grad.dtype is weft.float32 and weft.equal(x.grad, same.grad)
+
+
+EXPANDED = [
+    lambda v: weft.add(weft.ones(3, 4), 1, out=v),
+    lambda v: weft.matmul(weft.ones(3, 3), weft.ones(3, 4), out=v),
+    lambda v: weft.cat([weft.ones(1, 4), weft.ones(2, 4)], out=v),
+    lambda v: weft.gather(weft.ones(3, 4), 0, weft.zeros(3, 4, dtype=weft.int64), out=v),
+]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("write", EXPANDED)
+def test_out_on_elements_that_share_memory_is_refused(write: Any, backend: str) -> None:
+    def program(b: Any) -> Any:
+        v = (b * 2).expand(3, 4)
+        write(v)
+        return v
+
+    run = program if backend == "eager" else weft.compile(program, backend=backend)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to"):
+        run(weft.ones(3, 1))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_out_that_is_read_by_data_is_refused(backend: str) -> None:
+    def program(b: Any) -> Any:
+        v = b * 2
+        return weft.index_select(v, 0, weft.tensor([2, 1, 0]), out=v)
+
+    run = program if backend == "eager" else weft.compile(program, backend=backend)
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
+        run(weft.ones(3, 1))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_an_operand_that_is_out_is_not_resized(backend: str) -> None:
+    def program(x: Any, y: Any) -> Any:
+        x = x * 2
+        return weft.add(x, y, out=x)
+
+    run = program if backend == "eager" else weft.compile(program, backend=backend)
+    with pytest.raises(RuntimeError, match=r"with shape \[3\] doesn't match the broadcast shape \[2, 3\]"):
+        run(weft.ones(3), weft.ones(2, 3))

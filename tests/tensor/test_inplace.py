@@ -543,3 +543,115 @@ def test_no_grad_views_of_a_view_that_requires_grad_alone() -> None:
 def test_division_of_nothing_by_zero() -> None:
     empty = weft.zeros(0, dtype=weft.int64)
     assert (empty // 0).shape == (0,) and empty.fmod(0).shape == (0,)
+
+
+# -- memory that overlaps itself: expected values are PyTorch's -----------------------------------
+CHECKERS = weft.tensor([[True, False, False], [False, True, False]])
+SHARED = "unsupported operation: more than one element of the written-to tensor refers to a single memory"
+PLACES = weft.tensor([0, 1])
+
+
+def expanded() -> weft.Tensor:
+    return (weft.arange(3.0) + 1).expand(2, 3)
+
+
+def folded() -> weft.Tensor:
+    return (weft.arange(4.0) + 1).unfold(0, 2, 1)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize(
+    ("write", "memory"),
+    [
+        (lambda x: x.zero_(), [0, 0, 0]),
+        (lambda x: x.fill_(7), [7, 7, 7]),
+        (lambda x: x.t().fill_(7), [7, 7, 7]),
+        (lambda x: x.tril_(), [1, 0, 0]),
+        (lambda x: x.triu_(), [0, 2, 3]),
+        (lambda x: x.fill_diagonal_(7), [7, 7, 3]),
+        (lambda x: weft.nn.functional.threshold(x, 1.5, 9.0, inplace=True), [9, 2, 3]),
+        (lambda x: weft.zeros(2, 3, out=x), [0, 0, 0]),
+        (lambda x: weft._foreach_zero_([x]), [0, 0, 0]),
+        (lambda x: weft.nn.init.ones_(x), [1, 1, 1]),
+    ],
+)
+def test_expanded_memory_is_written_where_pytorch_writes_it(write, memory, grad) -> None:
+    x = expanded()
+    with weft.set_grad_enabled(grad):
+        write(x)
+    assert x.tolist() == [memory, memory]
+
+
+@pytest.mark.parametrize(
+    ("write", "memory", "names"),
+    [
+        (lambda x: x.masked_fill_(CHECKERS, 7), [7, 7, 3], ["masked_fill_"]),
+        (lambda x: x.index_fill_(1, PLACES, 7), [7, 7, 3], ["index_fill_"]),
+        (lambda x: x.index_put_((PLACES,), weft.tensor(7.0)), [7, 7, 7], ["index_put_"]),
+        (lambda x: x.index_put_((PLACES,), weft.tensor(3.0), True), [7, 8, 9], ["index_put_"]),
+        (lambda x: x.__setitem__((slice(None), PLACES), 7), [7, 7, 3], ["index_put_"]),
+        (lambda x: x.__setitem__(CHECKERS, 7), [7, 7, 3], ["index_put_", "masked_fill_"]),
+        (lambda x: x.__setitem__(PLACES, weft.tensor([4.0, 5, 6])), [4, 5, 6], ["index_put_"]),
+    ],
+)
+def test_writes_at_places_of_expanded_memory_warn(write, memory, names) -> None:
+    x = expanded()
+    with pytest.warns(UserWarning) as seen:
+        write(x)
+    texts = [str(warning.message) for warning in seen]
+    assert [text.split()[2] for text in texts] == names
+    assert all("on expanded tensors is deprecated. Please clone() the tensor" in text for text in texts)
+    assert x.tolist() == [memory, memory]
+
+
+@pytest.mark.parametrize(
+    ("write", "memory"),
+    [
+        (lambda x: x.zero_(), [0, 0, 0, 0]),
+        (lambda x: x.fill_(weft.tensor(7.0)), [7, 7, 7, 7]),
+        (lambda x: x.copy_(weft.tensor([[5.0, 6], [6, 7], [7, 8]])), [5, 6, 7, 8]),
+        (lambda x: x.__setitem__(slice(1, None), 7), [1, 7, 7, 7]),
+        (lambda x: x.masked_fill_(weft.eye(3, 2).bool(), 7), [7, 2, 7, 4]),
+        (lambda x: x.index_put_((PLACES,), weft.tensor(3.0), True), [4, 8, 6, 4]),
+        (lambda x: x.index_copy_(0, PLACES, weft.ones(2, 2)), [1, 1, 1, 4]),
+        (lambda x: x.scatter_(0, weft.zeros(3, 2, dtype=weft.int64), 9.0), [9, 9, 3, 4]),
+        (lambda x: x.masked_scatter_(weft.eye(3, 2).bool(), weft.tensor([8.0, 9])), [8, 2, 9, 4]),
+        (lambda x: x.tril_(), [1, 0, 3, 4]),
+    ],
+)
+def test_unfolded_memory_takes_values(write, memory) -> None:
+    x = folded()
+    write(x)
+    assert [*x[:, 0].tolist(), x[2, 1].item()] == memory
+
+
+@pytest.mark.parametrize(
+    ("make", "write"),
+    [
+        (expanded, lambda x: x.add_(1)),
+        (expanded, lambda x: x.copy_(weft.ones(2, 3))),
+        (expanded, lambda x: x.fill_(weft.tensor(1.0))),
+        (expanded, lambda x: x.__setitem__(slice(None), 1)),
+        (expanded, lambda x: x.scatter_(0, weft.zeros(2, 3, dtype=weft.int64), 1.0)),
+        (expanded, lambda x: x.uniform_()),
+        (expanded, lambda x: weft.add(weft.ones(2, 3), 1, out=x)),
+        (folded, lambda x: x.add_(1)),  # the order of PyTorch's loops decides
+        (folded, lambda x: x.copy_(weft.arange(6.0).view(3, 2))),
+        (folded, lambda x: x.scatter_(0, weft.zeros(3, 2, dtype=weft.int64), 1.0, reduce="add")),
+    ],
+)
+def test_writes_to_shared_memory_that_depend_on_their_order_are_refused(make, write) -> None:
+    x = make()
+    before = x.tolist()
+    with pytest.raises(RuntimeError, match=SHARED):
+        write(x)
+    assert x.tolist() == before
+
+
+def test_no_gradient_goes_through_writes_to_shared_memory() -> None:
+    base = leaf() * 1
+    with pytest.raises(RuntimeError, match=SHARED):
+        base.expand(2, 3).zero_()
+    with weft.no_grad():
+        base.expand(2, 3).zero_()
+    assert values(base) == [0, 0, 0]

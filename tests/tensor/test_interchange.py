@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -105,3 +107,26 @@ def test_frombuffer() -> None:
         weft.frombuffer(bytearray(8), dtype=weft.float32, count=3)
     with pytest.warns(UserWarning, match="not writable"):
         weft.frombuffer(b"abcd", dtype=weft.uint8)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+def test_compiled_frombuffer_shares_memory_with_bytes_made_inside(backend: str) -> None:
+    def program() -> tuple[int, list[float]]:
+        content = bytearray(8)
+        tensor = weft.frombuffer(content, dtype=weft.float32)
+        tensor[0] = 1
+        content[7] = 0x40
+        return content[3], tensor.tolist()
+
+    compiled = weft.compile(program, backend=backend)
+    assert program() == compiled() == compiled() == (0x3F, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("part", [lambda t: t, lambda t: t[1:3], lambda t: t.detach()])
+def test_memory_that_numpy_has_seen_is_not_resizable(part: Any) -> None:
+    tensor = weft.arange(6.0)
+    part(tensor).numpy()
+    assert not tensor.untyped_storage().resizable()
+    with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):
+        tensor.resize_(100)
+    assert tensor.resize_(3).tolist() == [0.0, 1.0, 2.0]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 import weft
+from weft.tensor import storage
 
 
 def refuses(error: type[Exception], text: str, call: Any) -> None:
@@ -113,3 +116,103 @@ def test_data_has_its_own_version() -> None:
 def test_meta_storage() -> None:
     held = weft.zeros(3, device="meta").untyped_storage()
     assert held.nbytes() == 12 and held.data_ptr() == 0 and held.device.type == "meta"
+
+
+def test_sizes_of_storages_count_their_bytes() -> None:
+    x = weft.zeros(100)
+    storage = x.untyped_storage()
+    assert sys.getsizeof(storage) - sys.getsizeof(weft.UntypedStorage(0)) == 400
+    assert storage.__sizeof__() - object.__sizeof__(storage) == 400
+    with pytest.warns(UserWarning, match="TypedStorage is deprecated"):
+        typed = x.storage()
+    assert typed.__sizeof__() - object.__sizeof__(typed) == 400
+
+
+def test_memory_of_arrays_is_not_resized() -> None:
+    """The array would not see what is written to the tensor from then on."""
+    array = np.arange(6.0)
+    text = "Trying to resize storage that is not resizable"
+    lent = (
+        weft.from_numpy(array),
+        weft.from_numpy(array[2:]),
+        weft.frombuffer(bytearray(48), dtype=weft.int64),
+    )
+    for x in lent:
+        assert not x.untyped_storage().resizable()
+        refuses(RuntimeError, text, lambda x=x: x.resize_(9))
+        refuses(RuntimeError, text, lambda x=x: x.untyped_storage().resize_(8))
+    x = weft.from_numpy(array)
+    x.resize_(2, 2)[0, 0] = 9
+    assert array[0] == 9
+    assert weft.tensor(array).resize_(9).shape == (9,) and x.clone().resize_(9).shape == (9,)
+
+
+def grown(how: str) -> tuple[Any, Any, Any]:
+    """A base and two views of its memory, one of which outgrew it."""
+    base = weft.arange(6.0)
+    view, sibling = base[2:4], base.detach()[5:]
+    if how == "resize_":
+        view.resize_(8)
+    elif how == "resize_as_":
+        view.resize_as_(weft.zeros(8))
+    elif how == "out":
+        with pytest.warns(UserWarning, match="was resized"):
+            weft.add(weft.arange(2.0, 10.0), 0, out=view)
+    else:
+        view.untyped_storage().resize_(40)
+        view.resize_(8)
+    return base, view, sibling
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("how", ["resize_", "resize_as_", "out", "storage"])
+def test_memory_that_grows_takes_all_along_that_lie_in_it(how: str, compiled: bool) -> None:
+    function = weft.compile(grown) if compiled else grown
+    base, view, sibling = function(how)
+    assert (base.tolist(), view[:4].tolist(), sibling.tolist()) == ([0, 1, 2, 3, 4, 5], [2, 3, 4, 5], [5])
+    assert view.shape == (8,) and view.storage_offset() == 2 and view._base is base
+    assert {x.untyped_storage().nbytes() for x in (base, view, sibling)} == {40}
+    view.fill_(7)
+    assert (base.tolist(), sibling.tolist()) == ([0, 1, 7, 7, 7, 7], [7])
+    sibling.fill_(9)
+    assert (base[5].item(), view[3].item()) == (9, 9)
+
+
+def test_views_follow_a_base_that_grows() -> None:
+    base = weft.arange(6.0)
+    view, held = base.view(2, 3)[:, 1], base.untyped_storage()
+    base.resize_(20).fill_(3)
+    assert view.tolist() == [3, 3] and held.nbytes() == 80
+    view.fill_(1)
+    assert base[:6].tolist() == [3, 1, 3, 3, 1, 3]
+
+
+def test_outputs_are_resized_in_their_memory() -> None:
+    base = weft.arange(6.0)
+    out, pointer = base[1:3], base.data_ptr()
+    with pytest.warns(UserWarning, match="was resized"):
+        weft.add(weft.zeros(3), 1, out=out)
+    assert base.tolist() == [0, 1, 1, 1, 4, 5] and out.tolist() == [1, 1, 1]
+    with pytest.warns(UserWarning, match="was resized"):
+        weft.neg(weft.ones(2), out=base)
+    assert base.tolist() == [-1, -1] and base.data_ptr() == pointer and out.tolist() == [-1, 1, 1]
+    lent = weft.from_numpy(np.ones(2, np.float32))
+    with (
+        pytest.warns(UserWarning, match="was resized"),
+        pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"),
+    ):
+        weft.add(weft.zeros(3), 1, out=lent)
+
+
+def test_memory_of_one_tensor_grows_without_a_look_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unwanted(root: Any) -> Any:
+        raise AssertionError("all objects were asked")
+
+    monkeypatch.setattr(storage, "_tensors_in", unwanted)
+    x = weft.arange(3.0)
+    x.resize_(5).resize_(9)
+    weft.exp(weft.zeros(4), out=weft.empty(0))
+    y = weft.empty(0)
+    weft.exp(weft.zeros(4), out=y)
+    y.resize_(7)
+    assert x[:3].tolist() == [0, 1, 2] and y[:4].tolist() == [1, 1, 1, 1]

@@ -31,3 +31,11 @@ def test_precision_and_warnings():
     with pytest.raises(RuntimeError, match="'highest', 'high', or 'medium'"):
         weft.set_float32_matmul_precision("low")
     assert not weft.is_warn_always_enabled() and not weft.set_flush_denormal(True)
+
+
+def test_flags_are_bools() -> None:
+    with pytest.raises(TypeError, match=r"argument 'mode' \(position 1\) must be bool, not int"):
+        weft.use_deterministic_algorithms(2)
+    with pytest.raises(TypeError, match="argument 'warn_only' must be bool, not int"):
+        weft.use_deterministic_algorithms(True, warn_only=2)
+    assert not weft.are_deterministic_algorithms_enabled()

@@ -10,6 +10,7 @@ import pytest
 
 import weft
 import weft.nn.functional as F
+from tests import wide
 from tests.trace.recording import tensors_in, type_facts
 from tests.trace.test_recorder import DATA_DEPENDENT, as_tensors
 from weft.core.dtypes import float64
@@ -82,7 +83,7 @@ def agree_unless_data_dependent(name, function, inputs):
         raise
 
 
-@pytest.mark.parametrize("name", SAMPLED)
+@wide.over(SAMPLED, "name")
 def test_samples_op_by_op(name):
     op = REGISTRY[name]
     with warnings.catch_warnings():
@@ -95,7 +96,7 @@ def test_samples_op_by_op(name):
                 assert composed <= {"reshape", "index_put"}  # strides and masks decide when the graph runs
 
 
-@pytest.mark.parametrize("name", SAMPLED)
+@wide.over(SAMPLED, "name")
 def test_gradients_of_samples_op_by_op(name):
     op = REGISTRY[name]
     with warnings.catch_warnings():

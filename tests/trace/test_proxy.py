@@ -184,6 +184,40 @@ def test_other_threads_see_plain_modules():
     assert results == [nn.Parameter]
 
 
+def test_nobody_sees_another_class_of_modules_meanwhile():
+    seen = []
+
+    def function(x):
+        seen.append((nn.Module.__call__, nn.Module.__getattr__))
+        return x
+
+    Tracer().trace(function)
+    assert seen == [(nn.Module.__call__, nn.Module.__getattr__)]
+
+
+def test_threads_trace_at_once():
+    both, found = threading.Barrier(2, timeout=10), []
+
+    class Waiting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.scale = nn.Linear(2, 2), nn.Parameter(weft.ones(2))
+
+        def forward(self, x):
+            both.wait()
+            return self.linear(x) * self.scale
+
+    def trace():
+        found.append([node.op for node in Tracer().trace(Waiting()).nodes])
+
+    threads = [threading.Thread(target=trace) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [["placeholder", "call_module", "get_attr", "call_function", "output"]] * 2
+
+
 def test_modules_from_elsewhere():
     class Holder(nn.Module):
         def forward(self, x):

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import weft
 from weft.core import dtypes, modes
 from weft.core.device import cpu
+from weft.core.expressions import NAMES, Expression, Symbol
 from weft.core.symbolic import describe
 from weft.core.types import Size, TensorType
 from weft.ops.record import REGISTRY, Op, type_of
@@ -26,7 +27,6 @@ from weft.ops.samples import Maker
 from weft.ops.signature import flatten_variadic
 from weft.tensor.base import wrap
 from weft.tensor.meta import FAKE, MetaArray
-from weft.trace.expressions import NAMES, Expression, Symbol
 from weft.trace.scalars import Scalars, SymBool, SymFloat, SymInt, hint_of, to_node
 
 BINARY = {

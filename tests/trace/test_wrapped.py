@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextvars
 import math
 
 import pytest
 
 import weft
 from weft.fx import symbolic_trace, wrap
+from weft.trace.wrapped import kept_whole
 
 
 @wrap
@@ -36,3 +38,16 @@ def test_it_wants_a_global():
         wrap(math.sqrt)
     with pytest.raises(RuntimeError, match="Unsupported type for global function!"):
         wrap(3)
+
+
+def test_traces_of_several_threads_end_in_any_order():
+    first = kept_whole(lambda value: value == "a", lambda *_call: "a")
+    second = kept_whole(lambda value: value == "b", lambda *_call: "b")
+    apart = contextvars.copy_context()
+    first.__enter__()
+    apart.run(second.__enter__)
+    assert globals()["len"]("a") == "a" and globals()["len"]("b") == 1
+    first.__exit__(None, None, None)
+    assert globals()["len"]("a") == 1 and apart.run(lambda: globals()["len"]("b")) == "b"
+    apart.run(second.__exit__, None, None, None)
+    assert "len" not in globals()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import weft
+from tests import wide
 from tests.aot.backwards import AOT, EAGER, Compiler, afresh, as_it_is, compiler
 from tests.aot.test_joint import OPS, module_of
 from tests.capture.features.harness import STEADY
@@ -45,7 +46,7 @@ def bits_of_gradients(module: Any, inputs: list[Any]) -> list[Any] | None:
     ]
 
 
-@pytest.mark.parametrize("op", OPS, ids=lambda op: op.qualified_name)
+@wide.over(OPS)
 def test_samples(op: Op) -> None:
     for dynamic, sample in zip((None, True, None), op.samples(Maker()), strict=False):
         with warnings.catch_warnings():

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import weft
-from tests.capture.custom_function.harness import (
+from tests.capture.custom_functions.harness import (
     SCALED_GRAPH,
     Bundle,
     Linear,

@@ -7,7 +7,7 @@ Many samples are compiled as one function. Where that fails, halves of them are,
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,8 @@ SIZED = {
     "unique_consecutive",
 }
 """Ops (some calls of them) whose results are as large as values tell: nothing is compiled."""
+UNTIED = {"unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"}
+"""Ops whose parts lie in memory that autograd and capture do not follow: graphs break there."""
 REFUSED = {"linalg.norm", "linalg.vector_norm", "nn.functional.normalize", "norm"}
 """Ops whose type rules know that there is no norm of ints, which their kernels give."""
 LAID_OUT_OTHERWISE = {("turned", "adaptive_avg_pool1d"), ("turned", "cat"), ("turned", "norm_backward"),
@@ -189,10 +191,12 @@ def strictly() -> Iterator[None]:
     weft.compiler.reset()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "float64"])
-def test_samples(kind: str, part: int) -> None:
-    ops = [op for op in OPS[part::PARTS] if op.kind is not Kind.RANDOM]
+def test_samples(kind: str, part: int, is_sampled: Callable[[Op], bool]) -> None:
+    ops = [op for op in OPS[part::PARTS] if op.kind is not Kind.RANDOM and is_sampled(op)]
+    ops = [op for op in ops if op.name not in UNTIED]
     plain = [case for op in ops if op.qualified_name not in SIZED | REFUSED for case in cases_of(op, kind)]
     failed: list[str] = []
     run(plain, kind, failed)
@@ -243,11 +247,12 @@ def run_gradients(cases: list[Case], failed: list[str]) -> None:
         run_gradients(cases[half:], failed)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("part", range(PARTS))
-def test_gradients(part: int) -> None:
+def test_gradients(part: int, is_sampled: Callable[[Op], bool]) -> None:
     cases = []
     for op in OPS[part::PARTS]:
-        if op.kind in (Kind.RANDOM, Kind.CREATE) or op.qualified_name in SIZED:
+        if op.kind in (Kind.RANDOM, Kind.CREATE) or op.qualified_name in SIZED | UNTIED or not is_sampled(op):
             continue
         for sample in list(cases_of(op, "float64"))[:2]:
             if sample.sample.grad and differentiable(sample):

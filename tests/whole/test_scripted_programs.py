@@ -1,5 +1,7 @@
 """Scripted programs against eager ones: values, gradients, and which outputs require grad, in ten calls."""
 
+import os
+
 import pytest
 
 import tests.whole.scripted_programs_more  # noqa: F401 - which adds to the programs
@@ -13,6 +15,7 @@ def inputs(seed, gradients):
     return [weft.randn(3, 4, requires_grad=wanted) for wanted in gradients]
 
 
+NOT_NATIVE = {"hooks_free"}
 CALLS = [
     (False, False), (True, True), (False, True), (True, True), (True, False), (False, False), (True, True),
     (False, True), "no_grad", (True, True),
@@ -48,6 +51,8 @@ def same(one, two):
     "function, extra", PROGRAMS, ids=[f"{f.__name__}{place}" for place, (f, _) in enumerate(PROGRAMS)]
 )
 def test_program(function, extra):
+    if function.__name__ in NOT_NATIVE and os.environ.get("WEFT_TEST_BACKEND") == "native":
+        pytest.skip("a reshape of what lies transposed in memory is not planned: it runs op by op")
     scripted = weft.jit.script(function)
     scripted.graph.lint()
     assert str(scripted.graph).startswith("graph(") and scripted.code.startswith("def ")

@@ -67,7 +67,7 @@ def peak(optimizer, rows, compiled, backend=aot_eager):
 @pytest.fixture(autouse=True)
 def by_array_kernels(monkeypatch):
     """Native kernels, which large arrays go to once there are any, take other memory than array kernels."""
-    monkeypatch.setattr(seams, "large", None)
+    monkeypatch.setattr(seams, "native_kernel", None)
 
 
 ACTIVATIONS = 256

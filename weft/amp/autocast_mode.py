@@ -6,7 +6,6 @@ entering notes what was set and leaving sets it again; the casting itself is in 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, wraps
 from typing import Any
@@ -17,6 +16,7 @@ import weft.amp.state as state
 from weft.amp.casting import is_eligible
 from weft.core.dtypes import bfloat16, dtype, float16
 from weft.core.naming import named
+from weft.core.warn import warn_at_level
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -48,11 +48,11 @@ class autocast:
         self.fast_dtype = state.get_autocast_dtype(device_type) if dtype is None else dtype
         self._cache_enabled = state.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         if enabled and device_type == "cuda":
-            warnings.warn("CUDA is not available. Disabling autocast.", stacklevel=2)
+            warn_at_level("CUDA is not available. Disabling autocast.", stacklevel=2)
             enabled = False
         elif enabled and self.fast_dtype not in LOWER:
             name = device_type.upper()
-            warnings.warn(
+            warn_at_level(
                 f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
                 f"{name} Autocast only supports dtypes of {', '.join(map(str, LOWER))} currently.",
                 stacklevel=2,

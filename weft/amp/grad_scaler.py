@@ -7,7 +7,6 @@ scale is a zero-dim tensor, doubled after many good steps and halved after a bad
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from enum import Enum
@@ -17,6 +16,7 @@ from weft.autograd.grad_mode import no_grad
 from weft.core.dtypes import float16, float32, float64, int32
 from weft.core.naming import named
 from weft.core.seams import seams
+from weft.core.warn import warn_at_level
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -55,7 +55,7 @@ class GradScaler:
         self._device = device
         self._enabled = enabled
         if enabled and device == "cuda":
-            warnings.warn(
+            warn_at_level(
                 named("weft.amp.GradScaler is enabled, but CUDA is not available.  Disabling."), stacklevel=2
             )
             self._enabled = False
@@ -186,7 +186,7 @@ class GradScaler:
         """For optimizers that divide by `self.grad_scale` and look at `self.found_inf` themselves."""
         wants_scaler = "grad_scaler" in inspect.signature(optimizer.step).parameters
         if wants_scaler:
-            warnings.warn(
+            warn_at_level(
                 "GradScaler is going to stop passing itself as a keyword argument to the passed optimizer. "
                 "In "
                 "the near future GradScaler registers `grad_scale: Tensor` and `found_inf: Tensor` to the "

@@ -6,7 +6,6 @@ disabled one costs nothing); everything else is kept beside, in one record.
 
 from __future__ import annotations
 
-import warnings
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +14,7 @@ from weft.amp.casting import NAME, Autocast, Cache, active, without_autocast
 from weft.core import modes
 from weft.core.device import device
 from weft.core.dtypes import bfloat16, dtype, float16
+from weft.core.warn import warn_at_level
 
 __all__ = [
     "autocast_decrement_nesting",
@@ -146,7 +146,7 @@ def autocast_decrement_nesting() -> int:
 
 # -- the names they had before -------------------------------------------------------------------------------
 def _say(old: str, new: str) -> None:
-    warnings.warn(
+    warn_at_level(
         f"weft.{old} is deprecated. Please use weft.{new} instead.", DeprecationWarning, stacklevel=3
     )
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.aot.inplace import op_of
+from weft.graph.effects import op_of
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.trace.module import GraphModule
@@ -26,13 +26,6 @@ PIECE = 8_192
 that eager's take, which makes up for the arguments that a graph of a whole step has."""
 LONGEST = 12
 """Nodes: a row with more of them takes only those that read what it computes."""
-EXACT = frozenset(
-    {
-        "add", "sub", "mul", "div", "rsub", "neg", "abs", "square", "sqrt", "reciprocal", "addcmul",
-        "addcdiv", "lerp", "maximum", "minimum", "copy", "fill", "zero",
-    }
-)  # fmt: skip
-"""Ops that give the same bits whatever lies beside an element."""
 
 
 class Blocks:
@@ -56,14 +49,6 @@ class Blocks:
             self.forward(*pieces, *rest)
 
 
-def name_of(node: Node) -> str:
-    """The name of the op behind a call, whichever form it has."""
-    if node.op == "call_method":
-        return str(node.target).removesuffix("_")
-    op = op_of(node)
-    return "" if op is None else op.name
-
-
 def shape_of(node: Node) -> tuple[int, ...] | None:
     """The shape of a node's value, None for a number."""
     array = getattr(node.meta.get("val"), "array", None)
@@ -83,7 +68,8 @@ class _Row:
 
     def takes(self, node: Node) -> bool:
         """Whether a node computes each element from those in the same place, and from single ones."""
-        if name_of(node) not in EXACT or shape_of(node) != self.shape:
+        found = op_of(node)
+        if found is None or not found[0].exact or shape_of(node) != self.shape:
             return False
         if len(self.nodes) >= LONGEST and not any(used in self.nodes for used in node.all_input_nodes):
             return False

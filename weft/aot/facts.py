@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any
 
-from weft.core.records import dataclass
+from weft.core.records import record
 
 Casts = tuple[tuple[int, Any, bool], ...]
 """Casts of inputs: its number, the dtype, and whether gradients were recorded."""
@@ -25,7 +25,7 @@ DETACH, DATA = "detach", "data"
 """Steps that are no ops: `x.detach()` and `x.data`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Step:
     """One step from a tensor to a view of it: a view op with its arguments, or a word above."""
 
@@ -42,21 +42,21 @@ class Step:
         return type(self.op) is not str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Input:
     """An output that is an input itself."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Value:
     """An output that is a new tensor: the value of this number."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ViewOf:
     """An output that is a view."""
 
@@ -72,14 +72,14 @@ class ViewOf:
     """Which tensor each step leads to: outputs that have one in common share that very tensor."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Constant:
     """An output that is no tensor and known."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Number:
     """An output that the graph computes, but no tensor: the value of this number."""
 
@@ -89,7 +89,7 @@ class Number:
 Output = Input | Value | ViewOf | Constant | Number
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Written:
     """An input whose elements the graph changes."""
 
@@ -102,7 +102,7 @@ class Written:
     """Whether it has a new history: the gradient of the value is its own."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Made:
     """One value that the graph gives."""
 
@@ -115,7 +115,7 @@ class Made:
     """Whether it was made in inference mode."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Facts:
     """Everything that the graph does not say itself."""
 

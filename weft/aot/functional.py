@@ -25,7 +25,7 @@ from typing import Any
 from weft.aot.facts import DATA, DETACH, Step
 from weft.core import modes
 from weft.core.dtypes import bool_
-from weft.core.generator import default_generator
+from weft.core.generator import noted
 from weft.core.types import contiguous_format
 from weft.graph.effects import LIES, Effect, effect
 from weft.graph.graph import Graph
@@ -257,7 +257,7 @@ class FunctionalRecorder(OpRecorder):
             if func is op.face and "out" not in kwargs:
                 return self.within(autocast.call, (op, bound_of(op, args, kwargs)), {})
         if op is not None and func is op.face and "out" not in kwargs:
-            if op.kind is Kind.VIEW:
+            if op.kind is Kind.VIEW or (op is ops.reshape and self._is_loose(self.faked(args[0]))):
                 return self.record_view(op, func, args, kwargs)
             form = ("call_function", op, False)
         elif op is None and self._name(func) in (DETACH, DATA) and len(args) == 1 and not kwargs:
@@ -273,11 +273,11 @@ class FunctionalRecorder(OpRecorder):
         if any(map(self._is_wrapped, given)):
             return super().record(func, args, kwargs, ("call_function", op, False))
         parent = self.place(given[0])
-        loose = op is ops.view and self._is_loose(given[0])
+        loose = op in (ops.view, ops.reshape) and self._is_loose(given[0])
         result = self.run(func, given, given_kwargs, self.scanned(given, given_kwargs))
         rest = bound_of(op, given, given_kwargs)[1:]
         if loose:
-            self.root_of_reshape(result, parent, rest)
+            self.root_of_loose_view(op, result, parent, rest)
             return result
         if op in READERS and op is not ops.view:
             _check_inside(parent, rest)
@@ -290,9 +290,11 @@ class FunctionalRecorder(OpRecorder):
             self.put(item, Place(parent.root, parent, Step(op, rest, position, *now), item))
         return result
 
-    def root_of_reshape(self, result: Any, parent: Place, rest: tuple[Any, ...]) -> None:
-        """A view whose strides are not known may be a copy: it is one, which nobody may write to."""
-        node = self.append(("call_function", ops.reshape, False), (parent.tensor, rest[0]), {}, bare(result))
+    def root_of_loose_view(self, op: Op, result: Any, parent: Place, rest: tuple[Any, ...]) -> None:
+        """A reshape of unknown strides may copy, and a view of them may raise: each is a value of its own,
+        which nobody may write to.
+        """
+        node = self.append(("call_function", op, False), (parent.tensor, rest[0]), {}, bare(result))
         root = self.new_root(result, node)
         root.source = parent.root
         parent.shared = True
@@ -302,7 +304,7 @@ class FunctionalRecorder(OpRecorder):
         return is_tensor(value) and self._is_loose(value) and not self._is_wrapped(value)
 
     def record_contiguous(self, given: Any, alone: bool, memory_format: Any = contiguous_format) -> Any:
-        """What may be a tensor itself: a copy; unless that is nobody else's, nobody may write to it."""
+        """`contiguous()` of unknown strides: a copy, frozen unless the source is unaliased."""
         form = {"memory_format": memory_format}
         parent = self.place(given)
         result = self.run(ops.clone.face, (given,), form, self.scanned((given,), form))
@@ -312,6 +314,7 @@ class FunctionalRecorder(OpRecorder):
             not alone
             or parent.parent is not None
             or parent.root.input is not None
+            or parent.root.source is not None
             or parent.root.places != [parent]
         ):
             root.source = parent.root
@@ -342,14 +345,13 @@ class FunctionalRecorder(OpRecorder):
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Any) -> Any:
         """The call on fakes; notes whether it draws random numbers."""
-        generators = (default_generator, *call.generators)
 
         def counted(*args: Any, **kwargs: Any) -> Any:
-            before = [generator.get_offset() for generator in generators]
-            try:
-                return func(*args, **kwargs)
-            finally:
-                self._drew = before != [generator.get_offset() for generator in generators]
+            with noted() as drawn:
+                try:
+                    return func(*args, **kwargs)
+                finally:
+                    self._drew = bool(drawn)
 
         return super().run(counted, args, kwargs, call)
 
@@ -364,7 +366,7 @@ class FunctionalRecorder(OpRecorder):
         for path, item in self._paths(result):
             if any(item is known for known in call.tensors):
                 continue
-            if any(item.cell is place.tensor.cell for place in self._shared(item)):
+            if any(item.cell is tensor.cell for tensor in self._shared(item, node, call)):
                 raise Break("unsupported", f"{node.name} gives a tensor that shares memory with another")
             if item.tracked and item.node is None:
                 raise Break("unsupported", "a leaf that requires grad and is made inside")
@@ -372,9 +374,15 @@ class FunctionalRecorder(OpRecorder):
             root.pending = (node, path) if path else None
             self.note_array(item)
 
-    def _shared(self, item: Any) -> list[Place]:
-        """The places of tensors that might share an unknown tensor's memory."""
-        return list(self._places.values()) if type(item.cell) is list else []
+    def _shared(self, item: Any, node: Node, call: Any) -> list[Any]:
+        """The tensors that might share an unknown tensor's memory: of an op's result those that it was given,
+        of what other functions give any.
+        """
+        if type(item.cell) is not list:
+            return []
+        if isinstance(node.target, Op) or getattr(node.target, "op", None) is not None:
+            return list(call.tensors)
+        return [place.tensor for place in self._places.values()]
 
     def node_of_copy(self, before: Any, kept: Any) -> Node:
         return self.node(before)  # type: ignore[no-any-return]

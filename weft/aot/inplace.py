@@ -19,28 +19,15 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from weft.graph.effects import effect
-from weft.graph.failing import can_fail
+from weft.graph.effects import can_fail, effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
-from weft.ops.record import Kind, Op
+from weft.ops.record import Op
 from weft.ops.replay import READERS, replay, view_scatter
 from weft.trace.module import GraphModule
 
 WRITTEN = "written"
 """Where a graph says which of its inputs the program writes: positions of inputs and of outputs."""
-COPIES = ("copy", "fill", "zero")
-FRESH = frozenset(
-    {
-        "add", "sub", "mul", "div", "rsub", "neg", "square", "sqrt", "rsqrt", "reciprocal", "exp", "log",
-        "sin", "cos", "tanh", "sigmoid", "pow", "addcmul", "addcdiv", "lerp", "maximum", "minimum", "matmul",
-        "mm", "bmm", "addmm", "clone", "gelu_backward", "tanh_backward", "sigmoid_backward", "zeros", "ones",
-        "full", "zeros_like", "ones_like",
-    }
-)  # fmt: skip
-"""Ops whose results have memory of their own, always."""
-OVER = frozenset({"gelu_backward", "tanh_backward", "sigmoid_backward"})
-"""Ops without a form that writes, by element and to the bit, on operands of one shape and dtype."""
 PIECE = 16_384
 """Elements: operands and results of this length stay in a core's own cache."""
 
@@ -56,7 +43,7 @@ def shares(node: Node) -> bool:
     op = op_of(source) if isinstance(source, Node) else None
     if op is None:
         return True
-    return op.kind is Kind.VIEW or op.name in ("reshape", "contiguous", "to", "alias", "detach")
+    return op.shares_memory
 
 
 def aliases(node: Node) -> list[Node]:
@@ -74,7 +61,7 @@ def scatter_into(base: Any, source: Any, steps: Any) -> Any:
 
 
 class Over:
-    """An op that leaves its result where its first operand was."""
+    """An op that leaves its result where its first operand was, if all lie there row by row."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -84,8 +71,7 @@ class Over:
     def __call__(self, first: Any, *others: Any) -> Any:
         arrays = [first.array, *[other.array for other in others]]
         if not all(array.flags.c_contiguous for array in arrays):
-            arrays[0][...] = self.op.on_arrays(tuple(arrays))
-            return first
+            return self.op.face(first, *others)  # whose result may lie as another operand does
         rows = [array.reshape(-1) for array in arrays]
         for start in range(0, rows[0].size, PIECE):
             pieces = [row[start : start + PIECE] for row in rows]
@@ -125,9 +111,9 @@ def writes_well(node: Node) -> bool:
         return False
     if op is view_scatter:
         return not any(step[0] in READERS for step in node.args[2])
-    if op.name in OVER:
+    if op.overwrites:
         return not node.kwargs and all(isinstance(n, Node) and alike(node, n) for n in node.args)
-    return op.name in COPIES or (op.kind is Kind.POINTWISE and bool(op.inplace))
+    return op.elementwise and bool(op.inplace or op.placing)
 
 
 def in_place(module: GraphModule) -> GraphModule:
@@ -176,11 +162,11 @@ def _numbers_first(nodes: list[Node], wished: set[Node]) -> list[Node]:
 def _is_scratch(node: Node, chosen: dict[Node, Node]) -> bool:
     """Whether a node could write into a value that was made on the way."""
     op = op_of(node)
-    if op is None or op.kind is not Kind.POINTWISE or op.name not in FRESH or not writes_well(node):
+    if op is None or not op.elementwise or op.shares_memory or not writes_well(node):
         return False
     before: Node = node.args[0]
     maker = op_of(before)
-    fresh = maker is not None and maker.name in FRESH and chosen.get(before, before) is before
+    fresh = maker is not None and not maker.shares_memory and chosen.get(before, before) is before
     return fresh and _lie_alike(node, before)
 
 
@@ -191,12 +177,11 @@ def _lie_alike(node: Node, other: Node) -> bool:
     return tuple(a.array.strides) == tuple(b.array.strides)
 
 
-def _shows_strides(node: Node, chosen: Node) -> bool:
-    """Whether a value that is made in another's memory is a result, whose strides users see: those of what
-    depends on gradients from outside are not known before."""
+def _lies_openly(node: Node) -> bool:
+    """Whether only running tells how a value lies in memory, as for what depends on gradients from outside:
+    users see the strides of results, which follow from those of all that is made on the way."""
     value: Any = node.meta["val"]
-    shown = chosen is node and any(user.op == "output" for user in node.users)
-    return shown and value.array.ndim > 1 and not value.array.exact
+    return value.array.ndim > 1 and not value.array.exact
 
 
 def _steps(start: Node, last: Any) -> list[Node]:
@@ -216,7 +201,7 @@ def _chain(start: Node, last: Any, order: dict[Node, int], risky: int) -> list[N
 
 
 def _may_write(node: Node, order: dict[Node, int], risky: int) -> bool:
-    """Whether nobody misses what a node would overwrite."""
+    """Whether the value that a node would overwrite is dead."""
     before: Node = node.args[0]
     same = aliases(before)
     late = any(order[user] > order[node] for alias in same for user in alias.users)
@@ -236,11 +221,11 @@ def _rewritten(module: GraphModule, nodes: list[Node], chosen: dict[Node, Node])
         args = [copies[item] if isinstance(item, Node) else item for item in node.args]
         if op is view_scatter:
             copies[node] = graph.call_function(scatter_into, tuple(args))
-        elif op.name in OVER:
+        elif op.overwrites:
             copies[node] = graph.call_function(Over(op), tuple(args))
         else:
             kwargs = {k: copies[v] if isinstance(v, Node) else v for k, v in node.kwargs.items()}
-            if _shows_strides(node, chosen[node]):
+            if chosen[node] is node and (_lies_openly(node) or _lies_openly(node.args[0])):
                 copies[node] = graph.call_function(IfAlike(op), tuple(args), kwargs)
             else:
                 copies[node] = graph.call_method(f"{op.name}_", tuple(args), kwargs)

@@ -1,7 +1,7 @@
 """The joint graph: what a captured graph computes, and the gradients of it, in one graph of pure ops.
 
 Takes a graph module and the inputs of a call; runs it on fakes with the tape on, then the tape backwards, and
-gives a `Joint`. One idea: gradients are computed by the code that eager runs, recorded as everything else is.
+gives a `JointGraph`. One idea: gradients are computed by the code that eager runs, recorded as all else is.
 
 # Note [Stages]
     def f(x):
@@ -19,29 +19,34 @@ summed in the low precision behind it. So such casts are inputs of the graph, ta
 
 from __future__ import annotations
 
-import threading
+import sys
 import warnings
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import field
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
 
+from weft.aot.conditions import NONE, Conditions, all_noted, noted
 from weft.aot.facts import DATA, Casts, Constant, Facts, Input, Made, Number, Output, Value, ViewOf, Written
 from weft.aot.functional import FunctionalRecorder, Root
 from weft.aot.pure import Pure, pure
-from weft.aot.saved import INPUT, OUTPUT, VALUE, Saved, tensors_saved
+from weft.aot.saved import INPUT, OUTPUT, VALUE, Saved, Ways, parts_freed, saves, tensors_saved, ways_through
 from weft.aot.split import switches
 from weft.core import modes
-from weft.core.records import dataclass
+from weft.core.expressions import Symbol
+from weft.core.interrupts import let_through
+from weft.core.records import record
 from weft.core.symbolic import Symbolic
 from weft.core.trees import flatten
+from weft.core.warn import PACKAGE, heard
 from weft.graph.effects import ACCUMULATES, effect
 from weft.graph.graph import Graph
 from weft.graph.interpreter import run
 from weft.graph.node import Node
+from weft.ops.record import Op
 from weft.ops.sweep import sweep
 from weft.trace.breaks import Break
 from weft.trace.fake import bare, fake_input, is_tensor, leaf_on
@@ -51,7 +56,7 @@ from weft.trace.scalars import Scalars
 GROUPS_LIMIT = 16  # each node has edges to all inputs
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Stage:
     """The gradients of some values: see Note [Stages]."""
 
@@ -72,14 +77,16 @@ class Stage:
     derivative is made: gradients of gradients go to them, too."""
     saved: list[Saved] = field(default_factory=list)
     """The tensors outside that eager would have saved for these gradients."""
+    parts: list[tuple[int, int]] = field(default_factory=list)
+    """What eager's backward would free: see `parts_freed`."""
 
     @property
     def mask(self) -> tuple[bool, ...]:
         return tuple([number in self.differentiated for number in self.values])
 
 
-@dataclass(slots=True)
-class Joint:
+@record(slots=True)
+class JointGraph:
     """A joint graph. It takes the inputs and the tangents, and gives values and gradients."""
 
     graph: Graph
@@ -94,28 +101,36 @@ class Joint:
     constants: dict[str, Any] = field(default_factory=dict)
     build: Any = None
     """Builds what the captured graph returns from the outputs in `facts`."""
-    fixed: bool = False
-    """Whether the values of floats among the inputs were relied upon."""
+    fixed: frozenset[int] = frozenset()
+    """The floats among the inputs whose very values were relied upon, by number."""
+    conditions: Conditions = NONE
+    """What was relied upon of the others."""
     casts: Casts = ()
     """The casts of inputs that the autocast around the call keeps."""
 
 
 class Refused(Exception):
-    """A graph must run as it was captured, or at least one of its nodes."""
+    """The graph, or one node of it, cannot be differentiated ahead of time."""
 
     def __init__(
-        self, reason: str, node: Node | None = None, ends: bool = False, error: Exception | None = None
+        self,
+        reason: str,
+        node: Node | None = None,
+        ends: bool = False,
+        error: Exception | None = None,
+        conditions: Conditions = NONE,
     ) -> None:
         super().__init__(reason)
         self.reason, self.node = reason, node
         self.ends = ends  # whether it would do that a piece ends behind the node
         self.error = error  # what the program itself raises, or a defect of ours
+        self.conditions = conditions  # for which floats among the inputs it is so
 
 
 class _Tracing:
     """One run of a captured graph on fakes."""
 
-    def __init__(self, inputs: tuple[Any, ...], open_floats: bool) -> None:
+    def __init__(self, inputs: tuple[Any, ...], fixed: frozenset[int]) -> None:
         self.current: Node | None = None  # the captured node that runs now
         self.ends = False
         self.graph = Graph()
@@ -125,7 +140,8 @@ class _Tracing:
         self.constants: dict[str, Any] = {}
         self.roots: dict[int, Root] = {}
         self.nodes: list[Node] = []
-        self.given = [self.input(i, value, open_floats) for i, value in enumerate(inputs)]
+        self.symbols: dict[Symbol, int] = {}  # of floats, and which inputs they are
+        self.given = [self.input(i, value, i in fixed) for i, value in enumerate(inputs)]
         self.versions = {index: version(root.tensor) for index, root in self.roots.items()}
         self.histories = {index: root.tensor.node for index, root in self.roots.items()}
         self.tracked = {index: root.tensor.tracked for index, root in self.roots.items()}
@@ -140,7 +156,7 @@ class _Tracing:
         self.makers: dict[int, Node] = {}  # the captured nodes that gave tensors first, by id
         self.owners: dict[Any, Node] = {}  # the captured nodes that nodes of the tape come from
 
-    def input(self, index: int, value: Any, open_floats: bool) -> Any:
+    def input(self, index: int, value: Any, fixed: bool) -> Any:
         """The placeholder of an input, and what stands for it."""
         node = self.graph.placeholder(f"primals_{index + 1}")
         self.nodes.append(node)
@@ -151,8 +167,9 @@ class _Tracing:
             self.recorder.note_array(fake)
             return fake
         node.meta["val"] = value
-        if type(value) is float and open_floats:
+        if type(value) is float and not fixed:
             value = self.scalars.symbol_float(node.name, value)
+            self.symbols[value.expression.args[0]] = index
             self.recorder.bind(value, node)
         elif type(value) not in (int, float, bool, str, type(None), complex):
             self.recorder.bind(value, node)
@@ -285,45 +302,48 @@ def trace(
     inputs: tuple[Any, ...],
     *,
     absent: frozenset[int] = frozenset(),
-    open_floats: bool = True,
+    fixed: frozenset[int] = frozenset(),
     casts: Casts = (),
     cache: Any = None,
     order: list[int] | None = None,
-) -> Joint:
+) -> JointGraph:
     """The joint graph of a graph module for inputs like these. `absent` are values that require grad and get
-    no tangent. The last inputs are `casts` of earlier ones, which `cache` (that of autocast) shall hold.
-    Gradients go to inputs in this `order`; without, as eager's sweep comes to them. Raises Refused where the
-    graph, or one node of it, must run as it is.
+    no tangent; `fixed` are floats that are part of the graph. The last inputs are `casts` of earlier ones,
+    which `cache` (that of autocast) shall hold. Gradients go to inputs in this `order`; without, as eager's
+    sweep comes to them. Raises Refused where the graph, or one node of it, must run as it is.
     """
     if not absent and not casts and cache is None:
-        with _quietly():
+        with _quietly(module.graph):
             found = pure(module, inputs)
         if found is not None:
             return _without_gradients(found, inputs)
-    tracing = _Tracing(inputs, open_floats)
+    tracing = _Tracing(inputs, fixed)
     try:
-        with tracing.recorder, _quietly():
-            kept = _Kept(tracing, casts, cache)
+        with tracing.recorder, _quietly(module.graph):
+            kept = _KeptCasts(tracing, casts, cache)
             joint = _joint(tracing, module, tracing.given[: len(inputs) - len(casts)], absent, order)
             joint.casts = kept.casts()
     except Break as found:
-        raise Refused(str(found), tracing.current, tracing.ends) from None
+        conditions = all_noted(tracing.scalars, tracing.symbols)
+        raise Refused(str(found), tracing.current, tracing.ends, conditions=conditions) from None
     except Exception as error:  # the captured graph will raise it at its own place
-        raise Refused(str(error), tracing.current, error=error) from error
+        let_through(error)
+        conditions = all_noted(tracing.scalars, tracing.symbols)
+        raise Refused(str(error), tracing.current, error=error, conditions=conditions) from error
     return joint
 
 
-def _without_gradients(found: Pure, inputs: tuple[Any, ...]) -> Joint:
+def _without_gradients(found: Pure, inputs: tuple[Any, ...]) -> JointGraph:
     """The joint graph of one that is pure, and of which no gradient can be asked for."""
     wanted = [index for index, value in enumerate(inputs) if value.tracked]
     graph, facts, nodes, values, build = found
     forward = {node for node in graph.nodes if node.op != "output"}
-    return Joint(graph, facts, nodes, wanted, list(values), forward=forward, build=build)
+    return JointGraph(graph, facts, nodes, wanted, list(values), forward=forward, build=build)
 
 
 def _joint(
     tracing: _Tracing, module: Any, given: list[Any], absent: frozenset[int], order: list[int] | None
-) -> Joint:
+) -> JointGraph:
     recorder = tracing.recorder
 
     def call(node: Node, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -356,21 +376,22 @@ def _joint(
         raise Break("unsupported", "outputs computed from others that were written without the tape")
     last = tracing.nodes[-1] if tracing.nodes else None
     for stage in stages:
-        stage.saved = _saved(tracing, stage, wanted)
+        ways = _ways(tracing, stage, wanted)
+        stage.saved, stage.parts = tensors_saved(ways, tracing.cells), parts_freed(ways)
         fakes = _tangents(tracing, stage, last)
         last = stage.tangents[-1] if stage.tangents else last
         found = _gradients(tracing, stage, wanted, fakes)
         stage.gradients = [None if g is None else recorder.node(g) for g in found]
     recorder.finish()
-    fixed = bool(tracing.scalars.static or tracing.scalars.guards())
+    relied = noted(tracing.scalars, tracing.symbols)
     tracing.graph.output((tuple(nodes), tuple(tuple(stage.gradients) for stage in stages)))
-    return Joint(
+    return JointGraph(
         tracing.graph, tracing.facts, tracing.nodes, wanted, nodes, stages, forward, tracing.constants, build,
-        fixed,
+        *relied,
     )  # fmt: skip
 
 
-class _Kept:
+class _KeptCasts:
     """The casts that the autocast around a call keeps: see Note [Casts that are kept]."""
 
     def __init__(self, tracing: _Tracing, casts: Casts, cache: Any) -> None:
@@ -387,23 +408,24 @@ class _Kept:
         return tuple([(numbers[one], kind, grad) for one, kind, grad in keys if one in numbers])
 
 
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Code that warns must run to do so each time. (The module's own means would forget which warnings were
-    shown already.)
-    """
-    before, here = warnings.warn, threading.get_ident()
+def _refuse_warnings(text: str) -> bool:
+    """Code that warns must run to do so each time."""
+    raise Break("unsupported", f"a call that warns: {text}")
 
-    def warn(message: Any, *args: Any, **options: Any) -> None:
-        if threading.get_ident() == here:
-            raise Break("unsupported", f"a call that warns: {message}")
-        before(message, *args, **options)
 
-    warnings.warn = warn
-    try:
-        yield
-    finally:
-        warnings.warn = before
+def _quietly(graph: Graph) -> AbstractContextManager[None]:
+    return heard(_refuse_warnings, any(map(_is_users, graph.nodes)))
+
+
+def _is_users(node: Node) -> bool:
+    """Whether a node calls Python code that is not the library's: such code warns by itself."""
+    if node.op != "call_function":
+        return node.op == "call_module"
+    target: Any = node.target
+    if isinstance(target, (BuiltinFunctionType, Op)):
+        return target is warnings.warn
+    module = sys.modules.get(getattr(target, "__module__", None) or "")
+    return not (getattr(module, "__file__", None) or "").startswith(PACKAGE)
 
 
 def ancestors(node: Any) -> set[tuple[Any, int]]:
@@ -451,11 +473,18 @@ def _stages(tracing: _Tracing, absent: frozenset[int]) -> list[Stage]:
     if custom is not None:
         tracing.current = tracing.owners.get(custom)
         raise Break("unsupported", "a custom Function, whose backward must run when gradients are computed")
+    reached: set[tuple[Any, int]] = set().union(*behind.values()) if tracing.views else set()
     for view, node in tracing.views:
-        if view.requires_grad and any((view.node, view.index) in found for found in behind.values()):
+        if view.requires_grad and (view.node, view.index) in reached:
             tracing.current = node
             raise Break("unsupported", "an output computed from another that is a view")
-    lower = {n: [m for m in tensors if m != n and edges[m] in behind[n]] for n in tensors}
+    numbers: dict[tuple[Any, int], list[int]] = {}
+    for number, edge in edges.items():
+        numbers.setdefault(edge, []).append(number)
+    lower = {
+        n: sorted([m for edge in behind[n] & numbers.keys() for m in numbers[edge] if m != n])
+        for n in tensors
+    }
     levels: dict[int, int] = {}
     for number in sorted(tensors, key=lambda n: len(behind[n])):
         levels[number] = 1 + max([levels[m] for m in lower[number]], default=-1)
@@ -467,7 +496,7 @@ def _stages(tracing: _Tracing, absent: frozenset[int]) -> list[Stage]:
     stages = []
     for level in range(max(levels.values(), default=-1) + 1):
         for values, spent in _groups({n: tensors[n].node for n in tensors if levels[n] == level}):
-            below = [m for m in tensors if any(m in lower[n] for n in values)]
+            below = sorted({m for n in values for m in lower[n]})
             stages.append(Stage(values, [n for n in values if n not in absent], below, spent=spent))
     return _in_order(stages, {number: tensor.node._seq for number, tensor in tensors.items()})
 
@@ -511,7 +540,7 @@ def _groups(histories: dict[int, Any]) -> list[tuple[list[int], bool]]:
     """Values whose histories would free something in common, and whether they would free anything."""
     groups: list[tuple[list[int], set[Any]]] = []
     for number, node in sorted(histories.items(), key=lambda item: item[1]._seq):
-        freed = {each for each in (node, *[target for target, _ in ancestors(node)]) if _saves(each)}
+        freed = {each for each in (node, *[target for target, _ in ancestors(node)]) if saves(each)}
         together = [group for group in groups if not freed.isdisjoint(group[1])]
         groups = [group for group in groups if group not in together]
         numbers = sorted([number, *[n for values, _ in together for n in values]])
@@ -519,10 +548,6 @@ def _groups(histories: dict[int, Any]) -> list[tuple[list[int], bool]]:
     if len(groups) > GROUPS_LIMIT:
         groups = [(sorted(histories), set().union(*[nodes for _, nodes in groups]))]
     return [(values, bool(nodes)) for values, nodes in groups]
-
-
-def _saves(node: Any) -> bool:
-    return bool(getattr(node, "saved", None))
 
 
 def _tangents(tracing: _Tracing, stage: Stage, last: Node | None) -> list[Any]:
@@ -551,7 +576,7 @@ def _sources(tracing: _Tracing, stage: Stage, wanted: list[int]) -> list[Any]:
     return sources + [tracing.leaves[number] for number in stage.lower]
 
 
-def _saved(tracing: _Tracing, stage: Stage, wanted: list[int]) -> list[Saved]:
+def _ways(tracing: _Tracing, stage: Stage, wanted: list[int]) -> Ways:
     ends: dict[Any, int] = {}
     for position, source in enumerate(_sources(tracing, stage, wanted)):
         ends[source] = ends.get(source, 0) | 1 << position
@@ -560,7 +585,7 @@ def _saved(tracing: _Tracing, stage: Stage, wanted: list[int]) -> list[Saved]:
         if number in stage.differentiated:
             node = tracing.values[number].tensor.node
             starts[node] = starts.get(node, 0) | 1 << position
-    return tensors_saved(starts, ends, tracing.cells)
+    return ways_through(starts, ends)
 
 
 def _gradients(tracing: _Tracing, stage: Stage, wanted: list[int], tangents: list[Any]) -> tuple[Any, ...]:

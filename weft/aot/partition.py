@@ -1,41 +1,49 @@
 """Partition: a joint graph cut into a forward graph and a backward graph.
 
-Takes a `Joint`; gives a `Cut`: the forward graph computes the values and the residuals, the backward graph
-the gradients from residuals and tangents. One idea: what is to be kept is a set of nodes of the joint graph;
-how it is chosen is a function of its own, and the two graphs follow from it.
+Takes a `JointGraph`; gives a `Cut`: the forward graph computes the values and the residuals, the backward
+graph the gradients from residuals and tangents. One idea: what is to be kept is a set of nodes of the joint
+graph; how it is chosen is a function of its own, and the two graphs follow from it.
 
 # Note [Minimum cut]
     y = x @ w                 from the inputs to what needs a tangent, every path is to be cut once:
     z = y.sin() * 2           cutting a node means to keep it, and costs its bytes
     g = t * 2 * y.cos()       keep y; sin, * 2 and cos are computed where they are needed
 A node that must not be computed again hangs on the source, a node that must not be kept has no price: see
-`once` and `unkept`, which say why. Inputs and values that eager would not keep are not kept either: users may
-write to them before the backward. Of cuts with equal bytes the one nearest to the backward is taken, which
-computes least again.
+`why_not_recompute` and `why_not_save`. Inputs and values that eager would not keep are not kept either: users
+may write to them before the backward. Of cuts with equal bytes the one nearest to the backward is taken,
+which computes least again.
+
+# Note [Copies]
+    y = x.cos() * w           eager keeps x for the gradient of x, and x.cos() for that of w
+    x.squeeze_()              by the user, who then asks for the gradient of w alone
+A cut may keep x for both. So it is copied, if it is small; whoever writes to large ones and then wants such
+gradients is told so.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Any
 
 from weft.aot.flow import INFINITE, Network
 from weft.aot.inplace import WRITTEN
-from weft.aot.joint import Joint, Stage
+from weft.aot.joint import JointGraph, Stage
+from weft.aot.saved import INPUT, VALUE
 from weft.aot.split import switches
-from weft.core.records import dataclass
+from weft.core.interrupts import let_through
+from weft.core.records import record
 from weft.graph.effects import effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
-from weft.ops.record import Kind, Op
+from weft.ops.record import Kind, Op, ops
 from weft.trace.module import GraphModule
 
-Chooser = Callable[[Joint, Stage], list[Node]]
+Chooser = Callable[[JointGraph, Stage], list[Node]]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Cut:
     """The graphs as modules, one backward for each stage. The forward gives values and then all residuals; a
     backward takes its residuals and then its tangents."""
@@ -47,10 +55,11 @@ class Cut:
     places: list[list[int]] = field(default_factory=list)
     """Where they stand among all residuals."""
     private: frozenset[int] = frozenset()
-    """Those among all that nobody outside can reach, as they are no input, no value and no view of one."""
+    """Those among all that nobody outside may reach: they are no input, no value and no view of one, or are
+    to be copied."""
 
 
-def save_everything(joint: Joint, stage: Stage) -> list[Node]:
+def save_everything(joint: JointGraph, stage: Stage) -> list[Node]:
     """Keeps whatever the recorded backward reads of the forward."""
     kept: dict[Node, None] = {}
     for node in backward_nodes(joint, stage):
@@ -59,8 +68,6 @@ def save_everything(joint: Joint, stage: Stage) -> list[Node]:
     return list(kept)
 
 
-CHEAP = frozenset({Kind.POINTWISE, Kind.VIEW, Kind.CREATE})
-CHEAP_COPIES = frozenset({"clone", "_to_copy", "copy", "view_scatter", "_unsafe_view", "reshape", "cat"})
 LARGEST = 20_000
 """Graphs with more nodes are not cut, but kept whole."""
 
@@ -69,23 +76,23 @@ def op_of(node: Node) -> Op | None:
     return node.target if isinstance(node.target, Op) else None
 
 
-def once(node: Node) -> str | None:
+def why_not_recompute(node: Node) -> str | None:
     """Why a node must not be computed again; None if it may."""
     if node.op == "placeholder":
         return "an input"
-    if node.op == "get_attr" or node.target is operator.getitem or plain(node) or not _is_tensor(node):
+    if node.op == "get_attr" or node.target is operator.getitem or is_detach(node) or not _is_tensor(node):
         return None if node.op != "call_function" or not effect(node).random else "random numbers"
     op = op_of(node)
     if op is None:
         return "a call of unknown effect"
     if effect(node).random or op.kind is Kind.RANDOM:
         return "random numbers"
-    if op.kind not in CHEAP and op.name not in CHEAP_COPIES:
+    if not op.cheap:
         return f"costly: {op.kind.value}"
     return None
 
 
-def unkept(node: Node, shared: set[Node], kept_anyway: set[Node]) -> str | None:
+def why_not_save(node: Node, shared: set[Node], kept_anyway: set[Node]) -> str | None:
     """Why a node must not be kept; None if it may. `shared` are the inputs and the values."""
     if node.op == "get_attr":
         return "a constant, which both graphs have"
@@ -103,10 +110,10 @@ def is_view(node: Node) -> bool:
     """Whether a node's value may lie in the memory of its first argument."""
     source = node.args[0] if node.target is operator.getitem else node
     op = op_of(source) if isinstance(source, Node) else None
-    return plain(node) or (op is not None and (op.kind is Kind.VIEW or op.name == "reshape"))
+    return is_detach(node) or (op is not None and (op.kind is Kind.VIEW or op is ops.reshape))
 
 
-def bases_kept(joint: Joint, stage: Stage) -> set[Node]:
+def bases_kept(joint: JointGraph, stage: Stage) -> set[Node]:
     """What eager keeps, and what the views among it lie in."""
     return {base_of(node) for node in save_everything(joint, stage)}
 
@@ -130,7 +137,7 @@ def price(node: Node) -> int:
     return int(val.array.nbytes)
 
 
-def min_cut(joint: Joint, stage: Stage) -> list[Node]:
+def min_cut(joint: JointGraph, stage: Stage) -> list[Node]:
     """Keeps what takes the fewest bytes: see Note [Minimum cut]."""
     if len(joint.graph.nodes) > LARGEST:
         return save_everything(joint, stage)
@@ -144,9 +151,9 @@ def min_cut(joint: Joint, stage: Stage) -> list[Node]:
     eager = bases_kept(joint, stage)
     for position, node in enumerate(order):
         start, end = ends[node]
-        kept = unkept(node, shared, eager) is None
+        kept = why_not_save(node, shared, eager) is None
         network.edge(start, end, price(node) * LARGEST + LARGEST - position if kept else INFINITE)
-        if once(node) is not None:
+        if why_not_recompute(node) is not None:
             network.edge(0, start, INFINITE)
         if node in gradients or any(user in late and user in candidates for user in node.users):
             network.edge(end, 1, INFINITE)
@@ -155,12 +162,13 @@ def min_cut(joint: Joint, stage: Stage) -> list[Node]:
                 network.edge(end, ends[user][0], INFINITE)
     try:
         side = network.cut()
-    except ValueError:
+    except ValueError as error:
+        let_through(error)
         return save_everything(joint, stage)
     return [node for node in order if ends[node][0] in side and ends[node][1] not in side]
 
 
-def tangent_nodes(joint: Joint, stage: Stage) -> set[Node]:
+def tangent_nodes(joint: JointGraph, stage: Stage) -> set[Node]:
     """The nodes that depend on a tangent."""
     found = set(stage.tangents)
     for node in joint.graph.nodes:
@@ -169,7 +177,7 @@ def tangent_nodes(joint: Joint, stage: Stage) -> set[Node]:
     return found
 
 
-def backward_nodes(joint: Joint, stage: Stage) -> list[Node]:
+def backward_nodes(joint: JointGraph, stage: Stage) -> list[Node]:
     """The nodes behind the captured graph's own that gradients need, in order."""
     needed: set[Node] = set()
     stack = [node for node in stage.gradients if node is not None]
@@ -181,7 +189,7 @@ def backward_nodes(joint: Joint, stage: Stage) -> list[Node]:
     return [node for node in joint.graph.nodes if node in needed]
 
 
-def plain(node: Node) -> bool:
+def is_detach(node: Node) -> bool:
     """Whether a node does nothing where no gradients are recorded."""
     return node.op == "call_method" and node.target == "detach"
 
@@ -199,7 +207,7 @@ class _Copier:
         if not self.recorded:
             if switches(node):
                 return
-            if plain(node):
+            if is_detach(node):
                 self.copies[node] = self.value(node.args[0])
                 return
         made = self.graph.node_copy(node, self.value)
@@ -231,7 +239,7 @@ class _Copier:
         self.copies[node] = made
 
 
-def cut(joint: Joint, choose: Chooser = save_everything) -> Cut:
+def cut(joint: JointGraph, choose: Chooser = save_everything) -> Cut:
     """The graphs; no backward where no gradient is asked for."""
     residuals = [choose(joint, stage) for stage in joint.stages]
     every = list(dict.fromkeys(node for kept in residuals for node in kept))
@@ -239,11 +247,51 @@ def cut(joint: Joint, choose: Chooser = save_everything) -> Cut:
     backwards = [_backward(joint, stage, kept) for stage, kept in zip(joint.stages, residuals, strict=True)]
     places = [[number[node] for node in kept] for kept in residuals]
     known = {node for node in (*joint.inputs, *joint.values) if isinstance(node, Node)}
-    private = frozenset([place for node, place in number.items() if base_of(node) not in known])
+    copied = {
+        n for stage, kept in zip(joint.stages, residuals, strict=True) for n in to_copy(joint, stage, kept)
+    }
+    private = frozenset([at for node, at in number.items() if node in copied or base_of(node) not in known])
     return Cut(_forward(joint, every), backwards, residuals, places, private)
 
 
-def _forward(joint: Joint, residuals: list[Node]) -> GraphModule:
+COPIES = 64 * 1024
+"""Bytes of the user's that a call may copy, or a sixteenth of what it makes to keep, if that is more."""
+
+
+def small(nodes: Iterable[Node], residuals: Iterable[Node]) -> list[Node]:
+    """Those of the nodes that a call that keeps these residuals may copy."""
+    room = max(COPIES, sum([size_of(node) for node in residuals if node.op != "placeholder"]) // 16)
+    found = []
+    for node in sorted(nodes, key=size_of):
+        room -= size_of(node)
+        if room >= 0:
+            found.append(node)
+    return found
+
+
+def size_of(node: Node) -> int:
+    array = getattr(node.meta.get("val"), "array", None)
+    return 0 if array is None else int(array.nbytes)
+
+
+def to_copy(joint: JointGraph, stage: Stage, residuals: list[Node]) -> list[Node]:
+    """The residuals in the user's hands that a gradient is computed from for which eager would not have kept
+    them: see Note [Copies]."""
+    places = {node: (INPUT, number) for number, node in enumerate(joint.inputs)}
+    places |= {node: (VALUE, number) for number, node in enumerate(joint.values) if isinstance(node, Node)}
+    places |= {joint.values[written.value]: (INPUT, written.input) for written in joint.facts.written}
+    eager = {(saved.kind, saved.number): saved.gradients for saved in stage.saved}
+    shared = {
+        node: places[base] for node in residuals if (base := base_of(node)) in places and _is_tensor(node)
+    }
+    found: dict[Node, None] = {}
+    for position, gradient in enumerate(stage.gradients if shared else ()):
+        read = set() if gradient is None else reached([gradient], set(residuals))
+        found |= {n: None for n, at in shared.items() if n in read and not eager.get(at, 0) >> position & 1}
+    return small(found, residuals)
+
+
+def _forward(joint: JointGraph, residuals: list[Node]) -> GraphModule:
     made = _Copier()
     for node in joint.inputs:
         made.input(node)
@@ -260,7 +308,7 @@ def _forward(joint: Joint, residuals: list[Node]) -> GraphModule:
     return GraphModule(joint.constants, made.graph, "Forward", lazily=True)
 
 
-def _backward(joint: Joint, stage: Stage, residuals: list[Node]) -> GraphModule:
+def _backward(joint: JointGraph, stage: Stage, residuals: list[Node]) -> GraphModule:
     made = _Copier()
     for node in (*residuals, *stage.tangents):
         made.input(node)
@@ -273,7 +321,7 @@ def _backward(joint: Joint, stage: Stage, residuals: list[Node]) -> GraphModule:
     return GraphModule(joint.constants, made.graph, "Backward", lazily=True)
 
 
-def derivative(joint: Joint, stage: Stage) -> GraphModule:
+def derivative(joint: JointGraph, stage: Stage) -> GraphModule:
     """A stage's gradients as a graph of their own, from inputs, values of earlier stages, own values and
     tangents, for the tape to run over: whatever the captured graph did without recording is done without
     recording here.

@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from weft.aot.facts import DETACH, Facts, Made, Step, Value, ViewOf
 from weft.core import modes
-from weft.core.generator import default_generator
+from weft.core.generator import apart, noted
+from weft.core.interrupts import let_through
 from weft.core.symbolic import Symbolic
 from weft.core.trees import flatten
 from weft.graph.graph import Graph
@@ -48,12 +49,13 @@ def pure(module: Any, inputs: tuple[Any, ...]) -> Pure | None:
         return None
     try:
         with hollowly():
-            return _Copying(mode).run(module.graph, inputs)
-    except Exception:  # the long way says at which node, and why
+            return _PureCopy(mode).run(module.graph, inputs)
+    except Exception as error:  # the long way says at which node, and why
+        let_through(error)
         return None
 
 
-class _Copying:
+class _PureCopy:
     def __init__(self, grad: bool) -> None:
         self.graph, self.facts, self.grad = Graph(), Facts(), grad
         self.copies: dict[Node, Node] = {}
@@ -137,7 +139,8 @@ class _Copying:
             rest = bound_of(op, args, kwargs)[1:]
             if op is ops.view:
                 is_cast = len(rest[0]) == 1 and not isinstance(rest[0][0], int)
-                target = op if is_cast else ops.reshape  # values may lie otherwise than they did
+                may_raise = not self.copies[args[0]].meta["val"].array.exact
+                target = op if is_cast or may_raise else ops.reshape  # values may lie otherwise than they did
             elif op in READERS:
                 raise Unsure("a view by strides")
             inner, kwargs = as_called(op, rest)
@@ -180,9 +183,9 @@ class _Copying:
             return given[-1]
 
         values, named = map_arg(args, fake), map_arg(kwargs, fake)
-        offset = default_generator.get_offset()
-        result = op.face(*values, **named)
-        if default_generator.get_offset() != offset or any(version(each) for each in given):
+        with apart(), noted() as drawn:
+            result = op.face(*values, **named)
+        if drawn or any(version(each) for each in given):
             raise Unsure("a call that draws or writes")
         for item in result if type(result) in (tuple, list) else (result,):
             new = is_plain_tensor(item) and not any(item is each for each in given)

@@ -25,12 +25,13 @@ class Saved(NamedTuple):
     """The values whose gradients come to such nodes, in the same way."""
 
 
-def tensors_saved(
-    starts: Mapping[Any, int], ends: Mapping[Any, int], cells: Mapping[int, tuple[str, int]]
-) -> list[Saved]:
-    """The tensors that the nodes behind `starts` saved. `ends` are the nodes and leaves that gradients are
-    asked for, with the bits of their positions, and so are `starts` for values; `cells` are the tensors known
-    outside, by the id of their version cell."""
+Ways = list[tuple[Any, int, int]]
+"""Nodes of the tape, each with the gradients that it leads to and the values that lead to it, as bits."""
+
+
+def ways_through(starts: Mapping[Any, int], ends: Mapping[Any, int]) -> Ways:
+    """The nodes behind `starts`. `ends` are the nodes and leaves that gradients are asked for, with the bits
+    of their positions, and so are `starts` for values."""
     reached: dict[Any, int] = {}
     order: list[Any] = []  # nodes behind those that their edges lead to
     stack = [(node, False) for node in starts]
@@ -54,12 +55,29 @@ def tensors_saved(
         for target in getattr(node, "next", ()):
             if target is not None:
                 come[target] = come.get(target, 0) | come[node]
+    return [(node, reached[node], come[node]) for node in order]
+
+
+def tensors_saved(ways: Ways, cells: Mapping[int, tuple[str, int]]) -> list[Saved]:
+    """The tensors that these nodes saved; `cells` are those known outside, by the id of their version
+    cell."""
     found: dict[tuple[str, int], tuple[int, int]] = {}
-    for node in order:
+    for node, reached, come in ways:
         versions = getattr(node, "versions", None) or ()
         for cell, seen in zip(versions[::2], versions[1::2], strict=True):
             place = cells.get(id(cell))
-            if reached[node] and place is not None and cell[0] == seen:
+            if reached and place is not None and cell[0] == seen:
                 gradients, values = found.get(place, (0, 0))
-                found[place] = gradients | reached[node], values | come[node]
+                found[place] = gradients | reached, values | come
     return [Saved(*place, *bits) for place, bits in found.items()]
+
+
+def saves(node: Any) -> bool:
+    """Whether a backward frees something that a node of the tape holds."""
+    return bool(getattr(node, "saved", None))
+
+
+def parts_freed(ways: Ways) -> list[tuple[int, int]]:
+    """The ways through nodes that a backward frees: of each part of the tape that sweeps come by together,
+    the gradients it leads to and the values that lead to it."""
+    return list(dict.fromkeys([(reached, come) for node, reached, come in ways if saves(node)]))

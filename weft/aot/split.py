@@ -27,9 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.records import dataclass
-from weft.graph.effects import NATIVE, effect
-from weft.graph.failing import can_fail, overlaps
+from weft.core.records import record
+from weft.graph.effects import NATIVE, can_fail, effect, overlaps
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.trace.module import GraphModule
@@ -37,7 +36,7 @@ from weft.trace.module import GraphModule
 SWITCHES = ("_set_grad_enabled", "_set_inference_mode", "_set_autocast")
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Part:
     """Some nodes in a row; a piece if it has a module."""
 

@@ -6,10 +6,10 @@ the engine runs them through `watched`.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from weft.core import modes
+from weft.core.warn import warn_at_level
 from weft.tensor.saved import evaluating
 
 
@@ -19,7 +19,7 @@ class detect_anomaly:
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
         self.prev: bool | None = None
-        warnings.warn(
+        warn_at_level(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
             "enabled for debugging.",
             UserWarning,
@@ -58,8 +58,9 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 def watched(node: Any, gradient: Any, graph: bool, check: bool) -> Any:
     """Runs a node's rules; tells where the node was made if they fail or give NaN."""
-    token = evaluating.set(node)
+    before = evaluating.get()
     try:
+        evaluating.set(node)
         results = node.graph_backward(gradient) if graph else node.raw_backward(gradient)
         if check:
             for position, value in enumerate(results):
@@ -71,7 +72,7 @@ def watched(node: Any, gradient: Any, graph: bool, check: bool) -> Any:
         report(node)
         raise
     finally:
-        evaluating.reset(token)
+        evaluating.set(before)
     return results
 
 
@@ -103,5 +104,5 @@ def report(node: Any) -> None:
                 else "Traceback of forward call that induced the previous calculation:"
             )
             text = f"{lead}\n{''.join(trace)}"
-        warnings.warn(start + text, UserWarning, stacklevel=2)
+        warn_at_level(start + text, UserWarning, stacklevel=2)
         node, first = node.metadata.get("parent_"), False

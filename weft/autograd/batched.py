@@ -20,6 +20,7 @@ from weft.tensor.base import Tensor, new
 from weft.tensor.dispatch import named
 from weft.tensor.inplace import check_result, dispatch_inplace, writing_face
 from weft.tensor.meta import MetaArray
+from weft.tensor.views import refuse_overlap
 from weft.tensor.wrapper import Level, Wrapper, interpret, levels, mapping, wrappers
 
 ITEM = (
@@ -44,30 +45,11 @@ UNBATCHED_TARGET = (
     "operator is being "
     "called inside the PyTorch framework, please file a bug report instead."
 )
-DYNAMIC = (
-    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
-    "aten::{name}. "
-    "Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
-)
-MASKED_SELECT = (
-    "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because "
-    "for each "
-    "batch this would return a differently shaped Tensor. Please file an issue at "
-    "https://github.com/pytorch/pytorch/issues if you need this feature."
-)
 MASK_INDEX = (
     "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over "
     "indexing with "
     "a boolean mask."
 )
-REFUSED = {
-    "nonzero": DYNAMIC, "argwhere": DYNAMIC, "unique": DYNAMIC, "_unique": DYNAMIC,
-    "unique_consecutive": DYNAMIC, "bincount": DYNAMIC, "masked_select": MASKED_SELECT,
-    "allclose": "vmap over torch.allclose isn't supported yet. Please file an issue at "
-    "https://github.com/pytorch/pytorch/issues if you need this feature.",
-    "equal": "Batching rule not implemented for aten::equal. We could not generate a fallback.",
-}  # fmt: skip
-"""Ops whose results' shapes, or Python values, would differ between examples."""
 RANDOM_ERROR = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
     "'different' "
@@ -127,10 +109,10 @@ class BatchTensor(Wrapper):
 
     @classmethod
     def call(cls, op: Op, bound: tuple[Any, ...], level: Any) -> Any:
-        if op.name == "masked_select" and not is_batched(bound[1], level):
+        if op is ops.masked_select and not is_batched(bound[1], level):
             return _selected(*bound)
-        if op.name in REFUSED:
-            raise RuntimeError(REFUSED[op.name].format(name=op.name))
+        if op.unbatchable is not None:
+            raise RuntimeError(op.unbatchable.format(name=op.name))
         if op.composed and op.batch is None:
             return named(op, op.body(*bound))  # type: ignore[misc]
         out, dims = batch(op, level.size, stripped(bound, level), places(bound, level))
@@ -145,6 +127,8 @@ class BatchTensor(Wrapper):
         target = bound[0]
         if not (isinstance(target, BatchTensor) and target.level is level):
             raise RuntimeError(UNBATCHED_TARGET)
+        if op.placing is None:  # the copy below would not see that what was read is replaced
+            refuse_overlap(target.value.array)
         if op is ops.copy or op is ops.fill:
             source = bound[1]
             if not isinstance(source, Tensor):
@@ -358,11 +342,12 @@ def enclosed(value: Tensor, place: int, level: Any) -> Tensor:
 # -- random numbers ------------------------------------------------------------------------------------------
 def _outside(level: Map, work: Any) -> Any:
     """Runs as if this vmap were not there: what is drawn next is for the vmaps around it."""
-    token = levels.set(tuple(other for other in levels.get() if other is not level))
+    before = levels.get()
     try:
+        levels.set(tuple(other for other in before if other is not level))
         return work()
     finally:
-        levels.reset(token)
+        levels.set(before)
 
 
 def _undifferentiated(values: Any) -> Any:
@@ -374,10 +359,6 @@ def _undifferentiated(values: Any) -> Any:
     return values
 
 
-LIKE = frozenset({"rand_like", "randn_like", "randint_like"})
-"""Draws that read nothing but their argument's shape and dtype."""
-
-
 def _draw(level: Map, op: Op, bound: tuple[Any, ...]) -> Any:
     if level.randomness == "error":
         raise RuntimeError(RANDOM_ERROR)
@@ -385,13 +366,13 @@ def _draw(level: Map, op: Op, bound: tuple[Any, ...]) -> Any:
     if level.randomness == "same":
         if not mine:
             return op(*bound)
-        if op.name not in LIKE and not (op.name == "bernoulli" and bound[1] is not None):
+        if op.reads_elements and not (op is ops.bernoulli and bound[1] is not None):
             raise RuntimeError(SAME_BATCHED)
         return op(ops.select(bound[0].value, bound[0].place, 0), *bound[1:])
     names = op.signature.names
     if "size" in names and not mine:
         return batched(_sized(level, op, bound, names.index("size")), 0, level)
-    if mine and op.name in (*LIKE, "bernoulli"):
+    if mine and (op is ops.bernoulli or not op.reads_elements):
         return batched(op(front(bound[0], level), *stripped(bound[1:], level)), 0, level)
     rows = [op(*_example(bound, level, i)) for i in range(level.size)]
     return batched(ops.stack(rows, 0), 0, level)

@@ -17,7 +17,6 @@ the function again with recording and calls `backward` on the result.
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -30,7 +29,9 @@ from weft.autograd.tasks import local
 from weft.core import modes
 from weft.core.device import device
 from weft.core.generator import get_rng_state, set_rng_state
+from weft.core.interrupts import is_interrupt
 from weft.core.naming import named
+from weft.core.warn import warn_at_level
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import MetaArray, recorder_of
 from weft.tensor.overrides import name_of
@@ -90,7 +91,7 @@ def put_random_state(state: Tensor) -> None:
         recorder.note_effect(put_random_state, (state,), None)
 
 
-class Stop:
+class StopRecomputation:
     """Ends a recomputation. Where a graph is recorded, that waits until the op that has just saved its last
     tensor is written down.
     """
@@ -147,7 +148,7 @@ def checkpoint(
 ) -> Any:
     """Runs `function(*args, **kwargs)`; what it saves for backward is computed again when needed."""
     if use_reentrant is None:
-        warnings.warn(
+        warn_at_level(
             named(
                 "weft.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
                 "Starting in PyTorch 2.9, calling checkpoint without use_reentrant will raise an exception. "
@@ -181,12 +182,18 @@ def checkpoint(
     log = _Log() if (debug if _debug is None else _debug) else None
     part = _Part(function, again_context, determinism_check == "default", early_stop and _early_stop, log)
     part.remember(args, kwargs, preserve)
-    with ExitStack() as stack:
-        stack.enter_context(forward_context)
-        if log is not None:
-            stack.enter_context(log.listen(log.first))
-        stack.enter_context(saved_tensors_hooks(part.pack, part.unpack))
-        result = function(*args, **kwargs)
+    before = modes.state.get()
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(forward_context)
+            if log is not None:
+                stack.enter_context(log.listen(log.first))
+            stack.enter_context(saved_tensors_hooks(part.pack, part.unpack))
+            result = function(*args, **kwargs)
+    except BaseException as error:
+        if is_interrupt(error):
+            modes.state.set(before)  # however it has left the blocks inside
+        raise
     part.complete = True
     return result
 
@@ -233,7 +240,11 @@ class _Part:
         task = local.task
         found = None if task is None else self.runs.get(task)
         if found is None or number.index not in found:
-            found = self.again()
+            before = modes.state.get()
+            try:
+                found = self.again()
+            finally:
+                modes.state.set(before)  # however an interrupt has left the blocks inside
             if task is not None:
                 self.runs[task] = found
         if number.index not in found:
@@ -269,7 +280,7 @@ class _Part:
                 recorder = recorder_of(modes.current())
                 if recorder is None:
                     raise Enough(self)
-                recorder.waiting.append(Stop(self))
+                recorder.waiting.append(StopRecomputation(self))
             return tensor.detach()
 
         with ExitStack() as stack:
@@ -313,7 +324,7 @@ def _difference(index: int, before: tuple[Any, ...], after: tuple[Any, ...]) -> 
     )
 
 
-class _Kept:
+class _PackedArgument:
     """A tensor argument in the hands of the hooks around the checkpoint."""
 
     __slots__ = ("item", "tracked")
@@ -325,12 +336,12 @@ class _Kept:
 
 
 def _kept(value: Any, hooks: Any) -> Any:
-    return _Kept(value, hooks) if hooks is not None and isinstance(value, Tensor) else value
+    return _PackedArgument(value, hooks) if hooks is not None and isinstance(value, Tensor) else value
 
 
 def _given(value: Any) -> Any:
     """An argument as the function got it: recomputation must record where forward did."""
-    if type(value) is not _Kept:
+    if type(value) is not _PackedArgument:
         return value
     tensor = value.item.tensor().detach()
     tensor.tracked = value.tracked
@@ -464,7 +475,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 def check_backward_validity(inputs: Iterable[Any]) -> None:
     """Warns where no gradient can flow through a reentrant checkpoint."""
     if not any(isinstance(value, Tensor) and value.requires_grad for value in inputs):
-        warnings.warn(
+        warn_at_level(
             "None of the inputs have requires_grad=True. Gradients will be None", UserWarning, stacklevel=3
         )
 
@@ -475,7 +486,7 @@ def checkpoint_sequential(
 ) -> Any:
     """Runs functions one after the other, cut into parts of which all but the last are checkpointed."""
     if use_reentrant is None:
-        warnings.warn(
+        warn_at_level(
             named(
                 "weft.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed "
                 "explicitly. use_reentrant=False is recommended, but if you need to "

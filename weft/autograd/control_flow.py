@@ -21,11 +21,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from weft.autograd.batched import BatchTensor
 from weft.autograd.shapes import result_of, typed
 from weft.core import modes
+from weft.core.arrays import namespace
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import FLOAT, as_dtype, bool_
 from weft.core.naming import named
@@ -253,7 +252,8 @@ class ControlBackward(Node):
 
     def raw_backward(self, grad: Any) -> Any:
         zeros = [
-            None if t is None else np.zeros(*self.types[2 * i : 2 * i + 2]) for i, t in enumerate(self.next)
+            None if t is None else namespace(grad).zeros(*self.types[2 * i : 2 * i + 2])
+            for i, t in enumerate(self.next)
         ]
         return (grad, *zeros[1:])
 

@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from weft.autograd.function import Function, VmapInfo
 from weft.autograd.function_context import FunctionCtx
 from weft.autograd.mapping import structure
 from weft.core import modes
+from weft.core.arrays import is_array
 from weft.core.device import device, meta
 from weft.core.naming import named
 from weft.core.trees import flatten, tree_map
@@ -413,7 +412,7 @@ def _memory(tensor: Tensor) -> int:
 
 
 # -- gradients ---------------------------------------------------------------------------------------------
-class Call(NamedTuple):
+class CustomOpCall(NamedTuple):
     """One recorded call: how to build the arguments from leaves, and, once it ran, the outputs."""
 
     definition: CustomOpDef
@@ -422,10 +421,10 @@ class Call(NamedTuple):
 
 
 def generated(definition: CustomOpDef) -> Any:
-    """The Function that stands behind recorded calls: its arguments are the op's, laid out, and a `Call`."""
+    """The Function that stands behind recorded calls: its arguments are the op's, laid out, and the call."""
 
     def forward(ctx: Any, *values: Any) -> Any:
-        call: Call = values[-1]
+        call: CustomOpCall = values[-1]
         bound = call.build(list(values[:-1]))
         ctx.call, ctx.inputs_structure = call, structure(bound)
         needs = call.build(list(ctx.needs_input_grad[:-1]))
@@ -502,7 +501,7 @@ def no_formula(definition: CustomOpDef) -> str:
 def recorded(definition: CustomOpDef, bound: tuple[Any, ...]) -> Any:
     """The op with a node behind its outputs."""
     leaves, build = flatten(bound)
-    call = Call(definition, build, [])
+    call = CustomOpCall(definition, build, [])
     outputs = definition._function.apply(*leaves, call)
     return call.rebuild[0](list(outputs))
 
@@ -511,7 +510,7 @@ def pulled_back(
     definition: CustomOpDef, needs: tuple[Any, ...], gradient: Any, out: Any, bound: tuple[Any, ...]
 ) -> list[Any]:
     """The gradient rule of the record: the same two user functions, one right after the other."""
-    raw = any(isinstance(leaf, np.ndarray) for leaf in flatten(bound)[0])
+    raw = any(is_array(leaf) for leaf in flatten(bound)[0])
     if raw:
         gradient, out, bound = tree_map(wrapped, gradient), tree_map(wrapped, out), tree_map(wrapped, bound)
     schema = definition._schema
@@ -599,14 +598,15 @@ def batched(
         return batch_by_loop(op, size, args, dims)
     maps = mapping()
     around = maps[-1] if maps else None
-    token = levels.set(tuple(level for level in levels.get() if level is not around))
+    before = levels.get()
     try:
+        levels.set(tuple(level for level in before if level is not around))
         values, keywords = by_position(definition._schema, args)
         places = tuple(dims[: len(values)])
         info = VmapInfo(size, around.randomness if around else "error")
         out = called(definition, "_vmap", rule)(info, places, *values, **keywords)
     finally:
-        levels.reset(token)
+        levels.set(before)
     if not isinstance(out, tuple) or len(out) != 2:
         raise RuntimeError(
             f"the vmap rule of {definition._qualname} must return two things, outputs and out_dims, but it "
@@ -618,7 +618,7 @@ def batched(
 
 # -- between tensors, arrays and types -----------------------------------------------------------------------
 def wrapped(leaf: Any) -> Any:
-    return wrap(leaf) if isinstance(leaf, np.ndarray) else leaf
+    return wrap(leaf) if is_array(leaf) else leaf
 
 
 def unwrapped(tree: Any) -> Any:

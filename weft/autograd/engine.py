@@ -6,19 +6,18 @@ gradients asked for.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from weft.autograd.nodes import GradientEdge, anchor, output_type
 from weft.autograd.tasks import Seeds, Task, leading_to, run
 from weft.core import modes
+from weft.core.arrays import MODULES, NUMPY, ArrayModule
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.naming import named
 from weft.core.types import Size
+from weft.core.warn import warn_at_level
 from weft.ops.record import REGISTRY, ops
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import faking
@@ -40,7 +39,7 @@ def backward(
     """Sums gradients of the tensors into the `.grad` of the leaves behind them (of `inputs` only, if
     given)."""
     if grad_variables is not None:
-        warnings.warn(
+        warn_at_level(
             "`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2
         )
         if grad_tensors is not None:
@@ -84,7 +83,7 @@ def grad(
     unused = materialize_grads if allow_unused is None else allow_unused
     wanted = _sequence(inputs)
     if not only_inputs:
-        warnings.warn(
+        warn_at_level(
             named(
                 "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate "
                 "gradient for other parts "
@@ -106,7 +105,9 @@ def grad(
     else:
         results = _captured(outputs, wanted, grad_outputs, keep, create_graph, unused)
     if materialize_grads:
-        results = tuple(ops.zeros_like(x) if g is None else g for x, g in zip(wanted, results))
+        results = tuple(
+            ops.zeros_like(x, requires_grad=create_graph) if g is None else g for x, g in zip(wanted, results)
+        )
     return results
 
 
@@ -122,7 +123,7 @@ def _captured(
     task.needed = leading_to([seed[0] for seed in seeds], captures)
     run(seeds, task)
     results = _checked_use([task.captured.get(position) for position in range(len(wanted))], unused)
-    return results if task.tensors else tuple([task.shown(value) for value in results])
+    return tuple([task.given(value) if task.tensors else task.shown(value) for value in results])
 
 
 def _checked_use(results: list[Any], unused: bool) -> tuple[Any, ...]:
@@ -184,23 +185,24 @@ def seeds_for(outputs: Any, given: Any, graph: bool) -> Seeds:
                 )
             node, slot = (output, 0) if output.node is None else (output.node, output.index)
             array = output.array
-            shape, kind = array.shape, array.dtype
+            shape, kind, xp = array.shape, array.dtype, MODULES[type(array)]
         elif isinstance(output, GradientEdge):
             node, slot = anchor(output.node), output.output_nr
             shape, kind = _facts(output)
+            xp = NUMPY
         else:
             raise TypeError(
                 f"expected outputs to be Tensors or GradientEdges, but got {type(output).__name__}"
             )
         gradient = gradients[position]
         if gradient is None:
-            seeds.append((node, slot, _ones(shape, kind, graph)))
+            seeds.append((node, slot, _ones(shape, kind, graph, xp)))
         else:
             seeds.append((node, slot, _checked(gradient, shape, kind, position, graph)))
     return seeds
 
 
-def _ones(shape: tuple[int, ...], kind: Any, graph: bool) -> Any:
+def _ones(shape: tuple[int, ...], kind: Any, graph: bool, xp: ArrayModule) -> Any:
     """The gradient that a single number starts from."""
     if prod(shape) != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
@@ -210,7 +212,7 @@ def _ones(shape: tuple[int, ...], kind: Any, graph: bool) -> Any:
         )
     if graph and faking(modes.current()):
         return ops.ones(shape, dtype=BY_NUMPY[kind])
-    array = np.empty(shape, kind)
+    array = xp.empty(shape, kind)
     array.fill(1)
     return wrap(array) if graph else array
 
@@ -279,7 +281,7 @@ def _warn_of_cycle() -> None:
     global _warned_of_cycle
     if not _warned_of_cycle:
         _warned_of_cycle = True
-        warnings.warn(
+        warn_at_level(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and "
             "its gradient which "
             "can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid "

@@ -8,9 +8,10 @@ The tape is one for all levels. An argument that is tracked already enters as a 
 on, so that an outer transform, or the user's own backward, sees through; any other enters as a leaf that
 nobody else knows. When a transform has ended, nobody asks for gradients with respect to its leaves any more.
 What it gave may still have them in its history, so the edges that lead to nothing else are taken out
-(`pruned`): no sweep follows them in vain, and a gradient that depends on nothing but such leaves cannot be
-differentiated. What `vjp` gave asks later, and puts them back while it runs (`whole`). A recorder that sees
-the history of fakes tells the leaves by itself.
+(`pruned`), and so is what was saved for them alone: no sweep follows them in vain, or minds that it was
+written since, and a gradient that depends on nothing but such leaves cannot be differentiated. What `vjp`
+gave asks later, and puts them back while it runs (`whole`). A recorder that sees the history of fakes tells
+the leaves by itself.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ from weft.core.trees import flatten
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.base import Tensor
 from weft.tensor.meta import faking
+from weft.tensor.saved import drop_unread
 from weft.tensor.tape import transforming
 from weft.tensor.wrapper import Wrapper, entry
 
 NOT_A_TENSOR = "Thing passed to transform API must be Tensor, got {kind}"
 Cuts = list[tuple[Any, tuple[Any, ...]]]
-"""Nodes, and the edges that they had."""
+"""Nodes, with the edges that they had, what they had saved, and its versions."""
 
 
 class Differentiation:
@@ -122,10 +124,11 @@ class Differentiation:
                     target is not None and useful for target, useful in zip(node.next, live, strict=True)
                 )
                 if leading[node] and not all(live):
-                    cuts.append((node, node.next))
+                    cuts.append((node, _held(node)))
                     node.next = tuple(
                         [target if useful else None for target, useful in zip(node.next, live, strict=True)]
                     )
+                    drop_unread(node)
             elif node not in leading:
                 if node._seq == LEAF_SEQUENCE:
                     owner = node.__dict__.get(OWNER)
@@ -148,11 +151,22 @@ class Differentiation:
 @contextmanager
 def whole(cuts: Cuts) -> Iterator[None]:
     """The history as it was before edges were taken out of it."""
-    before = [node.next for node, _ in cuts]
-    for node, edges in cuts:
-        node.next = edges
+    before = [_held(node) for node, _ in cuts]
+    for node, held in cuts:
+        _hold(node, held)
     try:
         yield
     finally:
-        for (node, _), edges in zip(cuts, before, strict=True):
-            node.next = edges
+        for (node, _), held in zip(cuts, before, strict=True):
+            _hold(node, held)
+
+
+def _held(node: Any) -> tuple[Any, ...]:
+    return node.next, node.saved, node.versions
+
+
+def _hold(node: Any, held: tuple[Any, ...]) -> None:
+    """Gives a node its edges back, and what it had saved unless a sweep has freed it since."""
+    node.next = held[0]
+    if node.saved is not None:
+        node.saved, node.versions = held[1:]

@@ -15,7 +15,6 @@ The refusals are PyTorch's: replaying the view on a changed base would leave out
 from __future__ import annotations
 
 import inspect
-import warnings
 import weakref
 from collections.abc import Callable
 from functools import wraps
@@ -29,6 +28,7 @@ from weft.core.dtypes import BY_NUMPY
 from weft.core.modes import enter, leave, state
 from weft.core.naming import named
 from weft.core.seams import seams
+from weft.core.warn import warn_at_level
 from weft.ops.record import REGISTRY
 from weft.tensor.base import Parameter, Tensor, wrap
 from weft.tensor.inplace import check_writable, set_history
@@ -75,7 +75,7 @@ class Function:
     _backward_cls: ClassVar[type[FunctionNode]] = FunctionNode
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(
+        warn_at_level(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you "
             "should invoke them on the class itself. Instantiating an autograd function will raise an error "
             + named("in a future version of Weft."),
@@ -156,8 +156,8 @@ class Function:
         if mode is True:
             if live and cls._backward_cls.watched:
                 return modal(cls, ctx, args, live, mode)
-            state.set(False)
             try:
+                state.set(False)
                 if setup is no_setup and seams.callee is None:
                     result = cls.forward(ctx, *args)
                 else:

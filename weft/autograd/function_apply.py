@@ -22,6 +22,7 @@ from weft.autograd.function import recorded, unrecorded_outputs
 from weft.autograd.function_context import FunctionCtx, Packed, unpack
 from weft.autograd.function_witness import ABSENT, Witness
 from weft.core.generator import default_generator
+from weft.core.interrupts import let_through
 from weft.core.modes import enter, leave, state
 from weft.core.types import Size
 from weft.tensor.base import PLAIN
@@ -56,7 +57,7 @@ def build(template: Any, values: Sequence[Any]) -> Any:
     return template
 
 
-class Changed(Exception):
+class StructureChanged(Exception):
     """A structure is not what its template says."""
 
 
@@ -67,14 +68,14 @@ def collect(template: Any, value: Any, values: dict[int, Any]) -> None:
         values[template.place] = value
     elif kind in (tuple, list, dict, Size):
         if type(value) is not kind or len(value) != len(template):
-            raise Changed
+            raise StructureChanged
         keys = template if kind is dict else range(len(template))
         if kind is dict and list(value) != list(template):
-            raise Changed
+            raise StructureChanged
         for key in keys:
             collect(template[key], value[key], values)
     elif value is not template and (type(value) is not kind or value != template):
-        raise Changed
+        raise StructureChanged
 
 
 @dataclass(slots=True, eq=False)
@@ -138,12 +139,13 @@ class Captured:
             drawn = default_generator.get_offset()
             try:
                 result = self.body(None, *[g for g in gradients if g is not None], *values)
-            except Exception:  # which the user's own lines have to raise
+            except Exception as error:  # which the user's own lines have to raise
+                let_through(error)
                 result = None
             finally:
                 state.set(False)
             if result is None:
-                default_generator.set_offset(drawn)
+                default_generator.go_back(drawn)
                 return backward(ctx, *gradients)
             return build(self.recipe.result, result)
 
@@ -162,7 +164,8 @@ class Captured:
                 collect(recipe.saved, unpack(ctx), places)
             for name, template in recipe.attributes.items():
                 collect(template, ctx.__dict__[name], places)
-        except (Changed, KeyError):
+        except (StructureChanged, KeyError) as error:
+            let_through(error)
             return None
         kept = [places[place] for place in range(len(places))]
         if not all(facts is None or is_tensor(value, *facts) for value, facts in zip(kept, recipe.kept)):
@@ -220,8 +223,8 @@ def run_forward(fwd: Any, operands: Any, owner: Any, args: Any, live: bool, mode
     body = getattr(fwd, "forward", fwd)
     watched = live and owner._backward_cls.watched
     if mode is True and not watched:
-        state.set(False)
         try:
+            state.set(False)
             return (*body(None, *operands), ABSENT)
         finally:
             state.set(True)

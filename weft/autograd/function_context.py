@@ -14,11 +14,11 @@ reaches it. `weft.autograd.function_witness` tells it from a constant.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from weft.core.dtypes import BY_NUMPY
 from weft.core.modes import grad_enabled
+from weft.core.warn import warn_at_level
 from weft.tensor.backward import detached_like
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.saved import Item, run_pack
@@ -65,7 +65,7 @@ class FunctionCtx:
         self.non_differentiable = args
 
     def mark_shared_storage(self, *_pairs: Any) -> None:
-        warnings.warn(
+        warn_at_level(
             "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked. "
             "Note that calls to `set_()` are not tracked",
             FutureWarning,
@@ -83,7 +83,7 @@ class FunctionCtx:
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
-        warnings.warn(
+        warn_at_level(
             "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
         )
         return unpack(self)

@@ -9,7 +9,6 @@ its steps, so it never leaks to its driver.
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextvars import ContextVar
 from functools import wraps
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 
 from weft.core import modes
 from weft.core.modes import state
+from weft.core.warn import warn_at_level
 
 multithreading: ContextVar[bool] = ContextVar("weft_multithreading", default=True)
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -41,7 +41,11 @@ def put_grad(enabled: bool) -> bool:
     """Switches recording on or off and tells what it was."""
     value = state.get()
     if type(value) is bool:
-        state.set(enabled)
+        try:
+            state.set(enabled)
+        except BaseException:  # an interrupt, behind the call
+            state.set(value)
+            raise
         return value
     modes.enter(grad=enabled)
     return value.grad
@@ -105,7 +109,7 @@ async def _awaited(awaitable: Any) -> Any:
 def decorate(factory: Callable[[], Any], function: Any) -> Any:
     """The function, run inside a new context of the factory at each call."""
     if inspect.isclass(function):
-        warnings.warn(
+        warn_at_level(
             "Decorating classes is deprecated and will be disabled in future versions. You should only "
             "decorate functions "
             "or methods. To preserve the current behavior of class decoration, you can directly decorate the "

@@ -7,7 +7,6 @@ gradients.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from weft.autograd.engine import grad
 from weft.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from weft.core.dtypes import BY_NUMPY, float64
+from weft.core.warn import warn_at_level
 from weft.ops.record import REGISTRY
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.tape import Node, gradient_edge, next_sequence
@@ -235,7 +235,7 @@ class _Check:
             )
         for i, x in zip(self.numbers, self.wanted):
             if BY_NUMPY[x.array.dtype] is not float64 and not x.dtype.is_complex:
-                warnings.warn(
+                warn_at_level(
                     f"Input #{i} requires gradient and is not a double precision floating point or complex. "
                     "This check will "
                     "likely fail if all the inputs are not of double precision floating point or complex. ",

@@ -8,7 +8,6 @@ of functions.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from weft.autograd.nodes import GradientEdge as GradientEdge
 from weft.autograd.nodes import get_gradient_edge as get_gradient_edge
 from weft.autograd.tasks import local
 from weft.core import modes
+from weft.core.once import lock
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 from weft.tensor.tape import Node as Node
@@ -98,7 +98,7 @@ def register_multi_grad_hook(
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     for tensor in tensors:
         assert tensor.requires_grad, "Expected gradient function to be set"
-    lock = threading.Lock()
+    guard = lock()
     # Keyed weakly by the run of the engine: an unfinished run leaves nothing behind.
     runs: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
     references = [weakref.ref(gradient_edge(tensor)[0]) for tensor in tensors]
@@ -113,7 +113,7 @@ def register_multi_grad_hook(
 
     def hook_for(position: int) -> Callable[[Any], None]:
         def on_all(gradient: Any) -> None:
-            with lock:
+            with guard:
                 state = progress(local.task)
                 state["gradients"][position] = gradient
                 state["left"] -= 1
@@ -122,7 +122,7 @@ def register_multi_grad_hook(
                 fn(state["gradients"])
 
         def on_any(gradient: Any) -> None:
-            with lock:
+            with guard:
                 state = progress(local.task)
                 first, state["done"] = not state["done"], True
             if first:

@@ -17,8 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from weft.core.arrays import namespace
 from weft.ops.record import REGISTRY
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.views import Stop
@@ -97,7 +96,7 @@ class Hooks:
         for slot, table in list(self.tensors.items()):
             if values[slot] is None and not some and not task.comes_by(node, None if together else slot):
                 continue
-            given = values[slot] if graph else task.shown(values[slot])
+            given = task.given(values[slot]) if graph else task.shown(values[slot])
             for hook in list(table.values()):
                 answer = hook(given)
                 given = given if answer is None else checked(hook, given, answer)
@@ -183,7 +182,7 @@ def checked_tuple(hook: Any, before: tuple[Any, ...], answer: Any) -> tuple[Any,
 
 def retain(tensor: Tensor, gradient: Any, graph: bool) -> None:
     """Adds to the `.grad` of a tensor that is no leaf."""
-    given = gradient if graph else wrap(np.array(gradient, copy=True, order="C"))
+    given = gradient if graph else wrap(namespace(gradient).array(gradient, copy=True, order="C"))
     before = tensor._grad
     if before is not None:
         tensor._grad = REGISTRY["add"](before, given)

@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any
 
 from weft.autograd.batched import Map, batched, front, is_batched
+from weft.core.contexts import set_to
 from weft.core.dims import outside
 from weft.core.trees import flatten
 from weft.ops.record import ops
@@ -178,11 +179,8 @@ def _unwrapped(function: Callable[..., Any], output: Any, dim: int | None, level
 @contextmanager
 def entered(level: Any) -> Any:
     """The level as the innermost one."""
-    token = levels.set((*levels.get(), level))
-    try:
+    with set_to((levels, (*levels.get(), level))):
         yield level
-    finally:
-        levels.reset(token)
 
 
 def run_mapped(

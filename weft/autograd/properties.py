@@ -6,7 +6,6 @@ tensor's history asks `settled` first.
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +14,7 @@ from weft.autograd.engine import backward
 from weft.autograd.hooks import RETAINED, HookTable, RemovableHandle, add_hook, hooks_of, tensor_table
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
+from weft.core.warn import warn_at_level
 from weft.tensor.base import Tensor, method, wrap
 from weft.tensor.tape import INFERENCE
 from weft.tensor.views import DEFAULT, Stop, attach_alias, can_have_gradient, refresh
@@ -88,7 +88,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 def _get_grad(self: Tensor) -> Any:
     gradient = self._grad
     if gradient is None and _grad_fn(self) is not None and self.hooks is not RETAINED:
-        warnings.warn(NON_LEAF_GRAD, UserWarning, stacklevel=2)
+        warn_at_level(NON_LEAF_GRAD, UserWarning, stacklevel=2)
     return gradient
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from weft.core import modes
 from weft.core.device import meta
-from weft.core.generator import Generator, default_generator
+from weft.core.generator import Generator, apart
+from weft.core.interrupts import let_through
 from weft.core.trees import flatten, tree_map
 from weft.core.types import TensorType
 from weft.tensor.base import Tensor, wrap
@@ -78,15 +79,15 @@ def result_of(function: Callable[..., Any], args: Any) -> list[Any] | None:
 
 
 def _run(mode: Shapes, function: Callable[..., Any], args: Any) -> list[Any] | None:
-    seed, offset = default_generator.initial_seed(), default_generator.get_offset()
     token = modes.enter(grad=False, functions=(mode,))
     try:
-        result = function(*tree_map(mode.stand_in, args))
-    except Exception:  # needs elements, or something that has no type rule: the real run will say
+        with apart():
+            result = function(*tree_map(mode.stand_in, args))
+    except Exception as error:  # needs elements, or something that has no type rule: the real run will say
+        let_through(error)
         return None
     finally:
         modes.leave(token)
-        default_generator._restore(seed, offset)
     return [typed(leaf) for leaf in flatten(result)[0]]
 
 

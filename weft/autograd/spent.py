@@ -7,9 +7,9 @@ nothing else of that tape can matter to anybody, since all that it saved is gone
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
+from weft.core.once import once
 from weft.tensor.base import Tensor
 from weft.tensor.tape import FREED, Node, next_sequence
 
@@ -25,7 +25,7 @@ class SpentNode(Node):
     graph_backward = raw_backward
 
 
-@cache
+@once
 def spent_class(name: str) -> type[SpentNode]:
     return type(name, (SpentNode,), {"__slots__": (), "__module__": SpentNode.__module__})
 

@@ -29,18 +29,22 @@ import numpy as np
 
 import weft.autograd.anomaly as anomaly
 from weft.core import modes
+from weft.core.arrays import MODULES, namespace
+from weft.core.interrupts import let_through
+from weft.core.once import lock
 from weft.core.seams import seams
-from weft.ops.record import REGISTRY, quiet, run_quietly
+from weft.core.threads import start
+from weft.ops.record import REGISTRY, broadcast_shapes, quiet, run_quietly
 from weft.ops.sweep import LEAF_SEQUENCE, sweep
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.meta import MetaArray, faking, recorder_of
-from weft.tensor.views import refuse_overlap
+from weft.tensor.views import is_dense, refuse_overlap
 
 AUTOCAST = "autocast"
 """The name of autocast among the modes."""
 LEVELS = 50  # nested runs per thread: each takes about ten Python frames of the thousand there are
 Seeds = list[tuple[Any, int, Any]]
-_accumulation = threading.Lock()
+_accumulation = lock()
 
 
 class _Local(threading.local):
@@ -153,6 +157,12 @@ class Task:
         known = self.faces.get(id(gradient))
         return wrap(gradient) if known is None or known.array is not gradient else known
 
+    def given(self, gradient: Any) -> Any:
+        """The same for a tensor: where it stands for an array, it is no view, whatever that is."""
+        if self.graph or gradient is None or gradient.origin is None:
+            return gradient
+        return gradient.data
+
     def show(self, tensor: Tensor) -> None:
         self.faces[id(tensor.array)] = tensor
 
@@ -194,8 +204,8 @@ class Task:
         return results
 
     def comes_by(self, node: Any, slot: int | None) -> bool:
-        """Whether this run comes by an output of a node (any, for None) without a gradient for it. See Note
-        [Nodes that stand for many].
+        """Whether the sweep visits output `slot` of `node` with an undefined gradient (`None`: any output).
+        See Note [Nodes that stand for many].
         """
         if self.sources is None:
             self.sources = sources_of(self.roots)
@@ -235,37 +245,54 @@ def accumulate(leaf: Tensor, gradient: Any, graph: bool, held: int = 0) -> None:
         accumulate_recorded(leaf, gradient)
         return
     with _accumulation:
-        before = leaf._grad
-        if before is None:
+        if leaf._grad is None:
             layout = leaf.array
             if (
                 sys.getrefcount(gradient) > _unshared + held
                 or gradient.base is not None
                 or gradient.strides != layout.strides
                 or not gradient.flags.writeable
+                or not is_dense(gradient)  # of compiled code: expanded, as the leaf is
             ):
                 gradient = copy_in_layout(gradient, layout)
-            leaf._grad = wrap(gradient)
+            made = wrap(gradient)
+            if leaf._grad is None:  # still: a handler of signals may have run a backward of its own
+                leaf._grad = made
+                return
+        before = leaf._grad
+        into = before.array
+        refuse_overlap(into)
+        if gradient.shape != into.shape:
+            check_shape(gradient, into.shape)
+        if into.dtype is gradient.dtype and into.flags.writeable:
+            add = MODULES[type(into)].add
+            try:
+                run_quietly(add, into, gradient, into)
+            except RuntimeError as error:  # another thread has the quiet context
+                let_through(error)
+                quiet(add, into, gradient, into)
         else:
-            into = before.array
-            refuse_overlap(into)
-            if into.dtype is gradient.dtype and into.flags.writeable:
-                try:
-                    run_quietly(np.add, into, gradient, into)
-                except RuntimeError:  # another thread has the quiet context
-                    quiet(np.add, into, gradient, into)
-            else:
-                before.array = quiet(np.add, into, gradient).astype(into.dtype, copy=False)
-            before.bump()
+            before.array = quiet(namespace(into).add, into, gradient).astype(into.dtype, copy=False)
+        before.bump()
 
 
 def copy_in_layout(gradient: Any, layout: Any) -> Any:
     """A copy with the strides of the leaf's array if that is dense, else row by row."""
-    copy = np.empty_like(layout, gradient.dtype, order="C" if layout.flags.c_contiguous else "K")
+    xp = MODULES[type(gradient)]
+    copy = xp.empty_like(layout, gradient.dtype, order="C" if layout.flags.c_contiguous else "K")
     if copy.strides != layout.strides:
-        copy = np.empty(layout.shape, gradient.dtype)
+        copy = xp.empty(layout.shape, gradient.dtype)
+    if gradient.shape != copy.shape:
+        check_shape(gradient, copy.shape)
     copy[...] = gradient
     return copy
+
+
+def check_shape(gradient: Any, shape: tuple[int, ...]) -> None:
+    """Refuses a gradient for another shape: that of a leaf may have changed by its `data` since."""
+    both = broadcast_shapes(shape, gradient.shape)
+    if both != shape:
+        raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(both)}")
 
 
 def accumulate_recorded(leaf: Tensor, gradient: Tensor) -> None:
@@ -275,17 +302,24 @@ def accumulate_recorded(leaf: Tensor, gradient: Tensor) -> None:
     if before is not None:
         leaf._grad = REGISTRY["add"](before, gradient)
         return
-    made = REGISTRY["clone"](gradient)
-    if type(made.array) is not MetaArray and made.array.strides != leaf.array.strides:
-        made.array = copy_in_layout(made.array, leaf.array)
+    array = leaf.array
+    if type(array) is MetaArray or gradient.array.strides == array.strides or not is_dense(array):
+        made = REGISTRY["clone"](gradient)
+        if type(made.array) is not MetaArray and made.array.strides != array.strides:
+            made.array = copy_in_layout(made.array, array)
+    else:
+        made = REGISTRY["new_empty_strided"](gradient, leaf.shape, leaf.stride())
+        made.copy_(gradient)
     leaf._grad = made
 
 
 def add_arrays(a: Any, b: Any) -> Any:
+    add = MODULES[type(a)].add
     try:
-        return run_quietly(np.add, a, b, out=...)
-    except RuntimeError:  # another thread has the quiet context
-        return quiet(np.add, a, b, out=...)
+        return run_quietly(add, a, b, out=...)
+    except RuntimeError as error:  # another thread has the quiet context
+        let_through(error)
+        return quiet(add, a, b, out=...)
 
 
 def add_tensors(a: Any, b: Any) -> Any:
@@ -307,17 +341,18 @@ def run(seeds: Seeds, task: Task) -> None:
 
 
 def _run(seeds: Seeds, task: Task) -> None:
-    value = modes.state.get()
+    value, outer = modes.state.get(), local.task
     if type(value) is not bool:
         task.anomaly = value.anomaly
-        modes.enter(grad=task.graph)
-    elif value is not task.graph:
-        modes.state.set(task.graph)
     plain = task.captures is None and task.needed is None and task.anomaly is None and not task.tensors
     task.roots = [seed[0] for seed in seeds]
-    outer, local.task = local.task, task
     wanted = None if task.needed is None else {*task.needed, *(task.captures or ())}  # type: ignore[misc]
     try:
+        if type(value) is not bool:
+            modes.enter(grad=task.graph)
+        elif value is not task.graph:
+            modes.state.set(task.graph)
+        local.task = task
         if plain:
             sweep(seeds, task.plain, task.plain_leaf, add_arrays)
         else:
@@ -342,7 +377,7 @@ def _elsewhere(seeds: Seeds, task: Task) -> None:
 
     context = copy_context()
     thread = threading.Thread(target=context.run, args=(work,), name="weft nested backward")
-    thread.start()
+    start(thread)
     thread.join()
     if failure:
         raise failure[0]

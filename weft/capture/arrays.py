@@ -7,17 +7,20 @@ numbers is simply called, and what it gives is a constant.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.capture.attributes import SPECIAL
 from weft.capture.calls import HANDLERS, handles
-from weft.capture.values import isinstance
+from weft.capture.values import has_type
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.types import Size
 from weft.trace.breaks import Break
 from weft.trace.scalars import plain
+
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -34,7 +37,7 @@ RESULTS = (*SCALARS, np.generic, np.dtype, np.finfo, np.iinfo, type)
 
 
 # -- arrays --------------------------------------------------------------------------------------------------
-def array_attribute(machine: Any, value: Any, name: str) -> Any:
+def array_attribute(machine: Machine, value: Any, name: str) -> Any:
     """An attribute of an array: what the guards hold, or a method."""
     known = machine.world.known.get(id(value))
     if name in KNOWN_FACTS:
@@ -54,7 +57,7 @@ SPECIAL[np.ndarray] = array_attribute
 def is_constant(value: Any) -> bool:
     if type(value) in (list, tuple, Size):
         return all(is_constant(item) for item in value)
-    return type(value) in SCALARS or isinstance(value, (*SYMBOLIC, np.generic, np.dtype, type))
+    return type(value) in SCALARS or has_type(value, (*SYMBOLIC, np.generic, np.dtype, type))
 
 
 def settled(value: Any) -> Any:
@@ -64,11 +67,11 @@ def settled(value: Any) -> Any:
     return plain(value)
 
 
-def fold(machine: Any, function: Any, args: Args, kwargs: Kwargs) -> Any:
+def fold(machine: Machine, function: Any, args: Args, kwargs: Kwargs) -> Any:
     if not all(map(is_constant, (*args, *kwargs.values()))):
         raise Break("numpy-call", seen=f"builtin: {getattr(function, '__name__', function)}")
     result = machine.native(function, *settled(args), **{key: settled(item) for key, item in kwargs.items()})
-    if not isinstance(result, RESULTS) and not (type(result) is tuple and is_constant(result)):
+    if not has_type(result, RESULTS) and not (type(result) is tuple and is_constant(result)):
         raise Break("numpy-call", seen=f"an array made by {getattr(function, '__name__', function)}")
     return machine.world.keep(result)
 
@@ -77,12 +80,12 @@ def _register(function: Any) -> None:
     if id(function) not in HANDLERS:
 
         @handles(function)
-        def call(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+        def call(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
             return fold(machine, function, args, kwargs)
 
 
 for _name in FOLDED:
-    if not isinstance(getattr(np, _name), np.ufunc):
+    if not has_type(getattr(np, _name), np.ufunc):
         _register(getattr(np, _name))
 for _kind in (np.finfo, np.iinfo):
     SPECIAL[_kind] = lambda machine, value, name: machine.native(getattr, value, name)

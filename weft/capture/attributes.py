@@ -17,25 +17,30 @@ import sys
 import types
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.capture.grads import GRADIENT, load_grad, load_node, store_grad
 from weft.capture.guards import Guard, class_source, guards_for_lookup, guards_for_member, lookup
-from weft.capture.namespaces import ClassDict, InstanceDict, ModuleDict, is_added, missing_text
+from weft.capture.namespaces import ClassDict, InstanceDict, is_added, missing_text
 from weft.capture.sources import Source, class_mro, constant, written_in_c
 from weft.capture.sources import module as module_source
-from weft.capture.values import Callback, CapturedTraceback, Raised, isinstance
+from weft.capture.values import Callback, CapturedTraceback, Raised, has_type
 from weft.capture.world import ABSENT, Known
-from weft.capture.wrapping import SYMBOLIC, Wrapping
+from weft.capture.wrapping import SYMBOLIC
+from weft.core.interrupts import let_through
+from weft.core.naming import OURS, naming
 from weft.core.seams import Seams
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
 from weft.trace.scalars import SymFloat, SymInt
 
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
+
 _Sample = collections.namedtuple("_Sample", "field")
 IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 HEAP = 1 << 9
-BINDS_NATIVELY = (
+BOUND_BY_C = (
     types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
     type(_Sample.__dict__["field"]),
 )  # fmt: skip
@@ -47,21 +52,17 @@ CACHED = type(functools.lru_cache(len))
 """What `functools.lru_cache` makes."""
 
 
-class Attributes(Wrapping):
+class Attributes:
     """Reading and writing attributes."""
 
-    def __init__(
-        self, volatile: frozenset[str] = frozenset(), dynamic: bool | None = None, by_ops: bool = False
-    ) -> None:
-        super().__init__(volatile, dynamic, by_ops)
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.calls, self.wrapping = machine.calls, machine.wrapping
+        self.world, self.recorder = machine.world, machine.recorder
+        self.native, self.fail = machine.native, machine.fail
         self.looked_up: dict[tuple[int, str], tuple[type, Any] | None] = {}
         self.tracebacks: dict[int, CapturedTraceback] = {}
-        self.changes = 0
-        """How often captured code has changed something: `protocols.purely` compares."""
         self.classes_written = False
-
-    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        raise NotImplementedError
 
     # -- classes ---------------------------------------------------------------------------------------------
     def lookup(self, cls: type, name: str) -> Any:
@@ -84,26 +85,26 @@ class Attributes(Wrapping):
         if found is None:
             return ABSENT
         owner, value = found
-        self._know_entry(owner, name, value)
+        self._learn_entry(owner, name, value)
         return value
 
-    def _know_entry(self, owner: type, name: str, value: Any) -> None:
+    def _learn_entry(self, owner: type, name: str, value: Any) -> None:
         """Functions of a class get a source, by which their defaults and closures are read."""
-        if isinstance(value, (types.FunctionType, property, staticmethod, classmethod)):
+        if has_type(value, (types.FunctionType, property, staticmethod, classmethod)):
             if id(value) not in self.world.known:
                 self.world.learn(value, value, class_source(owner).entry(name))
 
     def python_method(self, value: Any, name: str) -> Any:
         """The user's own `name` among the class attributes, or None where C code or nothing stands."""
         cls = type(value)
-        if not cls.__flags__ & HEAP or cls.__flags__ & IMMUTABLE or isinstance(value, (Tensor, *SYMBOLIC)):
+        if not cls.__flags__ & HEAP or cls.__flags__ & IMMUTABLE or has_type(value, (Tensor, *SYMBOLIC)):
             return None
         if cls.__module__.startswith("weft.capture"):
             return None
         found = self.lookup(cls, name)
-        if found is ABSENT or isinstance(found, NATIVE_SLOTS):
+        if found is ABSENT or has_type(found, C_DESCRIPTORS):
             return None
-        if isinstance(value, Enum) and self.is_plain_enum(cls):
+        if has_type(value, Enum) and self.is_plain_enum(cls):
             return None if getattr(found, "__module__", "") == "enum" else found
         return found
 
@@ -111,26 +112,21 @@ class Attributes(Wrapping):
         """Whether members are what `enum` makes of them, so that its methods may run as they are."""
         for name in ("__new__", "__eq__", "__hash__", "__str__", "__repr__", "__format__", "_missing_"):
             found = self.lookup(cls, name)
-            found = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
-            if isinstance(found, types.FunctionType) and found.__module__ != "enum":
+            found = found.__func__ if has_type(found, (staticmethod, classmethod)) else found
+            if has_type(found, types.FunctionType) and found.__module__ != "enum":
                 return False
         return True
 
-    def call_method(self, found: Any, receiver: Any, *args: Any) -> Any:
-        """Calls what `lookup` found on the receiver's class, as the interpreter calls special methods."""
-        if isinstance(found, types.FunctionType):
-            return self.call(found, (receiver, *args), {})
-        return self.call(self.bind(found, receiver, type(receiver)), args, {})
-
     # -- loading ---------------------------------------------------------------------------------------------
-    def load_attribute(self, value: Any, name: str) -> Any:
-        if isinstance(value, type):
+    def load(self, value: Any, name: str) -> Any:
+        """`value.name`."""
+        if has_type(value, type):
             return self.load_from_class(value, name)
-        if isinstance(value, types.ModuleType):
+        if has_type(value, types.ModuleType):
             return self.load_from_module(value, name)
-        if isinstance(value, Tensor):
+        if has_type(value, Tensor):
             return self.load_from_tensor(value, name)
-        if isinstance(value, SYMBOLIC):
+        if has_type(value, SYMBOLIC):
             if name == "__class__":
                 return value.expression.kind
             stays = name in ("real", "imag", "numerator", "denominator")
@@ -140,35 +136,36 @@ class Attributes(Wrapping):
             return False if name == "callee_active" else SEAMS.get(name)
         special = SPECIAL.get(cls)
         if special is not None:
-            return special(self, value, name)
+            return special(self.machine, value, name)
         if (not cls.__flags__ & HEAP or cls.__flags__ & IMMUTABLE) and cls is not types.SimpleNamespace:
-            return self.load_from_native(value, name)
+            return self.load_from_c_object(value, name)
         return self.load_from_instance(value, name)
 
     def load_from_instance(self, value: Any, name: str) -> Any:
+        """An attribute of an object whose class is written in Python."""
         cls = type(value)
         hook = self.lookup(cls, "__getattribute__")
-        if not isinstance(hook, types.FunctionType):
-            self.refuse_own_way(hook, cls)
-            return self.plain_attribute(value, name)
+        if not has_type(hook, types.FunctionType):
+            self.refuse_unusual_storage(hook, cls)
+            return self.load_plainly(value, name)
         try:
-            return self.call(hook, (value, name), {})
+            return self.calls.call(hook, (value, name), {})
         except Raised as raised:
-            return self.fall_back(value, name, raised)
+            return self.ask_getattr(value, name, raised)
 
-    def refuse_own_way(self, hook: Any, cls: type) -> None:
+    def refuse_unusual_storage(self, hook: Any, cls: type) -> None:
         """Breaks where C code keeps the attributes of its objects in a way of its own (`threading.local`)."""
         if hook is not ABSENT and hook not in USUAL_HOOKS:
             raise Break("unusual-object", seen=f"attributes of a {cls.__name__}")
 
-    def fall_back(self, value: Any, name: str, raised: Raised) -> Any:
+    def ask_getattr(self, value: Any, name: str, raised: Raised) -> Any:
         """What `__getattr__` gives where reading an attribute raised AttributeError."""
         hook = self.lookup(type(value), "__getattr__")
-        if hook is ABSENT or not isinstance(raised.exception, AttributeError):
+        if hook is ABSENT or not has_type(raised.exception, AttributeError):
             raise raised
-        return self.call_method(hook, value, name)
+        return self.calls.call_method(hook, value, name)
 
-    def plain_attribute(self, value: Any, name: str, fallback: bool = True) -> Any:
+    def load_plainly(self, value: Any, name: str, *, fallback: bool = True) -> Any:
         """As `object.__getattribute__`, then `__getattr__`."""
         cls = type(value)
         found = self.lookup(cls, name)
@@ -182,10 +179,10 @@ class Attributes(Wrapping):
             except Raised as raised:
                 if not fallback:
                     raise
-                return self.fall_back(value, name, raised)
+                return self.ask_getattr(value, name, raised)
         hook = self.lookup(cls, "__getattr__") if fallback else ABSENT
         if hook is not ABSENT:
-            return self.call_method(hook, value, name)
+            return self.calls.call_method(hook, value, name)
         raise self.fail(
             AttributeError(f"'{cls.__name__}' object has no attribute '{name}'", name=name, obj=value)
         )
@@ -197,7 +194,7 @@ class Attributes(Wrapping):
             return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
         return any(self.lookup(kind, name) is not ABSENT for name in ("__set__", "__delete__"))
 
-    def field(self, value: Any, name: str) -> Any:
+    def field(self, value: Any, name: Any) -> Any:
         """The entry of the object's own `__dict__`, or ABSENT. Guarded either way."""
         written, new = self.world.written(value, name)
         if written:
@@ -206,7 +203,8 @@ class Attributes(Wrapping):
         original = value if known is None else known.original
         try:
             fields = object.__getattribute__(original, "__dict__")
-        except AttributeError:
+        except AttributeError as error:
+            let_through(error)
             return ABSENT
         if known is None:
             return fields.get(name, ABSENT)
@@ -215,7 +213,7 @@ class Attributes(Wrapping):
         if name not in fields:
             self.world.guard("LACKS", source, name)
             return ABSENT
-        return self.read(fields[name], known.source.field(name))
+        return self.wrapping.read(fields[name], known.source.field(name))
 
     def bind(self, found: Any, value: Any, cls: type) -> Any:
         """What a class attribute gives when read through an object of the class."""
@@ -229,19 +227,19 @@ class Attributes(Wrapping):
         if kind is property:
             return self.call_property(found, value)
         if kind is functools.cached_property:
-            return self.compute_once(found, value)
+            return self.fill_cached_property(found, value)
         if kind is types.MemberDescriptorType:
-            return self.slot(found, value)
+            return self.load_slot(found, value)
         if kind is types.GetSetDescriptorType:
-            return self.getset(found, value)
-        if kind in BINDS_NATIVELY:
+            return self.load_getset(found, value)
+        if kind in BOUND_BY_C:
             return self.native(found.__get__, value, cls)
-        if isinstance(found, types.BuiltinFunctionType):
+        if has_type(found, types.BuiltinFunctionType):
             return found
         getter = self.lookup(kind, "__get__") if kind.__flags__ & HEAP else ABSENT
-        if isinstance(getter, types.FunctionType):
-            owner = self.descriptor(found, cls)
-            return self.call(getter, (owner, value, cls), {})
+        if has_type(getter, types.FunctionType):
+            owner = self.class_value(found, cls)
+            return self.calls.call(getter, (owner, value, cls), {})
         if getter is not ABSENT or hasattr(kind, "__get__"):
             raise Break("unusual-descriptor", seen=f"{kind.__name__} on {cls.__name__}")
         return self.class_value(found, cls)
@@ -253,73 +251,77 @@ class Attributes(Wrapping):
         for owner in cls.__mro__:
             for name, entry in owner.__dict__.items():
                 if entry is found:
-                    return self.wrap(found, class_source(owner).entry(name))
+                    return self.wrapping.wrap(found, class_source(owner).entry(name))
         return found
 
-    descriptor = class_value
-
     def wrapped_function(self, wrapper: Any) -> Any:
+        """The function inside a staticmethod or classmethod."""
         function = wrapper.__func__
         source = self.world.source_of(wrapper)
-        if isinstance(function, types.FunctionType) and source is not None:
-            return self.wrap(function, source.member("__func__"))
+        if has_type(function, types.FunctionType) and source is not None:
+            return self.wrapping.wrap(function, source.member("__func__"))
         return function
 
     def call_property(self, found: property, value: Any) -> Any:
+        """What the getter of a property gives."""
         getter = found.fget
         if getter is None:
             raise self.fail(AttributeError(f"property of {type(value).__name__!r} object has no getter"))
         source = self.world.source_of(found)
         if source is not None:
-            getter = self.wrap(getter, source.member("fget"))
-        return self.call(getter, (value,), {})
+            getter = self.wrapping.wrap(getter, source.member("fget"))
+        return self.calls.call(getter, (value,), {})
 
-    def compute_once(self, found: functools.cached_property[Any], value: Any) -> Any:
+    def fill_cached_property(self, found: functools.cached_property[Any], value: Any) -> Any:
         """A cached property that has no value yet. Its lock is left alone: nobody else sees this object."""
         if found.attrname is None or not has_dict(value):
             raise Break("unusual-descriptor", seen="a cached_property without a place to keep its value")
-        function = self.descriptor(found, type(value)).func
+        function = self.class_value(found, type(value)).func
         source = self.world.source_of(found)
         if source is not None:
-            function = self.wrap(function, source.member("func"))
-        result = self.call(function, (value,), {})
+            function = self.wrapping.wrap(function, source.member("func"))
+        result = self.calls.call(function, (value,), {})
         known = self.world.known.get(id(value))
         if known is not None:
-            self.write(value, "attribute", known.source, found.attrname, result)
+            self.world.write(value, "attribute", known.source, found.attrname, result)
         else:
             value.__dict__[found.attrname] = result
         return result
 
-    def slot(self, found: Any, value: Any) -> Any:
+    def load_slot(self, found: Any, value: Any) -> Any:
+        """What a slot (`__slots__`) of an object holds."""
         name = found.__name__
         written, new = self.world.written(value, name)
         if written:
-            return self.unset(value, name) if new is ABSENT else new
+            return self.raise_missing(value, name) if new is ABSENT else new
         known = self.world.known.get(id(value))
         if known is None:
             return self.native(found.__get__, value)
         source = known.source.slot(found.__objclass__, name)
         try:
             content = found.__get__(known.original)
-        except AttributeError:
+        except AttributeError as error:
+            let_through(error)
             self.world.guard("UNSET", source)
-            return self.unset(value, name)
-        return self.read(content, source)
+            return self.raise_missing(value, name)
+        return self.wrapping.read(content, source)
 
-    def unset(self, value: Any, name: str) -> Any:
+    def raise_missing(self, value: Any, name: str) -> Any:
+        """Raises, in the captured program, that an attribute is not there."""
         raise self.fail(AttributeError(missing_text(type(value), name), name=name, obj=value))
 
-    def getset(self, found: Any, value: Any) -> Any:
+    def load_getset(self, found: Any, value: Any) -> Any:
+        """What a getter in C gives: `__dict__`, `__class__`, and what exceptions keep."""
         name = found.__name__
         if name == "__dict__":
             return self.instance_dict(value)
         if self.world.is_fresh(value) or name == "__class__":
-            if isinstance(value, BaseException) and name == "__traceback__":
+            if has_type(value, BaseException) and name == "__traceback__":
                 return self.traceback_of(value)
             return self.native(found.__get__, value)
         known = self.world.known[id(value)]
-        if isinstance(value, BaseException) and name in ("__cause__", "__context__", "args"):
-            return self.wrap(found.__get__(known.original), known.source.member(name))
+        if has_type(value, BaseException) and name in ("__cause__", "__context__", "args"):
+            return self.wrapping.wrap(found.__get__(known.original), known.source.member(name))
         raise Break("unusual-attribute", seen=f"{name} of {type(value).__name__}")
 
     def traceback_of(self, error: BaseException) -> Any:
@@ -329,20 +331,23 @@ class Attributes(Wrapping):
         return self.tracebacks.setdefault(id(error), CapturedTraceback(error))
 
     def instance_dict(self, value: Any) -> Any:
+        """`value.__dict__`."""
         known = self.world.known.get(id(value))
         if known is None:
             return object.__getattribute__(value, "__dict__")
-        return InstanceDict(self, known)
+        return InstanceDict(self.machine, known)
 
     # -- from other things -----------------------------------------------------------------------------------
     def load_from_class(self, cls: type, name: str) -> Any:
         meta = type(cls)
-        if meta is not type and isinstance(self.lookup(meta, "__getattribute__"), types.FunctionType):
+        if meta is not type and has_type(self.lookup(meta, "__getattribute__"), types.FunctionType):
             raise Break("unusual-object", seen=f"attributes of a class of {meta.__name__}")
         above = self.lookup(meta, name)
         if above is not ABSENT and self.is_data_descriptor(above):
-            if isinstance(above, (types.GetSetDescriptorType, types.MemberDescriptorType)) or meta is type:
-                return self.native(getattr, cls, name) if written_in_c(cls) else self.fact_of_class(cls, name)
+            if has_type(above, (types.GetSetDescriptorType, types.MemberDescriptorType)) or meta is type:
+                return (
+                    self.native(getattr, cls, name) if written_in_c(cls) else self.load_from_type(cls, name)
+                )
             return self.bind(above, cls, meta)
         written, new = self.world.written(cls, name)
         if written:
@@ -354,14 +359,14 @@ class Attributes(Wrapping):
             return self.bind(above, cls, meta)
         hook = self.lookup(meta, "__getattr__")
         if hook is not ABSENT:
-            return self.call_method(hook, cls, name)
+            return self.calls.call_method(hook, cls, name)
         text = f"type object '{cls.__name__}' has no attribute '{name}'"
         raise self.fail(AttributeError(text, name=name, obj=cls))
 
-    def fact_of_class(self, cls: type, name: str) -> Any:
-        """What `type` itself keeps of a class."""
+    def load_from_type(self, cls: type, name: str) -> Any:
+        """What `type` itself keeps of a class: `__mro__`, `__name__`, `__dict__`."""
         if name == "__dict__":
-            return self.world.keep(ClassDict(self, cls))
+            return self.world.keep(ClassDict(self.machine, cls))
         value = self.native(getattr, cls, name)
         if name in ("__mro__", "__bases__", "__base__"):
             self.world.guards.add(Guard("MRO", class_source(cls), cls.__mro__))
@@ -372,6 +377,7 @@ class Attributes(Wrapping):
         return value
 
     def bind_to_class(self, found: Any, cls: type, name: str) -> Any:
+        """What a class attribute gives when read through the class itself."""
         kind = type(found)
         if kind is types.FunctionType:
             return found
@@ -379,11 +385,11 @@ class Attributes(Wrapping):
             return self.wrapped_function(found)
         if kind is classmethod:
             return types.MethodType(self.wrapped_function(found), cls)
-        if not cls.__flags__ & HEAP or isinstance(found, NATIVE_SLOTS):
+        if not cls.__flags__ & HEAP or has_type(found, C_DESCRIPTORS):
             return self.native(found.__get__, None, cls) if hasattr(kind, "__get__") else found
         getter = self.lookup(kind, "__get__") if kind.__flags__ & HEAP else ABSENT
-        if isinstance(getter, types.FunctionType):
-            return self.call(getter, (self.descriptor(found, cls), None, cls), {})
+        if has_type(getter, types.FunctionType):
+            return self.calls.call(getter, (self.class_value(found, cls), None, cls), {})
         if hasattr(kind, "__get__") and kind is not property:
             return self.native(found.__get__, None, cls)
         return self.class_value(found, cls)
@@ -391,30 +397,30 @@ class Attributes(Wrapping):
     def load_from_module(self, module: types.ModuleType, name: str) -> Any:
         kind, fields = type(module), module.__dict__
         self.world.claim(fields, fields)
-        if kind is not types.ModuleType and isinstance(
+        if kind is not types.ModuleType and has_type(
             self.lookup(kind, "__getattribute__"), types.FunctionType
         ):
             raise Break("module-getattr", seen=f"{kind.__name__}.__getattribute__")
         found = self.lookup(kind, name)
-        if found is not ABSENT and self.is_data_descriptor(found) and not isinstance(found, NATIVE_SLOTS):
+        if found is not ABSENT and self.is_data_descriptor(found) and not has_type(found, C_DESCRIPTORS):
             return self.bind(found, module, kind)
         written, new = self.world.written(fields, name)
         if written and new is not ABSENT:
             return new
         source = self.module_source(module)
         if name in fields and not written:
-            return self.wrap(fields[name], source.item(name))
-        if not written and str(fields.get("__name__")).split(".")[0] == "weft":
-            return self.load_lazily(module, name, source)
+            return self.wrapping.wrap(fields[name], source.item(name))
+        if not written and str(fields.get("__name__")).split(".")[0] in (OURS, naming.namespace):
+            return self.load_lazy_name(module, name, source)
         if not written:
             self.world.guard("LACKS", source, name)
-        if isinstance(found, NATIVE_SLOTS):
+        if has_type(found, C_DESCRIPTORS):
             raise Break("module-getattr", seen=f"{fields.get('__name__')}.{name}")
         if found is not ABSENT:
             return self.bind(found, module, kind)
-        return self.ask_module(module, name, source)
+        return self.ask_module_getattr(module, name, source)
 
-    def load_lazily(self, module: types.ModuleType, name: str, source: Source) -> Any:
+    def load_lazy_name(self, module: types.ModuleType, name: str, source: Source) -> Any:
         """An attribute that a module of this library files when it is asked for."""
         try:
             value = self.native(getattr, module, name)
@@ -422,31 +428,25 @@ class Attributes(Wrapping):
             self.world.guard("LACKS", source, name)
             raise
         if name in module.__dict__:
-            return self.wrap(value, source.item(name))
-        return self.identical(value, constant(f"{module.__name__}.{name}", value))
+            return self.wrapping.wrap(value, source.item(name))
+        return self.wrapping.identical(value, constant(f"{module.__name__}.{name}", value))
 
-    def ask_module(self, module: types.ModuleType, name: str, source: Source) -> Any:
+    def ask_module_getattr(self, module: types.ModuleType, name: str, source: Source) -> Any:
         """What the `__getattr__` of a module's class or of the module itself gives."""
         hook = self.lookup(type(module), "__getattr__")
         if hook is not ABSENT:
-            return self.call_method(hook, module, name)
+            return self.calls.call_method(hook, module, name)
         written, own = self.world.written(module.__dict__, "__getattr__")
         if not written and "__getattr__" in module.__dict__:
-            own = self.wrap(module.__dict__["__getattr__"], source.item("__getattr__"))
+            own = self.wrapping.wrap(module.__dict__["__getattr__"], source.item("__getattr__"))
         elif not written:
             self.world.guard("LACKS", source, "__getattr__")
         if own is not None and own is not ABSENT:
-            return self.call(own, (name,), {})
+            return self.calls.call(own, (name,), {})
         return self.native(getattr, types.ModuleType(str(module.__dict__.get("__name__"))), name)
 
-    def module_dict(self, fields: dict[str, Any], source: Source) -> Any:
-        """The variables of a module as a value: one for each module."""
-        known = self.world.by_original.get(id(fields))
-        if known is not None:
-            return known.value
-        return self.world.learn(ModuleDict(self, fields, source), fields, source)
-
     def module_source(self, module: types.ModuleType) -> Source:
+        """Where a module's dict is found again."""
         from_import = module_by_name(module)
         if from_import is not None:
             return from_import
@@ -456,12 +456,13 @@ class Attributes(Wrapping):
         return known.member("__dict__")
 
     def load_from_tensor(self, value: Tensor, name: str) -> Any:
+        """An attribute of a tensor: its state by rule, its methods as they are, and what users put on it."""
         written, new = self.world.written(value, name)
         if written:
-            return self.unset(value, name) if new is ABSENT else new
+            return self.raise_missing(value, name) if new is ABSENT else new
         known = self.world.known.get(id(value))
         if name in GRADIENT:
-            return load_grad(self, value, name)
+            return load_grad(self.machine, value, name)
         if name == "__dict__":
             return self.instance_dict(value)
         if name in OWN_TENSOR_STATE:
@@ -469,20 +470,20 @@ class Attributes(Wrapping):
                 return None
             current = value.origin is None or value.origin.seen == value.cell[0]
             if name == "grad_fn" and known is None and current:
-                return load_node(self, value)
+                return load_node(self.machine, value)
             raise Break("tensor-state", seen=f".{name} of a tensor")
         if name in TENSOR_SLOTS and not self.in_library():
             raise Break("tensor-state", seen=f".{name} of a tensor")
         found = lookup(type(value), name)
         if known is not None and found is None:
-            return self.plain_attribute(value, name, fallback=False)
+            return self.load_plainly(value, name, fallback=False)
         if found is not None and is_added(found[1]):
             return self.bind(self.lookup(type(value), name), value, type(value))
         return self.native(getattr, value, name)
 
     def in_library(self) -> bool:
         """Whether the code that runs now is this library's."""
-        frame = getattr(self, "frame", None)
+        frame = self.machine.frame
         return frame is not None and str(frame.globals.get("__name__", "")).startswith("weft.")
 
     def is_leaf(self, value: Tensor) -> bool:
@@ -491,33 +492,33 @@ class Attributes(Wrapping):
             self.recorder.facts.append((value, "is_leaf"))
         return not value.requires_grad or (value.node is None and value.origin is None)
 
-    def load_from_native(self, value: Any, name: str) -> Any:
+    def load_from_c_object(self, value: Any, name: str) -> Any:
         """Attributes of objects whose class is C code."""
-        if name == "__traceback__" and isinstance(value, BaseException):
+        if name == "__traceback__" and has_type(value, BaseException):
             return self.traceback_of(value)
         known = self.world.known.get(id(value))
         if known is None or known.value is not known.original:
             found = self.native(getattr, value, name)
             return found.function if type(found) is Callback else found
-        if isinstance(value, (types.MethodType, re.Pattern)):
+        if has_type(value, (types.MethodType, re.Pattern)):
             return self.native(getattr, value, name)
-        if isinstance(value, (types.FunctionType, property, staticmethod, classmethod, CACHED)):
+        if has_type(value, (types.FunctionType, property, staticmethod, classmethod, CACHED)):
             return self.load_from_function(value, known, name)
         if callable(getattr(type(value), name, None)):
             return self.native(getattr, value, name)  # a bound method: what it does is decided when called
-        if isinstance(value, BaseException):
-            return self.plain_attribute(value, name)
+        if has_type(value, BaseException):
+            return self.load_plainly(value, name)
         raise Break("opaque-object", seen=f".{name} of {known.source}, a {type(value).__name__}")
 
     def load_from_function(self, value: Any, known: Known, name: str) -> Any:
         written, new = self.world.written(value, name)
         if written:
-            return self.unset(value, name) if new is ABSENT else new
+            return self.raise_missing(value, name) if new is ABSENT else new
         fields = getattr(value, "__dict__", {})
         if name in fields:
-            return self.wrap(fields[name], known.source.field(name))
+            return self.wrapping.wrap(fields[name], known.source.field(name))
         if name in ("__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__"):
-            return self.wrap(getattr(value, name), known.source.member(name))
+            return self.wrapping.wrap(getattr(value, name), known.source.member(name))
         if name in ("__code__", "__globals__", "__closure__", "__dict__", "__annotations__"):
             raise Break("function-state", seen=f"{value.__name__}.{name}")
         if hasattr(type(value), name):
@@ -527,7 +528,7 @@ class Attributes(Wrapping):
 
     def load_super(self, cls: type, receiver: Any, name: str) -> Any:
         """`super(cls, receiver).name`."""
-        start = receiver if isinstance(receiver, type) and issubclass(receiver, cls) else type(receiver)
+        start = receiver if has_type(receiver, type) and issubclass(receiver, cls) else type(receiver)
         mro = start.__mro__
         if cls not in mro:
             text = "super(type, obj): obj must be an instance or subtype of type"
@@ -544,48 +545,52 @@ class Attributes(Wrapping):
                     self.world.guards.add(Guard("ABSENT", class_source(owner), name))
             if name in owner.__dict__:
                 found = owner.__dict__[name]
-                self._know_entry(owner, name, found)
+                self._learn_entry(owner, name, found)
                 if start is receiver:
                     return self.bind_to_class(found, start, name)
                 return self.bind(found, receiver, start)
         raise self.fail(AttributeError(f"'super' object has no attribute '{name}'"))
 
     # -- storing ---------------------------------------------------------------------------------------------
-    def store_attribute(self, value: Any, name: str, new: Any) -> None:
+    def store(self, value: Any, name: str, new: Any) -> None:
         """`value.name = new`; ABSENT deletes."""
-        if isinstance(value, Tensor):
+        if has_type(value, Tensor):
             return self.store_on_tensor(value, name, new)
-        if isinstance(value, type):
+        if has_type(value, type):
             return self.store_on_class(value, name, new)
-        if isinstance(value, types.FunctionType) and not self.world.is_fresh(value):
+        if has_type(value, types.FunctionType) and not self.world.is_fresh(value):
             if name.startswith("__"):
                 raise Break("function-state", seen=f"{value.__name__}.{name}")
-            return self.write(value, "attribute", self.world.known[id(value)].source, name, new)
+            return self.world.write(value, "attribute", self.world.known[id(value)].source, name, new)
         hook_name = "__setattr__" if new is not ABSENT else "__delattr__"
         cls = type(value)
         hook = self.lookup(cls, hook_name) if cls.__flags__ & HEAP else ABSENT
-        if isinstance(hook, types.FunctionType):
+        if has_type(hook, types.FunctionType):
             args = (value, name) if new is ABSENT else (value, name, new)
-            self.call(hook, args, {})
+            self.calls.call(hook, args, {})
             return None
-        self.refuse_own_way(hook, cls)
-        return self.plain_store(value, name, new)
+        self.refuse_unusual_storage(hook, cls)
+        return self.store_plainly(value, name, new)
 
-    def plain_store(self, value: Any, name: str, new: Any) -> None:
+    def delete(self, value: Any, name: str) -> None:
+        """`del value.name`."""
+        self.store(value, name, ABSENT)
+
+    def store_plainly(self, value: Any, name: str, new: Any) -> None:
         """As `object.__setattr__` and `object.__delattr__`."""
-        self.changes += 1
-        if type(new) is CapturedTraceback and isinstance(value, BaseException) and name == "__traceback__":
+        self.world.changes += 1
+        if type(new) is CapturedTraceback and has_type(value, BaseException) and name == "__traceback__":
             return None  # raising will set it anew
         cls = type(value)
         found = self.lookup(cls, name) if cls.__flags__ & HEAP else ABSENT
         if found is not ABSENT and self.is_data_descriptor(found):
-            if isinstance(found, property):
+            if has_type(found, property):
                 return self.store_by_property(found, value, name, new)
-            if not isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+            if not has_type(found, (types.MemberDescriptorType, types.GetSetDescriptorType)):
                 return self.store_by_descriptor(found, value, new)
-            if isinstance(found, types.GetSetDescriptorType) and not self.world.is_fresh(value):
+            if has_type(found, types.GetSetDescriptorType) and not self.world.is_fresh(value):
                 raise Break("unusual-attribute", seen=f"writing {name} of {cls.__name__}")
-        if isinstance(value, types.ModuleType):
+        if has_type(value, types.ModuleType):
             return self.store_on_module(value, name, new)
         if self.world.is_fresh(value):
             if new is ABSENT:
@@ -594,6 +599,10 @@ class Attributes(Wrapping):
                 self.native(object.__setattr__, value, name, new)
             return None
         return self.store_on_known(value, name, new, found)
+
+    def delete_plainly(self, value: Any, name: str) -> None:
+        """As `object.__delattr__`."""
+        self.store_plainly(value, name, ABSENT)
 
     def store_on_module(self, value: types.ModuleType, name: str, new: Any) -> None:
         source = self.module_source(value)
@@ -604,11 +613,11 @@ class Attributes(Wrapping):
                 self.world.guard("LACKS" if old is ABSENT else "HAS", source, name)
             if old is ABSENT:
                 return self.native(delattr, types.ModuleType("module"), name)  # type: ignore[no-any-return]
-        return self.write(value.__dict__, "item", source, name, new)
+        return self.world.write(value.__dict__, "item", source, name, new)
 
     def store_on_known(self, value: Any, name: str, new: Any, found: Any) -> None:
         known = self.world.known[id(value)]
-        slotted = isinstance(found, types.MemberDescriptorType)
+        slotted = has_type(found, types.MemberDescriptorType)
         if not slotted and not hasattr(type(known.original), "__dictoffset__"):
             raise Break("opaque-object", seen=f"writing {name} of {known.source}")
         if not slotted and not has_dict(known.original):
@@ -621,22 +630,13 @@ class Attributes(Wrapping):
         if new is ABSENT:
             if slotted:
                 try:
-                    self.slot(found, value)
+                    self.load_slot(found, value)
                 except Raised:
                     raise self.fail(AttributeError(name)) from None
             elif self.field(value, name) is ABSENT:
                 text = f"'{type(value).__name__}' object has no attribute '{name}'"
                 raise self.fail(AttributeError(text))
-        return self.write(value, "attribute", known.source, name, new)
-
-    def write(self, target: Any, kind: str, source: Source, name: Any, new: Any) -> None:
-        self.changes += 1
-        overlay = self.world.overlay(target, kind, source)
-        self.world.keep(new)
-        if new is ABSENT or name in overlay.deleted:  # what comes back after that stands last
-            overlay.writes.pop(name, None)
-            overlay.deleted[name] = None
-        overlay.writes[name] = new
+        return self.world.write(value, "attribute", known.source, name, new)
 
     def store_by_property(self, found: property, value: Any, name: str, new: Any) -> None:
         function = found.fdel if new is ABSENT else found.fset
@@ -646,15 +646,15 @@ class Attributes(Wrapping):
             raise self.fail(AttributeError(text))
         source = self.world.source_of(found)
         if source is not None:
-            function = self.wrap(function, source.member("fdel" if new is ABSENT else "fset"))
-        self.call(function, (value,) if new is ABSENT else (value, new), {})
+            function = self.wrapping.wrap(function, source.member("fdel" if new is ABSENT else "fset"))
+        self.calls.call(function, (value,) if new is ABSENT else (value, new), {})
 
     def store_by_descriptor(self, found: Any, value: Any, new: Any) -> None:
         setter = self.lookup(type(found), "__delete__" if new is ABSENT else "__set__")
-        if not isinstance(setter, types.FunctionType):
+        if not has_type(setter, types.FunctionType):
             raise Break("unusual-descriptor", seen=type(found).__name__)
-        owner = self.descriptor(found, type(value))
-        self.call(setter, (owner, value) if new is ABSENT else (owner, value, new), {})
+        owner = self.class_value(found, type(value))
+        self.calls.call(setter, (owner, value) if new is ABSENT else (owner, value, new), {})
 
     def store_on_tensor(self, value: Tensor, name: str, new: Any) -> None:
         if name in ("real", "imag") and new is not ABSENT:
@@ -662,7 +662,7 @@ class Attributes(Wrapping):
             return None
         known = self.world.known.get(id(value))
         if name in GRADIENT:
-            return store_grad(self, value, new)
+            return store_grad(self.machine, value, new)
         if name == "requires_grad" and type(new) is bool and value.node is None:
             self.native(self.recorder.call_method, "requires_grad_", (value, new))
             return None
@@ -677,20 +677,20 @@ class Attributes(Wrapping):
             return None
         if new is ABSENT and self.field(value, name) is ABSENT:
             raise self.fail(AttributeError(name))
-        return self.write(value, "attribute", known.source, name, new)
+        return self.world.write(value, "attribute", known.source, name, new)
 
     def store_on_class(self, cls: type, name: str, new: Any) -> None:
         hook = self.lookup(type(cls), "__setattr__")
-        if isinstance(hook, types.FunctionType) or name.startswith("__") or new is ABSENT:
+        if has_type(hook, types.FunctionType) or name.startswith("__") or new is ABSENT:
             raise Break("class-write", seen=f"{cls.__name__}.{name} = ...")
         if callable(new) or hasattr(type(new), "__get__"):
             raise Break("class-write", seen=f"{cls.__name__}.{name} = a {type(new).__name__}")
         self.classes_written = True
         known = self.world.source_of(cls)
-        self.write(cls, "attribute", known or class_source(cls), name, new)
+        self.world.write(cls, "attribute", known or class_source(cls), name, new)
 
 
-NATIVE_SLOTS = (
+C_DESCRIPTORS = (
     types.WrapperDescriptorType, types.MethodDescriptorType, types.BuiltinFunctionType,
     types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType,
 )  # fmt: skip
@@ -700,7 +700,7 @@ USUAL_HOOKS = frozenset(
     cls.__dict__[name]
     for module in (builtins, collections, functools, operator, itertools)
     for cls in (*vars(module).values(), types.SimpleNamespace)
-    if isinstance(cls, type) and cls not in (type, super)
+    if has_type(cls, type) and cls not in (type, super)
     for name in ("__getattribute__", "__setattr__", "__delattr__")
     if name in cls.__dict__
 )
@@ -715,7 +715,8 @@ def number_of(value: Any) -> Any:
 def has_dict(value: Any) -> bool:
     try:
         object.__getattribute__(value, "__dict__")
-    except AttributeError:
+    except AttributeError as error:
+        let_through(error)
         return False
     return True
 
@@ -723,9 +724,9 @@ def has_dict(value: Any) -> bool:
 def module_by_name(module: types.ModuleType) -> Source | None:
     """The source of a module's dict, where the module can be found again by its name."""
     name = module.__dict__.get("__name__")
-    return module_source(name) if isinstance(name, str) and sys.modules.get(name) is module else None
+    return module_source(name) if has_type(name, str) and sys.modules.get(name) is module else None
 
 
 SEAMS: dict[str, Any] = {"callee": None, "is_compiling": lambda: True}
-SPECIAL: dict[type, Callable[[Any, Any, str], Any]] = {}
+SPECIAL: dict[type, Callable[[Machine, Any, str], Any]] = {}
 """Types whose attributes are read in a way of their own, filled by the modules that define them."""

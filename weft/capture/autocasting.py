@@ -9,7 +9,7 @@ leave a guard.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.amp import state
 from weft.amp.autocast_mode import autocast
@@ -22,6 +22,9 @@ from weft.core.dtypes import dtype
 from weft.nn.modules.rnn import _autocast_dtype
 from weft.tensor.meta import FAKE
 from weft.trace.breaks import Break, NeedOps
+
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -74,7 +77,7 @@ def without_fakes(extra: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, Any], 
 
 
 # -- handlers ------------------------------------------------------------------------------------------------
-def read_defaults(machine: Any) -> None:
+def read_defaults(machine: Machine) -> None:
     """Guards what the capture found. The first to ask comes before whatever captured code changes."""
     if not any(
         guard.kind == "AMBIENT" and guard.payload[0]() is autocast_defaults for guard in machine.world.guards
@@ -84,7 +87,7 @@ def read_defaults(machine: Any) -> None:
 
 def _answer(function: Any) -> None:
     @handles(function)
-    def answer(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    def answer(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         read_defaults(machine)
         return machine.native(function, *args, **kwargs)
 
@@ -94,18 +97,19 @@ for _function in (state.is_autocast_enabled, state.get_autocast_dtype, state.is_
 
 
 @handles(_drive)
-def drive(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def drive(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     """Runs a generator under a grad mode: its steps are the user's, so they are interpreted."""
-    return machine.inline(_drive, args, kwargs)
+    driver: Any = _drive
+    return machine.calls.inline(driver, args, kwargs)
 
 
 @handles(_autocast_dtype)
-def autocast_dtype(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def autocast_dtype(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     return _autocast_dtype()  # guarded by the modes around
 
 
 @handles(autocast.__init__)
-def initialise(machine: Any, args: Args, kwargs: Kwargs) -> None:
+def initialise(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     device_type = args[1] if len(args) > 1 else kwargs.get("device_type")
     enabled = args[3] if len(args) > 3 else kwargs.get("enabled", True)
     kind = args[2] if len(args) > 2 else kwargs.get("dtype")
@@ -115,34 +119,34 @@ def initialise(machine: Any, args: Args, kwargs: Kwargs) -> None:
     machine.native(autocast.__init__, *args, **kwargs)
 
 
-def is_absent(machine: Any, value: Any) -> bool:
+def is_absent(machine: Machine, value: Any) -> bool:
     """Whether a backward says that a device which is not there casts nothing, as `custom_bwd` does."""
-    place = machine.load_attribute(value, "device")
-    off = not machine.load_attribute(value, "_enabled") and not state.is_autocast_enabled(place)
+    place = machine.attributes.load(value, "device")
+    off = not machine.attributes.load(value, "_enabled") and not state.is_autocast_enabled(place)
     return place != "cpu" and off and machine.root is None and machine.world.is_fresh(value)
 
 
-def _checked(machine: Any, value: Any) -> None:
-    if machine.load_attribute(value, "device") != "cpu":
+def _checked(machine: Machine, value: Any) -> None:
+    if machine.attributes.load(value, "device") != "cpu":
         raise Break("mode-change", seen="autocast of a device that is not there")
     read_defaults(machine)
 
 
 @handles(autocast.__enter__)
-def enter(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def enter(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     (value,) = args
     if is_absent(machine, value):
         return machine.native(autocast.__enter__, value)
     _checked(machine, value)
-    if not machine.by_ops and modes.grad_enabled() and machine.load_attribute(value, "_enabled"):
+    if not machine.by_ops and modes.grad_enabled() and machine.attributes.load(value, "_enabled"):
         # Casts of leaves are kept inside, and gradients summed behind them: a graph has to name them.
         kind = Break if machine.by_calls else NeedOps
         raise kind("mode-change", seen="autocast around what is differentiated later")
     before = (state.is_autocast_enabled("cpu"), *_now())
-    machine.native(list.append, machine.load_attribute(value, "_before"), before)
+    machine.native(list.append, machine.attributes.load(value, "_before"), before)
     state.autocast_increment_nesting()
     names = ("_enabled", "fast_dtype", "_cache_enabled")
-    state.put(*[machine.load_attribute(value, name) for name in names])
+    state.put(*[machine.attributes.load(value, name) for name in names])
     return value
 
 
@@ -151,7 +155,7 @@ def _now() -> tuple[dtype, bool]:
 
 
 @handles(autocast.__exit__)
-def leave(machine: Any, args: Args, kwargs: Kwargs) -> None:
+def leave(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     value = args[0]
     if is_absent(machine, value):
         machine.native(autocast.__exit__, *args)
@@ -159,4 +163,4 @@ def leave(machine: Any, args: Args, kwargs: Kwargs) -> None:
     _checked(machine, value)
     if state.autocast_decrement_nesting() == 0:
         state.clear_autocast_cache()
-    state.put(*machine.native(list.pop, machine.load_attribute(value, "_before")))
+    state.put(*machine.native(list.pop, machine.attributes.load(value, "_before")))

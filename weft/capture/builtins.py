@@ -13,24 +13,25 @@ import functools
 import operator
 import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.capture.attributes import SEAMS, SPECIAL
+from weft.capture.c_calls import CALLED_WITH_ONE, METHODS
 from weft.capture.calls import HANDLERS, METACLASSES, handles
 from weft.capture.guards import Guard
 from weft.capture.namespaces import InstanceDict
-from weft.capture.natives import EQUALITY, METHODS
+from weft.capture.open_texts import OpenText
 from weft.capture.operators import BINARY, COMPARE, INPLACE, UNARY
-from weft.capture.protocols import fits_protocol, has_own_keys, hash_of
+from weft.capture.protocols import EQUALITY, answers_in_c, fits_protocol, has_own_keys, hash_of
 from weft.capture.values import (
     BoundMethod,
     Callback,
     CapturedGenerator,
     CapturedTraceback,
     Raised,
-    isinstance,
+    has_type,
 )
 from weft.capture.world import ABSENT, Appended
 from weft.capture.wrapping import SCALARS, SYMBOLIC
@@ -41,12 +42,15 @@ from weft.tensor.base import Parameter, Tensor
 from weft.trace.breaks import Break
 from weft.trace.scalars import SymBool, SymFloat, SymInt
 
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
+
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 STOOD_FOR: dict[type, type] = {
     SymInt: int, SymFloat: float, SymBool: bool, CapturedGenerator: types.GeneratorType, InstanceDict: dict,
     Callback: types.FunctionType, CapturedTraceback: types.TracebackType,
-    BoundMethod: types.BuiltinFunctionType,
+    BoundMethod: types.BuiltinFunctionType, OpenText: str,
 }  # fmt: skip
 
 
@@ -59,15 +63,16 @@ class Super:
         self.cls, self.receiver = cls, receiver
 
 
-def traceback_attribute(machine: Any, value: CapturedTraceback, name: str) -> Any:
+def traceback_attribute(machine: Machine, value: CapturedTraceback, name: str) -> Any:
     raise Break("traceback", seen=f".{name} of a traceback")
 
 
 SPECIAL[CapturedTraceback] = traceback_attribute
-SPECIAL[Super] = lambda machine, value, name: machine.load_super(value.cls, value.receiver, name)
+SPECIAL[OpenText] = lambda machine, value, name: str if name == "__class__" else value.refuse()
+SPECIAL[Super] = lambda machine, value, name: machine.attributes.load_super(value.cls, value.receiver, name)
 
 
-def generator_attribute(machine: Any, value: CapturedGenerator, name: str) -> Any:
+def generator_attribute(machine: Machine, value: CapturedGenerator, name: str) -> Any:
     if name in ("send", "throw", "close", "__next__", "__iter__"):
         return BoundMethod(GENERATOR_METHODS[name], machine, value)
     if name in ("__name__", "__qualname__"):
@@ -76,36 +81,38 @@ def generator_attribute(machine: Any, value: CapturedGenerator, name: str) -> An
 
 
 def _throw(
-    machine: Any, generator: CapturedGenerator, error: Any, value: Any = None, trace: Any = None
+    machine: Machine, generator: CapturedGenerator, error: Any, value: Any = None, trace: Any = None
 ) -> Any:
-    if isinstance(error, type):
+    if has_type(error, type):
         error = (
-            value if isinstance(value, error) else machine.call(error, () if value is None else (value,), {})
+            value
+            if has_type(value, error)
+            else machine.calls.call(error, () if value is None else (value,), {})
         )
-    return machine.advance(generator, None, error)
+    return machine.generators.advance(generator, None, error)
 
 
 GENERATOR_METHODS: dict[str, Any] = {
-    "send": lambda machine, generator, value: machine.advance(generator, value, None),
+    "send": lambda machine, generator, value: machine.generators.advance(generator, value, None),
     "throw": _throw,
-    "close": lambda machine, generator: machine.close_generator(generator),
-    "__next__": lambda machine, generator: machine.advance(generator, None, None),
+    "close": lambda machine, generator: machine.generators.close(generator),
+    "__next__": lambda machine, generator: machine.generators.advance(generator, None, None),
     "__iter__": lambda machine, generator: generator,
 }
 SPECIAL[CapturedGenerator] = generator_attribute
 
 
-def method_attribute(machine: Any, value: BoundMethod, name: str) -> Any:
+def method_attribute(machine: Machine, value: BoundMethod, name: str) -> Any:
     raise Break("unusual-object", seen=f".{name} of a builtin method")
 
 
 SPECIAL[BoundMethod] = method_attribute
 
 
-def append_to(machine: Any, target: Appended, *args: Any, **kwargs: Any) -> None:
+def append_to(machine: Machine, target: Appended, *args: Any, **kwargs: Any) -> None:
     if len(args) != 1 or kwargs:
         machine.native([].append, *args, **kwargs)
-    machine.changes += 1
+    machine.world.changes += 1
     now = machine.world.by_original.get(id(target.original))
     (target if now is None else now.value).append(machine.world.keep(args[0]))
 
@@ -116,7 +123,9 @@ for _method in GENERATOR_METHODS.values():
     HANDLERS[id(_method)] = lambda machine, args, kwargs, method=_method: method(*args, **kwargs)  # type: ignore[misc]
 
 
-def expect(machine: Any, name: str, args: Args, low: int, high: int, kwargs: Kwargs | None = None) -> None:
+def expect(
+    machine: Machine, name: str, args: Args, low: int, high: int, kwargs: Kwargs | None = None
+) -> None:
     """Raises CPython's TypeError by calling the builtin itself where the count of arguments is wrong."""
     if not low <= len(args) <= high or kwargs:
         machine.native(getattr(__import__("builtins"), name), *args, **(kwargs or {}))
@@ -131,14 +140,14 @@ def type_of(value: Any) -> type:
 
 
 @handles(type)
-def type_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def type_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     if len(args) != 1:
         raise Break("class-definition", seen="type(name, bases, namespace)")
     return type_of(args[0])
 
 
 @handles(builtins.isinstance)
-def isinstance_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def isinstance_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "isinstance", args, 2, 2, kwargs)
     value, classes = args
     if type(classes) is tuple:
@@ -146,45 +155,54 @@ def isinstance_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     kind = type_of(value)
     if classes is Parameter or classes is Buffer:
         mark = "_is_param" if classes is Parameter else "_is_buffer"
-        return issubclass(kind, classes) or issubclass(kind, Tensor) and machine.field(value, mark) is True
-    if not isinstance(classes, type):
+        return (
+            issubclass(kind, classes)
+            or issubclass(kind, Tensor)
+            and machine.attributes.field(value, mark) is True
+        )
+    if not has_type(classes, type):
         return machine.native(builtins.isinstance, value, classes)
-    checker = machine.lookup(type(classes), "__instancecheck__") if type(classes) is not type else ABSENT
-    if isinstance(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
-        return machine.truth(machine.call(checker, (classes, value), {}))
+    checker = (
+        machine.attributes.lookup(type(classes), "__instancecheck__") if type(classes) is not type else ABSENT
+    )
+    if has_type(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
+        return machine.operators.truth(machine.calls.call(checker, (classes, value), {}))
     if (fits := fits_protocol(machine, value, classes)) is not None or belongs(machine, kind, classes):
         return fits is not False
-    told = machine.load_attribute(value, "__class__") if tells_its_class(machine, value) else kind
-    return told is not kind and isinstance(told, type) and belongs(machine, told, classes)
+    told = machine.attributes.load(value, "__class__") if tells_its_class(machine, value) else kind
+    return told is not kind and has_type(told, type) and belongs(machine, told, classes)
 
 
-def belongs(machine: Any, cls: Any, base: Any) -> bool:
+def belongs(machine: Machine, cls: Any, base: Any) -> bool:
     """`issubclass`, by C code. What an abstract class denies may change with later registrations."""
     answer: bool = machine.native(issubclass, cls, base)
-    if not answer and isinstance(base, abc.ABCMeta):
+    if not answer and has_type(base, abc.ABCMeta):
         machine.world.guards.add(Guard("AMBIENT", None, (abc.get_cache_token, abc.get_cache_token())))
     return answer
 
 
-def tells_its_class(machine: Any, value: Any) -> bool:
+def tells_its_class(machine: Machine, value: Any) -> bool:
     """Whether `value.__class__` is code of the user's."""
-    if machine.is_plain(value):
+    if answers_in_c(value):
         return False
-    return any(machine.python_method(value, name) is not None for name in ("__getattribute__", "__class__"))
+    return any(
+        machine.attributes.python_method(value, name) is not None
+        for name in ("__getattribute__", "__class__")
+    )
 
 
 @handles(issubclass)
-def issubclass_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def issubclass_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "issubclass", args, 2, 2, kwargs)
     cls, classes = args
     for candidate in classes if type(classes) is tuple else (classes,):
         checker = (
-            machine.lookup(type(candidate), "__subclasscheck__")
-            if isinstance(candidate, type) and type(candidate) is not type
+            machine.attributes.lookup(type(candidate), "__subclasscheck__")
+            if has_type(candidate, type) and type(candidate) is not type
             else ABSENT
         )
-        if isinstance(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
-            if machine.truth(machine.call(checker, (candidate, cls), {})):
+        if has_type(checker, types.FunctionType) and checker.__module__ not in NATIVE_CHECKS:
+            if machine.operators.truth(machine.calls.call(checker, (candidate, cls), {})):
                 return True
         elif belongs(machine, cls, candidate):
             return True
@@ -198,114 +216,116 @@ NATIVE_CHECKS = (
 
 
 @handles(type.__call__)
-def type_call(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    return machine.construct_plainly(args[0], args[1:], kwargs)
+def type_call(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    return machine.calls.construct_plainly(args[0], args[1:], kwargs)
 
 
 @handles(builtins.__build_class__)
-def build_class(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def build_class(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     raise Break("class-definition", seen=f"class {args[1]}")
 
 
 @handles(callable)
-def callable_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def callable_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     return machine.native(callable, *args, **kwargs)
 
 
 # -- attributes ----------------------------------------------------------------------------------------------
 @handles(getattr)
-def getattr_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def getattr_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "getattr", args, 2, 3, kwargs)
     value, name = args[0], args[1]
     if type(name) is not str:
         return machine.native(getattr, *args)
     if len(args) == 2:
-        return machine.load_attribute(value, name)
+        return machine.attributes.load(value, name)
     try:
-        return machine.load_attribute(value, name)
+        return machine.attributes.load(value, name)
     except Raised as raised:
-        if isinstance(raised.exception, AttributeError):
+        if has_type(raised.exception, AttributeError):
             return args[2]
         raise
 
 
 @handles(hasattr)
-def hasattr_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def hasattr_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "hasattr", args, 2, 2, kwargs)
     missing = object()
     return getattr_(machine, (*args, missing), {}) is not missing
 
 
 @handles(setattr)
-def setattr_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def setattr_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "setattr", args, 3, 3, kwargs)
-    machine.store_attribute(*args)
+    machine.attributes.store(*args)
 
 
 @handles(delattr)
-def delattr_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def delattr_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "delattr", args, 2, 2, kwargs)
-    machine.store_attribute(*args, ABSENT)
+    machine.attributes.delete(*args)
 
 
 @handles(object.__setattr__)
-def object_setattr(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    machine.plain_store(*args)
+def object_setattr(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    machine.attributes.store_plainly(*args)
 
 
 @handles(object.__delattr__)
-def object_delattr(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    machine.plain_store(*args, ABSENT)
+def object_delattr(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    machine.attributes.delete_plainly(*args)
 
 
 @handles(object.__getattribute__)
-def object_getattribute(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    return machine.plain_attribute(*args, fallback=False)
+def object_getattribute(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    return machine.attributes.load_plainly(*args, fallback=False)
 
 
-def bound_setattr(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
-    if isinstance(receiver, type):
+def bound_setattr(machine: Machine, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    if has_type(receiver, type):
         return False, None
-    return True, machine.plain_store(receiver, *args)
+    machine.attributes.store_plainly(receiver, *args)
+    return True, None
 
 
-def bound_delattr(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
-    return True, machine.plain_store(receiver, *args, ABSENT)
+def bound_delattr(machine: Machine, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    machine.attributes.delete_plainly(receiver, *args)
+    return True, None
 
 
-def bound_getattribute(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
-    return True, machine.plain_attribute(receiver, *args, fallback=False)
+def bound_getattribute(machine: Machine, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+    return True, machine.attributes.load_plainly(receiver, *args, fallback=False)
 
 
 METHODS.update(__setattr__=bound_setattr, __delattr__=bound_delattr, __getattribute__=bound_getattribute)
 
 
 @handles(vars)
-def vars_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def vars_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     if len(args) != 1:
         raise Break("frame-introspection", seen="builtin: vars")
-    return machine.load_attribute(args[0], "__dict__")
+    return machine.attributes.load(args[0], "__dict__")
 
 
 @handles(super)
-def super_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def super_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     if len(args) == 2:
         return Super(*args)
     if args or machine.frame is None:
         raise Break("builtin-call", seen="builtin: super with one argument")
     frame = machine.frame
-    cls = machine.read_cell(frame, "__class__")
-    return Super(cls, machine.first_argument(frame))
+    cls = machine.variables.read_cell(frame, "__class__")
+    return Super(cls, machine.variables.first_argument(frame))
 
 
 @handles(id, locals, globals, dir, print, input, open, eval, exec, compile, breakpoint, memoryview)
-def unseen(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def unseen(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     raise Break("builtin-call")
 
 
 for _function in (id, locals, globals, dir, print, input, open, eval, exec, compile, breakpoint, memoryview):
 
-    def _refuse(machine: Any, args: Args, kwargs: Kwargs, name: str = _function.__name__) -> Any:
+    def _refuse(machine: Machine, args: Args, kwargs: Kwargs, name: str = _function.__name__) -> Any:
         raise Break("builtin-call", seen=f"builtin: {name}")
 
     HANDLERS[id(_function)] = _refuse
@@ -313,21 +333,22 @@ for _function in (id, locals, globals, dir, print, input, open, eval, exec, comp
 
 # -- protocols -----------------------------------------------------------------------------------------------
 @handles(len)
-def len_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def len_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "len", args, 1, 1, kwargs)
     value = args[0]
-    if not machine.is_plain(value) and not isinstance(value, InstanceDict):
-        found = machine.python_method(value, "__len__")
+    if not answers_in_c(value) and not has_type(value, InstanceDict):
+        found = machine.attributes.python_method(value, "__len__")
         if found is not None:
-            result = machine.call_method(found, value)
-            if isinstance(result, SymInt) and not machine.truth(machine.compare("<", result, 0)):
+            result = machine.calls.call_method(found, value)
+            operators = machine.operators
+            if has_type(result, SymInt) and not operators.truth(operators.compare("<", result, 0)):
                 return result
-            result = result.plain() if isinstance(result, SYMBOLIC) else result
+            result = result.plain() if has_type(result, SYMBOLIC) else result
             return machine.native(len, Sized(machine, result))
-    if isinstance(value, np.ndarray):
-        return machine.native(len_of_tensor, machine.load_attribute(value, "shape"))
-    machine.refuse_opaque(value)
-    if isinstance(value, Tensor):
+    if has_type(value, np.ndarray):
+        return machine.native(len_of_tensor, machine.attributes.load(value, "shape"))
+    machine.c_arguments.refuse_opaque(value)
+    if has_type(value, Tensor):
         return machine.native(len_of_tensor, value.shape)
     return machine.native(len, value)
 
@@ -335,16 +356,16 @@ def len_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 class Sized:
     """Gives `len` the answer of a `__len__`, to be checked as it checks answers."""
 
-    def __init__(self, machine: Any, answer: Any) -> None:
+    def __init__(self, machine: Machine, answer: Any) -> None:
         self.answer = index_of(machine, answer)
 
     def __len__(self) -> int:
         return self.answer  # type: ignore[no-any-return]
 
 
-def index_of(machine: Any, value: Any) -> Any:
+def index_of(machine: Machine, value: Any) -> Any:
     """What a user's `__index__` gives; other values stay."""
-    return machine.index(value)
+    return machine.operators.index(value)
 
 
 def len_of_tensor(shape: Any) -> Any:
@@ -354,69 +375,73 @@ def len_of_tensor(shape: Any) -> Any:
 
 
 @handles(iter)
-def iter_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def iter_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     if len(args) == 2:
-        machine.check(args[1], EQUALITY)
-        given = Callback(args[0], machine.compared) if callable(args[0]) else args[0]
+        machine.c_arguments.check(args[1], EQUALITY)
+        given = Callback(args[0], machine.c_calls.call_to_compare) if callable(args[0]) else args[0]
         return machine.world.keep(machine.native(iter, given, args[1]))
     expect(machine, "iter", args, 1, 1, kwargs)
-    return machine.iterator(args[0])
+    return machine.iterators.iterator(args[0])
 
 
 @handles(next)
-def next_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def next_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "next", args, 1, 2, kwargs)
-    machine.changes += 1
+    machine.world.changes += 1
     if len(args) == 1:
-        return machine.next_item(args[0])
+        return machine.iterators.next_item(args[0])
     try:
-        return machine.next_item(args[0])
+        return machine.iterators.next_item(args[0])
     except Raised as raised:
-        if isinstance(raised.exception, StopIteration):
+        if has_type(raised.exception, StopIteration):
             return args[1]
         raise
 
 
 @handles(bool)
-def bool_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    truth = machine.untold_truth(args[0]) if len(args) == 1 and not kwargs else None
+def bool_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    truth = machine.operators.untold_truth(args[0]) if len(args) == 1 and not kwargs else None
     if truth is not None:
         return truth
-    return machine.truth(args[0]) if len(args) == 1 and not kwargs else machine.native(bool, *args, **kwargs)
+    if len(args) == 1 and not kwargs:
+        return machine.operators.truth(args[0])
+    return machine.native(bool, *args, **kwargs)
 
 
 @handles(str)
-def str_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    return machine.text(args[0]) if len(args) == 1 and not kwargs else machine.native(str, *args, **kwargs)
+def str_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    if len(args) == 1 and not kwargs:
+        return machine.texts.text(args[0])
+    return machine.native(str, *args, **kwargs)
 
 
 @handles(repr)
-def repr_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def repr_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "repr", args, 1, 1, kwargs)
-    return machine.text(args[0], "__repr__")
+    return machine.texts.text(args[0], "__repr__")
 
 
 @handles(format)
-def format_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def format_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "format", args, 1, 2, kwargs)
-    return machine.format(args[0], args[1] if len(args) == 2 else "")
+    return machine.texts.format(args[0], args[1] if len(args) == 2 else "")
 
 
 @handles(hash)
-def hash_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def hash_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "hash", args, 1, 1, kwargs)
     value = args[0]
     if has_own_keys(machine, value):
         return hash_of(machine, value)
-    items = value if isinstance(value, (tuple, frozenset)) else (value,)
-    if all(type(item) in SCALARS or isinstance(item, SYMBOLIC) for item in items):
+    items = value if has_type(value, (tuple, frozenset)) else (value,)
+    if all(type(item) in SCALARS or has_type(item, SYMBOLIC) for item in items):
         return machine.native(hash, value)
-    if type(value).__hash__ is None and machine.is_plain(value):
+    if type(value).__hash__ is None and answers_in_c(value):
         return machine.native(hash, value)
     raise Break("builtin-call", seen="builtin: hash of an object")
 
 
-def element_of(machine: Any, value: Tensor) -> Any:
+def element_of(machine: Machine, value: Tensor) -> Any:
     """The number that a tensor of one element holds, where that can be in the graph; else the tensor."""
     number = machine.recorder.element(value)
     return value if number is None else number
@@ -424,27 +449,27 @@ def element_of(machine: Any, value: Tensor) -> Any:
 
 def _converter(function: Any, name: str) -> None:
     @handles(function)
-    def convert(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    def convert(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         if len(args) == 1 and not kwargs:
             value = args[0]
-            if isinstance(value, Tensor) and function is not complex:
+            if has_type(value, Tensor) and function is not complex:
                 value = element_of(machine, value)
-            if isinstance(value, (SymInt, SymFloat)) and type_of(value) is function:
+            if has_type(value, (SymInt, SymFloat)) and type_of(value) is function:
                 return value
-            if isinstance(value, SymInt) and function is float:
+            if has_type(value, SymInt) and function is float:
                 return machine.native(operator.mul, value, 1.0)
-            if isinstance(value, SymFloat) and function is int:
+            if has_type(value, SymFloat) and function is int:
                 return machine.native(value.__trunc__)
-            found = None if machine.is_plain(value) else machine.python_method(value, name)
+            found = None if answers_in_c(value) else machine.attributes.python_method(value, name)
             if found is not None:
-                result = machine.call_method(found, value)
+                result = machine.calls.call_method(found, value)
                 if type_of(result) is function:
                     return result
                 owner = f"{type(value).__name__}." if function is float else ""
                 text = f"{owner}{name} returned non-{function.__name__} (type {type(result).__name__})"
                 raise machine.fail(TypeError(text))
         args = tuple(index_of(machine, value) for value in args)
-        return machine.call_pure(function, args, kwargs)
+        return machine.c_calls.call_pure(function, args, kwargs)
 
 
 _converter(int, "__int__")
@@ -453,44 +478,48 @@ _converter(complex, "__complex__")
 
 
 @handles(abs)
-def abs_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def abs_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     found = None
-    if len(args) == 1 and not kwargs and not machine.is_plain(args[0]):
-        found = machine.python_method(args[0], "__abs__")
-    return machine.call_pure(abs, args, kwargs) if found is None else machine.call_method(found, args[0])
+    if len(args) == 1 and not kwargs and not answers_in_c(args[0]):
+        found = machine.attributes.python_method(args[0], "__abs__")
+    if found is None:
+        return machine.c_calls.call_pure(abs, args, kwargs)
+    return machine.calls.call_method(found, args[0])
 
 
 @handles(round)
-def round_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def round_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     given = (*args, *kwargs.values()) if set(kwargs) <= {"ndigits"} else ()
-    if 1 <= len(given) <= 2 and args and not machine.is_plain(args[0]):
-        found = machine.python_method(args[0], "__round__")
+    if 1 <= len(given) <= 2 and args and not answers_in_c(args[0]):
+        found = machine.attributes.python_method(args[0], "__round__")
         if found is not None:
-            return machine.call_method(found, args[0], *(given[1:] if given[-1] is not None else ()))
-    return machine.call_pure(round, args, kwargs)
+            return machine.calls.call_method(found, args[0], *(given[1:] if given[-1] is not None else ()))
+    return machine.c_calls.call_pure(round, args, kwargs)
 
 
 @handles(divmod)
-def divmod_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    if len(args) != 2 or kwargs or (machine.is_plain(args[0]) and machine.is_plain(args[1])):
-        return machine.call_pure(divmod, args, kwargs)
-    return machine.by_protocol(divmod, "divmod()", "__divmod__", "__rdivmod__", *args)
+def divmod_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    if len(args) != 2 or kwargs or (answers_in_c(args[0]) and answers_in_c(args[1])):
+        return machine.c_calls.call_pure(divmod, args, kwargs)
+    return machine.operators.by_protocol(divmod, "divmod()", "__divmod__", "__rdivmod__", *args)
 
 
 @handles(pow)
-def pow_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def pow_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     if len(args) == 2 and not kwargs:
-        return machine.binary("**", *args)
-    found = None if not args or machine.is_plain(args[0]) else machine.python_method(args[0], "__pow__")
+        return machine.operators.binary("**", *args)
+    found = (
+        None if not args or answers_in_c(args[0]) else machine.attributes.python_method(args[0], "__pow__")
+    )
     if found is not None and len(args) == 3 and not kwargs:
-        result = machine.call_method(found, *args)
+        result = machine.calls.call_method(found, *args)
         if result is not NotImplemented:
             return result
-    args = tuple(value.plain() if isinstance(value, SYMBOLIC) else value for value in args)
-    return machine.call_pure(pow, args, kwargs)
+    args = tuple(value.plain() if has_type(value, SYMBOLIC) else value for value in args)
+    return machine.c_calls.call_pure(pow, args, kwargs)
 
 
-def context_get(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+def context_get(machine: Machine, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
     if receiver is modes.state:
         return True, current_modes(machine, args, kwargs)
     return False, None
@@ -501,21 +530,29 @@ METHODS["get"] = context_get
 
 # -- the operator module -------------------------------------------------------------------------------------
 for _symbol, (_apply, _name, _other) in BINARY.items():
-    HANDLERS[id(_apply)] = lambda machine, args, kwargs, symbol=_symbol: machine.binary(symbol, *args)  # type: ignore[misc]
+    HANDLERS[id(_apply)] = lambda machine, args, kwargs, symbol=_symbol: machine.operators.binary(
+        symbol, *args
+    )  # type: ignore[misc]
 for _symbol, (_apply, _name) in INPLACE.items():
-    HANDLERS[id(_apply)] = lambda machine, args, kwargs, symbol=_symbol: machine.inplace(symbol, *args)  # type: ignore[misc]
+    HANDLERS[id(_apply)] = lambda machine, args, kwargs, symbol=_symbol: machine.operators.inplace(
+        symbol, *args
+    )  # type: ignore[misc]
 for _symbol, (_apply, _name, _other) in COMPARE.items():
-    HANDLERS[id(_apply)] = lambda machine, args, kwargs, symbol=_symbol: machine.compare(symbol, *args)  # type: ignore[misc]
+    HANDLERS[id(_apply)] = lambda machine, args, kwargs, symbol=_symbol: machine.operators.compare(
+        symbol, *args
+    )  # type: ignore[misc]
 for _symbol, (_apply_one, _name) in UNARY.items():
-    HANDLERS[id(_apply_one)] = lambda machine, args, kwargs, symbol=_symbol: machine.unary(symbol, *args)  # type: ignore[misc]
-HANDLERS[id(operator.not_)] = lambda machine, args, kwargs: not machine.truth(*args)
-HANDLERS[id(operator.truth)] = lambda machine, args, kwargs: machine.truth(*args)
-HANDLERS[id(operator.getitem)] = lambda machine, args, kwargs: machine.get_item(*args)
-HANDLERS[id(operator.setitem)] = lambda machine, args, kwargs: machine.set_item(*args)
-HANDLERS[id(operator.delitem)] = lambda machine, args, kwargs: machine.set_item(*args, ABSENT)
-HANDLERS[id(operator.contains)] = lambda machine, args, kwargs: machine.contains(args[1], args[0])
-HANDLERS[id(operator.is_)] = lambda machine, args, kwargs: machine.identical_values(*args)
-HANDLERS[id(operator.is_not)] = lambda machine, args, kwargs: not machine.identical_values(*args)
+    HANDLERS[id(_apply_one)] = lambda machine, args, kwargs, symbol=_symbol: machine.operators.unary(
+        symbol, *args
+    )  # type: ignore[misc]
+HANDLERS[id(operator.not_)] = lambda machine, args, kwargs: not machine.operators.truth(*args)
+HANDLERS[id(operator.truth)] = lambda machine, args, kwargs: machine.operators.truth(*args)
+HANDLERS[id(operator.getitem)] = lambda machine, args, kwargs: machine.operators.get_item(*args)
+HANDLERS[id(operator.setitem)] = lambda machine, args, kwargs: machine.operators.set_item(*args)
+HANDLERS[id(operator.delitem)] = lambda machine, args, kwargs: machine.operators.delete_item(*args)
+HANDLERS[id(operator.contains)] = lambda machine, args, kwargs: machine.operators.contains(args[1], args[0])
+HANDLERS[id(operator.is_)] = lambda machine, args, kwargs: machine.operators.identical_values(*args)
+HANDLERS[id(operator.is_not)] = lambda machine, args, kwargs: not machine.operators.identical_values(*args)
 HANDLERS[id(operator.index)] = lambda machine, args, kwargs: index_operator(machine, *args)
 HANDLERS[id(sys.exc_info)] = lambda machine, args, kwargs: machine.exception_info()
 if hasattr(sys, "exception"):
@@ -524,7 +561,7 @@ HANDLERS[id(seams.is_compiling)] = HANDLERS[id(SEAMS["is_compiling"])] = lambda 
 
 
 @handles(modes.current)
-def current_modes(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def current_modes(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     """The modes as captured code would find them without a recorder."""
     now = modes.modes()
     if len(now.functions) > 1 or len(now.extra) > 1 or now.inference or now.saved_hooks or now.shielded:
@@ -532,9 +569,9 @@ def current_modes(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     return now.grad
 
 
-def index_operator(machine: Any, value: Any) -> Any:
+def index_operator(machine: Machine, value: Any) -> Any:
     value = index_of(machine, value)
-    return value if isinstance(value, SymInt) else machine.native(operator.index, value)
+    return value if has_type(value, SymInt) else machine.native(operator.index, value)
 
 
 def made(value: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -543,48 +580,46 @@ def made(value: Any) -> tuple[Any, tuple[Any, ...]]:
     return maker, parts
 
 
-def call_attrgetter(machine: Any, getter: operator.attrgetter[Any], value: Any) -> Any:
+def call_attrgetter(machine: Machine, getter: operator.attrgetter[Any], value: Any) -> Any:
     _, names = made(getter)
     results = []
     for name in names:
         result = value
         for part in name.split("."):
-            result = machine.load_attribute(result, part)
+            result = machine.attributes.load(result, part)
         results.append(result)
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def call_itemgetter(machine: Any, getter: operator.itemgetter[Any], value: Any) -> Any:
+def call_itemgetter(machine: Machine, getter: operator.itemgetter[Any], value: Any) -> Any:
     _, keys = made(getter)
-    results = [machine.get_item(value, key) for key in keys]
+    results = [machine.operators.get_item(value, key) for key in keys]
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def call_methodcaller(machine: Any, caller: operator.methodcaller, value: Any) -> Any:
+def call_methodcaller(machine: Machine, caller: operator.methodcaller, value: Any) -> Any:
     maker, parts = made(caller)
     kwargs: Kwargs = {}
-    if isinstance(maker, functools.partial):
+    if has_type(maker, functools.partial):
         name, kwargs, args = maker.args[0], maker.keywords, list(parts)
     else:
         name, *args = parts
-    return machine.call(machine.load_attribute(value, name), tuple(args), kwargs)
+    return machine.calls.call(machine.attributes.load(value, name), tuple(args), kwargs)
 
 
-INSTANCES: dict[type, Any] = {
-    operator.attrgetter: call_attrgetter,
-    operator.itemgetter: call_itemgetter,
-    operator.methodcaller: call_methodcaller,
-}
+CALLED_WITH_ONE.update(
+    {
+        operator.attrgetter: call_attrgetter,
+        operator.itemgetter: call_itemgetter,
+        operator.methodcaller: call_methodcaller,
+    }
+)
 
 
-CALLED: dict[type, Any] = {}
-"""What captured code does instead of calling objects of these types: `(machine, object, args, kwargs)`."""
-
-
-def _enum_call(machine: Any, cls: type, args: Args, kwargs: Kwargs) -> Any:
+def _enum_call(machine: Machine, cls: type, args: Args, kwargs: Kwargs) -> Any:
     if kwargs or len(args) != 1:
         raise Break("class-definition", seen=f"{cls.__name__}(...)")
-    machine.check(args[0], EQUALITY)
+    machine.c_arguments.check(args[0], EQUALITY)
     return machine.native(cls, *args)
 
 

@@ -13,12 +13,12 @@ import functools
 import reprlib
 import sys
 import types
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.capture.attributes import HEAP, IMMUTABLE, NATIVE_SLOTS, Attributes
+from weft.capture.attributes import C_DESCRIPTORS, HEAP, IMMUTABLE
 from weft.capture.binding import DEFAULT, bind_arguments
 from weft.capture.frame import Frame
 from weft.capture.fronts import is_front
@@ -27,7 +27,7 @@ from weft.capture.policy import Policy, policy_of
 from weft.capture.sources import Source
 from weft.capture.sources import function as function_source
 from weft.capture.sources import module as module_source
-from weft.capture.values import BoundMethod, Callback, CapturedGenerator, Raised, isinstance
+from weft.capture.values import BoundMethod, Callback, CapturedGenerator, Raised, has_type
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import library_native
 from weft.core.naming import home
@@ -36,9 +36,12 @@ from weft.tensor import shims
 from weft.tensor.base import Parameter, Tensor
 from weft.trace.breaks import Break
 
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
+
 GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200
 DEEPEST = 64
-Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+Handler = Callable[["Machine", tuple[Any, ...], dict[str, Any]], Any]
 HANDLERS: dict[int, Handler] = {}
 """What captured code does instead of calling these objects, by `id` (they live as long as the process)."""
 _KEPT: list[Any] = []
@@ -56,43 +59,32 @@ def handles(*functions: Any) -> Callable[[Handler], Handler]:
     return register
 
 
-class Calls(Attributes):
-    """Calling things."""
+class Calls:
+    """Deciding who runs a call; running Python functions and making objects."""
 
-    depth = 0
-    entry_function: Any
-
-    def run(self, frame: Frame) -> Any:
-        raise NotImplementedError
-
-    def advance(self, generator: CapturedGenerator, value: Any, error: BaseException | None) -> Any:
-        raise NotImplementedError
-
-    def drop(self, generator: CapturedGenerator) -> None:
-        raise NotImplementedError
-
-    def call_native(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        raise NotImplementedError
-
-    frame: Frame | None = None
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.world, self.recorder = machine.world, machine.recorder
+        self.native, self.fail = machine.native, machine.fail
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`function(*args, **kwargs)`."""
         handler = HANDLERS.get(id(function))
         if handler is not None:
-            return handler(self, args, kwargs)
+            return handler(self.machine, args, kwargs)
         kind = type(function)
         if kind is types.FunctionType:
             return self.call_function(function, args, kwargs)
         if kind is types.MethodType:
-            if isinstance(function.__self__, Tensor) and is_tensor_method(function):
+            if has_type(function.__self__, Tensor) and is_tensor_method(function):
                 args = (function.__self__, *args)
                 handler = HANDLERS.get(id(function.__func__))
                 if handler is not None:
-                    return handler(self, args, kwargs)
+                    return handler(self.machine, args, kwargs)
                 self.check_library(args, kwargs)
                 return self.native(self.recorder.call_method, function.__name__, args, kwargs)
             return self.call(function.__func__, (function.__self__, *args), kwargs)
-        if isinstance(function, type):
+        if has_type(function, type):
             return self.construct(function, args, kwargs)
         if kind is functools.partial or kind is BoundMethod:
             return self.call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
@@ -100,17 +92,24 @@ class Calls(Attributes):
             return self.call(function.function, args, kwargs)
         if kind.__flags__ & HEAP and not kind.__flags__ & IMMUTABLE:
             return self.call_instance(function, args, kwargs)
-        return self.call_native(function, args, kwargs)
+        return self.machine.c_calls.call(function, args, kwargs)
 
     def call_instance(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        found = self.lookup(type(function), "__call__")
+        """Calls an object whose class is written in Python."""
+        found = self.machine.attributes.lookup(type(function), "__call__")
         if found is ABSENT:
             raise self.fail(TypeError(f"'{type(function).__name__}' object is not callable"))
-        if isinstance(found, types.FunctionType):
+        if has_type(found, types.FunctionType):
             return self.call(found, (function, *args), kwargs)
-        if isinstance(found, NATIVE_SLOTS):
+        if has_type(found, C_DESCRIPTORS):
             raise Break("builtin-call", seen=f"calling a {type(function).__name__}")
-        return self.call(self.bind(found, function, type(function)), args, kwargs)
+        return self.call(self.machine.attributes.bind(found, function, type(function)), args, kwargs)
+
+    def call_method(self, found: Any, receiver: Any, *args: Any) -> Any:
+        """Calls what `lookup` found on the receiver's class, as the interpreter calls special methods."""
+        if has_type(found, types.FunctionType):
+            return self.call(found, (receiver, *args), {})
+        return self.call(self.machine.attributes.bind(found, receiver, type(receiver)), args, {})
 
     # -- Python functions ------------------------------------------------------------------------------------
     def call_function(
@@ -118,7 +117,7 @@ class Calls(Attributes):
     ) -> Any:
         special = BY_CODE.get(function.__code__)
         if special is not None:
-            return special(self, function, args, kwargs)
+            return special(self.machine, function, args, kwargs)
         if is_front(function) or function.__code__ in WRAPPERS_LEFT_OUT:
             return self.call(function.__wrapped__, args, kwargs)  # type: ignore[attr-defined]
         policy, reason = policy_of(function)
@@ -136,19 +135,19 @@ class Calls(Attributes):
         """A function of this library: it runs as it is, and the recorder sees what it calls."""
         if function.__name__ not in ANSWERS:
             self.check_library(args, kwargs)
-        if not is_offered(function):
+        if not is_recorded(function):
             if (function.__module__ or "").startswith(RUNS_USER_CODE):
                 raise Break("autograd-inside", seen=function.__qualname__)
             if function.__name__ in MAKES_TENSORS:
                 return self.native(self.recorder.call, function, args, kwargs)
-            if function.__name__ not in ANSWERS and not is_word(function):
+            if function.__name__ not in ANSWERS and not is_plain_data(function):
                 raise Break("library-state", seen=function.__qualname__)
         for value in (*args, *kwargs.values()):
-            if isinstance(value, (types.FunctionType, types.MethodType, functools.partial, Callback)):
+            if has_type(value, (types.FunctionType, types.MethodType, functools.partial, Callback)):
                 raise Break("library-callback", seen=f"{function.__qualname__} with a function as argument")
             if home(type(value)) == GRAD_MODE and id(value) in self.world.known:
                 for name in list(vars(value)):  # which mode it puts back is part of what is relied upon
-                    self.load_attribute(value, name)
+                    self.machine.attributes.load(value, name)
         return self.native(function, *args, **kwargs)
 
     def check_library(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -156,30 +155,27 @@ class Calls(Attributes):
         iterators.
         """
         for value in (*args, *kwargs.values()):
-            if not isinstance(value, np.ndarray):  # an input of the graph, or refused where it is read
-                self.check(value, CONVERSIONS)
-
-    def check(
-        self, value: Any, names: Iterable[str], deep: bool = True, seen: set[int] | None = None
-    ) -> None:
-        raise NotImplementedError
+            if not has_type(value, np.ndarray):  # an input of the graph, or refused where it is read
+                self.machine.c_arguments.check(value, CONVERSIONS)
 
     def inline(self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Interprets the function; of a generator function, only makes the generator."""
         frame, arguments = self.make_frame(function, args, kwargs)
         flags = function.__code__.co_flags
         if flags & (COROUTINE | ASYNC_GENERATOR):
             raise Break("async", seen=f"a call of {function.__qualname__}")
         if flags & GENERATOR:
-            generator = CapturedGenerator(frame, arguments, self.advance, self.drop)
+            generators = self.machine.generators
+            generator = CapturedGenerator(frame, arguments, generators.advance, generators.drop)
             self.world.watch(generator)
             return generator
-        self.depth += 1
-        if self.depth > DEEPEST:
+        self.machine.depth += 1
+        if self.machine.depth > DEEPEST:
             raise Break("recursion-depth", seen=function.__qualname__)
         try:
-            return self.run(frame)
+            return self.machine.run(frame)
         finally:
-            self.depth -= 1
+            self.machine.depth -= 1
 
     def make_frame(
         self, function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -190,7 +186,7 @@ class Calls(Attributes):
         try:
             bound = self.native(bind_arguments, function, args, kwargs)
         except Raised:
-            self.note_defaults(function, source)
+            self.guard_defaults(function, source)
             raise
         for name, value in bound.items():
             if type(value) is DEFAULT:
@@ -200,11 +196,11 @@ class Calls(Attributes):
         scope = self.globals_source(function, source)
         if source is not None and scope.kind == "module" and source.root().kind in ("local", "function"):
             self.world.guard("SAME", source.member("__globals__"), scope)
-        frame = Frame(code, function.__globals__, scope, function, self.frame)
-        self.enter_variables(frame, function, source, bound)
+        frame = Frame(code, function.__globals__, scope, function, self.machine.frame)
+        self.machine.variables.enter(frame, function, source, bound)
         return frame, bound
 
-    def note_defaults(self, function: types.FunctionType, source: Source | None) -> None:
+    def guard_defaults(self, function: types.FunctionType, source: Source | None) -> None:
         """Other defaults might have made a call right that was wrong."""
         if source is None:
             return
@@ -216,24 +212,6 @@ class Calls(Attributes):
                 kind, payload = ("KEYS", tuple(value)) if type(value) is dict else ("LEN", len(value))
                 self.world.guard(kind, source.member(name), payload)
 
-    def enter_variables(
-        self, frame: Frame, function: types.FunctionType, source: Source | None, bound: dict[str, Any]
-    ) -> None:
-        """Arguments to variables, and the cells."""
-        code = frame.code
-        for position, name in enumerate(code.co_freevars):
-            cell = (function.__closure__ or ())[position]
-            frame.cells[name] = cell
-            if source is not None and id(cell) not in self.world.known:
-                self.world.learn(cell, cell, source.member("__closure__").item(position))
-        for name in code.co_cellvars:
-            frame.cells[name] = self.world.keep(types.CellType())
-        for name, value in bound.items():
-            if name in frame.cells:
-                frame.cells[name].cell_contents = value
-            else:
-                frame.locals[name] = value
-
     def default(self, function: types.FunctionType, source: Source | None, mark: DEFAULT) -> Any:
         if mark.name is None:
             value = (function.__defaults__ or ())[mark.position]
@@ -243,21 +221,21 @@ class Calls(Attributes):
         else:
             value = (function.__kwdefaults__ or {})[mark.name]
             step = None if source is None else source.member("__kwdefaults__").item(mark.name)
-        return value if step is None else self.wrap(value, step)
+        return value if step is None else self.machine.wrapping.wrap(value, step)
 
     def globals_source(self, function: types.FunctionType, source: Source | None) -> Source:
         name = function.__globals__.get("__name__")
-        if isinstance(name, str) and name in sys.modules:
+        if has_type(name, str) and name in sys.modules:
             if sys.modules[name].__dict__ is function.__globals__:
                 return module_source(name)
         if source is not None:
             return source.member("__globals__")
-        frame = self.frame
+        frame = self.machine.frame
         while frame is not None:
             if frame.globals is function.__globals__:
                 return frame.globals_source
             frame = frame.parent
-        if function.__globals__ is self.entry_function.__globals__:
+        if function.__globals__ is self.machine.entry_function.__globals__:
             return function_source().member("__globals__")
         raise Break("unknown-globals", seen=function.__qualname__)
 
@@ -266,52 +244,52 @@ class Calls(Attributes):
         """`cls(*args, **kwargs)`."""
         meta = type(cls)
         if meta is not type:
-            maker = self.lookup(meta, "__call__")
-            if isinstance(maker, types.FunctionType):
+            maker = self.machine.attributes.lookup(meta, "__call__")
+            if has_type(maker, types.FunctionType):
                 special = METACLASSES.get(maker)
                 if special is not None:
-                    return special(self, cls, args, kwargs)
+                    return special(self.machine, cls, args, kwargs)
                 return self.call(maker, (cls, *args), kwargs)
         return self.construct_plainly(cls, args, kwargs)
 
     def construct_plainly(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`type.__call__(cls, *args, **kwargs)`."""
         if cls.__flags__ & IMMUTABLE or not cls.__flags__ & HEAP:
-            return self.call_native(cls, args, kwargs)
+            return self.machine.c_calls.call(cls, args, kwargs)
         if issubclass(cls, Tensor) or home(cls).startswith(NATIVE_CLASSES):
             return self.construct_library(cls, args, kwargs)
-        if self.lookup(cls, "__del__") is not ABSENT:
+        if self.machine.attributes.lookup(cls, "__del__") is not ABSENT:
             raise Break("finaliser", seen=cls.__qualname__)
-        maker = self.lookup(cls, "__new__")
-        start = self.lookup(cls, "__init__")
+        maker = self.machine.attributes.lookup(cls, "__new__")
+        start = self.machine.attributes.lookup(cls, "__init__")
         value = self.allocate(cls, maker, start, args, kwargs)
-        if isinstance(value, cls):
+        if has_type(value, cls):
             self.initialise(value, start, args, kwargs)
         return value
 
     def allocate(
         self, cls: type, maker: Any, start: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        if isinstance(maker, staticmethod):
-            maker = self.wrapped_function(maker)
-        if isinstance(maker, types.FunctionType):
+        if has_type(maker, staticmethod):
+            maker = self.machine.attributes.wrapped_function(maker)
+        if has_type(maker, types.FunctionType):
             return self.call(maker, (cls, *args), kwargs)
         if issubclass(cls, BaseException) and not issubclass(cls, BaseExceptionGroup):
             return self.world.keep(self.native(maker, cls, *args, **kwargs))  # it keeps all arguments
-        if maker is object.__new__ or (isinstance(start, types.FunctionType) and maker in ARGUMENT_BLIND):
-            if isinstance(start, types.FunctionType):
+        if maker is object.__new__ or (has_type(start, types.FunctionType) and maker in ARGUMENT_BLIND):
+            if has_type(start, types.FunctionType):
                 return self.world.keep(self.native(maker, cls))
             return self.world.keep(self.native(maker, cls, *args, **kwargs))
-        return self.world.keep(self.call_native(maker, (cls, *args), kwargs))
+        return self.world.keep(self.machine.c_calls.call(maker, (cls, *args), kwargs))
 
     def initialise(self, value: Any, start: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if isinstance(start, types.FunctionType):
+        if has_type(start, types.FunctionType):
             result = self.call(start, (value, *args), kwargs)
             if result is not None:
                 text = f"__init__() should return None, not '{type(result).__name__}'"
                 raise self.fail(TypeError(text))
         elif start is not object.__init__:
-            self.call_native(start, (value, *args), kwargs)
+            self.machine.c_calls.call(start, (value, *args), kwargs)
 
     def construct_library(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if cls is Parameter:
@@ -320,20 +298,8 @@ class Calls(Attributes):
             raise Break("tensor-class", seen=f"{cls.__name__}(...)")
         return self.world.keep(self.native(cls, *args, **kwargs))
 
-    # -- callables for C code --------------------------------------------------------------------------------
-    def callback(self, function: Any) -> Any:
-        """The callable in a form that C code may call. Builtins too: `len` may run a user's `__len__`."""
-        if type(function) is Callback or not callable(function):
-            return function
-        return Callback(function, self.call)
 
-    def factory(self, function: Any) -> Any:
-        """As `callback`, for what a defaultdict calls: without arguments, builtin classes see nothing."""
-        blind = isinstance(function, type) and not function.__flags__ & HEAP
-        return function if blind else self.callback(function)
-
-
-BY_CODE: dict[types.CodeType, Callable[..., Any]] = {}
+BY_CODE: dict[types.CodeType, Callable[[Machine, Any, tuple[Any, ...], dict[str, Any]], Any]] = {}
 """What captured code does instead of calling closures of these: `(machine, function, args, kwargs)`."""
 WRAPPERS_LEFT_OUT = frozenset(
     {
@@ -341,15 +307,16 @@ WRAPPERS_LEFT_OUT = frozenset(
         dataclasses.dataclass(type("Sample", (), {})).__repr__.__code__,
     }
 )
-"""Wrappers that only guard a `__repr__` against recursion, by `id`."""
+"""Wrappers that only guard a `__repr__` against recursion, by their code."""
 CONVERSIONS = (
     "__index__", "__int__", "__float__", "__complex__", "__bool__", "__len__", "__iter__", "__next__",
     "__getitem__", "__array__",
 )  # fmt: skip
 RUNS_USER_CODE = ("weft.autograd", "weft.func", "weft.utils", "weft.library", "weft.overrides")
 """Parts of this library that call functions of the user's, or change how others run."""
-MAKES_TENSORS = frozenset({"from_numpy", "frombuffer"})
-"""Functions that modes do not see, and that give tensors: one node each."""
+MAKES_TENSORS = frozenset({"from_numpy"})
+"""Functions that modes do not see, and that give tensors: one node each. (Not `frombuffer`: bytes are objects
+of Python's, of which the code that runs has other ones, and the tensor must share memory with these.)"""
 ANSWERS = frozenset(
     {
         "are_deterministic_algorithms_enabled", "broadcast_shapes", "can_cast", "get_default_device",
@@ -367,23 +334,23 @@ PLAIN_DATA = (
 GRAD_MODE = "weft.autograd.grad_mode"
 NATIVE_CLASSES = ("weft.core", GRAD_MODE, "weft.tensor")
 ARGUMENT_BLIND = (list.__new__, dict.__new__, set.__new__)
-METACLASSES: dict[Any, Callable[..., Any]] = {}
+METACLASSES: dict[Any, Callable[[Machine, type, tuple[Any, ...], dict[str, Any]], Any]] = {}
 """Metaclasses whose `__call__` capture knows, by that function."""
 
 
 @functools.cache
-def _offered() -> frozenset[Any]:
+def _public_functions() -> frozenset[Any]:
     found = [*shims.functions().values(), *shims.attributes().values()]
-    return frozenset(value for value in found if isinstance(value, types.FunctionType))
+    return frozenset(value for value in found if has_type(value, types.FunctionType))
 
 
-def is_offered(function: types.FunctionType) -> bool:
+def is_recorded(function: types.FunctionType) -> bool:
     """Whether the recorder sees calls of this function, and decides itself."""
     native = hasattr(function, "op") or function.__module__ == GRAD_MODE
-    return native or function in _offered()
+    return native or function in _public_functions()
 
 
-def is_word(function: types.FunctionType) -> bool:
+def is_plain_data(function: types.FunctionType) -> bool:
     """Whether a function belongs to the library's plain data (sizes, dtypes, devices) and changes nothing."""
     return (function.__module__ or "").startswith(PLAIN_DATA) and not function.__name__.startswith("set_")
 

@@ -10,7 +10,6 @@ calls to get one, so that sizes which never settle cost nothing.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from types import FunctionType
@@ -18,8 +17,10 @@ from typing import Any, Final
 
 from weft.capture.fronts import uncounted
 from weft.capture.reading import MISS
-from weft.capture.shortcut import OFTEN, SLOW, Recipe
+from weft.capture.shortcut import CALLS_BEFORE_NATIVE_ENTRY, SLOW, Recipe
 from weft.capture.sources import Source, fetch
+from weft.core.interrupts import let_through
+from weft.core.once import lock
 from weft.tensor.base import PLAIN
 
 LONGEST: Final = 8
@@ -31,9 +32,8 @@ Make = Callable[[Any, Any, Sequence[Any]], "tuple[Any, bool] | None"]
 
 def open_sources(recipe: Recipe) -> list[Source]:
     """What may differ between calls of an entry: tensors that have no fixed sizes, and numbers."""
-    tensors = [guard for guard in recipe.guards if guard.kind == "TENSOR"]
-    free = [guard.source for guard in tensors if None in guard.payload.shape]
-    fixed = {guard.source for guard in recipe.guards if guard.kind in ("TENSOR", "EQ")}
+    free = [guard.source for guard in recipe.guards if guard.is_open()]
+    fixed = {guard.source for guard in recipe.guards if guard.tells_value}
     numbers = [source for source in recipe.inputs if source not in fixed and source.kind != "size"]
     return [source for source in (*free, *numbers) if source is not None]
 
@@ -67,7 +67,7 @@ class Chain:
         self.first = weakref.ref(first)
         self.served: dict[Any, int] = {}
         self.tried = 0
-        self.lock = threading.Lock()
+        self.lock = lock()
         self.join([first], self.counting())
 
     def links(self) -> tuple[list[FunctionType], Any]:
@@ -109,11 +109,12 @@ class Chain:
         """Notes a call that no shortcut has served; what comes often gets one."""
         try:
             layout = self.layout(function, values)
-        except Exception:  # the call has changed what it was given
+        except Exception as error:  # the call has changed what it was given
+            let_through(error)
             return
         with self.lock:
             times = self.served.get(layout, 0) + 1
-            if times < OFTEN << (self.tried // LONGEST):
+            if times < CALLS_BEFORE_NATIVE_ENTRY << (self.tried // LONGEST):
                 if len(self.served) >= MOST_COUNTED:
                     self.served.clear()
                 self.served[layout] = times

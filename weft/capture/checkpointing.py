@@ -18,10 +18,10 @@ those of the first computation.
 from __future__ import annotations
 
 import functools
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.autograd.checkpoint import (
-    Stop,
+    StopRecomputation,
     checkpoint,
     noop_context_fn,
     put_random_state,
@@ -34,17 +34,21 @@ from weft.autograd.function_node import FunctionNode
 from weft.autograd.tasks import reachable
 from weft.capture.autocasting import _set_autocast
 from weft.capture.calls import handles
+from weft.capture.gradients import history
 from weft.capture.higher_order import TRACKED, append, interpret, result_of
 from weft.capture.outcome import Outcome
-from weft.capture.values import Callback, isinstance
+from weft.capture.values import Callback, has_type
 from weft.core import modes
 from weft.graph.effects import Effect, effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.base import Tensor
-from weft.tensor.saved import Packed
+from weft.tensor.saved import PackedValues
 from weft.trace.breaks import Break, NeedCalls
+
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -59,7 +63,7 @@ def checkpointed(graph: Any, operands: Args, extra: Args, options: Kwargs) -> An
 
 # -- handlers ------------------------------------------------------------------------------------------------
 @handles(checkpoint)
-def checkpoint_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def checkpoint_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     if not args:
         return machine.native(checkpoint, *args, **kwargs)
     function, *given = args
@@ -69,45 +73,50 @@ def checkpoint_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         raise Break("library-callback", seen="checkpoint with context_fn or debug")
     if options.get("use_reentrant") is None:
         raise Break("library-state", seen="checkpoint without use_reentrant, which warns")
-    if not isinstance(options["use_reentrant"], bool) or options["use_reentrant"] and named:
+    if not has_type(options["use_reentrant"], bool) or options["use_reentrant"] and named:
         return machine.native(checkpoint, *args, **kwargs)  # which raises
     if not modes.grad_enabled():
-        return machine.call(function, tuple(given), named)
+        return machine.calls.call(function, tuple(given), named)
     if machine.by_ops:
         return machine.native(checkpoint, again(machine, function), *given, **named, **options)
     return as_node(machine, function, tuple(given), named, options)
 
 
 @handles(set_checkpoint_debug_enabled, set_checkpoint_early_stop)
-def change_defaults(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def change_defaults(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     raise Break("library-state", seen="defaults of checkpoint")
 
 
-def again(machine: Any, function: Any) -> Any:
+def again(machine: Machine, function: Any) -> Any:
     """The function in a form that the library may call, whenever it wants it computed again."""
 
     def call(given: Any, args: Args, kwargs: Kwargs) -> Any:
         try:
-            return machine.call(given, args, kwargs)
+            return machine.calls.call(given, args, kwargs)
         finally:
             left = machine.recorder.waiting  # there may be no op left to stop after
-            left[:] = [each for each in left if not isinstance(each, Stop) or each.part.function is not entry]
+            left[:] = [
+                each
+                for each in left
+                if not has_type(each, StopRecomputation) or each.part.function is not entry
+            ]
 
     entry = Callback(function, call)
     return entry
 
 
 def check_spent(outcome: Outcome, outputs: list[Node]) -> None:
-    """Breaks where a tensor leaves captured code with a history that holds packed tensors, or hooks stay on:
-    they are the interpreter's own.
+    """Breaks where a tensor leaves captured code with a history that holds packed tensors (or one from
+    outside has got one, by a write), or hooks stay on: they are the interpreter's own.
     """
     if outcome.world.saving:
         raise NeedCalls("autograd-inside", seen="saved_tensors_hooks that are left outside")
     values = [node.meta.get("val") for node in outputs]
-    roots = [value.node for value in values if isinstance(value, Tensor) and value.node is not None]
-    for node in reachable(roots):
-        packed = node._seq != LEAF_SEQUENCE and type(node.saved) is Packed and node.saved.values
-        if isinstance(node, FunctionNode):
+    values += [known.value for known in outcome.world.known.values()]
+    roots = [history(value) for value in values if has_type(value, Tensor)]
+    for node in reachable([root for root in roots if root is not None]):
+        packed = node._seq != LEAF_SEQUENCE and type(node.saved) is PackedValues and node.saved.values
+        if has_type(node, FunctionNode):
             packed = any(type(item) is PackedItem for item in node.ctx._items or ())
         if packed or (type(node).__name__ == LATER and node.ctx._items is not None):
             raise NeedCalls("autograd-inside", seen="a checkpoint whose backward comes later")
@@ -146,9 +155,9 @@ STATES: Final = (random_state, put_random_state)
 
 
 # -- as a node -----------------------------------------------------------------------------------------------
-def as_node(machine: Any, function: Any, args: Args, named: Kwargs, options: Kwargs) -> Any:
+def as_node(machine: Machine, function: Any, args: Args, named: Kwargs, options: Kwargs) -> Any:
     reentrant = options["use_reentrant"]
-    operands = [value for value in (*args, *named.values()) if isinstance(value, Tensor)]
+    operands = [value for value in (*args, *named.values()) if has_type(value, Tensor)]
     whole = functools.partial(function, **named) if named else function
     machine.recorder.follow_modes()
     token = modes.enter(grad=not reentrant)

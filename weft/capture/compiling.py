@@ -19,13 +19,13 @@ from weft.capture.checkpointing import check_spent, drop_idle_states
 from weft.capture.effects import early_numbers
 from weft.capture.eligible import GENERATOR_LIKE
 from weft.capture.emit import Emitted, emit, plan_outputs
+from weft.capture.entry_cache.read import kept_entry, key_of
+from weft.capture.entry_cache.write import Keep
 from weft.capture.gradients import without_clones
-from weft.capture.guard_render import guarded, render_guards
 from weft.capture.guards import Guard, GuardSet
-from weft.capture.keeping import Keep
-from weft.capture.kept import kept_entry, key_of
+from weft.capture.guards.rendering import guarded, render_guards
 from weft.capture.kinds import unsupported
-from weft.capture.lazily import OutOfOrder
+from weft.capture.lazy_modules import OutOfOrder
 from weft.capture.machine import Machine
 from weft.capture.outcome import EscapingException, Outcome, Unprepared
 from weft.capture.reading import FUNCTION, MISS, Reader, local_name
@@ -36,10 +36,13 @@ from weft.capture.sources import fetch
 from weft.capture.sources import function as own_function
 from weft.capture.transforms import is_transforming
 from weft.core import modes
+from weft.core.interrupts import let_through
 from weft.core.logs import is_heard, observers
 from weft.core.records import replace
 from weft.core.settings import settings
 from weft.graph.graph import Graph
+from weft.graph.node import READ_FROM
+from weft.tensor.base import Tensor
 from weft.trace.breaks import Break, NeedCalls, NeedOps
 from weft.trace.module import GraphModule
 from weft.trace.scalars import hint_of
@@ -164,7 +167,8 @@ def _prepared(prepare: Callable[[], Callable[[], None]], undone: list[Callable[[
     """Does what has to be done before the call is captured; says whether that went well."""
     try:
         undone.append(prepare())
-    except Exception:  # the original comes to it as well, at the right place
+    except Exception as error:  # the original comes to it as well, at the right place
+        let_through(error)
         return False
     return True
 
@@ -188,11 +192,14 @@ def _entry(
     graph.placeholders_first()
     module = GraphModule(outcome.recorder.constants, graph, lazily=True)
     module.materialise(request.context.backend)
+    for item in outcome.inputs:
+        if not isinstance(item.known.value, Tensor):
+            item.node.meta[READ_FROM] = str(item.known.source), place_of(function.__code__)
     inputs = [_example(item, function, arguments) for item in outcome.inputs]
     compiled = request.backend(module, inputs) if with_calls else None
     emitted = emit(outcome, graph_callable=compiled, runtime=request.context)
     kept = keep(emitted) if keep is not None and emitted.recipe is not None else None
-    hasten = partial(_hasten, emitted, kept) if emitted.recipe is not None else None
+    make_native_entry = partial(_make_native_entry, emitted, kept) if emitted.recipe is not None else None
     return Entry(
         call=emitted.make(),
         guards=outcome.world.guards,
@@ -203,9 +210,14 @@ def _entry(
         positions=outcome.frame.instruction.positions,
         setbacks=emitted.setbacks,
         check=partial(_check_of, function.__code__, outcome.world.guards),
-        hasten=hasten,
+        make_native_entry=make_native_entry,
         noted=None if kept is None else partial(_note, kept),
     )
+
+
+def place_of(code: types.CodeType) -> str:
+    """A function, and where it stands, as warnings say it."""
+    return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
 
 
 # -- entries on disk -----------------------------------------------------------------------------------------
@@ -224,7 +236,8 @@ def _note(keep: Keep, function: Any, values: Any) -> None:
     given = dict(zip(names, values, strict=True))
     try:
         inputs = [fetch(source, function, given) for source in keep.recipe.inputs]
-    except Exception:  # the call has changed what it was given
+    except Exception as error:  # the call has changed what it was given
+        let_through(error)
         return
     keep.note(function, inputs)
 
@@ -251,7 +264,9 @@ def _missing(*_values: Any) -> Any:
 # -- shortcuts -----------------------------------------------------------------------------------------------
 
 
-def _hasten(emitted: Emitted, keep: Keep | None, machine: Any, slow: Any, function: Any, values: Any) -> Any:
+def _make_native_entry(
+    emitted: Emitted, keep: Keep | None, machine: Any, slow: Any, function: Any, values: Any
+) -> Any:
     """A shortcut to an entry that has just served this call; None where there is none."""
     recipe = emitted.recipe
     assert recipe is not None

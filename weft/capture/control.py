@@ -12,12 +12,13 @@ import types
 from typing import Any
 
 from weft.capture.bytecode.instructions import CANONICAL
+from weft.capture.calls import handles
 from weft.capture.frame import Frame, PreviousException
 from weft.capture.instructions import step
 from weft.capture.machine import STEPS, Machine, Signal, Step, push_handled
 from weft.capture.sources import builtin
 from weft.capture.sources import module as module_source
-from weft.capture.values import CapturedGenerator, Raised, isinstance
+from weft.capture.values import CapturedGenerator, Raised, has_type
 from weft.capture.world import ABSENT
 from weft.trace.breaks import Break
 
@@ -31,18 +32,18 @@ def push_exc_info(machine: Machine, frame: Frame, arg: Any) -> None:
 @step("POP_EXCEPT")
 def pop_except(machine: Machine, frame: Frame, arg: Any) -> None:
     previous = frame.stack.pop()
-    frame.handled = previous.previous if isinstance(previous, PreviousException) else previous
+    frame.handled = previous.previous if has_type(previous, PreviousException) else previous
 
 
 @step("CHECK_EXC_MATCH")
 def check_exc_match(machine: Machine, frame: Frame, arg: Any) -> None:
     wanted = frame.stack.pop()
-    kinds = wanted if isinstance(wanted, tuple) else (wanted,)
+    kinds = wanted if has_type(wanted, tuple) else (wanted,)
     for kind in kinds:
-        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+        if not (has_type(kind, type) and issubclass(kind, BaseException)):
             text = "catching classes that do not inherit from BaseException is not allowed"
             raise machine.fail(TypeError(text))
-    frame.stack.append(isinstance(frame.stack[-1], wanted))
+    frame.stack.append(has_type(frame.stack[-1], wanted))
 
 
 @step("RAISE_VARARGS")
@@ -60,9 +61,9 @@ def raise_varargs(machine: Machine, frame: Frame, arg: int) -> None:
 
 
 def exception_of(machine: Machine, value: Any, cause: bool = False) -> Any:
-    if isinstance(value, type) and issubclass(value, BaseException):
-        value = machine.call(value, (), {})
-    if isinstance(value, BaseException):
+    if has_type(value, type) and issubclass(value, BaseException):
+        value = machine.calls.call(value, (), {})
+    if has_type(value, BaseException):
         if not machine.world.is_fresh(value):
             raise Break("foreign-exception", seen=f"raising {type(value).__name__} made elsewhere")
         return value
@@ -85,15 +86,15 @@ def reraise(machine: Machine, frame: Frame, arg: int) -> None:
 def before_with(machine: Machine, frame: Frame, arg: Any) -> None:
     manager = frame.stack.pop()
     kind = type(manager)
-    found = {name: machine.lookup(kind, name) for name in ("__enter__", "__exit__")}
+    found = {name: machine.attributes.lookup(kind, name) for name in ("__enter__", "__exit__")}
     for name, value in found.items():
         if value is ABSENT:
             missed = " (missed __exit__ method)" if name == "__exit__" else ""
             text = f"'{kind.__name__}' object does not support the context manager protocol{missed}"
             raise machine.fail(TypeError(text))
-    machine.refuse_opaque(manager)
-    leave = machine.bind(found["__exit__"], manager, kind)
-    entered = machine.call(machine.bind(found["__enter__"], manager, kind), (), {})
+    machine.c_arguments.refuse_opaque(manager)
+    leave = machine.attributes.bind(found["__exit__"], manager, kind)
+    entered = machine.calls.call(machine.attributes.bind(found["__enter__"], manager, kind), (), {})
     frame.stack += [leave, entered]
 
 
@@ -101,25 +102,27 @@ def before_with(machine: Machine, frame: Frame, arg: Any) -> None:
 def with_except_start(machine: Machine, frame: Frame, arg: Any) -> None:
     error = frame.stack[-1]
     leave = frame.stack[-4]
-    frame.stack.append(machine.call(leave, (type(error), error, machine.traceback_of(error)), {}))
+    frame.stack.append(
+        machine.calls.call(leave, (type(error), error, machine.attributes.traceback_of(error)), {})
+    )
 
 
 # -- match ---------------------------------------------------------------------------------------------------
 @step("GET_LEN")
 def get_len(machine: Machine, frame: Frame, arg: Any) -> None:
-    frame.stack.append(machine.call(len, (frame.stack[-1],), {}))
+    frame.stack.append(machine.calls.call(len, (frame.stack[-1],), {}))
 
 
 @step("MATCH_MAPPING")
 def match_mapping(machine: Machine, frame: Frame, arg: Any) -> None:
-    frame.stack.append(isinstance(frame.stack[-1], collections.abc.Mapping))
+    frame.stack.append(has_type(frame.stack[-1], collections.abc.Mapping))
 
 
 @step("MATCH_SEQUENCE")
 def match_sequence(machine: Machine, frame: Frame, arg: Any) -> None:
     value = frame.stack[-1]
     frame.stack.append(
-        isinstance(value, collections.abc.Sequence) and not isinstance(value, (str, bytes, bytearray))
+        has_type(value, collections.abc.Sequence) and not has_type(value, (str, bytes, bytearray))
     )
 
 
@@ -128,26 +131,26 @@ def match_keys(machine: Machine, frame: Frame, arg: Any) -> None:
     subject, keys = frame.stack[-2:]
     values = []
     for key in keys:
-        if not machine.contains(key, subject):
+        if not machine.operators.contains(key, subject):
             frame.stack.append(None)
             return
-        values.append(machine.get_item(subject, key))
+        values.append(machine.operators.get_item(subject, key))
     frame.stack.append(tuple(values))
 
 
 @step("MATCH_CLASS")
 def match_class(machine: Machine, frame: Frame, arg: int) -> None:
     names, cls, subject = frame.stack.pop(), frame.stack.pop(), frame.stack.pop()
-    if not isinstance(cls, type):
+    if not has_type(cls, type):
         raise machine.fail(TypeError("called match pattern must be a class"))
-    if not machine.call(builtins.isinstance, (subject, cls), {}):
+    if not machine.calls.call(builtins.isinstance, (subject, cls), {}):
         frame.stack.append(None)
         return
     attributes: list[Any] = []
     wanted = list(names)
     if arg:
         try:
-            positional = machine.load_attribute(cls, "__match_args__")
+            positional = machine.attributes.load(cls, "__match_args__")
         except Raised:
             positional = None
         if positional is None and cls in SELF_MATCHING:
@@ -155,7 +158,7 @@ def match_class(machine: Machine, frame: Frame, arg: int) -> None:
         else:
             wanted = [*positional_names(machine, cls, positional, arg), *wanted]
     for name in wanted:
-        value = machine.call(getattr, (subject, name, ABSENT), {})
+        value = machine.calls.call(getattr, (subject, name, ABSENT), {})
         if value is ABSENT:
             frame.stack.append(None)
             return
@@ -168,7 +171,7 @@ SELF_MATCHING = frozenset({bool, bytearray, bytes, dict, float, frozenset, int, 
 
 def positional_names(machine: Machine, cls: type, names: Any, count: int) -> list[str]:
     names = names or ()
-    if not isinstance(names, tuple):
+    if not has_type(names, tuple):
         text = f"{cls.__name__}.__match_args__ must be a tuple (got {type(names).__name__})"
         raise machine.fail(TypeError(text))
     if count > len(names):
@@ -189,7 +192,7 @@ def yield_value(machine: Machine, frame: Frame, arg: Any) -> Signal:
 @step("GET_YIELD_FROM_ITER")
 def get_yield_from_iter(machine: Machine, frame: Frame, arg: Any) -> None:
     value = frame.stack.pop()
-    frame.stack.append(value if isinstance(value, CapturedGenerator) else machine.iterator(value))
+    frame.stack.append(value if has_type(value, CapturedGenerator) else machine.iterators.iterator(value))
 
 
 @step("SEND")
@@ -197,14 +200,14 @@ def send(machine: Machine, frame: Frame, arg: int) -> None:
     value = frame.stack.pop()
     receiver = frame.stack[-1]
     try:
-        if isinstance(receiver, CapturedGenerator):
-            result = machine.advance(receiver, value, None)
+        if has_type(receiver, CapturedGenerator):
+            result = machine.generators.advance(receiver, value, None)
         elif value is None:
-            result = machine.next_item(receiver)
+            result = machine.iterators.next_item(receiver)
         else:
-            result = machine.call(machine.load_attribute(receiver, "send"), (value,), {})
+            result = machine.calls.call(machine.attributes.load(receiver, "send"), (value,), {})
     except Raised as raised:
-        if not isinstance(raised.exception, StopIteration):
+        if not has_type(raised.exception, StopIteration):
             raise
         machine.world.raised.pop(id(raised.exception), None)
         frame.stack.pop()
@@ -217,7 +220,7 @@ def send(machine: Machine, frame: Frame, arg: int) -> None:
 @step("CLEANUP_THROW")
 def cleanup_throw(machine: Machine, frame: Frame, arg: Any) -> None:
     error = frame.stack.pop()
-    if not isinstance(error, StopIteration):
+    if not has_type(error, StopIteration):
         raise Raised(error)
     del frame.stack[-2:]
     frame.stack.append(error.value)
@@ -226,7 +229,7 @@ def cleanup_throw(machine: Machine, frame: Frame, arg: Any) -> None:
 @step("STOPITERATION_ERROR")
 def stopiteration_error(machine: Machine, frame: Frame, arg: Any) -> None:
     error = frame.stack.pop()
-    if isinstance(error, StopIteration):
+    if has_type(error, StopIteration):
         replaced = RuntimeError("generator raised StopIteration")
         replaced.__cause__ = replaced.__context__ = error
         error = machine.note_raised(replaced)
@@ -243,14 +246,30 @@ def import_name(machine: Machine, frame: Frame, arg: str) -> None:
         if not level
         else ".".join([*package.split(".")[: len(package.split(".")) - level + 1], arg]).rstrip(".")
     )
-    if full not in sys.modules or machine.read_global(frame, "__import__") is not builtins.__import__:
+    if (
+        full not in sys.modules
+        or machine.variables.read_global(frame, "__import__") is not builtins.__import__
+    ):
         raise Break("import", seen=f"import {full}")
-    module = machine.native(__import__, arg, frame.globals, None, names, level)
+    frame.stack.append(found(machine, full, arg, frame.globals, None, names, level))
+
+
+@handles(builtins.__import__)
+def import_by_call(machine: Machine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The call with a name alone, of a module that is there already, imports nothing."""
+    if len(args) != 1 or kwargs or type(args[0]) is not str or args[0] not in sys.modules:
+        raise Break("builtin-call", seen="builtin: __import__")
+    return found(machine, args[0], args[0])
+
+
+def found(machine: Machine, full: str, *args: Any) -> Any:
+    """What `__import__` gives for a module that was imported before, guarded."""
+    module = machine.native(__import__, *args)
     imported(machine, full)
-    shown: Any = module.__dict__.get("__name__") if isinstance(module, types.ModuleType) else full
+    shown: Any = module.__dict__.get("__name__") if has_type(module, types.ModuleType) else full
     if sys.modules.get(shown) is not module:
         raise Break("import", seen=f"import {full}")
-    frame.stack.append(imported(machine, shown))
+    return imported(machine, shown)
 
 
 def imported(machine: Machine, name: str) -> Any:
@@ -259,22 +278,22 @@ def imported(machine: Machine, name: str) -> Any:
     machine.world.guard("TYPE", source, dict)
     if type(sys.modules) is not dict or sys.modules[name] is None:
         raise Break("import", seen=f"import {name}")
-    return machine.identical(sys.modules[name], source.item(name))
+    return machine.wrapping.identical(sys.modules[name], source.item(name))
 
 
 @step("IMPORT_FROM")
 def import_from(machine: Machine, frame: Frame, arg: str) -> None:
     module = frame.stack[-1]
     if arg not in module.__dict__ and f"{module.__name__}.{arg}" in sys.modules:
-        machine.world.guard("LACKS", machine.module_source(module), arg)
+        machine.world.guard("LACKS", machine.attributes.module_source(module), arg)
         frame.stack.append(imported(machine, f"{module.__name__}.{arg}"))
         return
-    frame.stack.append(machine.load_attribute(module, arg))
+    frame.stack.append(machine.attributes.load(module, arg))
 
 
 @step("LOAD_BUILD_CLASS")
 def load_build_class(machine: Machine, frame: Frame, arg: Any) -> None:
-    frame.stack.append(machine.wrap(builtins.__build_class__, builtin("__build_class__")))
+    frame.stack.append(machine.wrapping.wrap(builtins.__build_class__, builtin("__build_class__")))
 
 
 # -- what is never captured ----------------------------------------------------------------------------------

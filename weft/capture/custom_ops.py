@@ -16,17 +16,20 @@ from __future__ import annotations
 
 import contextvars
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.autograd.custom_op import CustomOpDef, OpOverload, OpOverloadPacket
 from weft.capture.calls import handles
-from weft.capture.custom_function_call import has_effects
-from weft.capture.custom_function_left import refused
+from weft.capture.custom_function.call import has_effects
+from weft.capture.custom_function.saved import refused
 from weft.capture.higher_order import Picture
 from weft.capture.sources import local
 from weft.capture.values import Callback
 from weft.capture.wrapping import RULES, Wrapping
 from weft.trace.breaks import Break
+
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -34,58 +37,59 @@ SETUP: Final = "_setup_context"
 
 
 @handles(CustomOpDef.__call__, OpOverload.__call__, OpOverloadPacket.__call__)
-def custom_op(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def custom_op(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     """The recorder sees the call; the op's fake says what it gives, and its kernel does not run."""
     machine.hears_ops = True
     learn_definition(machine, args[0])
     return machine.native(args[0], *args[1:], **kwargs)
 
 
-def learn_definition(machine: Any, op: Any) -> None:
+def learn_definition(machine: Machine, op: Any) -> None:
     """Finds the source of an op's definition, whatever name it is called by."""
     for kind, name in ((OpOverloadPacket, "default"), (OpOverload, "_definition")):
         source = machine.world.source_of(op)
         if type(op) is kind and source is not None:
-            op = machine.wrap(vars(op)[name], source.field(name))
+            op = machine.wrapping.wrap(vars(op)[name], source.field(name))
 
 
 RULES.update(dict.fromkeys((CustomOpDef, OpOverload, OpOverloadPacket), Wrapping.identical))
 
 
-def user_function(machine: Any, definition: Any, name: str, function: Any) -> Any:
+def user_function(machine: Machine, definition: Any, name: str, function: Any) -> Any:
     """What is called in place of a function that was registered with an op."""
     if not machine.by_ops:
         return partial(overhear, machine, function) if name == SETUP else function
     source = machine.world.source_of(definition)
     if source is None:
         raise refused(f"the gradient of {definition._qualname}, an op that nothing was read from")
-    read = machine.wrap(function, source.field(name))
-    return partial(set_up, machine, read) if name == SETUP else Callback(read, machine.call)
+    read = machine.wrapping.wrap(function, source.field(name))
+    return partial(set_up, machine, read) if name == SETUP else Callback(read, machine.calls.call)
 
 
-def set_up(machine: Any, function: Any, **named: Any) -> None:
+def set_up(machine: Machine, function: Any, **named: Any) -> None:
     picture = Picture(machine, function)
-    Callback(function, machine.call)(**named)
+    Callback(function, machine.calls.call)(**named)
     if has_effects(machine, picture):
         raise refused("a setup_context of a custom op, which changes something outside")
 
 
-def overhear(machine: Any, function: Any, **named: Any) -> None:
+def overhear(machine: Machine, function: Any, **named: Any) -> None:
     """Interprets a setup_context for what it leaves in the context, and for nothing else."""
-    inner = type(machine)(stand_for, dynamic=False)
+    entry: Any = stand_for
+    inner = type(machine)(entry, dynamic=False)
     inner.recorder.on_input = lambda value: inner.graph.placeholder(f"arg{len(inner.graph.nodes)}", val=value)
 
     def run() -> None:
         with inner.recorder:
-            read = inner.wrap(function, local("function"))
-            Callback(read, inner.call)(**named)
+            read = inner.wrapping.wrap(function, local("function"))
+            Callback(read, inner.calls.call)(**named)
 
     try:
         contextvars.copy_context().run(run)
     except Break:
         function(**named)  # as it is: what it changes, it changes now
     finally:
-        inner.over = True
+        inner.generators.over = True
         inner.world.forget()
 
 

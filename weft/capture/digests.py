@@ -22,6 +22,7 @@ import numpy as np
 
 from weft.capture.policy import MARK
 from weft.capture.sources import class_dict, class_mro, importable_name, instance_dict, is_a, written_in_c
+from weft.core.interrupts import let_through
 from weft.ops.record import REGISTRY, Op
 
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -115,7 +116,8 @@ def function_digest(function: types.FunctionType, depth: int = 0) -> str:
     for cell in function.__closure__ or () if depth < DEEPEST else ():
         try:
             cells.append(part_text(cell.cell_contents, depth + 1))
-        except ValueError:
+        except ValueError as error:
+            let_through(error)
             cells.append("unset")
     marks = repr(function.__dict__.get(MARK))
     return digest_of(code_digest(function.__code__), marks, *cells)
@@ -216,7 +218,8 @@ def started() -> float:
         with open("/proc/self/stat", "rb") as file:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError, AttributeError):
+    except (OSError, ValueError, IndexError, AttributeError) as error:
+        let_through(error)
         return 0.0
     return time.time() - age
 
@@ -243,7 +246,8 @@ def file_digest(path: str) -> str:
             if os.fstat(file.fileno()).st_mtime >= started():
                 raise Unkept(f"{path} has changed")
             return hashlib.sha256(file.read()).hexdigest()
-    except OSError:
+    except OSError as error:
+        let_through(error)
         raise Unkept(f"{path} is no file") from None
 
 

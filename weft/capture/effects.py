@@ -24,23 +24,23 @@ from typing import Any, Final
 
 from weft.amp.casting import NAME
 from weft.capture.autocasting import put_autocast
-from weft.capture.custom_function_stores import context_stores
+from weft.capture.custom_function.context_stores import context_stores
 from weft.capture.gradients import OF_FRESH
 from weft.capture.grads import SLOT
 from weft.capture.outcome import Outcome
-from weft.capture.rebuild import Builder
-from weft.capture.rebuild_types import check_keys
+from weft.capture.rebuild.builder import Builder
+from weft.capture.rebuild.types import check_keys
 from weft.capture.sources import class_dict, class_mro
 from weft.capture.world import ABSENT, Known, Overlay, items_of
 from weft.core import modes
+from weft.core.interrupts import let_through
 from weft.core.modes import Modes, State
-from weft.core.records import dataclass
-from weft.core.requirements import Unmet
+from weft.core.records import record
+from weft.core.requirements import Doubtful, Unmet
 from weft.core.symbolic import Symbolic
-from weft.graph.effects import effect, op_of
-from weft.graph.failing import can_fail
+from weft.graph.effects import can_fail, effect, op_of
 from weft.graph.node import Node
-from weft.ops.record import Kind
+from weft.ops.record import REGISTRY
 from weft.tensor.tape import INFERENCE
 from weft.tensor.views import refuse_overlap
 
@@ -295,8 +295,8 @@ def unset(owner: Any, member: Any) -> None:
     """Empties a slot; one that captured code filled and emptied again was empty before."""
     try:
         member.__delete__(owner)
-    except AttributeError:
-        pass
+    except AttributeError as error:
+        let_through(error)
 
 
 # -- modes ---------------------------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ MODE_SWITCHES: Final = (
 
 
 # -- writes of the graph itself ------------------------------------------------------------------------------
-@dataclass(slots=True)
+@record(slots=True)
 class Writes:
     """What a graph does to one of its inputs."""
 
@@ -374,10 +374,15 @@ class Writes:
     """Whether it was written when the graph was captured."""
     history: bool = False
     """Whether the tape must follow a write."""
-    whole: bool = False
-    """Whether it is written itself, and not only views of it."""
+    several: bool = False
+    """Whether several elements are written at once, which may be refused where they lie in one place."""
+    refusing: bool = False
+    """Whether it is written as one, and not by a key or by what is let write to elements that share a place:
+    a write that is refused where others would be."""
+    counted: bool = False
+    """Whether a view of it is changed, no element: the count of writes, which is theirs together, shows."""
     again: bool = False
-    """Whether a part of it is written before other writes, which may be refused."""
+    """Whether a part of it is written, or a write counted, before other writes, which may be refused."""
 
 
 def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
@@ -395,7 +400,7 @@ def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
             continue
         if node.op == "call_function" and switches_grad(node):
             grad = bool(node.args[0])
-        fails = can_fail(node) or wants_layout(node)
+        fails = can_fail(node)
         last = place if fails else last  # an op that writes may itself fail half way
         facts = effect(node)
         reached: set[Node] = set()
@@ -404,18 +409,21 @@ def writes_of(nodes: list[Node], grad: bool) -> tuple[dict[Node, Writes], int]:
         roots[node] = reached if facts.aliases else set()
         targets = node.all_input_nodes if facts.unknown and fails else facts.writes
         changes = node.op == "call_method" and node.target in OF_FRESH  # what a tensor is, and no elements
+        alone = changes or node.op == "call_method" and node.target in OF_ONE_TENSOR
         for target in node.meta.get("writes", targets):
-            if changes and target.op != "placeholder":
-                continue
             for root in roots.get(target, set()):
-                if node.op == "call_method" and node.target in OF_ONE_TENSOR and not _is_same(root, target):
+                if alone and not _is_same(root, target):
+                    if "writes" in node.meta and _share_memory(root, target):
+                        written.setdefault(root, Writes(place)).counted = True
                     continue
                 found = written.setdefault(root, Writes(place))
                 if "writes" in node.meta and not changes and _share_memory(root, target):
-                    found.again |= found.certain and not found.whole
+                    found.again |= (found.certain or found.counted) and not found.refusing
                     found.certain = True
                     found.history |= grad and any(map(_is_tracked, (node, *node.all_input_nodes)))
-                    found.whole |= _shape(target) == _shape(root) and not _writes_one(node)
+                    alike = _shape(target) == _shape(root)
+                    found.several |= _shape(target) != () and not _writes_one(node)
+                    found.refusing |= alike and not _writes_places(node)
     return written, last
 
 
@@ -427,56 +435,18 @@ def _writes_one(node: Node) -> bool:
     return all(type(key) is int for key in keys) and len(keys) == len(_shape(node.args[0]) or ())
 
 
+def _writes_places(node: Node) -> bool:
+    """Whether a node puts values in places, which may be allowed where elements share one: see
+    Note [Writes to memory that overlaps itself] in `weft.tensor.inplace`."""
+    found = op_of(node)
+    op = REGISTRY.get(str(node.target).removesuffix("_")) if found is None else found[0]
+    return node.target is operator.setitem or (op is not None and op.placing is not None)
+
+
 def may_write(node: Node) -> bool:
     """Whether a node writes anything, as far as one knows."""
     facts = effect(node)
     return facts.unknown or bool(facts.writes) or "writes" in node.meta
-
-
-def wants_layout(node: Node) -> bool:
-    """Whether a node may refuse a tensor that lies otherwise than the one of the capture, which no guard
-    asks: a view that joins axes does.
-    """
-    if node.op != "call_method" or node.target not in ("view", "view_as"):
-        return False
-    source = node.all_input_nodes[0]
-    before, after = source.meta.get("val"), node.meta.get("val")
-    if getattr(before, "dtype", None) is getattr(after, "dtype", None):
-        if not _joins_axes(_shape(source), _shape(node)):
-            return False
-    waiting, seen = [source], {source}
-    while waiting:
-        each = waiting.pop()
-        if each.op == "placeholder":
-            return True
-        found = op_of(each)
-        if each.target == "contiguous" or (found is not None and found[0].kind not in LIE_ALIKE):
-            continue
-        views = found is None or found[0].kind is Kind.VIEW
-        for used in each.all_input_nodes:
-            if used not in seen and (views or _shape(used) == _shape(each)):
-                seen.add(used)
-                waiting.append(used)
-    return False
-
-
-LIE_ALIKE: Final = (Kind.POINTWISE, Kind.VIEW, Kind.COMPOSITE)
-"""Kinds of ops whose results may lie as what they are given."""
-
-
-def _joins_axes(before: Any, after: Any) -> bool:
-    """Whether an axis of a view is more than a part of one axis before."""
-    left = [size for size in reversed(before or ()) if size != 1]
-    room = 1
-    for size in reversed(after or ()):
-        if size == 1:
-            continue
-        if room == 1 and left:
-            room = left.pop(0)
-        if type(size) is not int or type(room) is not int or size == 0 or room % size:
-            return True
-        room //= size
-    return False
 
 
 OF_ONE_TENSOR: Final = frozenset(
@@ -560,15 +530,21 @@ def late_inputs(writes: tuple[dict[Node, Writes], int]) -> dict[Node, Writes]:
     return sure if len(late) > 1 or any(found.again for found in late.values()) else {}
 
 
-def check_ready(whole: tuple[Any, ...], parts: tuple[Any, ...]) -> None:
-    """Raises where one of these tensors, or a part of it, may not be written."""
-    for tensor in (*whole, *parts):
+def check_ready(several: tuple[Any, ...], single: tuple[Any, ...]) -> None:
+    """Raises where one of these tensors, or a part of it, may not be written: `single` are written element
+    by element. A part of what overlaps may overlap or not, so the code itself has to tell.
+    """
+    for tensor in (*several, *single):
         refused = tensor.cell is INFERENCE and not modes.modes().inference
         if refused or not tensor.array.flags.writeable:
             raise Unmet("an input may not be written")
-    for tensor in whole:
+    for tensor in several:
         if not tensor.array.flags.forc:
-            refuse_overlap(tensor.array)
+            try:
+                refuse_overlap(tensor.array)
+            except RuntimeError as error:
+                let_through(error)
+                raise Doubtful(str(error)) from None
 
 
 def draws(nodes: list[Node]) -> bool:

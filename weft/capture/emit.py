@@ -39,9 +39,11 @@ from functools import cached_property
 from typing import Any
 
 from weft.capture.binding import parameter_names
+from weft.capture.break_instruction import Performed, Way, enter_original, perform
 from weft.capture.bytecode.assembler import one_place
-from weft.capture.bytecode.native import Positions
+from weft.capture.bytecode.native import Positions, original_code
 from weft.capture.bytecode.resume import StackKind
+from weft.capture.deoptimise import Setbacks
 from weft.capture.effects import (
     bytes_let_go,
     changes_modes,
@@ -59,27 +61,26 @@ from weft.capture.effects import (
     writes_of,
 )
 from weft.capture.frame import PreviousException
-from weft.capture.fronts import original_call
-from weft.capture.guard_render import render_guards
+from weft.capture.fronts import BEGUN, original_call
+from weft.capture.guards.rendering import render_guards
 from weft.capture.hooking import hook_lines
-from weft.capture.leaving import Setbacks
 from weft.capture.outcome import Outcome
-from weft.capture.performing import Performed, Way, enter_original, perform
-from weft.capture.reading import FUNCTION, MISS, Reader, local_name
-from weft.capture.rebuild import Builder
-from weft.capture.rebuild_types import make_builder, spent_lines
+from weft.capture.reading import FUNCTION, MISS, Reader, local_name, missed
+from weft.capture.rebuild.builder import Builder
+from weft.capture.rebuild.types import make_builder, spent_lines
 from weft.capture.resuming import Slot, resume_texts, slot_of
 from weft.capture.shortcut import Recipe, variables_read
 from weft.capture.tape_calls import copies_in_order
 from weft.core import modes
 from weft.core.generator import Generator, default_generator
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.core.settings import settings
+from weft.core.warn import GRAPH
 from weft.graph.node import Node
 from weft.tensor.inplace import check_history
 from weft.trace.breaks import Break
 
-GRAPH, RESUME, CALLEE, DEOPTIMISE = "_v_graph", "_v_resume", "_v_callee", "_v_deoptimise"
+RESUME, CALLEE, DEOPTIMISE = "_v_resume", "_v_callee", "_v_deoptimise"
 ENTER, READ = "_v_enter_original", "_v_read"
 WARNED = "__warningregistry__"
 INDENT = "    "
@@ -90,7 +91,7 @@ MOST_HELD = 1 << 18
 ASSIGNMENT, NAME = re.compile(r"(_v\w+) = "), re.compile(r"_v\w+")
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Emitted:
     """A segment as source."""
 
@@ -192,7 +193,8 @@ def _functions(guards: list[str], lines: list[str], reader: Reader, parameters: 
     if not guards:
         return [head, *_indent(lines)]
     miss, error = reader.constant(MISS, "MISS"), reader.bind(Exception, "Exception")
-    body = ["# guards", "try:", *_indent(guards), f"except {error}:", f"{INDENT}return {miss}"]
+    raised = reader.constant(missed, "missed")
+    body = ["# guards", "try:", *_indent(guards), f"except {error}:", f"{INDENT}return {raised}()"]
     if len(guards) < SEPARATE_GUARDS:
         return [head, *_indent(body + lines)]
     used = _used(guards, lines)
@@ -207,11 +209,12 @@ def _indent(lines: list[str], depth: int = 1) -> list[str]:
     return [INDENT * depth + line for line in lines]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _Parts:
     """What the builder's text hangs on: expressions and lines that need its objects."""
 
     let_go: list[str] = field(default_factory=list)
+    modes: list[str] = field(default_factory=list)
     stores: list[str] = field(default_factory=list)
     end: list[str] = field(default_factory=list)
 
@@ -238,7 +241,7 @@ class _Segment:
         parts = _Parts()
         parts.let_go = let_go_lines(builder)
         parts.stores = store_lines(builder) + spent_lines(builder)
-        parts.stores += mode_lines(builder, self._modes_after_graph(), self.outcome.modes_after)
+        parts.modes = mode_lines(builder, self._modes_after_graph(), self.outcome.modes_after)
         if self.outcome.kind == "return":
             parts.end = [f"return {builder.text(self.outcome.value)}"]
         else:
@@ -258,10 +261,26 @@ class _Segment:
     def lines(self) -> list[str]:
         builder = self.builder
         calls = any(node.op.startswith("call_") for node in self.nodes)
-        ending = [*_titled("stores", self.parts.stores), *builder.late, *self.parts.end]
+        ending = self._ending()
         if not calls and not builder.outputs:
             return _shorten([*_titled("objects", builder.lines), *ending])
         return self._with_graph(ending)
+
+    def _ending(self) -> list[str]:
+        """What changes the world. Modes first: until they are set, which happens at once or not at all, a
+        tail has not begun (Note [Interrupted tails]). What interrupts the others in front of a break counts
+        as raised by the instruction there, whose handler may have to leave what they have entered.
+        """
+        parts, code = self.parts, self.outcome.frame.code
+        stores = [*_titled("stores", parts.stores), *self.builder.late]
+        begun = [f"{FUNCTION}.{BEGUN} = True"] if parts.modes or len(stores) + len(parts.end) > 1 else []
+        if not code.co_exceptiontable or original_code(code) is code:
+            begun = []
+        if parts.end[1:2] == ["try:"]:
+            end = [*parts.end[:2], *_indent(stores), *parts.end[2:]]
+        else:
+            end = [*stores, *parts.end]
+        return [*_titled("modes", parts.modes), *begun, *end]
 
     @cached_property
     def writes(self) -> tuple[dict[Node, Any], int]:
@@ -284,7 +303,7 @@ class _Segment:
             return None
         if bytes_let_go(self.builder) > MOST_HELD:
             return None  # they must be gone when the graph makes new ones
-        ending = [*_titled("stores", self.parts.stores), *self.builder.late, *self.parts.end]
+        ending = self._ending()
         return _shorten([*_titled("objects", self.builder.lines), *ending])
 
     def _with_graph(self, ending: list[str]) -> list[str]:
@@ -300,7 +319,7 @@ class _Segment:
         deoptimise = f"return {DEOPTIMISE}({', '.join(parameters)})"
         error = reader.fresh("error")
         note = f"{reader.bind(self.setbacks.note, 'note')}({error})"
-        failed = [f"except {reader.bind(Exception, 'Exception')} as {error}:", *_indent([note, *undo])]
+        failed = [f"except {reader.bind(Exception, 'Exception')} as {error}:", *_indent([*undo, note])]
         if len(ending) == 1 and ending[0].startswith("return "):
             whole = _shorten([*calls, *objects, *ending])
             return ["# graph", *before, "try:", *_indent(whole), *failed, deoptimise]
@@ -315,8 +334,8 @@ class _Segment:
         if not late:
             return []
         lists = [
-            [name for name, found in late.items() if (found.whole or found.again) is whole]
-            for whole in (True, False)
+            [name for name, found in late.items() if (found.several or found.again) is several]
+            for several in (True, False)
         ]
         given = ", ".join(f"({''.join(f'{name}, ' for name in names)})" for names in lists)
         check = reader.constant(check_history, "check_history")
@@ -339,7 +358,7 @@ class _Segment:
         for generator in generators:
             saved = reader.fresh("offset")
             before.append(f"{saved} = {generator}.get_offset()")
-            undo.append(f"{generator}.set_offset({saved})")
+            undo.append(f"{generator}.go_back({saved})")
         if any(map(changes_modes, self.nodes)):
             saved, state = reader.fresh("modes"), reader.constant(modes.state, "state")
             before.append(f"{saved} = {state}.get()")
@@ -382,23 +401,27 @@ class _Break:
         title = f"# break: {instruction.op}{arg} at {short}:{line}"
         performed = perform(frame, self.builder, CALLEE)
         if performed is None:
-            return [title, f"return {self._enter_original()}"]
+            return [title, *self._enter_original()]
         handler = frame.bytecode.handlers[instruction.index]
         lines = self._under_handled(performed.lines)
         ways = self._ways(performed)
         if handler is None or not lines:
             return [title, *lines, *ways]
-        error, kept = self.builder.reader.fresh("error"), self.builder.reader.fresh("caught")
+        error, kept, second = map(self.builder.reader.fresh, ("error", "caught", "error"))
         stack: list[Slot] = [slot_of(self.builder, value) for value in frame.stack[: handler.depth]]
         if handler.lasti:
             stack.append((StackKind.VALUE, str(instruction.offset // 2)))
         stack.append((StackKind.VALUE, kept))
-        away = self._resume(handler.target_index, stack)
+        away, again = [
+            self._resume(handler.target_index, stack, RESUME, instruction.index, each)
+            for each in ("", second)
+        ]
         every = self.builder.reader.bind(BaseException, "BaseException")  # a parameter may have that name
         caught = [f"except {every} as {error}:", f"{INDENT}{kept} = {error}"]
         normal = ["else:", *_indent(ways)] if ways else []
         # The exception's traceback holds this frame: it must not hold the exception.
-        leave = ["try:", f"{INDENT}return {away}", "finally:", f"{INDENT}del {kept}"]
+        leave = ["try:", f"{INDENT}return {away}", f"except {every} as {second}:", f"{INDENT}return {again}"]
+        leave += ["finally:", f"{INDENT}del {kept}"]
         return [title, "try:", *_indent(lines), *caught, *normal, *leave]
 
     def _under_handled(self, lines: list[str]) -> list[str]:
@@ -420,12 +443,23 @@ class _Break:
     def _ways(self, performed: Performed) -> list[str]:
         lines = []
         for way in performed.ways:
-            resumed = self._resume(way.target, self._stack_after(way))
-            if way.condition is None:
-                lines.append(f"return {resumed}")
-            else:
-                lines += [f"if {way.condition}:", f"{INDENT}return {resumed}"]
+            going = self._going(way.target, self._stack_after(way))
+            lines += going if way.condition is None else [f"if {way.condition}:", *_indent(going)]
         return lines
+
+    def _going(self, target: int, stack: list[Slot], resume: str = RESUME) -> list[str]:
+        """Lines that go on at an instruction. What interrupts them is met by the handler there or, where
+        there is none, by that of the instruction that was performed: in between, nothing can be raised."""
+        handlers, reader = self.frame.bytecode.handlers, self.builder.reader
+        covered = [index for index in (target, self.instruction.index) if handlers[index] is not None]
+        if not covered:
+            return [f"return {self._resume(target, stack, resume)}"]
+        error, every = reader.fresh("error"), reader.bind(BaseException, "BaseException")
+        first = self._resume(target, stack, resume, covered[0])
+        again = self._resume(target, stack, resume, covered[0], error)
+        return [
+            "try:", f"{INDENT}return {first}", f"except {every} as {error}:", f"{INDENT}return {again}"
+        ]  # fmt: skip
 
     def _stack_after(self, way: Way) -> list[Slot]:
         stack = self.frame.stack
@@ -435,20 +469,23 @@ class _Break:
         ]
         return [*[slot_of(self.builder, value) for value in kept], *pushed]
 
-    def _enter_original(self) -> str:
+    def _enter_original(self) -> list[str]:
         """The original code from the instruction on, uncompiled."""
         op = self.instruction.op
         if settings.strict and op not in WITHOUT_TEMPLATE:
             raise Break("cannot-perform", seen=op)
         stack = [slot_of(self.builder, value) for value in self.frame.stack]
-        return self._resume(self.instruction.index, stack, ENTER)
+        return self._going(self.instruction.index, stack, ENTER)
 
-    def _resume(self, index: int, stack: list[Slot], resume: str = RESUME) -> str:
-        """The call that goes on at an instruction."""
+    def _resume(
+        self, index: int, stack: list[Slot], resume: str = RESUME, at: int | None = None, error: str = ""
+    ) -> str:
+        """The call that goes on at an instruction; `at` is where what interrupts it counts as raised."""
         index = self._past_jumps(index) if resume == RESUME else index
         point, arguments, cells = resume_texts(self.builder, self.frame, index, stack)
         name = self.builder.constant(point, f"at_{index}")
-        return f"{resume}({name}, {FUNCTION}, {cells})({', '.join(arguments)})"
+        known = "".join(f", {each}" for each in (at, error) if each not in (None, ""))
+        return f"{resume}({name}, {FUNCTION}, {cells}{known})({', '.join(arguments)})"
 
     def _past_jumps(self, index: int) -> int:
         """Where control gets to from here: a loop entered by several jumps goes on as one function."""

@@ -16,7 +16,7 @@ import copy
 import functools
 from collections.abc import Callable
 from types import FunctionType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.capture.calls import BY_CODE, handles
 from weft.capture.eligible import GENERATOR_LIKE
@@ -28,7 +28,12 @@ from weft.core.seams import seams
 from weft.nn.modules import hooks
 from weft.nn.modules.module import Module, _addindent
 
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
+
 CALL = "__call__"
+CALLS: Final = {Module.__call__.__code__}
+"""The code of the `__call__` of modules that the library gives them: they do no more than `_call_impl`."""
 
 
 def compiled_form(context: Context, target: Any) -> Any:
@@ -39,14 +44,11 @@ def compiled_form(context: Context, target: Any) -> Any:
         return _class_form(context, target)
     if not callable(target):
         raise AssertionError(f"A callable function is expected, but {type(target)} is provided.")
-    if isinstance(target, functools.partial):
-        return functools.partial(compiled_form(context, target.func), *target.args, **target.keywords)
+    if type(target) is functools.partial:
+        return _partial_form(context, target)
     if isinstance(target, (FunctionType, MethodType)):
         return _function_form(context, original_of(target))
-    call = getattr(type(target), CALL, None)
-    if type(call) is FunctionType and not library_native(call):
-        return context.front(MethodType(call, target))
-    return context.front(_calling(target))
+    return context.front(_calling(target))  # which finds `__call__` where Python does, at each call
 
 
 def _function_form(context: Context, target: Any) -> Any:
@@ -61,6 +63,13 @@ def _function_form(context: Context, target: Any) -> Any:
         return _as_written(context, target)
     of_library = library_native(function) or function.__code__ in BY_CODE
     return context.front(_calling(target) if of_library else target)
+
+
+def _partial_form(context: Context, target: functools.partial[Any]) -> functools.partial[Any]:
+    """A partial of the compiled function; the keywords are the same dictionary, which users may change."""
+    made: Any = functools.partial(compiled_form(context, target.func))
+    made.__setstate__((made.func, target.args, target.keywords, {**target.__dict__}))
+    return made  # type: ignore[no-any-return]
 
 
 def _calling(target: Any) -> FunctionType:
@@ -98,6 +107,7 @@ def _class_form(context: Context, cls: type) -> type:
             whole = MethodType(Module._call_impl, self)
             return context.callee(whole if has_hooks(self) else self.forward)(*args, **kwargs)
 
+        CALLS.add(call.__code__)
         setattr(cls, CALL, call)
     else:
         own = getattr(cls, CALL, None)
@@ -132,13 +142,20 @@ def has_hooks(module: Module) -> bool:
 
 
 def module_call(module: Module, context: Context) -> Callable[..., Any]:
-    """What calls the module compiled: its forward alone where there are no hooks, else the whole call."""
+    """What calls the module compiled: its forward alone where there are no hooks, else the whole call; what
+    its class has for `__call__`, where that is not ours.
+    """
     whole = context.front(MethodType(Module._call_impl, module))
+    special = context.front(_calling(module))
+    plain = Module.__call__
     known: Any = None
     compiled: Any = None
 
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal known, compiled
+        own = type(module).__call__
+        if own is not plain and getattr(own, "__code__", None) not in CALLS:
+            return special(*args, **kwargs)
         if has_hooks(module):
             return whole(*args, **kwargs)
         forward = module.forward
@@ -248,31 +265,31 @@ OWN = frozenset(OptimizedModule.__dict__) - {"__doc__", "__module__"} | {"__clas
 
 
 # -- in captured code: the original, whatever is asked -------------------------------------------------------
-def _in_capture(machine: Any, optimised: Any) -> Any:
-    return machine.slot(OptimizedModule.__dict__["_orig_mod"], optimised)
+def _in_capture(machine: Machine, optimised: Any) -> Any:
+    return machine.attributes.load_slot(OptimizedModule.__dict__["_orig_mod"], optimised)
 
 
 @handles(OptimizedModule.__call__)
-def _call_in_capture(machine: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return machine.call(_in_capture(machine, args[0]), args[1:], kwargs)
+def _call_in_capture(machine: Machine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return machine.calls.call(_in_capture(machine, args[0]), args[1:], kwargs)
 
 
 @handles(OptimizedModule.__getattribute__)
-def _load_in_capture(machine: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
+def _load_in_capture(machine: Machine, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Any:
     optimised, name = args
     original = _in_capture(machine, optimised)
-    return original if name == "_orig_mod" else machine.load_attribute(original, name)
+    return original if name == "_orig_mod" else machine.attributes.load(original, name)
 
 
 @handles(OptimizedModule.__setattr__)
-def _store_in_capture(machine: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
-    machine.store_attribute(_in_capture(machine, args[0]), args[1], args[2])
+def _store_in_capture(machine: Machine, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+    machine.attributes.store(_in_capture(machine, args[0]), args[1], args[2])
 
 
 def _forwarded_in_capture(name: str) -> Any:
-    def handler(machine: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        method = machine.load_attribute(_in_capture(machine, args[0]), name)
-        return machine.call(method, args[1:], kwargs)
+    def handler(machine: Machine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        method = machine.attributes.load(_in_capture(machine, args[0]), name)
+        return machine.calls.call(method, args[1:], kwargs)
 
     return handler
 

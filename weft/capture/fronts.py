@@ -28,12 +28,15 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, TypeVar
 
 from weft.capture.binding import VARARGS, VARKEYWORDS, parameter_names, signature_text
+from weft.capture.bytecode.native import original_code
 from weft.capture.reading import MISS
 
 UNSET: Any = type("Unset", (), {"__repr__": lambda self: "<default>", "__slots__": ()})()
 """The default of every parameter of a public front that has one."""
 
 
+BEGUN = "_weft_begun"
+"""Attribute of a resumed function once it runs as written, or its segment has effects. See deoptimise.py."""
 UNCOUNTED = "importlib_bootstrap"
 """`warnings` skips frames of files named so when it counts to the frame that `stacklevel` means."""
 Run = TypeVar("Run", bound=Callable[..., Any])
@@ -150,9 +153,9 @@ def original_call(code: CodeType) -> Callable[..., Any]:
     parts += keywords
     if code.co_flags & VARKEYWORDS:
         parts.append("**" + rest.pop(0))
-    text = (
-        f"def call({', '.join(['_weft_function', *names])}):\n    return _weft_function({', '.join(parts)})\n"
-    )
+    begun = "" if original_code(code) is code else f"    _weft_function.{BEGUN} = True\n"
+    head = f"def call({', '.join(['_weft_function', *names])}):\n{begun}"
+    text = f"{head}    return _weft_function({', '.join(parts)})\n"
     space: dict[str, Any] = {}
     exec(compile(text, f"<weft: call of {code.co_name}, {UNCOUNTED}>", "exec"), space)
     call: Callable[..., Any] = space["call"]

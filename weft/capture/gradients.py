@@ -17,7 +17,7 @@ argument is new and nobody else's: see `without_clones`.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.autograd import engine
 from weft.autograd.function_node import FunctionNode
@@ -26,23 +26,28 @@ from weft.autograd.nodes import GradientEdge, anchor
 from weft.autograd.tasks import reachable
 from weft.capture.grads import read_grad, write_grad
 from weft.capture.sources import Source
-from weft.capture.values import isinstance
-from weft.core.records import dataclass
+from weft.capture.values import has_type
+from weft.core.interrupts import let_through
+from weft.core.records import record
 from weft.core.types import contiguous_format
 from weft.graph.effects import ACCUMULATES
 from weft.graph.node import Node
 from weft.ops.record import REGISTRY, Kind
 from weft.ops.sweep import LEAF_SEQUENCE
 from weft.tensor.base import PLAIN, Tensor
+from weft.tensor.views import is_dense, refresh
 from weft.trace.breaks import Break, NeedOps
 from weft.trace.fake import Outside, bare, is_fake
+
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 KIND: Final = "autograd-inside"
 
 
-def differentiate(machine: Any, func: Any, name: str, args: Args, kwargs: Kwargs) -> Any:
+def differentiate(machine: Machine, func: Any, name: str, args: Args, kwargs: Kwargs) -> Any:
     """Stands for `backward`, `grad` and the other calls that concern the tape."""
     if func in SWEEPS:
         if not machine.by_ops:
@@ -58,9 +63,9 @@ INPUTS: Final = {Tensor.__dict__["backward"]: 4, engine.backward: 5, engine.grad
 SWEEPS: Final = tuple(INPUTS)
 
 
-def run_engine(machine: Any, func: Any, args: Args, kwargs: Kwargs) -> Any:
+def run_engine(machine: Machine, func: Any, args: Args, kwargs: Kwargs) -> Any:
     """Runs the sweep over the fakes."""
-    recorder = machine.recorder
+    recorder: Any = machine.recorder
     if machine.saved_through:
         raise Break(KIND, seen="a backward under saved_tensors_hooks from outside")
     args, kwargs = as_tuples(args), {name: as_tuples((value,))[0] for name, value in kwargs.items()}
@@ -75,11 +80,11 @@ def run_engine(machine: Any, func: Any, args: Args, kwargs: Kwargs) -> Any:
     return tuple(own_results(recorder, result, before))
 
 
-def check_outside(machine: Any, roots: list[Any], inputs: Any) -> None:
+def check_outside(machine: Machine, roots: list[Any], inputs: Any) -> None:
     """Breaks where gradients of some tensors alone are asked for, and might flow to them on a tape that
     captured code does not know.
     """
-    outside = [node for node in reachable(roots) if isinstance(node, Outside)]
+    outside = [node for node in reachable(roots) if has_type(node, Outside)]
     if not outside:
         return
     found = [value for value in as_list(inputs) if id(value) in machine.world.known]
@@ -87,9 +92,21 @@ def check_outside(machine: Any, roots: list[Any], inputs: Any) -> None:
         raise Break(KIND, seen="gradients that may flow to a tensor on a tape from outside")
 
 
+def check_inference(machine: Machine) -> None:
+    """Breaks where a transform saves a tensor made in inference mode and others are on a tape: a graph has no
+    transform around its ops, so the tape that these make when it runs would refuse to save that tensor.
+    """
+    recorder: Any = machine.recorder
+    tensors = [*recorder.tensors(), *(known.value for known in machine.world.known.values())]
+    found = [value for value in tensors if has_type(value, Tensor) and value.tracked]
+    first = [value for value in found if value.node is None or has_type(value.node, Outside)]
+    if any(id(value) not in recorder.entries for value in first):
+        raise Break(KIND, seen="a tensor made in inference mode that a transform saves")
+
+
 def as_list(values: Any) -> list[Any]:
     """The tensors in tuples of tuples."""
-    if isinstance(values, (tuple, list)):
+    if has_type(values, (tuple, list)):
         return [value for item in values for value in as_list(item)]
     return [values]
 
@@ -98,7 +115,7 @@ def as_tuples(values: Args) -> Args:
     """The arguments, with tuples in place of iterators over tensors, which are read twice."""
     plain = (Tensor, GradientEdge, dict, str, bool, int)
     return tuple(
-        [v if v is None or isinstance(v, plain) or not hasattr(v, "__iter__") else tuple(v) for v in values]
+        [v if v is None or has_type(v, plain) or not hasattr(v, "__iter__") else tuple(v) for v in values]
     )
 
 
@@ -109,7 +126,7 @@ def own_results(recorder: Any, result: Any, before: set[int]) -> list[Any]:
     seen: set[int] = set(before)
     given: list[Any] = []
     for value in result:
-        if isinstance(value, Tensor) and id(value) in seen and not value.tracked:
+        if has_type(value, Tensor) and id(value) in seen and not value.tracked:
             value = recorder.call_method("detach", (value,))
         seen.add(id(value))
         given.append(value)
@@ -120,12 +137,12 @@ def roots_of(values: Any) -> list[Any]:
     """The tape's nodes (or leaves) behind outputs."""
     found: list[Any] = []
     for value in values:
-        if isinstance(value, GradientEdge):
+        if has_type(value, GradientEdge):
             found.append(anchor(value.node))
-        elif isinstance(value, Tensor):
+        elif has_type(value, Tensor):
             if value.tracked:
                 found.append(value if value.node is None else value.node)
-        elif isinstance(value, (tuple, list)):
+        elif has_type(value, (tuple, list)):
             found += roots_of(value)
     return found
 
@@ -135,14 +152,14 @@ def leaves_behind(roots: list[Any]) -> list[Any]:
 
 
 # -- leaves that existed before ------------------------------------------------------------------------------
-@dataclass(slots=True)
+@record(slots=True)
 class Removed:
     """A handle from outside whose hook captured code took away."""
 
     handle: Any
 
 
-def learn_leaf(machine: Any, leaf: Any) -> None:
+def learn_leaf(machine: Machine, leaf: Any) -> None:
     """Gives the fake of a leaf the hooks of its original; guarded."""
     known = machine.world.known.get(id(leaf))
     if known is None or id(leaf) in machine.leaves:
@@ -155,7 +172,7 @@ def learn_leaf(machine: Any, leaf: Any) -> None:
         return
     if type(hooks) is not Hooks or hooks.pre or hooks.post:
         raise Break(KIND, seen="a backward through a leaf with hooks on its node")
-    if any(isinstance(each, Removed) for each in machine.world.hooked):
+    if any(has_type(each, Removed) for each in machine.world.hooked):
         raise Break(KIND, seen="a backward after the removal of a hook from outside")
     source = known.source.slot(Tensor, "hooks")
     mine = hooks_of(leaf)
@@ -175,11 +192,11 @@ def learn_leaf(machine: Any, leaf: Any) -> None:
         own = dict(copy)
         copy.clear()
         for number, hook in table.items():
-            copy[number] = machine.callback(machine.wrap(hook, place.item(number)))
+            copy[number] = machine.c_arguments.callback(machine.wrapping.wrap(hook, place.item(number)))
         copy.update(own)  # registered by captured code: behind the others
 
 
-def accumulate(machine: Any, leaf: Any, gradient: Any, create_graph: bool) -> None:
+def accumulate(machine: Machine, leaf: Any, gradient: Any, create_graph: bool) -> None:
     """Adds to a leaf's `.grad`, as the engine does to real ones: in place, unless the sum itself must be
     differentiable.
     """
@@ -194,11 +211,26 @@ def accumulate(machine: Any, leaf: Any, gradient: Any, create_graph: bool) -> No
     if before is not None:
         new = REGISTRY["add"](before, gradient)
     else:
-        contiguous = leaf.array.exact and leaf.is_contiguous()
-        layout = {"memory_format": contiguous_format} if contiguous else {}
-        new = REGISTRY["clone"](gradient, **layout)
-        machine.recorder.node(new).meta[ACCUMULATES] = leaf.array.strides
+        new = copy_like(machine, leaf, gradient)
     write_grad(machine, leaf, new)
+
+
+def copy_like(machine: Machine, leaf: Any, gradient: Any) -> Any:
+    """A copy with the strides of the leaf if these are known and leave no gaps, else row by row."""
+    strides = leaf.array.strides
+    if not leaf.array.exact:
+        layout = {}
+    elif leaf.is_contiguous() or not is_dense(leaf.array):
+        layout = {"memory_format": contiguous_format}
+    elif gradient.array.exact and gradient.array.strides == strides:
+        layout = {}
+    else:
+        made = REGISTRY["new_empty_strided"](gradient, leaf.shape, leaf.stride())
+        made.copy_(gradient)
+        return made
+    new = REGISTRY["clone"](gradient, **layout)
+    machine.recorder.node(new).meta[ACCUMULATES] = strides
+    return new
 
 
 # -- afterwards ----------------------------------------------------------------------------------------------
@@ -236,15 +268,29 @@ def is_new(node: Node) -> bool:
     return op.kind in (Kind.POINTWISE, Kind.REDUCE, Kind.CONTRACT)
 
 
+def history(tensor: Tensor) -> Any:
+    """The node behind a tensor as it is now: a view whose base was written has another than before."""
+    if tensor.origin is not None:
+        try:
+            refresh(tensor)
+        except RuntimeError as error:  # a write made the view unusable: nobody comes by it
+            let_through(error)
+    return tensor.node
+
+
 def is_spent(tensor: Any) -> bool:
     """Whether a backward has freed what lies behind a tensor: another one would raise."""
-    if not tensor.tracked or tensor.node is None:
-        return False
-    nodes = [node for node in reachable([tensor.node]) if node._seq != LEAF_SEQUENCE]
+    root = history(tensor)
+    return root is not None and tensor.tracked and is_spent_from(root)
+
+
+def is_spent_from(root: Any) -> bool:
+    """Whether a backward has freed some node that this one leads to."""
+    nodes = [node for node in reachable([root]) if node._seq != LEAF_SEQUENCE]
     if any(is_freed(node) for node in nodes):
         return True
     for node in nodes:
-        if isinstance(node, FunctionNode) and node.stands_in:  # nothing in the graph puts it there
+        if has_type(node, FunctionNode) and node.stands_in:  # nothing in the graph puts it there
             raise Break(KIND, seen=f"a tensor handed on with {type(node).__name__} behind it")
     return False
 
@@ -257,8 +303,8 @@ def spent_on(tensor: Any) -> list[Tensor] | None:
     if not asks_for_spent(tensor.node):
         return None
     spent = reachable([node for node in found if node._seq != LEAF_SEQUENCE and is_freed(node)])
-    ends = [node for node in found if node._seq == LEAF_SEQUENCE or isinstance(node, Outside)]
-    if any(node not in spent or isinstance(node, Outside) for node in ends):
+    ends = [node for node in found if node._seq == LEAF_SEQUENCE or has_type(node, Outside)]
+    if any(node not in spent or has_type(node, Outside) for node in ends):
         return None
     return ends
 
@@ -272,7 +318,7 @@ def asks_for_spent(root: Any) -> bool:
             continue
         if is_freed(node):
             return True
-        if not isinstance(node, FunctionNode):
+        if not has_type(node, FunctionNode):
             new = [target for target in node.next if target is not None and target not in seen]
             seen.update(new)
             waiting += new
@@ -280,7 +326,7 @@ def asks_for_spent(root: Any) -> bool:
 
 
 def is_freed(node: Any) -> bool:
-    if isinstance(node, FunctionNode):  # one that saved nothing can be swept again
+    if has_type(node, FunctionNode):  # one that saved nothing can be swept again
         return node.ctx._items is None and node.ctx._versions is not None
     return node.saved is None
 
@@ -296,16 +342,16 @@ def without_history(recorder: Any, tensor: Any) -> Node:
 
 
 # -- what a tensor is ----------------------------------------------------------------------------------------
-def change(machine: Any, func: Any, name: str, args: Args, kwargs: Kwargs) -> Any:
+def change(machine: Machine, func: Any, name: str, args: Args, kwargs: Kwargs) -> Any:
     """`requires_grad_`, `detach_`, `t_` and their like: a node, which stands for the tensor from here on."""
     tensor = args[0]
     recorder = machine.recorder
-    if not isinstance(tensor, Tensor) or type(tensor) not in PLAIN or not is_fake(tensor):
+    if not has_type(tensor, Tensor) or type(tensor) not in PLAIN or not is_fake(tensor):
         return NotImplemented
     known = id(tensor) in machine.world.known
     if known and name not in OF_INPUTS or name not in OF_FRESH:
         return NotImplemented
-    if known and not machine.is_leaf(tensor):
+    if known and not machine.attributes.is_leaf(tensor):
         return NotImplemented
     before = tensor.tracked
     func(*args, **kwargs)

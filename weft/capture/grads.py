@@ -19,23 +19,26 @@ A graph that fails later leaves no trace of that: the original begins with letti
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autograd.hooks import RETAINED
 from weft.autograd.properties import check_gradient
-from weft.capture.values import isinstance
+from weft.capture.values import has_type
 from weft.capture.world import ABSENT
-from weft.graph.failing import can_fail
+from weft.graph.effects import can_fail
 from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.meta import MetaArray
 from weft.trace.breaks import Break
+
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 SLOT = "_grad"
 GRADIENT = frozenset({"grad", SLOT})
 """Names of attributes that give or take the gradient. The second is the library's own, and never warns."""
 
 
-def read_grad(machine: Any, tensor: Tensor) -> Any:
+def read_grad(machine: Machine, tensor: Tensor) -> Any:
     """What `tensor.grad` is now: None or a tensor. Guarded where it was there before the call."""
     world = machine.world
     known = world.known.get(id(tensor))
@@ -45,34 +48,34 @@ def read_grad(machine: Any, tensor: Tensor) -> Any:
     if written:
         return new
     world.let_go[id(tensor)] = False
-    return machine.wrap(known.original._grad, known.source.member(SLOT))
+    return machine.wrapping.wrap(known.original._grad, known.source.member(SLOT))
 
 
-def write_grad(machine: Any, tensor: Tensor, value: Any) -> None:
+def write_grad(machine: Machine, tensor: Tensor, value: Any) -> None:
     """Makes `value`, None or a tensor that fits, the gradient of the tensor; nothing is guarded."""
     known = machine.world.known.get(id(tensor))
     if known is None:
-        machine.changes += 1
+        machine.world.changes += 1
         tensor._grad = machine.world.keep(value)
     else:
         if not machine.world.written(tensor, SLOT)[0] and machine.world.let_go.get(id(tensor)) is not False:
             nodes = machine.recorder.graph.nodes
             machine.world.let_go[id(tensor)] = value is None and not any(map(can_fail, nodes))
-        machine.write(tensor, "attribute", known.source, SLOT, value)
+        machine.world.write(tensor, "attribute", known.source, SLOT, value)
 
 
-def load_grad(machine: Any, tensor: Tensor, name: str) -> Any:
+def load_grad(machine: Machine, tensor: Tensor, name: str) -> Any:
     """`tensor.grad`, as captured code reads it."""
     if (
         name == SLOT
-        or machine.is_leaf(tensor)
+        or machine.attributes.is_leaf(tensor)
         or (tensor.hooks is RETAINED and machine.world.is_fresh(tensor))
     ):
         return read_grad(machine, tensor)
     raise Break("tensor-state", seen=".grad of a tensor that is no leaf, which may warn")
 
 
-def load_node(machine: Any, tensor: Tensor) -> Any:
+def load_node(machine: Machine, tensor: Tensor) -> Any:
     """`tensor.grad_fn` of a tensor that captured code made: the node behind the fake. It may be asked for
     hooks, and never leaves.
     """
@@ -80,12 +83,12 @@ def load_node(machine: Any, tensor: Tensor) -> Any:
     return machine.world.keep(tensor.node)
 
 
-def store_grad(machine: Any, tensor: Tensor, value: Any) -> None:
+def store_grad(machine: Machine, tensor: Tensor, value: Any) -> None:
     """`tensor.grad = value`, as captured code writes it; ABSENT deletes, which leaves None."""
     if value is ABSENT or value is None:
         write_grad(machine, tensor, None)
         return
-    if isinstance(value, Tensor) and not (type(value) in PLAIN and type(value.array) is MetaArray):
+    if has_type(value, Tensor) and not (type(value) in PLAIN and type(value.array) is MetaArray):
         raise Break("tensor-metadata-write", seen=".grad = a tensor of an unusual kind")
     machine.native(check_gradient, tensor, value)
     write_grad(machine, tensor, value)

@@ -22,17 +22,17 @@ import types
 from collections import deque
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.autograd import control_flow
 from weft.autograd.shapes import typed
 from weft.capture.calls import handles
-from weft.capture.values import Callback, CapturedGenerator, isinstance
+from weft.capture.values import Callback, CapturedGenerator, has_type
 from weft.capture.world import ABSENT, items_of
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core import modes
 from weft.core.dims import wrap_dim
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.core.trees import flatten
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -41,6 +41,9 @@ from weft.tensor.meta import MetaArray
 from weft.trace.breaks import Break
 from weft.trace.recorder import version
 
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
+
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
@@ -48,7 +51,7 @@ Kwargs = dict[str, Any]
 # -- what graphs call ----------------------------------------------------------------------------------------
 def cond_with_numbers(pred: Any, true_graph: Any, false_graph: Any, operands: tuple[Any, ...]) -> Any:
     """`weft.cond` where some operands are numbers."""
-    places = [place for place, value in enumerate(operands) if isinstance(value, Tensor)]
+    places = [place for place, value in enumerate(operands) if has_type(value, Tensor)]
 
     def filled(graph: Any) -> Callable[..., Any]:
         def branch(*tensors: Tensor) -> Any:
@@ -89,7 +92,7 @@ def scan(
 
 
 # -- bodies --------------------------------------------------------------------------------------------------
-@dataclass(slots=True)
+@record(slots=True)
 class Body:
     """A function of the user's as a graph: operands, then the tensors it closes over, as placeholders."""
 
@@ -104,19 +107,19 @@ class Body:
     @property
     def shape(self) -> str:
         """The structure of the result, as text."""
-        return repr(self.build([0 if isinstance(leaf, Tensor) else leaf for leaf in self.leaves]))
+        return repr(self.build([0 if has_type(leaf, Tensor) else leaf for leaf in self.leaves]))
 
     def tensors(self) -> list[Tensor]:
-        return [leaf for leaf in self.leaves if isinstance(leaf, Tensor)]
+        return [leaf for leaf in self.leaves if has_type(leaf, Tensor)]
 
     def whole(self, result: Any) -> Any:
         """The result of the call, as the function would have given it, from what the node gives."""
         fresh = iter(result)
-        return self.build([next(fresh) if isinstance(leaf, Tensor) else leaf for leaf in self.leaves])
+        return self.build([next(fresh) if has_type(leaf, Tensor) else leaf for leaf in self.leaves])
 
 
 def interpret(
-    machine: Any,
+    machine: Machine,
     function: Any,
     args: Args,
     operands: list[Tensor],
@@ -131,9 +134,9 @@ def interpret(
     counts = {id(tensor): version(tensor) for tensor in machine.recorder.tensors()}
 
     def on_input(value: Any) -> Any:
-        if isinstance(value, Tensor):
+        if has_type(value, Tensor):
             versions.append((value, counts.get(id(value), first_version(machine, value))))
-        elif not isinstance(value, SYMBOLIC):
+        elif not has_type(value, SYMBOLIC):
             raise Break("higher-order-operands", seen=f"a {type(value).__name__} used by the function")
         body.lifted.append(value)
         return _placeholder(body.graph, machine, value)
@@ -143,7 +146,7 @@ def interpret(
     with recorder.nested(body.graph, on_input, numbers=once, checks=True):
         for tensor in operands:
             recorder.bind(tensor, _placeholder(body.graph, machine, tensor))
-        result = machine.call(function, args, {})
+        result = machine.calls.call(function, args, {})
         body.leaves, body.build = machine.native(flatten, result)
         outputs = tuple([recorder.node(leaf) for leaf in body.tensors()])
         recorder.finish()
@@ -153,12 +156,12 @@ def interpret(
         raise Break("higher-order-effects", seen="a tensor or a mode from outside is changed")
     before.compare(machine)
     for leaf in body.leaves:
-        if not (leaf is None or isinstance(leaf, (Tensor, bool, int))):
+        if not (leaf is None or has_type(leaf, (Tensor, bool, int))):
             raise Break("higher-order-operands", seen=f"a {type(leaf).__name__} as result")
     return body
 
 
-def first_version(machine: Any, value: Tensor) -> int:
+def first_version(machine: Machine, value: Tensor) -> int:
     """The version of a tensor that nothing was known of before the function read it."""
     known = machine.world.known.get(id(value))
     return version(value if known is None else known.original)
@@ -170,19 +173,19 @@ def same_modes(first: Any, second: Any) -> bool:
 
 def key_of(value: Any) -> Any:
     """What tells lifted values apart: a number that may vary is a new object each time."""
-    return value.expression if isinstance(value, SYMBOLIC) else id(value)
+    return value.expression if has_type(value, SYMBOLIC) else id(value)
 
 
-def _placeholder(graph: Graph, machine: Any, value: Any) -> Node:
+def _placeholder(graph: Graph, machine: Machine, value: Any) -> Node:
     source = machine.world.source_of(value)
     taken = [node.target for node in graph.placeholders]
     name = None if source is None else source.placeholder_name()
-    if isinstance(value, SYMBOLIC) and value.expression.op == "symbol":
+    if has_type(value, SYMBOLIC) and value.expression.op == "symbol":
         name = str(next(iter(value.expression.symbols)).name)
     return graph.placeholder(name if name and name not in taken else f"arg{len(taken)}_1", val=value)
 
 
-def joined_graphs(machine: Any, bodies: list[Body]) -> tuple[list[Any], list[Graph]]:
+def joined_graphs(machine: Machine, bodies: list[Body]) -> tuple[list[Any], list[Graph]]:
     """The tensors that any of the bodies closes over, and the graphs with all of these as placeholders."""
     lifted = {key_of(value): value for body in bodies for value in body.lifted}
     if len(bodies) == 1:
@@ -192,7 +195,7 @@ def joined_graphs(machine: Any, bodies: list[Body]) -> tuple[list[Any], list[Gra
     ]
 
 
-def _with_placeholders(machine: Any, body: Body, lifted: list[Any]) -> Graph:
+def _with_placeholders(machine: Machine, body: Body, lifted: list[Any]) -> Graph:
     graph = Graph()
     graph.subgraphs.update(body.graph.subgraphs)
     old = list(body.graph.placeholders)
@@ -220,19 +223,19 @@ def result_of(kind: str, value: Tensor, other: Tensor, shape: Any, operands: lis
     exact = array.exact and second.exact and array.strides == second.strides and shape == array.shape
     strides = array.strides if exact else None
     fresh = wrap(MetaArray(shape, array.dtype, strides, array.device, exact))
-    given = [operand for operand in operands if isinstance(operand, Tensor)]
+    given = [operand for operand in operands if has_type(operand, Tensor)]
     (made,) = control_flow.joined(kind, [fresh], [*given, value, other])
     return made  # type: ignore[no-any-return]
 
 
 def append(
-    machine: Any, function: Any, name: str, parts: list[Any], results: list[Tensor]
+    machine: Machine, function: Any, name: str, parts: list[Any], results: list[Tensor]
 ) -> tuple[Tensor, ...]:
     """The node of the call. `parts` are its arguments: tensors, structures of them, and graphs by name."""
     recorder = machine.recorder
     arguments = []
     for part in parts:
-        if isinstance(part, tuple) and len(part) == 2 and isinstance(part[1], Graph):
+        if has_type(part, tuple) and len(part) == 2 and has_type(part[1], Graph):
             arguments.append(recorder.graph.subgraph(*part))
             arguments[-1].meta["source"] = machine.where()
         else:
@@ -256,7 +259,7 @@ LOOPED: Final = "WhileLoopAutogradOpBackward"
 def tensors_only(word: str, tree: Any) -> list[Tensor]:
     leaves = flatten(tree)[0]
     for leaf in leaves:
-        if not isinstance(leaf, Tensor):
+        if not has_type(leaf, Tensor):
             raise Break("higher-order-operands", seen=f"a {type(leaf).__name__} among {word}")
     return leaves
 
@@ -270,16 +273,16 @@ def parameters(names: tuple[str, ...], args: Args, kwargs: Kwargs, **defaults: A
 
 # -- handlers ------------------------------------------------------------------------------------------------
 @handles(control_flow.cond)
-def cond(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def cond(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     names = ("pred", "true_fn", "false_fn", "operands")
     pred, true_fn, false_fn, operands = parameters(names, args, kwargs, operands=())
-    if not isinstance(pred, Tensor):
-        if not isinstance(pred, (bool, int, float, *SYMBOLIC)):
+    if not has_type(pred, Tensor):
+        if not has_type(pred, (bool, int, float, *SYMBOLIC)):
             machine.native(control_flow.cond, pred, true_fn, false_fn, operands)
-        return machine.call(true_fn if machine.truth(pred) else false_fn, tuple(operands), {})
+        return machine.calls.call(true_fn if machine.operators.truth(pred) else false_fn, tuple(operands), {})
     machine.native(control_flow._checked_operands, pred, callable, callable, operands)
     leaves = tensors_only("operands", operands)
-    inner = tuple(machine.items(operands))
+    inner = tuple(machine.iterators.items(operands))
     bodies = [interpret(machine, function, inner, leaves) for function in (true_fn, false_fn)]
     first, second = bodies
     types_given = [[typed(leaf) for leaf in body.leaves] for body in bodies]
@@ -297,15 +300,15 @@ def cond(machine: Any, args: Args, kwargs: Kwargs) -> Any:
         machine.native(watch.outputs, body.tensors(), lenient=not modes.grad_enabled())
     results = [result_of(TRACKED, a, b, a.array.shape, every) for a, b in pairs]
     parts = [pred, ("cond_true_0", graphs[0]), ("cond_false_0", graphs[1]), tuple(every)]
-    plain = all(isinstance(value, Tensor) for value in every)
+    plain = all(has_type(value, Tensor) for value in every)
     target = control_flow.cond if plain else cond_with_numbers
     return first.whole(append(machine, target, "cond", parts, results))
 
 
 @handles(control_flow.while_loop)
-def while_loop_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def while_loop_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     condition, body, carried = parameters(("cond_fn", "body_fn", "carried_inputs"), args, kwargs)
-    if not isinstance(carried, (tuple, list)):
+    if not has_type(carried, (tuple, list)):
         return machine.native(control_flow.while_loop, condition, body, carried)
     leaves = tensors_only("carried_inputs", carried)
     build = flatten(carried)[1]
@@ -317,7 +320,7 @@ def while_loop_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     if len(test.leaves) != 1:
         raise Break("higher-order-operands", seen="a condition that gives more than one value")
     machine.native(control_flow._checked_condition, test.leaves[0])
-    if not isinstance(test.leaves[0], Tensor):
+    if not has_type(test.leaves[0], Tensor):
         raise Break("higher-order-operands", seen="a condition that gives a bool")
     machine.native(control_flow.same_metadata, "body_fn_output", "carried_inputs", step.leaves, leaves)
     lifted, graphs = joined_graphs(machine, bodies)
@@ -328,7 +331,7 @@ def while_loop_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 @handles(control_flow.scan)
-def scan_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def scan_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     names = ("combine_fn", "init", "xs")
     combine, init, xs, dim, reverse = parameters(names, args, kwargs, dim=0, reverse=False)
     first, leaves = tensors_only("init", init), tensors_only("xs", xs)
@@ -356,7 +359,7 @@ def scan_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def _interpret_rows(
-    machine: Any,
+    machine: Machine,
     combine: Any,
     carry: list[Tensor],
     leaves: list[Tensor],
@@ -369,12 +372,12 @@ def _interpret_rows(
     while True:
         body = interpret(machine, combine, (build(carry), build_row(rows)), [*carry, *rows])
         results = body.build(list(body.leaves))
-        if not isinstance(results, (tuple, list)) or len(results) != 2:
+        if not has_type(results, (tuple, list)) or len(results) != 2:
             text = f"Expect combine_fn to return a tuple (next_carry, y) but got {results}."
             raise machine.fail(RuntimeError(text))
         count = len(flatten(results[0])[0])
         following, ys = body.leaves[:count], body.leaves[count:]
-        if count != len(carry) or not all(isinstance(leaf, Tensor) for leaf in body.leaves):
+        if count != len(carry) or not all(has_type(leaf, Tensor) for leaf in body.leaves):
             raise Break("higher-order-operands", seen="a scan that gives other values than tensors")
         late = [new.requires_grad and not old.requires_grad for new, old in zip(following, carry)]
         if not any(late):
@@ -389,7 +392,7 @@ def _row(leaf: Tensor, dim: int) -> Tensor:
 
 
 @handles(control_flow.map)
-def map_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def map_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     if len(args) < 2 or kwargs:
         raise Break("library-callback", seen="weft.map with keywords")
     function, xs, *rest = args
@@ -417,7 +420,7 @@ def mapped(body: Any, xs: tuple[Any, ...], *args: Any) -> Any:
 class Picture:
     """Everything that a function called now could change, shallowly, object by object."""
 
-    def __init__(self, machine: Any, function: Any) -> None:
+    def __init__(self, machine: Machine, function: Any) -> None:
         self.parts: dict[int, tuple[Any, list[Any]]] = {}
         world = machine.world
         waiting: list[Any] = [function, *(known.value for known in world.known.values())]
@@ -436,7 +439,7 @@ class Picture:
         self.changed = {id(known) for known in world.changed_mirrors()}
         self.appended = appended(world)
 
-    def compare(self, machine: Any) -> None:
+    def compare(self, machine: Machine) -> None:
         """Breaks where something is not what it was."""
         for value, before in self.parts.values():
             if type(value) is types.CellType and not machine.world.is_fresh(value):
@@ -459,17 +462,17 @@ def appended(world: Any) -> dict[int, int]:
     return {key: len(waiting.values) for key, waiting in world.appended.items() if waiting.values}
 
 
-def parts_of(machine: Any, value: Any) -> list[Any] | None:
+def parts_of(machine: Machine, value: Any) -> list[Any] | None:
     """What an object holds, where that can change or lead on to something that can."""
     kind = type(value)
-    if kind in SCALARS or isinstance(value, (Tensor, type, types.ModuleType)):
+    if kind in SCALARS or has_type(value, (Tensor, type, types.ModuleType)):
         return None
-    if isinstance(value, dict):
+    if has_type(value, dict):
         return [part for pair in dict.items(value) for part in pair]
-    if isinstance(value, (list, tuple, set, frozenset, deque)):
+    if has_type(value, (list, tuple, set, frozenset, deque)):
         return items_of(value)
     if kind is types.CellType:
-        content = machine.cell_content(value) if machine.world.is_fresh(value) else ABSENT
+        content = machine.variables.cell_content(value) if machine.world.is_fresh(value) else ABSENT
         return [content]
     if kind is types.FunctionType:
         return list(value.__closure__ or ())

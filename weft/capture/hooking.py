@@ -13,25 +13,28 @@ A handle is made before the hook is registered, so that whatever holds it can be
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.autograd.hooks import HookTable, RemovableHandle, add_hook, hooks_of, tensor_table
 from weft.autograd.tasks import reachable
 from weft.autograd.trace_wrapped import check_like, trace_wrapped, wrapped_call
 from weft.capture.calls import BY_CODE, handles
-from weft.capture.gradients import Removed, is_spent
-from weft.capture.rebuild import Builder
-from weft.capture.rebuild_types import RULES, instance
-from weft.capture.values import isinstance
+from weft.capture.gradients import Removed, history, is_spent_from
+from weft.capture.rebuild.builder import Builder
+from weft.capture.rebuild.types import RULES, instance
+from weft.capture.values import has_type
 from weft.core import modes
-from weft.core.records import dataclass
+from weft.core.interrupts import let_through
+from weft.core.records import record
 from weft.graph.effects import NATIVE
 from weft.tensor.base import PLAIN, Tensor
 from weft.tensor.tape import Node
 from weft.tensor.views import refresh
 from weft.trace.breaks import Break
+
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -42,7 +45,7 @@ NOT_TRACKED = "cannot register a hook on a tensor that doesn't require gradient"
 NOT_A_LEAF = "post accumulate grad hooks cannot be registered on non-leaf tensors"
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Registered:
     """A hook that captured code registered."""
 
@@ -57,7 +60,7 @@ class Registered:
 
 
 # -- calls ---------------------------------------------------------------------------------------------------
-def register(machine: Any, method: str, args: Args, kwargs: Kwargs) -> Any:
+def register(machine: Machine, method: str, args: Args, kwargs: Kwargs) -> Any:
     tensor, hook = machine.native(lambda self, hook: (self, hook), *args, **kwargs)
     if type(tensor) not in PLAIN:
         raise Break(KIND, seen=f"{method} on a {type(tensor).__name__}")
@@ -75,13 +78,13 @@ def register(machine: Any, method: str, args: Args, kwargs: Kwargs) -> Any:
         table = hooks.accumulated
     else:
         table = tensor_table(tensor)
-    handle = machine.world.keep(add_hook(table, machine.callback(hook)))
-    machine.changes += 1
+    handle = machine.world.keep(add_hook(table, machine.c_arguments.callback(hook)))
+    machine.world.changes += 1
     machine.world.hooked.append(Registered(tensor, method, hook, handle, table, tensor.node))
     return handle
 
 
-def register_on_node(machine: Any, method: str, args: Args, kwargs: Kwargs) -> Any:
+def register_on_node(machine: Machine, method: str, args: Args, kwargs: Kwargs) -> Any:
     """`tensor.grad_fn.register_hook(hook)`, for a tensor that captured code made."""
     node, hook = machine.native(lambda self, hook: (self, hook), *args, **kwargs)
     tensor = machine.world.nodes.get(id(node))
@@ -94,50 +97,50 @@ def register_on_node(machine: Any, method: str, args: Args, kwargs: Kwargs) -> A
         hooks.post = table
     else:
         hooks.pre = table
-    handle = machine.world.keep(add_hook(table, machine.callback(hook)))
-    machine.changes += 1
+    handle = machine.world.keep(add_hook(table, machine.c_arguments.callback(hook)))
+    machine.world.changes += 1
     machine.world.hooked.append(Registered(tensor, method, hook, handle, table, node))
     return handle
 
 
 @handles(Node.__dict__["register_hook"])
-def register_node_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def register_node_hook(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     return register_on_node(machine, NODE_HOOK, args, kwargs)
 
 
 @handles(Node.__dict__["register_prehook"])
-def register_node_prehook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def register_node_prehook(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     return register_on_node(machine, NODE_PREHOOK, args, kwargs)
 
 
 @handles(Tensor.__dict__[HOOK])
-def register_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def register_hook(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     return register(machine, HOOK, args, kwargs)
 
 
 @handles(Tensor.__dict__[ACCUMULATED])
-def register_post_accumulate_grad_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def register_post_accumulate_grad_hook(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     return register(machine, ACCUMULATED, args, kwargs)
 
 
 def registration(machine_or_builder: Any, handle: Any) -> Registered | None:
     found = machine_or_builder.world.hooked
-    return next((each for each in found if isinstance(each, Registered) and each.handle is handle), None)
+    return next((each for each in found if has_type(each, Registered) and each.handle is handle), None)
 
 
 @handles(RemovableHandle.remove)
-def remove(machine: Any, args: Args, kwargs: Kwargs) -> None:
+def remove(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     (handle,) = args
     if type(handle) is not RemovableHandle:
         raise Break(KIND, seen=f"remove() of a {type(handle).__name__}")
-    machine.changes += 1
+    machine.world.changes += 1
     found = registration(machine, handle)
     if found is not None:
         found.table.pop(handle.id, None)
     elif id(handle) in machine.world.known:
         if machine.leaves:
             raise Break(KIND, seen="a hook from outside removed beside a backward")
-        if not isinstance(machine.world.known[id(handle)].original.hooks_dict_ref(), HookTable):
+        if not has_type(machine.world.known[id(handle)].original.hooks_dict_ref(), HookTable):
             raise Break("library-state", seen="RemovableHandle.remove of a hook that calls may meet")
         machine.world.hooked.append(Removed(handle))
     else:
@@ -145,18 +148,18 @@ def remove(machine: Any, args: Args, kwargs: Kwargs) -> None:
 
 
 @handles(RemovableHandle.__enter__)
-def enter(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def enter(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     return args[0]
 
 
 @handles(RemovableHandle.__exit__)
-def leave(machine: Any, args: Args, kwargs: Kwargs) -> None:
+def leave(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     remove(machine, args[:1], {})
 
 
 # -- traced calls --------------------------------------------------------------------------------------------
 @handles(trace_wrapped)
-def look_into(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def look_into(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     """`trace_wrapped(*args, fn=fn)`: what the function does is part of the program."""
     rest = dict(kwargs)
     if "fn" not in rest:
@@ -164,13 +167,13 @@ def look_into(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     function = rest.pop("fn")
     token = modes.enter(grad=False)
     try:
-        return machine.call(function, args, rest)
+        return machine.calls.call(function, args, rest)
     finally:
         modes.leave(token)
 
 
 handles(check_like)(lambda machine, args, kwargs: machine.native(check_like, *args, **kwargs))
-BY_CODE[wrapped_call(len, {}).__code__] = lambda machine, function, args, kwargs: machine.inline(
+BY_CODE[wrapped_call(len, {}).__code__] = lambda machine, function, args, kwargs: machine.calls.inline(
     function, args, kwargs
 )
 
@@ -196,20 +199,21 @@ def hook_lines(builder: Builder) -> list[str]:
 
 def is_met(builder: Builder, each: Any, met: set[Any]) -> bool:
     """Whether a hook that captured code registered or removed makes a difference outside."""
-    if isinstance(each, Removed):
+    if has_type(each, Removed):
         return True
     if not (each.node is None or each.node in met or builder.has(each.tensor)):
         return False  # as of a computation that was made again for a checkpoint
-    return each.handle.id in each.table and not is_spent(each.tensor)
+    return each.handle.id in each.table and (each.node is None or not is_spent_from(each.node))
 
 
 def hook_line(builder: Builder, each: Any) -> str:
-    if isinstance(each, Removed):
+    if has_type(each, Removed):
         return f"{builder.constant(RemovableHandle.remove, 'remove')}({builder.text(each.handle)})"
     if each.tensor.origin is not None:
         try:
             refresh(each.tensor)
-        except RuntimeError:
+        except RuntimeError as error:
+            let_through(error)
             raise Break(KIND, seen="a hook on a view that a write made unusable") from None
     if each.tensor.node is not each.node:
         raise Break(KIND, seen="a hook on a tensor that is written afterwards")
@@ -221,16 +225,8 @@ def histories_outside(builder: Builder) -> set[Any]:
     """The nodes of the tape that a backward outside can come to."""
     tensors = [node.meta.get("val") for node in builder.outputs]
     tensors += [known.value for known in builder.world.known.values()]
-    roots = [history(tensor) for tensor in tensors if isinstance(tensor, Tensor)]
+    roots = [history(tensor) for tensor in tensors if has_type(tensor, Tensor)]
     return set(reachable([root for root in roots if root is not None]))
-
-
-def history(tensor: Tensor) -> Any:
-    """The node behind a tensor as it is now: a view whose base was written has another than before."""
-    if tensor.origin is not None:
-        with contextlib.suppress(RuntimeError):  # a write made the view unusable: nobody comes by it
-            refresh(tensor)
-    return tensor.node
 
 
 def handle_text(builder: Builder, handle: Any) -> str:

@@ -6,18 +6,23 @@ since they concern what lies outside of graphs.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.capture.autocasting import _set_autocast
 from weft.capture.custom_ops import user_function
-from weft.capture.gradients import accumulate, change, differentiate
+from weft.capture.gradients import accumulate, change, check_inference, differentiate
 from weft.trace.host import Host
+
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 
 class MachineHost(Host):
     """A machine's answers."""
 
-    def __init__(self, machine: Any) -> None:
+    has_gaps = True
+
+    def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.set_autocast = _set_autocast
 
@@ -29,6 +34,9 @@ class MachineHost(Host):
 
     def user_function(self, op: Any, attribute: str, function: Any) -> Any:
         return user_function(self.machine, op, attribute, function) if self.machine.hears_ops else function
+
+    def saves_inference(self) -> None:
+        check_inference(self.machine)
 
     def accumulate(self, leaf: Any, gradient: Any, graph: bool) -> Any:
         accumulate(self.machine, leaf, gradient, graph)

@@ -11,13 +11,14 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from weft.capture.bytecode.effects import STACK
 from weft.capture.frame import NULL, Frame
 from weft.capture.frame import Unread as Unread
-from weft.capture.machine import STEPS, Machine, Signal, Step, unbound
+from weft.capture.machine import STEPS, Machine, Signal, Step
+from weft.capture.open_texts import joined
 from weft.capture.raising import expected_truth, require
-from weft.capture.values import Raised, isinstance
-from weft.capture.world import ABSENT, Appended, Partly
+from weft.capture.values import Raised, has_type
+from weft.capture.variables import unbound
+from weft.capture.world import ABSENT, Partly
 from weft.core.naming import OURS, naming
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
@@ -63,20 +64,7 @@ def load_const(machine: Machine, frame: Frame, arg: Any) -> None:
 
 @step("LOAD_FAST")
 def load_fast(machine: Machine, frame: Frame, arg: str) -> None:
-    if arg not in frame.locals:
-        raise machine.fail(unbound(frame, arg))
-    value = frame.locals[arg]
-    if type(value) is Unread:
-        if arg.startswith(STACK):  # a resumed frame fills its stack
-            frame.lazy = True
-            frame.stack.append(value)
-            return
-        read = machine.read(value.value, value.source)
-        if type(read) in (Appended, Partly):  # the argument itself stays unread
-            frame.stack.append(read)
-            return
-        value = frame.locals[arg] = read
-    frame.stack.append(value)
+    frame.stack.append(machine.variables.read_local(frame, arg))
 
 
 @step("STORE_FAST")
@@ -108,7 +96,7 @@ def restore_fast(machine: Machine, frame: Frame, arg: tuple[str, bool]) -> None:
     frame.locals.pop(name, None)
     frame.cells.pop(name, None)
     if is_cell:
-        frame.cells[name] = machine.seen(value)
+        frame.cells[name] = machine.wrapping.force(value)
     elif value is not NULL:
         frame.locals[name] = value
 
@@ -117,7 +105,7 @@ def restore_fast(machine: Machine, frame: Frame, arg: tuple[str, bool]) -> None:
 def make_cell(machine: Machine, frame: Frame, arg: str) -> None:
     cell = types.CellType()
     if arg in frame.locals:
-        cell.cell_contents = machine.seen(frame.locals.pop(arg))
+        cell.cell_contents = machine.wrapping.force(frame.locals.pop(arg))
     frame.cells[arg] = machine.world.keep(cell)
 
 
@@ -128,33 +116,33 @@ def load_closure(machine: Machine, frame: Frame, arg: str) -> None:
 
 @step("LOAD_DEREF")
 def load_deref(machine: Machine, frame: Frame, arg: str) -> None:
-    frame.stack.append(machine.read_cell(frame, arg))
+    frame.stack.append(machine.variables.read_cell(frame, arg))
 
 
 @step("STORE_DEREF")
 def store_deref(machine: Machine, frame: Frame, arg: str) -> None:
-    machine.write_cell(frame.cells[arg], frame.stack.pop())
+    machine.variables.write_cell(frame.cells[arg], frame.stack.pop())
 
 
 @step("DELETE_DEREF")
 def delete_deref(machine: Machine, frame: Frame, arg: str) -> None:
-    machine.read_cell(frame, arg)
-    machine.write_cell(frame.cells[arg], ABSENT)
+    machine.variables.read_cell(frame, arg)
+    machine.variables.write_cell(frame.cells[arg], ABSENT)
 
 
 @step("LOAD_GLOBAL")
 def load_global(machine: Machine, frame: Frame, arg: str) -> None:
-    frame.stack.append(machine.read_global(frame, arg))
+    frame.stack.append(machine.variables.read_global(frame, arg))
 
 
 @step("STORE_GLOBAL")
 def store_global(machine: Machine, frame: Frame, arg: str) -> None:
-    machine.write_global(frame, arg, frame.stack.pop())
+    machine.variables.write_global(frame, arg, frame.stack.pop())
 
 
 @step("DELETE_GLOBAL")
 def delete_global(machine: Machine, frame: Frame, arg: str) -> None:
-    machine.write_global(frame, arg, ABSENT)
+    machine.variables.write_global(frame, arg, ABSENT)
 
 
 @step("LOAD_ASSERTION_ERROR")
@@ -165,13 +153,13 @@ def load_assertion_error(machine: Machine, frame: Frame, arg: Any) -> None:
 # -- attributes and items ------------------------------------------------------------------------------------
 @step("LOAD_ATTR")
 def load_attr(machine: Machine, frame: Frame, arg: str) -> None:
-    frame.stack.append(machine.load_attribute(frame.stack.pop(), arg))
+    frame.stack.append(machine.attributes.load(frame.stack.pop(), arg))
 
 
 @step("LOAD_METHOD")
 def load_method(machine: Machine, frame: Frame, arg: str) -> None:
-    value = machine.load_attribute(frame.stack.pop(), arg)
-    if type(value) is types.MethodType and not isinstance(value.__self__, Tensor):
+    value = machine.attributes.load(frame.stack.pop(), arg)
+    if type(value) is types.MethodType and not has_type(value.__self__, Tensor):
         frame.stack += [value.__func__, value.__self__]
     else:
         frame.stack += [value, NULL]
@@ -183,9 +171,9 @@ def load_super_attr(machine: Machine, frame: Frame, arg: tuple[str, bool, bool])
     maker, cls, receiver = frame.stack[-3:]
     del frame.stack[-3:]
     if maker is super:
-        value = machine.load_super(cls, receiver, name)
+        value = machine.attributes.load_super(cls, receiver, name)
     else:
-        value = machine.load_attribute(machine.call(maker, (cls, receiver) if two else (), {}), name)
+        value = machine.attributes.load(machine.calls.call(maker, (cls, receiver) if two else (), {}), name)
     if not is_method:
         frame.stack.append(value)
     elif type(value) is types.MethodType:
@@ -197,12 +185,12 @@ def load_super_attr(machine: Machine, frame: Frame, arg: tuple[str, bool, bool])
 @step("STORE_ATTR")
 def store_attr(machine: Machine, frame: Frame, arg: str) -> None:
     target = frame.stack.pop()
-    machine.store_attribute(target, arg, frame.stack.pop())
+    machine.attributes.store(target, arg, frame.stack.pop())
 
 
 @step("DELETE_ATTR")
 def delete_attr(machine: Machine, frame: Frame, arg: str) -> None:
-    machine.store_attribute(frame.stack.pop(), arg, ABSENT)
+    machine.attributes.delete(frame.stack.pop(), arg)
 
 
 @step("BINARY_SUBSCR")
@@ -214,21 +202,21 @@ def binary_subscr(machine: Machine, frame: Frame, arg: Any) -> None:
         if type(original) is not dict and key < 0:
             machine.world.guard("LEN", source, len(original))
             key += len(original)
-        frame.stack.append(machine.read(original[key], source.item(key)))
+        frame.stack.append(machine.wrapping.read(original[key], source.item(key)))
         return
-    frame.stack.append(machine.get_item(container, key))
+    frame.stack.append(machine.operators.get_item(container, key))
 
 
 @step("STORE_SUBSCR")
 def store_subscr(machine: Machine, frame: Frame, arg: Any) -> None:
     key, container, value = frame.stack.pop(), frame.stack.pop(), frame.stack.pop()
-    machine.set_item(container, key, value)
+    machine.operators.set_item(container, key, value)
 
 
 @step("DELETE_SUBSCR")
 def delete_subscr(machine: Machine, frame: Frame, arg: Any) -> None:
     key, container = frame.stack.pop(), frame.stack.pop()
-    machine.set_item(container, key, ABSENT)
+    machine.operators.delete_item(container, key)
 
 
 @step("BUILD_SLICE")
@@ -239,32 +227,32 @@ def build_slice(machine: Machine, frame: Frame, arg: int) -> None:
 # -- operators -----------------------------------------------------------------------------------------------
 @step("UNARY")
 def unary(machine: Machine, frame: Frame, arg: str) -> None:
-    frame.stack.append(machine.unary(arg, frame.stack.pop()))
+    frame.stack.append(machine.operators.unary(arg, frame.stack.pop()))
 
 
 @step("BINARY_OP")
 def binary_op(machine: Machine, frame: Frame, arg: str) -> None:
     right, left = frame.stack.pop(), frame.stack.pop()
-    apply = machine.inplace if arg.endswith("=") else machine.binary
+    apply = machine.operators.inplace if arg.endswith("=") else machine.operators.binary
     frame.stack.append(apply(arg, left, right))
 
 
 @step("COMPARE_OP")
 def compare_op(machine: Machine, frame: Frame, arg: str) -> None:
     right, left = frame.stack.pop(), frame.stack.pop()
-    frame.stack.append(machine.compare(arg, left, right))
+    frame.stack.append(machine.operators.compare(arg, left, right))
 
 
 @step("IS_OP")
 def is_op(machine: Machine, frame: Frame, arg: Any) -> None:
     right, left = frame.stack.pop(), frame.stack.pop()
-    frame.stack.append(machine.identical_values(left, right) is not bool(arg))
+    frame.stack.append(machine.operators.identical_values(left, right) is not bool(arg))
 
 
 @step("CONTAINS_OP")
 def contains_op(machine: Machine, frame: Frame, arg: Any) -> None:
     container, item = frame.stack.pop(), frame.stack.pop()
-    frame.stack.append(machine.contains(item, container) is not bool(arg))
+    frame.stack.append(machine.operators.contains(item, container) is not bool(arg))
 
 
 # -- building ------------------------------------------------------------------------------------------------
@@ -287,19 +275,19 @@ def build_list(machine: Machine, frame: Frame, arg: int) -> None:
 @step("BUILD_SET")
 def build_set(machine: Machine, frame: Frame, arg: int) -> None:
     values = taken(frame, arg)
-    machine.check_keys(values)
+    machine.c_arguments.check_keys(values)
     frame.stack.append(machine.world.keep(machine.native(set, values)))
 
 
 @step("BUILD_STRING")
 def build_string(machine: Machine, frame: Frame, arg: int) -> None:
-    frame.stack.append("".join(taken(frame, arg)))
+    frame.stack.append(joined(taken(frame, arg)))
 
 
 @step("BUILD_MAP")
 def build_map(machine: Machine, frame: Frame, arg: int) -> None:
     values = taken(frame, 2 * arg)
-    machine.check_keys(values[::2])
+    machine.c_arguments.check_keys(values[::2])
     pairs = list(zip(values[::2], values[1::2], strict=True))
     frame.stack.append(machine.world.keep(machine.native(dict, pairs)))
 
@@ -316,10 +304,10 @@ def list_append(machine: Machine, frame: Frame, arg: int) -> None:
     target = frame.stack[-arg]
     if type(target) is Unread:  # a comprehension across breaks
         if type(target.value) is list and id(target.value) not in machine.world.by_original:
-            machine.growing(target.value, target.source).append(value)
+            machine.wrapping.growing_list(target.value, target.source).append(value)
             return
-        target = frame.stack[-arg] = machine.wrap(target.value, target.source)
-    target.append(machine.seen(value))
+        target = frame.stack[-arg] = machine.wrapping.wrap(target.value, target.source)
+    target.append(machine.wrapping.force(value))
 
 
 @step("LIST_EXTEND")
@@ -328,8 +316,8 @@ def list_extend(machine: Machine, frame: Frame, arg: int) -> None:
     target = frame.stack[-arg]
     if not hasattr(type(value), "__iter__") and not hasattr(type(value), "__getitem__"):
         raise machine.fail(TypeError(f"Value after * must be an iterable, not {type(value).__name__}"))
-    rows = machine.rows(value)
-    machine.ask_length(value)
+    rows = machine.iterators.rows(value)
+    machine.iterators.ask_length(value)
     machine.native(target.extend, rows)
 
 
@@ -341,28 +329,28 @@ def list_to_tuple(machine: Machine, frame: Frame, arg: Any) -> None:
 @step("SET_ADD")
 def set_add(machine: Machine, frame: Frame, arg: int) -> None:
     value = frame.stack.pop()
-    machine.check_keys((value,), frame.stack[-arg])
+    machine.c_arguments.check_keys((value,), frame.stack[-arg])
     machine.native(frame.stack[-arg].add, value)
 
 
 @step("SET_UPDATE")
 def set_update(machine: Machine, frame: Frame, arg: int) -> None:
     source = frame.stack.pop()
-    values = machine.items(source)
-    machine.check_keys(values, frame.stack[-arg])
+    values = machine.iterators.items(source)
+    machine.c_arguments.check_keys(values, frame.stack[-arg])
     machine.native(frame.stack[-arg].update, source if type(source) in (set, frozenset, dict) else values)
 
 
 @step("MAP_ADD")
 def map_add(machine: Machine, frame: Frame, arg: int) -> None:
     value, key = frame.stack.pop(), frame.stack.pop()
-    machine.check_keys((key,), frame.stack[-arg])
+    machine.c_arguments.check_keys((key,), frame.stack[-arg])
     machine.native(operator.setitem, frame.stack[-arg], key, value)
 
 
 def as_mapping(machine: Machine, value: Any) -> Any:
     """A mapping that C code may read."""
-    return machine.readable_mapping(value)
+    return machine.c_arguments.readable_mapping(value)
 
 
 def called(function: Any) -> str:
@@ -419,23 +407,23 @@ def unpacker(before: int, after: int, starred: bool) -> Callable[[Any], list[Any
 @step("UNPACK_SEQUENCE")
 def unpack_sequence(machine: Machine, frame: Frame, arg: int) -> None:
     value = frame.stack.pop()
-    values = machine.native(unpacker(arg, 0, False), machine.rows(value))
+    values = machine.native(unpacker(arg, 0, False), machine.iterators.rows(value))
     frame.stack += values[::-1]
 
 
 @step("UNPACK_EX")
 def unpack_ex(machine: Machine, frame: Frame, arg: int) -> None:
     value = frame.stack.pop()
-    values = machine.native(unpacker(arg & 0xFF, arg >> 8, True), machine.rows(value))
+    values = machine.native(unpacker(arg & 0xFF, arg >> 8, True), machine.iterators.rows(value))
     machine.world.keep(values)
     frame.stack += values[::-1]
 
 
 CONVERSIONS: dict[Any, Callable[[Machine, Any], Any]] = {
     None: lambda machine, value: value,
-    "str": lambda machine, value: machine.text(value),
-    "repr": lambda machine, value: machine.text(value, "__repr__"),
-    "ascii": lambda machine, value: ascii_of(machine.text(value, "__repr__")),
+    "str": lambda machine, value: machine.texts.text(value),
+    "repr": lambda machine, value: machine.texts.text(value, "__repr__"),
+    "ascii": lambda machine, value: ascii_of(machine.texts.text(value, "__repr__")),
 }
 
 
@@ -448,7 +436,7 @@ def format_value(machine: Machine, frame: Frame, arg: tuple[Any, bool]) -> None:
     conversion, has_specification = arg
     specification = frame.stack.pop() if has_specification else ""
     value = CONVERSIONS[conversion](machine, frame.stack.pop())
-    frame.stack.append(machine.format(value, specification))
+    frame.stack.append(machine.texts.format(value, specification))
 
 
 @step("CONVERT_VALUE")
@@ -463,7 +451,7 @@ def call(machine: Machine, frame: Frame, arg: int) -> None:
     receiver, function = frame.stack.pop(), frame.stack.pop()
     if receiver is not NULL:
         args.insert(0, receiver)
-    frame.stack.append(machine.call(function, tuple(args), {}))
+    frame.stack.append(machine.calls.call(function, tuple(args), {}))
 
 
 @step("CALL_KW")
@@ -475,7 +463,7 @@ def call_kw(machine: Machine, frame: Frame, arg: tuple[int, tuple[str, ...]]) ->
     receiver, function = frame.stack.pop(), frame.stack.pop()
     if receiver is not NULL:
         args.insert(0, receiver)
-    frame.stack.append(machine.call(function, tuple(args), kwargs))
+    frame.stack.append(machine.calls.call(function, tuple(args), kwargs))
 
 
 @step("CALL_FUNCTION_EX")
@@ -484,15 +472,15 @@ def call_function_ex(machine: Machine, frame: Frame, arg: Any) -> None:
     args = frame.stack.pop()
     frame.stack.pop()
     function = frame.stack.pop()
-    if not isinstance(args, (tuple, list)):
+    if not has_type(args, (tuple, list)):
         if not hasattr(type(args), "__iter__") and not hasattr(type(args), "__getitem__"):
             text = f"{called(function)} argument after * must be an iterable, not {type(args).__name__}"
             raise machine.fail(TypeError(text))
-        args = machine.items(args, asks=True)
+        args = machine.iterators.items(args, asks=True)
     for name in kwargs:
-        if not isinstance(name, str):
+        if not has_type(name, str):
             raise machine.fail(TypeError("keywords must be strings"))
-    frame.stack.append(machine.call(function, tuple(args), kwargs))
+    frame.stack.append(machine.calls.call(function, tuple(args), kwargs))
 
 
 @step("MAKE_FUNCTION")
@@ -524,8 +512,8 @@ def jump(machine: Machine, frame: Frame, arg: int) -> None:
 def truth_of(machine: Machine, frame: Frame, target: int, jumps_on: bool) -> bool:
     """The truth of the top of the stack; one that only running can tell is required to lead on."""
     value = frame.stack.pop()
-    if not isinstance(value, Tensor) and not is_untold(value):
-        return machine.truth(value)
+    if not has_type(value, Tensor) and not is_untold(value):
+        return machine.operators.truth(value)
     truth = expected_truth(frame, target, jumps_on)
     if truth is None or not require(machine, value, truth):
         raise Break("data-dependent-branch", seen=describe(machine, value))
@@ -534,7 +522,7 @@ def truth_of(machine: Machine, frame: Frame, target: int, jumps_on: bool) -> boo
 
 def describe(machine: Machine, value: Any) -> str:
     node = machine.recorder.node(value)
-    if not isinstance(value, Tensor):
+    if not has_type(value, Tensor):
         return f"truth of {node.name}: a number that only running can tell"
     return f"truth of {node.name}: a tensor of shape {tuple(value.shape)}"
 
@@ -565,15 +553,15 @@ def pop_jump_if_not_none(machine: Machine, frame: Frame, arg: int) -> None:
 
 @step("GET_ITER")
 def get_iter(machine: Machine, frame: Frame, arg: Any) -> None:
-    frame.stack.append(machine.iterator(frame.stack.pop()))
+    frame.stack.append(machine.iterators.iterator(frame.stack.pop()))
 
 
 @step("FOR_ITER")
 def for_iter(machine: Machine, frame: Frame, arg: int) -> None:
     try:
-        item = machine.next_item(frame.stack[-1])
+        item = machine.iterators.next_item(frame.stack[-1])
     except Raised as raised:
-        if not isinstance(raised.exception, StopIteration):
+        if not has_type(raised.exception, StopIteration):
             raise
         machine.world.raised.pop(id(raised.exception), None)
         frame.stack.pop()

@@ -11,12 +11,13 @@ import os
 from collections.abc import Sequence
 from typing import Any, Final
 
+from weft.core.interrupts import let_through
 from weft.core.naming import naming
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.trace.breaks import Break
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Kind:
     """Why capture cannot go on there, and what the user may do."""
 
@@ -305,7 +306,8 @@ def short_path(file: str) -> str:
         return file
     try:
         relative = os.path.relpath(file)
-    except (ValueError, OSError):  # another drive, or a folder that is gone
+    except (ValueError, OSError) as error:  # another drive, or a folder that is gone
+        let_through(error)
         return file
     return file if relative.startswith(os.pardir) else relative
 

@@ -1,7 +1,7 @@
 """Library: functions of the standard library that captured code may use, beside the builtins.
 
 Takes calls of heapq, bisect, re, copy and the like. One idea: what works on its arguments alone is called on
-the interpreter's values (see `natives`); copying walks objects the way `copy` does, but reads with guards.
+the interpreter's values (see `c_calls`); copying walks objects the way `copy` does, but reads with guards.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ import re
 import types
 import weakref
 from collections import OrderedDict, deque, namedtuple
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.autograd.grad_mode import no_grad, set_grad_enabled
 from weft.capture.attributes import CACHED, HEAP, IMMUTABLE, SPECIAL
-from weft.capture.builtins import CALLED, INSTANCES, STOOD_FOR, Args, Kwargs, expect, index_of
+from weft.capture.builtins import STOOD_FOR, Args, Kwargs, expect, index_of
+from weft.capture.c_arguments import ORDER
+from weft.capture.c_calls import CALLED, CALLED_WITH_ONE, METHODS, RECEIVERS, pure
 from weft.capture.calls import BY_CODE, handles
 from weft.capture.guards import Guard
 from weft.capture.namespaces import ClassDict, ModuleDict
-from weft.capture.natives import EQUALITY, METHODS, ORDER, RECEIVERS, pure
 from weft.capture.plain import NotPlain, exact_key, freeze
+from weft.capture.protocols import EQUALITY, answers_in_c
 from weft.capture.raising import required
 from weft.capture.sources import module
-from weft.capture.values import Callback, isinstance
+from weft.capture.values import Callback, has_type
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.device import device, get_default_device, is_plain
@@ -52,6 +54,9 @@ from weft.tensor.facts import (
 from weft.trace.breaks import Break
 from weft.trace.recorder import _set_grad_enabled
 
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
+
 pure(heapq.heapify, heapq.heappop, heapq.heappush, heapq.heappushpop, heapq.heapreplace, names=ORDER)
 pure(
     bisect.bisect_left,
@@ -62,52 +67,53 @@ pure(
     calls=("key",),
 )
 pure(operator.concat, names=())
-handles(operator.abs)(lambda machine, args, kwargs: machine.call(abs, args, kwargs))
+handles(operator.abs)(lambda machine, args, kwargs: machine.calls.call(abs, args, kwargs))
 
 
 @handles(operator.length_hint)
-def length_hint(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    if kwargs or not args or not isinstance(args[0], (list, tuple, dict, set, frozenset, range, str)):
+def length_hint(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    if kwargs or not args or not has_type(args[0], (list, tuple, dict, set, frozenset, range, str)):
         raise Break("builtin-call", seen="builtin: operator.length_hint")
-    return machine.call(len, args[:1], {})
+    return machine.calls.call(len, args[:1], {})
 
 
 pure(operator.countOf, operator.indexOf, names=EQUALITY, iterates=True)
 
 
 @handles(range)
-def range_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    return machine.call_pure(range, tuple(index_of(machine, value) for value in args), kwargs)
+def range_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    return machine.c_calls.call_pure(range, tuple(index_of(machine, value) for value in args), kwargs)
 
 
 @handles(globals)
-def globals_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def globals_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "globals", args, 0, 0, kwargs)
-    return machine.module_dict(machine.frame.globals, machine.frame.globals_source)
+    assert machine.frame is not None
+    return machine.wrapping.module_dict(machine.frame.globals, machine.frame.globals_source)
 
 
 STOOD_FOR.update({ModuleDict: dict, ClassDict: types.MappingProxyType})
 
 
 @handles(ascii)
-def ascii_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def ascii_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     expect(machine, "ascii", args, 1, 1, kwargs)
-    return machine.text(args[0], "__repr__").encode("ascii", "backslashreplace").decode()
+    return machine.texts.text(args[0], "__repr__").encode("ascii", "backslashreplace").decode()
 
 
 @handles(types.MappingProxyType)
-def mapping_proxy(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    if args and not isinstance(args[0], (dict, *SCALARS, list, tuple)):
+def mapping_proxy(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    if args and not has_type(args[0], (dict, *SCALARS, list, tuple)):
         raise Break("unusual-object", seen=f"a proxy of a {type(args[0]).__name__}")
     return machine.world.keep(machine.native(types.MappingProxyType, *args, **kwargs))
 
 
-INSTANCES[type(functools.cmp_to_key(lambda a, b: 0))] = lambda machine, key, value: machine.world.keep(
+CALLED_WITH_ONE[type(functools.cmp_to_key(lambda a, b: 0))] = lambda machine, key, value: machine.world.keep(
     machine.native(key, value)
 )
 
 
-def dispatch(machine: Any, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
+def dispatch(machine: Machine, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
     """Which function `functools.singledispatch` chooses: read from its registry, leaving its cache alone."""
     source = machine.world.source_of(function)
     if source is None or len(args) != 1 or kwargs:
@@ -118,7 +124,7 @@ def dispatch(machine: Any, function: types.FunctionType, args: Args, kwargs: Kwa
         if name in ("registry", "cache_token"):
             if id(cell) not in machine.world.known:
                 machine.world.learn(cell, cell, source.member("__closure__").item(position))
-            cells[name] = machine.cell_content(cell)
+            cells[name] = machine.variables.cell_content(cell)
     if cells["cache_token"] is not None:
         raise Break("skipped-function", seen="functools.singledispatch with abstract classes")
     registry = cells["registry"]
@@ -129,9 +135,9 @@ def dispatch(machine: Any, function: types.FunctionType, args: Args, kwargs: Kwa
 BY_CODE[functools.singledispatch(lambda value: value).dispatch.__code__] = dispatch
 
 
-def pop_of_set(machine: Any, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
+def pop_of_set(machine: Machine, receiver: Any, args: Args, kwargs: Kwargs) -> tuple[bool, Any]:
     """A set remembers where it popped last, which no copy knows."""
-    if isinstance(receiver, set) and len(receiver) > 1 and not machine.world.is_fresh(receiver):
+    if has_type(receiver, set) and len(receiver) > 1 and not machine.world.is_fresh(receiver):
         raise Break("set-order", seen=f"{machine.world.source_of(receiver)}.pop()")
     return False, None
 
@@ -140,30 +146,30 @@ METHODS["pop"] = pop_of_set
 
 
 # -- devices -------------------------------------------------------------------------------------------------
-def note_device(machine: Any) -> None:
+def note_device(machine: Machine) -> None:
     """New tensors went where the code around the call says."""
     ask = is_plain if is_plain() else get_default_device
     machine.world.guards.add(Guard("AMBIENT", None, (ask, ask())))
 
 
 @handles(get_default_device)
-def default_device(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def default_device(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     note_device(machine)
     return machine.native(get_default_device, *args, **kwargs)
 
 
 # -- functools.lru_cache, collections.namedtuple, decorating with grad modes ---------------------------------
-def call_cached(machine: Any, function: Any, args: Args, kwargs: Kwargs) -> Any:
+def call_cached(machine: Machine, function: Any, args: Args, kwargs: Kwargs) -> Any:
     """A call of what `functools.lru_cache` made: the function itself is captured.
 
     That is the same where it does nothing but compute, and where nobody can tell a cached result from a new
     one but by its identity. Tensors are found again by their identity, which graphs do not keep.
     """
-    if not any(isinstance(value, Tensor) for value in (*args, *kwargs.values())):
+    if not any(has_type(value, Tensor) for value in (*args, *kwargs.values())):
         raise Break("builtin-call", seen="functools.lru_cache, whose cache knows numbers and texts again")
     before = effects_so_far(machine)
-    inner = machine.load_attribute(function, "__wrapped__")
-    result = machine.call(inner, args, kwargs)
+    inner = machine.attributes.load(function, "__wrapped__")
+    result = machine.calls.call(inner, args, kwargs)
     if effects_so_far(machine) != before:
         raise Break("builtin-call", seen="functools.lru_cache around a function with side effects")
     if not shareable(result):
@@ -171,7 +177,7 @@ def call_cached(machine: Any, function: Any, args: Args, kwargs: Kwargs) -> Any:
     return result
 
 
-def effects_so_far(machine: Any) -> tuple[Any, ...]:
+def effects_so_far(machine: Machine) -> tuple[Any, ...]:
     """What captured code has written to the outside until now."""
     world = machine.world
     writes = [(id(o.target), name, id(v)) for o in world.overlays.values() for name, v in o.writes.items()]
@@ -184,23 +190,24 @@ def effects_so_far(machine: Any) -> tuple[Any, ...]:
 def shareable(value: Any) -> bool:
     if type(value) is tuple:
         return all(map(shareable, value))
-    return type(value) in SCALARS or isinstance(value, (Tensor, *SYMBOLIC, dtype, device, Size))
+    return type(value) in SCALARS or has_type(value, (Tensor, *SYMBOLIC, dtype, device, Size))
 
 
 CALLED[CACHED] = call_cached
 
 
 @handles(namedtuple)
-def namedtuple_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def namedtuple_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     """The class, one for all calls that ask for the same one."""
     try:
         exact = [exact_key(freeze(value)) for value in (args, tuple(kwargs.items()))]
     except NotPlain:
         raise Break("class-definition", seen="collections.namedtuple") from None
+    assert machine.frame is not None
     kwargs = {"module": machine.frame.globals.get("__name__", "__main__"), **kwargs}
     key = (*exact, kwargs["module"])
     if key not in TUPLE_CLASSES:
-        TUPLE_CLASSES[key] = machine.native(namedtuple, *args, **kwargs)
+        TUPLE_CLASSES.setdefault(key, machine.native(namedtuple, *args, **kwargs))
     return TUPLE_CLASSES[key]
 
 
@@ -208,7 +215,7 @@ TUPLE_CLASSES: dict[Any, type] = {}
 """Classes of named tuples that captured code asked for, by how they were asked for."""
 
 
-def decorate_with_mode(machine: Any, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
+def decorate_with_mode(machine: Machine, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
     """`no_grad()(function)` and the like, for a function that captured code made."""
     plain = len(args) == 2 and not kwargs and type(args[1]) is types.FunctionType
     if not plain or not machine.world.is_fresh(args[1]) or args[1].__code__.co_flags & SUSPENDS:
@@ -223,7 +230,7 @@ for _mode in (no_grad, set_grad_enabled):
 
 # -- the library's own ---------------------------------------------------------------------------------------
 @handles(_set_grad_enabled)
-def switch_gradients(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def switch_gradients(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     """PyTorch's inner switch, which context managers of users call: as `set_grad_enabled`."""
     return machine.native(_set_grad_enabled, *args, **kwargs)
 
@@ -232,18 +239,18 @@ SPECIAL[Ops] = lambda machine, value, name: machine.native(getattr, value, name)
 
 
 @handles(Tensor.__iter__)
-def iterate_tensor(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    return machine.iterator(*args, **kwargs)
+def iterate_tensor(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    return machine.iterators.iterator(*args, **kwargs)
 
 
 @handles(_check)
-def check(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def check(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     """The message is asked for where the condition is false, by the captured code."""
     condition, *rest = args
     message = rest[0] if rest else kwargs.get("message")
-    if required(machine, condition) or machine.truth(condition):
+    if required(machine, condition) or machine.operators.truth(condition):
         return None
-    text = CHECK_FAILED if message is None else machine.call(message, (), {})
+    text = CHECK_FAILED if message is None else machine.calls.call(message, (), {})
     raise machine.fail(RuntimeError(text))
 
 
@@ -251,24 +258,24 @@ for _ours, _python in (
     (sym_max, max), (sym_min, min), (sym_not, operator.not_), (sym_int, int), (sym_float, float),
     (sym_sum, sum),
 ):  # fmt: skip
-    handles(_ours)(lambda machine, args, kwargs, python=_python: machine.call(python, args, kwargs))  # type: ignore[misc]
+    handles(_ours)(lambda machine, args, kwargs, python=_python: machine.calls.call(python, args, kwargs))  # type: ignore[misc]
 
 
 @handles(sym_ite)
-def choose(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def choose(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     condition, yes, no = machine.native(lambda b, t, f: (b, t, f), *args, **kwargs)
-    return yes if machine.truth(condition) else no
+    return yes if machine.operators.truth(condition) else no
 
 
 @handles(_assert)
-def assert_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def assert_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     condition, message = machine.native(lambda condition, message: (condition, message), *args, **kwargs)
-    if not required(machine, condition) and not machine.truth(condition):
+    if not required(machine, condition) and not machine.operators.truth(condition):
         raise machine.fail(AssertionError(message))
 
 
 @handles(id)
-def address(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def address(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     """Where an object lies that existed before. One that captured code makes lies elsewhere in every call."""
     expect(machine, "id", args, 1, 1, kwargs)
     known = machine.world.known.get(id(args[0]))
@@ -278,28 +285,30 @@ def address(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     return id(known.original)
 
 
-def dereference(machine: Any, reference: Any, args: Args, kwargs: Kwargs) -> Any:
+def dereference(machine: Machine, reference: Any, args: Args, kwargs: Kwargs) -> Any:
     """`reference()`, for a weak reference that existed before; guarded, as all that is read from there."""
     source = machine.world.source_of(reference)
     if source is None or args or kwargs:
         raise Break("builtin-call", seen="a weak reference made here")
-    return machine.wrap(reference(), source.referent())
+    return machine.wrapping.wrap(reference(), source.referent())
 
 
 CALLED[weakref.ReferenceType] = dereference
 
 
 @handles(is_tensor_like)
-def tensor_like(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def tensor_like(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     given = machine.native(lambda inp: inp, *args, **kwargs)
-    if isinstance(given, Tensor):
+    if has_type(given, Tensor):
         return True
-    return not machine.is_plain(given) and machine.lookup(type(given), "__torch_function__") is not ABSENT
+    return (
+        not answers_in_c(given) and machine.attributes.lookup(type(given), "__torch_function__") is not ABSENT
+    )
 
 
 # -- the environment -----------------------------------------------------------------------------------------
 @handles(type(os.environ).__getitem__)
-def environment(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def environment(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     """One variable of `os.environ`, guarded alone."""
     variables: Any = os.environ
     if len(args) != 2 or kwargs or args[0] is not variables or type(args[1]) is not str:
@@ -307,25 +316,27 @@ def environment(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     key = machine.native(variables.encodekey, args[1])
     source = module("os").item("environ").field("_data")
     if key in variables._data:
-        return machine.native(variables.decodevalue, machine.wrap(variables._data[key], source.item(key)))
+        return machine.native(
+            variables.decodevalue, machine.wrapping.wrap(variables._data[key], source.item(key))
+        )
     machine.world.guard("LACKS", source, key)
     raise machine.fail(KeyError(args[1]))
 
 
 @handles(os.getenv)
-def getenv(machine: Any, args: Args, kwargs: Kwargs) -> Any:
-    variables = machine.wrap(os.environ, module("os").item("environ"))
-    return machine.call(machine.load_attribute(variables, "get"), args, kwargs)
+def getenv(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    variables = machine.wrapping.wrap(os.environ, module("os").item("environ"))
+    return machine.calls.call(machine.attributes.load(variables, "get"), args, kwargs)
 
 
 # -- regular expressions -------------------------------------------------------------------------------------
 def _plain_text_work(function: Any) -> None:
     @handles(function)
-    def work(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    def work(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         for value in (*args, *kwargs.values()):
-            if not isinstance(value, (*SCALARS, re.Pattern, re.RegexFlag, types.FunctionType)):
+            if not has_type(value, (*SCALARS, re.Pattern, re.RegexFlag, types.FunctionType)):
                 raise Break("skipped-function", seen=f"re.{function.__name__}")
-        args = tuple(machine.callback(v) if isinstance(v, types.FunctionType) else v for v in args)
+        args = tuple(machine.c_arguments.callback(v) if has_type(v, types.FunctionType) else v for v in args)
         return machine.world.keep(machine.native(function, *args, **kwargs))
 
 
@@ -350,33 +361,33 @@ STATE_METHODS = (
 
 
 @handles(copy.copy)
-def copy_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def copy_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     if len(args) != 1 or kwargs:
         return machine.native(copy.copy, *args, **kwargs)
     value = args[0]
     kind = type(value)
-    if isinstance(value, SHARED) or kind in (tuple, frozenset):
+    if has_type(value, SHARED) or kind in (tuple, frozenset):
         return value
     if kind in (list, dict, set, deque, OrderedDict):
         return machine.world.keep(kind.copy(value))
-    own = machine.python_method(value, "__copy__")
+    own = machine.attributes.python_method(value, "__copy__")
     if own is not None:
-        return machine.call_method(own, value)
+        return machine.calls.call_method(own, value)
     result, fields = like(machine, value, "copy.copy")
     result.__dict__.update(fields)
     return result
 
 
 @handles(copy.deepcopy)
-def deepcopy_(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def deepcopy_(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     if len(args) != 1 or kwargs:
         raise Break("skipped-function", seen="copy.deepcopy with a memo")
     return deep(machine, args[0], {})
 
 
-def deep(machine: Any, value: Any, memo: dict[int, Any]) -> Any:
+def deep(machine: Machine, value: Any, memo: dict[int, Any]) -> Any:
     kind = type(value)
-    if isinstance(value, SHARED):
+    if has_type(value, SHARED):
         return value
     if id(value) in memo:
         return memo[id(value)]
@@ -396,12 +407,12 @@ def deep(machine: Any, value: Any, memo: dict[int, Any]) -> Any:
         result = memo[id(value)] = machine.world.keep(kind())
         for key, item in value.items():
             copied = deep(machine, key, memo)
-            machine.check(copied, EQUALITY)
+            machine.c_arguments.check(copied, EQUALITY)
             result[copied] = deep(machine, item, memo)
         return result
     if kind is set:
         items = [deep(machine, item, memo) for item in value]
-        machine.check(items, EQUALITY)
+        machine.c_arguments.check(items, EQUALITY)
         result = memo[id(value)] = machine.world.keep(set(items))
         return result
     result, fields = like(machine, value, "copy.deepcopy")
@@ -411,16 +422,16 @@ def deep(machine: Any, value: Any, memo: dict[int, Any]) -> Any:
     return result
 
 
-def like(machine: Any, value: Any, seen: str) -> tuple[Any, dict[str, Any]]:
+def like(machine: Machine, value: Any, seen: str) -> tuple[Any, dict[str, Any]]:
     """A new object of an ordinary class, and the attributes of the old one."""
     kind = type(value)
-    ordinary = kind.__flags__ & HEAP and not kind.__flags__ & IMMUTABLE and not isinstance(value, Tensor)
+    ordinary = kind.__flags__ & HEAP and not kind.__flags__ & IMMUTABLE and not has_type(value, Tensor)
     maker: Any = kind.__new__
     if not ordinary or maker is not object.__new__ or kind.__dictoffset__ == 0:
         raise Break("skipped-function", seen=f"{seen} of a {kind.__name__}")
     slots = any("__slots__" in base.__dict__ for base in kind.__mro__)
-    own = any(machine.python_method(value, name) is not None for name in STATE_METHODS)
-    if slots or own or machine.lookup(kind, "__del__") is not ABSENT:
+    own = any(machine.attributes.python_method(value, name) is not None for name in STATE_METHODS)
+    if slots or own or machine.attributes.lookup(kind, "__del__") is not ABSENT:
         raise Break("skipped-function", seen=f"{seen} of a {kind.__name__}")
-    fields = dict(machine.load_attribute(value, "__dict__"))
+    fields = dict(machine.attributes.load(value, "__dict__"))
     return machine.world.keep(object.__new__(kind)), fields

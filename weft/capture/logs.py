@@ -6,14 +6,11 @@ being captured will run again, and will warn then.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, Final
+from typing import Final
 
 from weft.core import modes
 from weft.core.seams import seams
@@ -47,33 +44,6 @@ def warn_user(text: str) -> None:
     warnings.warn_explicit(text, RuntimeWarning, *place, space.get("__name__"), registry)
 
 
-class Hush:
-    """While capturing, no warning is shown: what captured code does will warn when it is run."""
-
-    def __init__(self) -> None:
-        self.lock, self.depth = threading.Lock(), 0
-        self.show: Callable[..., Any] = warnings.showwarning
-
-    @contextlib.contextmanager
-    def __call__(self, asked: Callable[[], bool]) -> Iterator[None]:
-        """`asked()` says, in the thread that warns, whether it is capturing: others are not concerned."""
-        with self.lock:
-            self.depth += 1
-            if self.depth == 1:
-                self.show = show = warnings.showwarning
-                warnings.showwarning = lambda *args, **kwargs: None if asked() else show(*args, **kwargs)
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.depth -= 1
-                if not self.depth:
-                    warnings.showwarning = self.show
-
-
-hush = Hush()
-
-
 def recorded(text: str, category: str) -> bool:
     """What library code is about to warn of, while a graph is recorded: calls that stand in the graph as they
     are will warn when it runs; of those that were taken apart nothing would be left that does.
@@ -83,6 +53,8 @@ def recorded(text: str, category: str) -> bool:
         return False
     if isinstance(recorder, OpRecorder) and recorder in modes.modes().functions:
         recorder.append(("call_function", warn, False), (text, category), {}, None)
+    else:
+        recorder.warnings.append((text, category))
     return True
 
 

@@ -19,10 +19,9 @@ from typing import Any
 
 from weft.capture.bytecode.effects import STACK
 from weft.capture.counters import count
-from weft.capture.guards import Guard, explain_miss, holds, wild
-from weft.capture.sources import Ref, Source, fetch, local
-from weft.capture.wrapping import size_source
-from weft.tensor.base import Tensor
+from weft.capture.guards import Guard, explain_miss, fetching, wild
+from weft.capture.sources import Ref, fetch, local
+from weft.core.interrupts import let_through
 
 OFTEN = 3
 
@@ -33,21 +32,20 @@ def changed_by(
     """The sizes and numbers that made these guards fail, where it is left to us what is a symbol."""
     if dynamic is not None:
         return set()
-    failed = [guard for guard in guards if guard.kind in NUMERIC and not holds(guard, function, arguments)]
-    return set().union(*[changed_sources(guard, function, arguments) for guard in failed])
+    return set().union(*[changed_sources(guard, function, arguments) for guard in guards])
 
 
 def wild_by(misses: list[Guard], counts: Counter[str], function: Any, arguments: dict[str, Any]) -> set[str]:
     """The marks of values that have now made entries miss often."""
     found = set()
-    for guard in misses:
-        if guard.kind == "EQ" and guard.source is not None:
-            try:
-                value = fetch(guard.source, function, arguments)
-            except Exception:
-                continue
-            if type(value) is float or (type(value) is str and str(guard.source).startswith(ON_THE_STACK)):
-                found.add(wild(guard.source))
+    for source in [source for guard in misses for source in guard.exact_sources()]:
+        try:
+            value = fetch(source, function, arguments)
+        except Exception as error:
+            let_through(error)
+            continue
+        if type(value) is float or (type(value) is str and str(source).startswith(ON_THE_STACK)):
+            found.add(wild(source))
     counts.update(found)
     return {mark for mark in found if counts[mark] >= OFTEN}
 
@@ -61,34 +59,15 @@ def is_gone(guard: Guard) -> bool:
     return isinstance(held, Ref) and held.weak is not None and held() is None
 
 
-NUMERIC = ("EQ", "CONTENTS", "TENSOR")
-"""The kinds of guards that hold numbers and sizes."""
-
-
 def changed_sources(guard: Guard, function: Any, arguments: dict[str, Any]) -> set[str]:
     """The sizes and numbers whose change made this guard fail, as the text of their sources."""
-    source = guard.source
-    if source is None or guard.kind not in NUMERIC:
-        return set()
+    read = fetching(function, arguments)
     try:
-        value = fetch(source, function, arguments)
-    except Exception:
+        changed = guard.changed(read)
+    except Exception as error:
+        let_through(error)
         return set()
-    if guard.kind == "TENSOR":
-        return changed_sizes(source, guard.payload, value)
-    if guard.kind == "EQ":
-        return {str(source)} if type(value) in (int, float) else set()
-    found = {str(source)}
-    if type(value) is tuple:
-        found |= {str(source.item(i)) for i, item in enumerate(value) if type(item) in (int, float)}
-    return found
-
-
-def changed_sizes(source: Source, facts: Any, value: Any) -> set[str]:
-    if not isinstance(value, Tensor) or len(value.array.shape) != len(facts.shape):
-        return set()
-    pairs = enumerate(zip(facts.shape, value.array.shape))
-    return {str(size_source(source, dim)) for dim, (was, now) in pairs if was is not None and was != now}
+    return set() if guard.holds(read) else changed
 
 
 # Note [Siblings]

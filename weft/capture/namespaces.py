@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.capture.guards import Guard, class_source, guards_for_member, lookup
 from weft.capture.sources import Source, class_dict
-from weft.capture.values import isinstance
+from weft.capture.values import has_type
 from weft.capture.world import ABSENT, Known
+from weft.core.interrupts import let_through
 from weft.trace.breaks import Break
+
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 
 class InstanceDict(MutableMapping[str, Any]):
@@ -22,21 +26,21 @@ class InstanceDict(MutableMapping[str, Any]):
     overlay.
     """
 
-    def __init__(self, machine: Any, known: Known) -> None:
+    def __init__(self, machine: Machine, known: Known) -> None:
         self._machine, self._known = machine, known
 
     def __getitem__(self, name: str) -> Any:
-        value = self._machine.field(self._known.value, name)
+        value = self._machine.attributes.field(self._known.value, name)
         if value is ABSENT:
             raise KeyError(name)
         return value
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._machine.write(self._known.value, "attribute", self._known.source, name, value)
+        self._machine.world.write(self._known.value, "attribute", self._known.source, name, value)
 
     def __delitem__(self, name: str) -> None:
         self[name]
-        self._machine.write(self._known.value, "attribute", self._known.source, name, ABSENT)
+        self._machine.world.write(self._known.value, "attribute", self._known.source, name, ABSENT)
 
     def __iter__(self) -> Iterator[str]:
         fields = object.__getattribute__(self._known.original, "__dict__")
@@ -55,13 +59,13 @@ class InstanceDict(MutableMapping[str, Any]):
         return len(list(iter(self)))
 
     def __contains__(self, name: object) -> bool:
-        return self._machine.field(self._known.value, name) is not ABSENT
+        return self._machine.attributes.field(self._known.value, name) is not ABSENT
 
 
 class ModuleDict(InstanceDict):
     """The variables of a module, as `globals()` and `vars(module)` give them."""
 
-    def __init__(self, machine: Any, fields: dict[str, Any], source: Source) -> None:
+    def __init__(self, machine: Machine, fields: dict[str, Any], source: Source) -> None:
         self._machine, self._fields, self.source = machine, fields, source
 
     def _find(self, name: Any) -> Any:
@@ -71,7 +75,7 @@ class ModuleDict(InstanceDict):
         if name not in self._fields:
             self._machine.world.guard("LACKS", self.source, name)
             return ABSENT
-        return self._machine.wrap(self._fields[name], self.source.item(name))
+        return self._machine.wrapping.wrap(self._fields[name], self.source.item(name))
 
     def __getitem__(self, name: str) -> Any:
         value = self._find(name)
@@ -80,11 +84,11 @@ class ModuleDict(InstanceDict):
         return value
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._machine.write(self._fields, "item", self.source, name, value)
+        self._machine.world.write(self._fields, "item", self.source, name, value)
 
     def __delitem__(self, name: str) -> None:
         self[name]
-        self._machine.write(self._fields, "item", self.source, name, ABSENT)
+        self._machine.world.write(self._fields, "item", self.source, name, ABSENT)
 
     def __iter__(self) -> Iterator[str]:
         raise Break("builtin-protocol", seen="all variables of a module")
@@ -96,7 +100,7 @@ class ModuleDict(InstanceDict):
 class ClassDict(ModuleDict):
     """The attributes of a class itself, as `cls.__dict__` gives them."""
 
-    def __init__(self, machine: Any, cls: type) -> None:
+    def __init__(self, machine: Machine, cls: type) -> None:
         self._machine, self.cls = machine, cls
 
     def _find(self, name: Any) -> Any:
@@ -110,7 +114,7 @@ class ClassDict(ModuleDict):
             return ABSENT
         found = class_dict(self.cls)[name]
         world.guards.update(guards_for_member(source.entry(name), found))
-        return self._machine.wrap(found, source.entry(name))
+        return self._machine.wrapping.wrap(found, source.entry(name))
 
     def __setitem__(self, name: str, value: Any) -> None:
         raise TypeError("'mappingproxy' object does not support item assignment")
@@ -121,14 +125,14 @@ class ClassDict(ModuleDict):
 
 def is_added(found: Any) -> bool:
     """Whether an attribute of a class of ours was put there by the user."""
-    inner = getattr(found, "__func__", found.fget if isinstance(found, property) else found)
-    return isinstance(inner, types.FunctionType) and not str(inner.__module__).startswith("weft")
+    inner = getattr(found, "__func__", found.fget if has_type(found, property) else found)
+    return has_type(inner, types.FunctionType) and not str(inner.__module__).startswith("weft")
 
 
 def find_slot(cls: type, name: str) -> bool:
     """Whether the name is kept beside the object's dict."""
     found = lookup(cls, name)
-    return found is not None and isinstance(found[1], types.MemberDescriptorType)
+    return found is not None and has_type(found[1], types.MemberDescriptorType)
 
 
 class _Sample:
@@ -139,6 +143,7 @@ def _tells_module() -> bool:
     try:
         _Sample().slot  # type: ignore[attr-defined]  # noqa: B018
     except AttributeError as error:
+        let_through(error)
         return _Sample.__module__ in str(error)
     return False
 

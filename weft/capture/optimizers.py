@@ -13,7 +13,7 @@ same numbers. It is undone where the call turns out to run as it is: then the or
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.amp.grad_scaler import unless
 from weft.capture.attributes import SEAMS
@@ -24,6 +24,9 @@ from weft.capture.outcome import Unprepared
 from weft.core import modes
 from weft.graph.effects import Effect, effect
 from weft.trace.breaks import Break
+
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -36,7 +39,7 @@ def making_state(optimizer: Any) -> None:
 
 
 @handles(making_state)
-def prepare(machine: Any, args: Args, kwargs: Kwargs) -> None:
+def prepare(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     (optimizer,) = args
     missing = lacking(machine, optimizer)
     if missing:
@@ -50,7 +53,7 @@ def preparing(owner: Any, name: str) -> None:
 
 
 @handles(preparing)
-def prepare_by_name(machine: Any, args: Args, kwargs: Kwargs) -> None:
+def prepare_by_name(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     owner, name = args
     if not machine.world.is_fresh(owner) and not modes.modes().inference:
         known = machine.world.known.get(id(owner))
@@ -70,7 +73,7 @@ def unless_set(flags: Args, graph: Any, operands: Args) -> tuple[()]:
 
 
 @handles(unless)
-def step_unless(machine: Any, args: Args, kwargs: Kwargs) -> None:
+def step_unless(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     """`GradScaler.step`: whether the optimizer runs is known when the graph runs. It may write tensors, and
     nothing else.
     """
@@ -87,7 +90,7 @@ def step_unless(machine: Any, args: Args, kwargs: Kwargs) -> None:
     node.meta["writes"] = writes
 
 
-def lacking(machine: Any, optimizer: Any) -> list[tuple[Any, Any]] | None:
+def lacking(machine: Machine, optimizer: Any) -> list[tuple[Any, Any]] | None:
     """The parameters that have a gradient and no state, each with its group; None where that cannot be said
     of real objects alone.
     """
@@ -95,9 +98,9 @@ def lacking(machine: Any, optimizer: Any) -> list[tuple[Any, Any]] | None:
     ours = type(optimizer)._init_state.__module__.startswith("weft.optim.")
     if not ours or world.is_fresh(optimizer) or modes.modes().inference:
         return None
-    states = machine.load_attribute(optimizer, "state")
+    states = machine.attributes.load(optimizer, "state")
     found = []
-    for group in machine.load_attribute(optimizer, "param_groups"):
+    for group in machine.attributes.load(optimizer, "param_groups"):
         known = world.known.get(id(group))
         if known is None or any(
             value is not group.get(name) for name, value in known.snapshot if name in OPTIONS

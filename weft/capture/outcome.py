@@ -7,14 +7,14 @@ from typing import Any
 
 from weft.capture.frame import Frame
 from weft.capture.world import Known, World
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.graph.node import Node
 from weft.trace.breaks import Break
 from weft.trace.recorder import Recorder
 from weft.trace.scalars import Scalars
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Input:
     """A placeholder and what feeds it: a known tensor, or the symbolic scalar of a source."""
 
@@ -22,7 +22,7 @@ class Input:
     known: Known
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Outcome:
     """A segment: everything up to a return, or up to the instruction that capture could not take."""
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.core.device import device
 from weft.core.dtypes import dtype
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.core.types import Size, layout, memory_format
 
 SINGLETONS: Final = frozenset(
@@ -37,7 +37,7 @@ class NotPlain(TypeError):
     """The value is or holds an object that is no plain constant."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Tree:
     """A container: its class, and its items in order (keys and values in turn for a dict)."""
 

@@ -11,17 +11,20 @@ import contextlib
 import typing
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.capture.attributes import HEAP, IMMUTABLE
 from weft.capture.guards import lookup
 from weft.capture.sources import class_mro
-from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
+from weft.capture.values import Callback, CapturedGenerator, Raised, has_type
 from weft.capture.world import ABSENT
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.core.naming import home
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
+
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 EQUALITY = ("__eq__", "__hash__")
 KEYED = (dict, set, frozenset)
@@ -40,35 +43,55 @@ def is_users(value: Any) -> bool:
     kind = type(value)
     if not kind.__flags__ & HEAP or kind.__flags__ & IMMUTABLE or home(kind).startswith("weft."):
         return False
-    return not isinstance(value, (Tensor, type, Callback, CapturedGenerator, *SYMBOLIC))
+    return not has_type(value, (Tensor, type, Callback, CapturedGenerator, *SYMBOLIC))
+
+
+def answers_in_c(value: Any) -> bool:
+    """Whether C code (or this library's) answers all operators on the value."""
+    kind = type(value)
+    return (
+        kind in SCALARS
+        or not kind.__flags__ & HEAP
+        or bool(kind.__flags__ & IMMUTABLE)
+        or has_type(value, (Tensor, *SYMBOLIC))
+    )
+
+
+def as_items(value: Any) -> Any:
+    """A container of a user's class as the one that C code takes it for."""
+    bases: tuple[Any, ...] = (tuple, list, dict, set, frozenset, deque)
+    for base in bases:
+        if has_type(value, base):
+            return base(base.items(value) if base is dict else base.__iter__(value))
+    return value
 
 
 # -- keys ----------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
-def purely(machine: Any) -> Iterator[None]:
+def purely(machine: Machine) -> Iterator[None]:
     """What runs inside must change nothing and see only what C code would see too. (Where it raises, C code
     will not run it again.)
     """
-    before = machine.changes, len(machine.graph.nodes)
+    before = machine.world.changes, len(machine.graph.nodes)
     machine.world.pure += 1
     try:
         yield
     finally:
         machine.world.pure -= 1
-    if (machine.changes, len(machine.graph.nodes)) != before:
+    if (machine.world.changes, len(machine.graph.nodes)) != before:
         raise Break("builtin-protocol", seen="a __hash__ or __eq__ that changes something")
 
 
-def has_own_keys(machine: Any, key: Any) -> bool:
+def has_own_keys(machine: Machine, key: Any) -> bool:
     """Whether hashing or comparing this key runs methods of the user's."""
     if type(key) in SCALARS:
         return False
-    if isinstance(key, (tuple, frozenset)) and any(has_own_keys(machine, item) for item in key):
+    if has_type(key, (tuple, frozenset)) and any(has_own_keys(machine, item) for item in key):
         return True
-    return is_users(key) and any(machine.python_method(key, name) is not None for name in EQUALITY)
+    return is_users(key) and any(machine.attributes.python_method(key, name) is not None for name in EQUALITY)
 
 
-def settle_keys(machine: Any, keys: Iterable[Any], container: Iterable[Any]) -> None:
+def settle_keys(machine: Machine, keys: Iterable[Any], container: Iterable[Any]) -> None:
     """Interprets what C code will run when it looks these keys up among each other and in a container."""
     by_hash: dict[int, list[Any]] = {}
     for key in container:
@@ -79,11 +102,11 @@ def settle_keys(machine: Any, keys: Iterable[Any], container: Iterable[Any]) -> 
         for other in others:
             if other is not key and (has_own_keys(machine, other) or has_own_keys(machine, key)):
                 with purely(machine):
-                    machine.truth(machine.compare("==", other, key))
+                    machine.operators.truth(machine.operators.compare("==", other, key))
         others.append(key)
 
 
-def settled_hash(machine: Any, key: Any) -> int:
+def settled_hash(machine: Machine, key: Any) -> int:
     if has_own_keys(machine, key):
         settled = machine.world.settled
         if id(key) not in settled:
@@ -94,16 +117,16 @@ def settled_hash(machine: Any, key: Any) -> int:
     return machine.native(hash, key)  # type: ignore[no-any-return]
 
 
-def hash_of(machine: Any, value: Any) -> Any:
+def hash_of(machine: Machine, value: Any) -> Any:
     """`hash(value)` by the interpreter."""
     if is_users(value):
-        found = machine.python_method(value, "__hash__")
-        if found is None and machine.lookup(type(value), "__hash__") is None:
+        found = machine.attributes.python_method(value, "__hash__")
+        if found is None and machine.attributes.lookup(type(value), "__hash__") is None:
             return machine.native(hash, unhashable(value))
         if found is not None:
-            return machine.native(hash, Hashed(machine.call_method(found, value)))
-    if isinstance(value, (tuple, frozenset)) and has_own_keys(machine, value):
-        base: Any = tuple if isinstance(value, tuple) else frozenset
+            return machine.native(hash, Hashed(machine.calls.call_method(found, value)))
+    if has_type(value, (tuple, frozenset)) and has_own_keys(machine, value):
+        base: Any = tuple if has_type(value, tuple) else frozenset
         return machine.native(hash, base([Hashed(hash_of(machine, item)) for item in value]))
     machine.world.identify(value)
     return machine.native(hash, value)
@@ -134,7 +157,7 @@ class StandIn:
 
     __slots__ = ("machine", "value")
 
-    def __init__(self, machine: Any, value: Any) -> None:
+    def __init__(self, machine: Machine, value: Any) -> None:
         self.machine, self.value = machine, value
 
     def _enter(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -145,9 +168,9 @@ class StandIn:
         raise error
 
     def _compare(self, symbol: str, other: Any) -> Any:
-        other = other.value if isinstance(other, StandIn) else other
-        result = self._enter(self.machine.compare, symbol, self.value, other)
-        return result if type(result) is bool else self._enter(self.machine.truth, result)
+        other = other.value if has_type(other, StandIn) else other
+        result = self._enter(self.machine.operators.compare, symbol, self.value, other)
+        return result if type(result) is bool else self._enter(self.machine.operators.truth, result)
 
     def __eq__(self, other: object) -> Any:
         return self._compare("==", other)
@@ -171,32 +194,32 @@ class StandIn:
         return self._enter(hash_of, self.machine, self.value)  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
-        return self._enter(self.machine.text, self.value)  # type: ignore[no-any-return]
+        return self._enter(self.machine.texts.text, self.value)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return self._enter(self.machine.text, self.value, "__repr__")  # type: ignore[no-any-return]
+        return self._enter(self.machine.texts.text, self.value, "__repr__")  # type: ignore[no-any-return]
 
     def __format__(self, specification: str) -> str:
-        return self._enter(self.machine.format, self.value, specification)  # type: ignore[no-any-return]
+        return self._enter(self.machine.texts.format, self.value, specification)  # type: ignore[no-any-return]
 
     def __getattr__(self, name: str) -> Any:
-        found = self._enter(self.machine.load_attribute, self.value, name)
+        found = self._enter(self.machine.attributes.load, self.value, name)
         return StandIns(self.machine)(found)
 
     def __getitem__(self, key: Any) -> Any:
-        return StandIns(self.machine)(self._enter(self.machine.get_item, self.value, key))
+        return StandIns(self.machine)(self._enter(self.machine.operators.get_item, self.value, key))
 
 
 class StandIns:
     """Copies of containers with stand-ins for the users' objects in them, one for each object."""
 
-    def __init__(self, machine: Any) -> None:
+    def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.made: dict[int, Any] = {}
 
     def __call__(self, value: Any) -> Any:
         kind = type(value)
-        if kind in SCALARS or isinstance(value, (Tensor, *SYMBOLIC)):
+        if kind in SCALARS or has_type(value, (Tensor, *SYMBOLIC)):
             return value
         if id(value) in self.made:
             return self.made[id(value)]
@@ -248,7 +271,7 @@ COPIERS: dict[type, Callable[[StandIns, Any], Any]] = {
 
 
 # -- classes that ask for names ------------------------------------------------------------------------------
-def fits_protocol(machine: Any, value: Any, cls: type) -> bool | None:
+def fits_protocol(machine: Machine, value: Any, cls: type) -> bool | None:
     """Whether an object of the user's has all names of a `typing.Protocol`; guarded. The same as `isinstance`
     where those are methods and plain attributes, else a break. None where that is not the question.
     """
@@ -261,10 +284,12 @@ def fits_protocol(machine: Any, value: Any, cls: type) -> bool | None:
         raise Break("builtin-protocol", seen=f"whether a {kind.__name__} is a {cls.__name__}")
     fits = True
     for name in sorted(typing._get_protocol_attrs(cls)):  # type: ignore[attr-defined]
-        found = machine.lookup(kind, name)
-        if isinstance(found, property) or (found is not ABSENT and machine.is_data_descriptor(found)):
+        found = machine.attributes.lookup(kind, name)
+        if has_type(found, property) or (
+            found is not ABSENT and machine.attributes.is_data_descriptor(found)
+        ):
             raise Break("builtin-protocol", seen=f"whether a {kind.__name__} is a {cls.__name__}")
-        own = machine.field(value, name)
+        own = machine.attributes.field(value, name)
         held = found if own is ABSENT else own
         is_method = callable(getattr(cls, name, None))
         fits = fits and held is not ABSENT and (held is not None or not is_method)

@@ -20,12 +20,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 from types import CodeType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.capture.bytecode.instructions import JUMP_OPS, decode
 from weft.capture.frame import Frame
 from weft.tensor.base import PLAIN, Tensor
 from weft.trace.scalars import is_untold
+
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 RAISES: Final = frozenset({"RAISE_VARARGS", "RERAISE"})
 LEAVES: Final = frozenset({"RETURN_VALUE", "YIELD_VALUE"})
@@ -58,18 +61,19 @@ def awaited_truth(frame: Frame) -> bool | None:
     return found if found is None else found is not negated
 
 
-def required(machine: Any, condition: Any) -> bool:
+def required(machine: Machine, condition: Any) -> bool:
     """Whether a condition of a call that raises where it does not hold is left to the graph to check."""
-    if not isinstance(condition, Tensor) and not is_untold(condition) or not is_uncaught(machine.frame):
-        return False
     frame = machine.frame
+    assert frame is not None
+    if not isinstance(condition, Tensor) and not is_untold(condition) or not is_uncaught(frame):
+        return False
     handler = frame.bytecode.handlers[frame.instruction.index]
     if handler is not None and _ends(frame.code, handler.target_index) != {RAISED}:
         return False
     return require(machine, condition, True)
 
 
-def require(machine: Any, condition: Any, truth: bool) -> bool:
+def require(machine: Machine, condition: Any, truth: bool) -> bool:
     """Writes down that a tensor or number has this truth wherever the graph is used; False where it cannot
     be so.
     """
@@ -80,6 +84,7 @@ def require(machine: Any, condition: Any, truth: bool) -> bool:
         condition = machine.scalars.truth_of(condition)
     elif type(condition) not in PLAIN or condition.numel() != 1:  # asking for its truth is an error
         return False
+    assert machine.frame is not None
     file, line, _function = machine.frame.place()
     recorder.require(condition, truth, f"{file.rpartition('/')[2]}:{line}")
     return True

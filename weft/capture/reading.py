@@ -41,6 +41,7 @@ from weft.capture.sources import (
     slot_value,
     written_in_c,
 )
+from weft.core.interrupts import let_through
 from weft.tensor.base import PLAIN, Tensor
 
 FUNCTION: Final = "_v_function"
@@ -59,6 +60,15 @@ class _Miss:
 
 MISS: Final = _Miss()
 """What an entry returns when a guard fails."""
+
+
+def missed() -> Any:
+    """MISS, where a guard has raised."""
+    error = sys.exc_info()[1]
+    if error is not None:
+        let_through(error)
+    return MISS
+
 
 # What a member of a C object always is, so that its parts can be read without asking.
 MEMBER_TYPES: Final[dict[str, type]] = {

@@ -21,10 +21,11 @@ from weft.capture.attributes import HEAP
 from weft.capture.bytecode.resume import CannotResume, Parameter, ResumePoint, StackKind, resume_code
 from weft.capture.frame import NULL, Frame, PreviousException, Unread
 from weft.capture.liveness import live_before
-from weft.capture.rebuild import Builder
+from weft.capture.rebuild.builder import Builder
 from weft.capture.values import CapturedGenerator
 from weft.core.device import device
 from weft.core.dtypes import dtype
+from weft.core.interrupts import let_through
 from weft.core.types import Size
 from weft.tensor.base import Parameter as TensorParameter
 from weft.tensor.base import Tensor
@@ -114,6 +115,7 @@ def _is_missed(builder: Builder, value: Any, existed: bool = False, depth: int =
         return existed
     try:
         held = object.__getattribute__(value, "__dict__")
-    except AttributeError:
+    except AttributeError as error:
+        let_through(error)
         return False
     return type(held) is dict and any(_is_missed(builder, item, False, depth - 1) for item in held.values())

@@ -4,13 +4,6 @@ Takes functions to compile and the capture that compiles one call (`Compile`, ha
 gives fronts (see Note [Front]). One idea: entries of one code object form an immutable tuple that is only
 ever replaced whole, so looking one up needs no lock; compiling does.
 
-# Note [Regions]
-Where an entry ends in a break, or the original runs, code runs natively that may call other functions. These
-are compiled too, in the same context: calls of the segment itself through `callee`, calls behind library code
-(`Module.__call__`, `Function.apply`, hooks) through `seams.callee`. Both ask the active `Region`, a context
-variable that is set only while such code runs. Other threads start without one; whoever copied the variable
-(a task, a thread with a copied context) finds it closed or of another thread, and runs plain.
-
 # Note [Tails]
 A segment that breaks inside a loop would nest one resume function in the next for each turn. So what a
 segment returns at its end, `resume(...)(values)`, is a `Tail`: the region's loop runs it when the segment is
@@ -20,37 +13,38 @@ gone.
 from __future__ import annotations
 
 import functools
-import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from threading import get_ident
 from time import perf_counter
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from weft.autograd.compiled_calls import Unexpected
 from weft.capture.binding import parameter_names, takes_alike
+from weft.capture.break_instruction import enter_original
 from weft.capture.counters import count
+from weft.capture.deoptimise import AS_WRITTEN, Errors, Setbacks, Tail, failure, line_of
 from weft.capture.eligible import may_compile
 from weft.capture.fronts import front_code, is_front, make_front, original_call, public, uncounted
 from weft.capture.fronts import original_of as original_of
 from weft.capture.guards import Guard, explain_miss
 from weft.capture.kinds import Unsupported, render_break
-from weft.capture.leaving import AS_WRITTEN, Errors, Setbacks, Tail, failure, line_of
-from weft.capture.logs import hush, warn_user
+from weft.capture.logs import warn_user
 from weft.capture.misses import adopted, changed_by, is_gone, wild_by
-from weft.capture.performing import enter_original
 from weft.capture.policy import MARK
 from weft.capture.reading import MISS
-from weft.capture.shortcut import when_served
+from weft.capture.regions import Region, active, close_seam, current_region, leave, open_seam, outside
+from weft.capture.shortcut import after_calls
 from weft.capture.verifying import differing, uncompiled
 from weft.core import device, dtypes
-from weft.core.collection import Living, uncollected
+from weft.core.collection import Living, promote, put_off
+from weft.core.contexts import set_to
+from weft.core.handlers import in_own_context
+from weft.core.interrupts import let_through
 from weft.core.logs import log, tell
-from weft.core.seams import seams
+from weft.core.once import lock
 from weft.core.settings import settings
 from weft.nn.modules.module import Module
 
@@ -112,8 +106,8 @@ class Entry:
     """How often its graph has failed."""
     check: Callable[[], Callable[..., Any]] | None = None
     """Makes a function that only says whether the guards hold."""
-    hasten: Callable[..., Any] | None = None
-    """Makes a shortcut: `hasten(machine, entry, function, values)` of a call that was just served."""
+    make_native_entry: Callable[..., Any] | None = None
+    """Makes a shortcut from `(machine, entry, function, values)` of a call that was just served."""
     noted: Callable[[Any, Any], None] | None = None
     """Told the function and the values of the first call that was served."""
     kept: bool = False
@@ -128,70 +122,6 @@ capturing: ContextVar[bool] = ContextVar("weft_capturing", default=False)
 def is_compiling() -> bool:
     """Whether the code that asks is being captured."""
     return capturing.get()
-
-
-# -- regions -------------------------------------------------------------------------------------------------
-class Region:
-    """Native code under a compiled frame: what it calls is compiled in this context."""
-
-    __slots__ = ("context", "depth", "loop", "open", "thread")
-
-    def __init__(self, context: Context, around: Region | None) -> None:
-        self.context = context
-        self.depth: int = 0 if around is None else around.depth + 1
-        self.thread = get_ident()
-        self.loop = _running_loop()
-        self.open = True
-
-
-active: ContextVar[Region | None] = ContextVar("weft_region", default=None)
-_regions_lock = threading.Lock()
-_regions_open = 0
-
-
-def _running_loop() -> Any:
-    asyncio = sys.modules.get("asyncio")
-    return None if asyncio is None else asyncio._get_running_loop()
-
-
-def current_region() -> Region | None:
-    region = active.get()
-    if region is None or not region.open or region.thread != get_ident():
-        return None
-    return region if region.loop is _running_loop() else None
-
-
-def _open_seam() -> None:
-    """Library code asks for compiled forms while any region is open; else eager code must not pay for it."""
-    global _regions_open
-    with _regions_lock:
-        _regions_open += 1
-        seams.callee = callee
-
-
-def _close_seam() -> None:
-    global _regions_open
-    with _regions_lock:
-        _regions_open -= 1
-        if not _regions_open:
-            seams.callee = None
-
-
-def outside(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, run as if no compiled frame were around."""
-
-    @functools.wraps(function)
-    @uncounted
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if active.get() is None:
-            return function(*args, **kwargs)
-        token = active.set(None)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            active.reset(token)
-
-    return run
 
 
 # -- stances -------------------------------------------------------------------------------------------------
@@ -271,11 +201,11 @@ class CodeCache:
         self.defaults = _defaults()
         self.others: dict[tuple[Any, ...], tuple[Installed, ...]] = {}
         """Entries made under other defaults."""
-        self.lock = threading.RLock()
+        self.lock = lock()
         self.misses: Counter[str] = Counter()
         self.volatile: set[str] = set()
         self.given_up: str | None = None
-        self.looks = True  # for what other processes have captured
+        self.looks, self.cramped = True, 0  # for what others have captured; captures that lacked room
         self.first = CellType(_never)
         self.slow = CellType(self.find)
         self.front_code = front_code(code, False)
@@ -331,9 +261,10 @@ class CodeCache:
     def deoptimise(self, function: FunctionType, values: Sequence[Any]) -> Any:
         """The original, for the graph of an entry has failed; one that always fails is not tried again."""
         setbacks = failure.setbacks
-        for installed in self.entries:
-            if setbacks is not None and installed.entry.setbacks is setbacks:
-                self._set_back(installed)
+        if failure.told is not None:
+            return failure.tell_behind(outside(original_call(self.code)), function, values)
+        for installed in [one for one in self.entries if one.entry.setbacks is setbacks is not None]:
+            self._set_back(installed)
         return self.context.deoptimise(function, *values)
 
     def _set_back(self, installed: Installed) -> None:
@@ -364,9 +295,9 @@ class CodeCache:
     def change_defaults(self) -> None:
         """Puts away the entries made under other defaults."""
         with self.lock:
-            self.others[self.defaults] = self.entries
-            self.defaults = _defaults()
-            self.entries = self.others.pop(self.defaults, ())
+            self.first.cell_contents = _never  # until all of it has changed
+            self.others[self.defaults], defaults = self.entries, _defaults()
+            self.entries, self.defaults = self.others.pop(defaults, ()), defaults
             self.refresh()
 
     # -- compiling -------------------------------------------------------------------------------------------
@@ -406,18 +337,19 @@ class CodeCache:
     def _capture(self, function: FunctionType, arguments: dict[str, Any], request: Request) -> Entry | None:
         count("frames", "total")
         tell("begin", self.code)
-        flag, region = capturing.set(True), active.set(None)
+        held = put_off()
         try:
-            with hush(capturing.get), uncollected():
-                entry = self.context.compile_frame(function, arguments, request)
+            entry = in_own_context(self._apart, function, arguments, request)
+            if held is not None:
+                promote()
         except (CompilerError, Unsupported, Unexpected, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a Break is no Exception
+            let_through(error)
             self._failed(error)
             return None
         finally:
-            active.reset(region)
-            capturing.reset(flag)
+            held = None
             tell("end", self.code)
         if entry.reason is None:
             count("frames", "ok")
@@ -426,14 +358,20 @@ class CodeCache:
         tell("entry", self.code, entry)
         return entry
 
+    def _apart(self, function: FunctionType, arguments: dict[str, Any], request: Request) -> Entry:
+        capturing.set(True), active.set(None)
+        return self.context.compile_frame(function, arguments, request)
+
     def _failed(self, error: BaseException) -> None:
+        """Gives up; not at once where there was too little room, as deep in the stack: others have more."""
         name = f"{self.code.co_qualname} ({self.code.co_filename}:{self.code.co_firstlineno})"
-        self.given_up = text = f"capture of {name} failed: {type(error).__name__}: {error}"
+        text = f"capture of {name} failed: {type(error).__name__}: {error}"
         if settings.strict or self.context.fullgraph:
-            self.given_up = None
             raise CaptureFailed(text) from error
         count("fallbacks", "capture failed")
-        warn_user(f"{text}; it runs uncompiled from now on")
+        self.cramped += self.cramped > 0 or isinstance(error, (RecursionError, MemoryError))
+        self.given_up = None if 0 < self.cramped < PATIENCE else text
+        warn_user(f"{text}; it runs uncompiled {'this time' if self.given_up is None else 'from now on'}")
 
     def _note_misses(self, function: FunctionType, arguments: dict[str, Any]) -> list[str]:
         """Why no entry served the call. What changed is a symbol in the next capture."""
@@ -499,13 +437,7 @@ class CodeCache:
             return
         old = installed.request
         request = Request(uncompiled, old.fullgraph, old.dynamic, old.context, old.volatile)
-        flag, region = capturing.set(True), active.set(None)
-        try:
-            with hush(capturing.get):
-                again = self.context.compile_frame(function, arguments, request)
-        finally:
-            active.reset(region)
-            capturing.reset(flag)
+        again = in_own_context(self._apart, function, arguments, request)
         difference = differing(entry, again, request)
         if difference is not None:
             raise CaptureFailed(
@@ -546,7 +478,7 @@ class Context:
         self.left_alone: dict[int, CodeType] = {}
         self.on_entry: list[Callable[[CodeCache, Entry], None]] = []
         self.on_miss: list[Callable[[str, CodeType], None]] = []
-        self.lock = threading.Lock()
+        self.lock = lock()
         contexts.add(self)
 
     def cache(self, function: FunctionType) -> CodeCache:
@@ -578,7 +510,7 @@ class Context:
             with cache.lock:
                 cache.entries = ()
                 cache.others.clear()
-                cache.given_up = None
+                cache.given_up, cache.cramped = None, 0
                 cache.volatile.clear()
                 cache.misses.clear()
                 cache.refresh()
@@ -593,16 +525,16 @@ class Context:
         count("stats", "unique_graphs")
         count("stats", "calls_captured", ops)
         log("graph", lambda: str(graph_module.print_readable(print_output=False)))
-        flag, began = capturing.set(False), perf_counter()
+        began = perf_counter()
         try:
-            compiled = self.backend(graph_module, inputs)
+            with set_to((capturing, False)):
+                compiled = self.backend(graph_module, inputs)
             if not callable(compiled):
                 raise AssertionError("compiler_fn did not return callable")
         except Exception as error:
+            let_through(error)
             text = f"backend='{self.backend_name}' raised:\n{type(error).__name__}: {error}"
             raise BackendCompilerFailed(text) from error
-        finally:
-            capturing.reset(flag)
         tell("graph", graph_module, perf_counter() - began)
         if getattr(compiled, "__self__", None) is graph_module:
             return compiled
@@ -612,24 +544,35 @@ class Context:
     @uncounted
     def within(self, call: Callable[..., Any], function: FunctionType, *values: Any) -> Any:
         """Runs native code in a region of this context, and whatever tails it leaves."""
-        around = current_region()
+        before, around = active.get(), current_region()
         outermost = around is None
         region = Region(self, around)
-        if outermost:
-            _open_seam()
-        token = active.set(region)
         try:
-            result = call(function, *values)
-            while type(result) is Tail:
-                tail = result
-                result = tail.cache.serve(tail.function, tail.arguments, inside=True)
-                tail.arguments.reverse()  # a list drops its last item first; a frame drops its first local
-            return result
-        finally:
-            region.open = False
-            active.reset(token)
             if outermost:
-                _close_seam()
+                open_seam(region)
+            active.set(region)
+            result: Any = MISS
+            tail: Any = None
+            while True:
+                try:
+                    if result is MISS:
+                        result = call(function, *values)
+                    while type(result) is Tail:
+                        tail = result
+                        result = tail.cache.serve(tail.function, tail.arguments, inside=True)
+                        tail.arguments.reverse()  # a list drops its last item first, a frame its first local
+                    return result
+                except BaseException as error:
+                    # What is told of capture itself is for no handler of the user's.
+                    result = None if isinstance(error, CaptureFailed) else region.way_out(error)
+                    if result is None:
+                        raise
+        finally:
+            result = tail = None  # may hold the exception whose traceback holds this frame
+            region.tail, region.open = None, False
+            active.set(before)
+            if outermost:
+                close_seam(region)
 
     def graph_failed(self, function: FunctionType, *values: Any) -> Any:
         """What an entry returns whose graph failed. The entry must be gone when the original runs: it bears
@@ -643,9 +586,9 @@ class Context:
         """The original, as a segment failed before it had any effect. What it calls runs as written, too, or
         would fail once more for itself."""
         count("fallbacks", "deoptimised")
-        why = "" if failure.setbacks is None else failure.setbacks.why
+        why, sure = ("", True) if failure.setbacks is None else (failure.setbacks.why, failure.setbacks.sure)
         count("deoptimisations", f"{function.__qualname__}: {why}")
-        call = outside(original_call(function.__code__))
+        call = failure.without_repeats(outside(original_call(function.__code__)))
         try:
             if not settings.strict:
                 return call(function, *values)
@@ -655,7 +598,7 @@ class Context:
             told = f"{why}; {type(error).__name__} at {line_of(error, function.__code__)}"
             log("deoptimised", lambda: f"{function.__qualname__}: {told}")
             raise
-        if not seen.any:
+        if sure and not seen.any:
             raise CaptureFailed(
                 f"the compiled form of {function.__qualname__} failed where the original did not ({why})"
             )
@@ -675,22 +618,23 @@ class Context:
             step = _checked(entry.call, original_call(cache.code), entry.raises)
         installed = Installed(entry, request, step, entry.stop is not None or entry.reason is not None)
         installed.run = functools.partial(self.within, step) if installed.opens else step
-        if entry.hasten is not None and not installed.opens:
-            hasten = functools.partial(self._hasten, cache, installed, step)
-            installed.run = when_served(step, hasten, entry.noted)
+        if entry.make_native_entry is not None and not installed.opens:
+            make_native_entry = functools.partial(self._make_native_entry, cache, installed, step)
+            installed.run = after_calls(step, make_native_entry, entry.noted)
         for listener in self.on_entry:
             listener(cache, entry)
         return installed
 
-    def _hasten(
+    def _make_native_entry(
         self, cache: CodeCache, installed: Installed, step: Any, function: FunctionType, values: Any
     ) -> None:
         """Puts a shortcut in front of an entry that has just served this call, if it has one."""
-        machine, hasten, quick = self.machine(), installed.entry.hasten, None
+        machine, make_native_entry, quick = self.machine(), installed.entry.make_native_entry, None
         try:
-            if machine is not None and hasten is not None:
-                quick = hasten(machine, step, function, values)
+            if machine is not None and make_native_entry is not None:
+                quick = make_native_entry(machine, step, function, values)
         except Exception as error:  # the call is served, and the entry serves the next ones
+            let_through(error)
             reason = f"{function.__qualname__} has no native entry: {type(error).__name__}: {error}"
             if settings.strict:
                 raise CaptureFailed(reason) from error
@@ -746,20 +690,31 @@ class Context:
         self.left_alone[id(code)] = code
         return True
 
-    def resume(self, point: Any, function: FunctionType, cells: tuple[CellType, ...]) -> Callable[..., Tail]:
-        """What an entry calls to go on after a break: makes a Tail of the resume function and its values."""
-        code = point.code
-        resumed = FunctionType(code, function.__globals__, function.__name__, None, tuple(cells) or None)
-        resumed.__qualname__ = function.__qualname__
-        cache = self.cache(resumed)
-        return lambda *values: Tail(cache, resumed, list(values))
+    def resume(
+        self,
+        point: Any,
+        function: FunctionType,
+        cells: tuple[CellType, ...],
+        at: int | None = None,
+        *raised: Any,
+    ) -> Callable[..., Tail]:
+        """What an entry calls to go on after a break: makes a Tail of the resume function and its values.
+        `raised` is what interrupted that before, to be met by the handler of the instruction `at`."""
+        resumed = enter_original(point, function, cells)
+        cache, left = self.cache(resumed), function.__code__
+        return lambda *values: leave(Tail(cache, resumed, list(values), point, left, at), *raised)
 
     def enter_original(
-        self, point: Any, function: FunctionType, cells: tuple[CellType, ...]
+        self,
+        point: Any,
+        function: FunctionType,
+        cells: tuple[CellType, ...],
+        at: int | None = None,
+        *raised: Any,
     ) -> Callable[..., Tail]:
         """`resume` for what must run uncompiled; a Tail too, lest tracebacks show the segment beside it."""
-        made = enter_original(point, function, cells)
-        return lambda *values: Tail(AS_WRITTEN, made, list(values))
+        made, left = enter_original(point, function, cells), function.__code__
+        return lambda *values: leave(Tail(AS_WRITTEN, made, list(values), point, left, at), *raised)
 
 
 def _break_text(entry: Entry) -> str:
@@ -783,17 +738,3 @@ def _checked(guard: Callable[..., Any], original: Callable[..., Any], raises: bo
         return result
 
     return raising_step if raises else step
-
-
-# -- where an entry runs -------------------------------------------------------------------------------------
-def callee(value: Any) -> Any:
-    """The compiled form of a callable, where a compiled frame is around; see Note [Regions]."""
-    region = current_region()
-    return value if region is None else region.context.callee(value)
-
-
-def resume(point: Any, function: FunctionType, cells: tuple[CellType, ...]) -> Callable[..., Tail]:
-    """`Context.resume` of the context whose entry is running."""
-    region = active.get()
-    assert region is not None, "only an entry that ends in a break resumes, and it runs in a region"
-    return region.context.resume(point, function, cells)

@@ -25,10 +25,10 @@ from weft.capture.outcome import Outcome
 from weft.capture.sources import function as function_source
 from weft.capture.sources import local
 from weft.capture.transforms import is_transforming
-from weft.capture.values import Raised, isinstance
+from weft.capture.values import Raised, has_type
 from weft.capture.wrapping import SYMBOLIC
 from weft.core import modes
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.graph.effects import effect
 from weft.graph.node import Node
 from weft.tensor.base import PLAIN, Tensor
@@ -39,7 +39,7 @@ assert _control is not None
 GENERATOR_LIKE = 0x20 | 0x80 | 0x200
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Failed:
     """The captured program raised: its original must run, and raise at its own lines."""
 
@@ -47,7 +47,7 @@ class Failed:
     error: BaseException
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Broken:
     """A break, and the step of the root frame before which the next run has to stop."""
 
@@ -86,7 +86,7 @@ def release(machine: Machine) -> None:
     machine.recorder.forget()
     if machine.root is not None:
         machine.root.forget()
-    vars(machine).clear()
+    machine.forget()
 
 
 def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Broken:
@@ -94,8 +94,8 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
     np.seterr(**warning)  # in this context only
     before = modes.current()
     nesting, around = own_settings(), levels.get()
-    machine.saved_through = isinstance(before, modes.Modes) and bool(before.saved_hooks)
-    if isinstance(before, modes.Modes) and (before.saved_hooks or before.witness is not None):
+    machine.saved_through = has_type(before, modes.Modes) and bool(before.saved_hooks)
+    if has_type(before, modes.Modes) and (before.saved_hooks or before.witness is not None):
         modes.enter(saved_hooks=(), witness=None)  # they are for what the graph computes, not for fakes
     frame = root_frame(machine, arguments)
     value: Any = None
@@ -106,8 +106,8 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
         try:
             value = machine.run(frame)
             frame.forget()
-            if machine.pending is not None:
-                raise machine.pending
+            if machine.generators.pending is not None:
+                raise machine.generators.pending
         except Stop:
             kind = "break"
         except Raised as raised:
@@ -121,7 +121,7 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
                 step = machine.world.made_at.get(id(stop.culprit), step)
             return Broken(stop, max(step - 1, 0), frame)
         finally:
-            machine.over = True
+            machine.generators.over = True
         after = modes.current()
     if levels.get() != around:
         step = machine.world.made_at.get(id(levels.get()[-1]), machine.root_steps)
@@ -135,7 +135,7 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
         scalars=machine.scalars,
         frame=frame,
         kind=kind,
-        inputs=machine.inputs,
+        inputs=machine.inputs.items,
         modes_before=before,
         modes_after=before if after is inside else _without_recorder(after, before),
         value=value,
@@ -145,7 +145,7 @@ def _run(machine: Machine, arguments: dict[str, Any]) -> Outcome | Failed | Brok
 
 def _without_recorder(after: Any, before: Any) -> Any:
     """The modes that captured code left, as they would be without the recorder."""
-    base = modes.modes() if isinstance(before, modes.Modes) else None
+    base = modes.modes() if has_type(before, modes.Modes) else None
     record = modes.Modes()
     for name in modes.Modes.__slots__:
         setattr(record, name, getattr(after, name))
@@ -162,16 +162,16 @@ def root_frame(machine: Machine, arguments: dict[str, Any]) -> Frame:
     code = function.__code__
     source = function_source()
     machine.world.learn(function, function, source)
-    frame = Frame(code, function.__globals__, machine.globals_source(function, source), function, None)
+    frame = Frame(code, function.__globals__, machine.calls.globals_source(function, source), function, None)
     machine.root = frame
     unread = {name: Unread(arguments[name], local(name)) for name in parameter_names(code)}
     for mark in unread.values():
         machine.world.learn(mark, mark, mark.source)
     in_cells = {name: mark for name, mark in unread.items() if name in code.co_cellvars}
     plain = {name: mark for name, mark in unread.items() if name not in in_cells}
-    machine.enter_variables(frame, function, source, plain)
+    machine.variables.enter(frame, function, source, plain)
     for name, mark in in_cells.items():
-        frame.cells[name].cell_contents = machine.wrap(mark.value, mark.source)
+        frame.cells[name].cell_contents = machine.wrapping.wrap(mark.value, mark.source)
     return frame
 
 
@@ -209,7 +209,7 @@ def note_facts(machine: Machine) -> None:
 def note_strides(machine: Machine, known: Any) -> None:
     """The strides of a tensor were asked for. Those of a contiguous one follow from its sizes."""
     shape = known.value.array.shape
-    varies = any(isinstance(size, SYMBOLIC) for size in shape)
+    varies = any(has_type(size, SYMBOLIC) for size in shape)
     if varies and known.original.array.flags.c_contiguous and 1 not in known.original.array.shape:
         machine.world.guard("FACT", known.source, ("is_contiguous", True))
     else:
@@ -218,19 +218,19 @@ def note_strides(machine: Machine, known: Any) -> None:
 
 def drop_settled(machine: Machine) -> None:
     """Leaves out the placeholders of sizes that turned out to be fixed."""
-    for item in list(machine.inputs):
+    for item in list(machine.inputs.items):
         value = item.known.value
-        if isinstance(value, SYMBOLIC) and value.expression.symbols <= machine.scalars.static.keys():
+        if has_type(value, SYMBOLIC) and value.expression.symbols <= machine.scalars.static.keys():
             if not item.node.users:
                 machine.graph.erase_node(item.node)
-                machine.inputs.remove(item)
+                machine.inputs.items.remove(item)
 
 
 def makes_tensor(node: Node) -> bool:
     """Whether a node gives a tensor that no other tensor and no argument says where to put."""
-    if node.op != "call_function" or not isinstance(node.meta.get("val"), Tensor):
+    if node.op != "call_function" or not has_type(node.meta.get("val"), Tensor):
         return False
-    placed = any(isinstance(value.meta.get("val"), Tensor) for value in node.all_input_nodes)
+    placed = any(has_type(value.meta.get("val"), Tensor) for value in node.all_input_nodes)
     return not placed and node.kwargs.get("device") is None
 
 
@@ -243,7 +243,7 @@ def mutation_guards(outcome: Outcome) -> None:
     """Objects that captured code changes must not be the same as others it read, if they were not."""
     world = outcome.world
     if any(node.meta.get("writes") for node in outcome.recorder.graph.nodes):
-        tensors = [each.known.source for each in outcome.inputs if isinstance(each.known.value, Tensor)]
+        tensors = [each.known.source for each in outcome.inputs if has_type(each.known.value, Tensor)]
         if len(tensors) > 1:
             world.guard("DISTINCT", tensors[0], tuple(tensors))
     changed = list(world.changed_mirrors())
@@ -251,7 +251,7 @@ def mutation_guards(outcome: Outcome) -> None:
     kinds = {type(known.original) for known in changed if known.snapshot is not None or _is_object(known)}
     identified: dict[type, list[Any]] = {}
     for known in world.identified.values():
-        if isinstance(known.original, Tensor) or _is_object(known):
+        if has_type(known.original, Tensor) or _is_object(known):
             identified.setdefault(type(known.original), []).append(known.source)
     for sources in identified.values():
         if len(sources) > 1:
@@ -269,4 +269,4 @@ def mutation_guards(outcome: Outcome) -> None:
 
 
 def _is_object(known: Any) -> bool:
-    return not isinstance(known.original, (type, types.ModuleType))  # whose identity is guarded
+    return not has_type(known.original, (type, types.ModuleType))  # whose identity is guarded

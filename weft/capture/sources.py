@@ -32,6 +32,7 @@ import numpy as np
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.errors import IMMUTABLE_TYPE
+from weft.core.interrupts import let_through
 from weft.core.naming import home
 from weft.core.types import layout, memory_format
 from weft.tensor.base import PLAIN
@@ -188,7 +189,8 @@ class Ref:
             return
         try:
             self.weak = weakref.ref(value)
-        except TypeError:
+        except TypeError as error:
+            let_through(error)
             raise Unholdable(f"objects of class {type(value).__name__} have no weak references") from None
 
     def __call__(self) -> Any:

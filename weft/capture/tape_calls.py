@@ -20,7 +20,7 @@ hundreds, and whoever calls the graph may empty the list once they are taken.
 from __future__ import annotations
 
 import operator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.autograd import compiled_calls as calls
 from weft.autograd.compiled_calls import Unexpected, pattern
@@ -29,7 +29,7 @@ from weft.autograd.hooks import checked, checked_tuple
 from weft.capture.calls import handles
 from weft.capture.grads import read_grad, write_grad
 from weft.capture.outcome import Input
-from weft.capture.values import isinstance
+from weft.capture.values import has_type
 from weft.capture.world import Known
 from weft.core.types import contiguous_format
 from weft.graph.effects import effect
@@ -41,6 +41,9 @@ from weft.tensor.saved import Item
 from weft.trace.breaks import Break
 from weft.trace.recorder import version
 
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
+
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 COPY: Final = "accumulation"
@@ -51,11 +54,11 @@ WHOLE_LISTS: Final = "whole_lists"
 
 # -- hooks ---------------------------------------------------------------------------------------------------
 @handles(calls.call_hook)
-def call_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def call_hook(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     hook, gradient = args
     given = own(machine, gradient)
     last = machine.graph._root._prev
-    answer = machine.call(hook, (given,), {})
+    answer = machine.calls.call(hook, (given,), {})
     if answer is None:
         return gradient
     machine.native(checked, hook, gradient, answer)
@@ -63,7 +66,7 @@ def call_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
     return answer
 
 
-def own(machine: Any, gradient: Any) -> Any:
+def own(machine: Machine, gradient: Any) -> Any:
     """The gradient as a hook gets it: a tensor of its own, and a view of nothing."""
     if gradient is None:
         return None
@@ -75,11 +78,11 @@ def own(machine: Any, gradient: Any) -> Any:
 
 
 @handles(calls.call_pre_hook, calls.call_post_hook)
-def call_node_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def call_node_hook(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     hook, number, given, *gradients = args
     before = gradients[0]
     given_to_hook = [machine.world.keep(tuple([own(machine, g) for g in group])) for group in gradients]
-    answer = machine.call(hook, tuple(given_to_hook), {})
+    answer = machine.calls.call(hook, tuple(given_to_hook), {})
     values = before if answer is None else machine.native(checked_tuple, hook, before, answer)
     if pattern(values) != given:
         raise Unexpected(number, pattern(values))
@@ -87,15 +90,15 @@ def call_node_hook(machine: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 @handles(calls.call_post_accumulate_hook)
-def call_post_accumulate_hook(machine: Any, args: Args, kwargs: Kwargs) -> None:
+def call_post_accumulate_hook(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     hook, leaf = args
-    if machine.call(hook, (leaf,), {}) is not None:
+    if machine.calls.call(hook, (leaf,), {}) is not None:
         raise machine.fail(RuntimeError("Tensor post accumulate grad hooks should return None."))
 
 
-def rename(machine: Any, value: Any, name: str, last: Node) -> None:
+def rename(machine: Machine, value: Any, name: str, last: Node) -> None:
     """Names the node of a tensor that was made since `last` was the last one."""
-    if not isinstance(value, Tensor) or not machine.recorder.knows(value):
+    if not has_type(value, Tensor) or not machine.recorder.knows(value):
         return
     node = machine.recorder.node(value)
     since = node
@@ -108,7 +111,7 @@ def rename(machine: Any, value: Any, name: str, last: Node) -> None:
 
 # -- leaves --------------------------------------------------------------------------------------------------
 @handles(calls.accumulate_grad)
-def accumulate_grad(machine: Any, args: Args, kwargs: Kwargs) -> None:
+def accumulate_grad(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     leaf, gradient = args
     if not leaf.tracked:
         return
@@ -119,7 +122,7 @@ def accumulate_grad(machine: Any, args: Args, kwargs: Kwargs) -> None:
         machine.native(machine.recorder.call_method, "add_", (before, gradient))
 
 
-def copied(machine: Any, leaf: Any, gradient: Any) -> Any:
+def copied(machine: Machine, leaf: Any, gradient: Any) -> Any:
     """A copy of a gradient, laid out as the leaf."""
     mine, given = leaf.array, gradient.array
     layout: Kwargs = {}
@@ -188,7 +191,7 @@ def copies_in_order(outputs: dict[Node, str], nodes: list[Node]) -> dict[Node, s
 
 
 @handles(calls.retain_grad)
-def retain_grad(machine: Any, args: Args, kwargs: Kwargs) -> None:
+def retain_grad(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     tensor, gradient = args
     before = read_grad(machine, tensor)
     if before is None:
@@ -200,26 +203,26 @@ def retain_grad(machine: Any, args: Args, kwargs: Kwargs) -> None:
 
 # -- what nodes saved ----------------------------------------------------------------------------------------
 @handles(calls.check_saved)
-def check_saved(machine: Any, args: Args, kwargs: Kwargs) -> None:
+def check_saved(machine: Machine, args: Args, kwargs: Kwargs) -> None:
     refuse_written(machine, args[0])
 
 
 @handles(calls.unpack_saved)
-def unpack_saved(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def unpack_saved(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     (item,) = args
     known = machine.world.known.get(id(item))
     if known is None or type(item) is not Item:
         raise Break("autograd-inside", seen="a packed tensor of unknown origin")
-    unpack = machine.wrap(item.unpack, known.source.slot(Item, "unpack"))
-    value = machine.wrap(item.value, known.source.slot(Item, "value"))
-    tensor = machine.call(unpack, (value,), {})
+    unpack = machine.wrapping.wrap(item.unpack, known.source.slot(Item, "unpack"))
+    value = machine.wrapping.wrap(item.value, known.source.slot(Item, "value"))
+    tensor = machine.calls.call(unpack, (value,), {})
     if type(tensor) not in PLAIN:
         raise Break("autograd-inside", seen=f"a {type(tensor).__name__} that an unpack hook gives")
     machine.native(calls.check_unpacked, item, tensor)
     return tensor
 
 
-def refuse_written(machine: Any, node: Any) -> None:
+def refuse_written(machine: Machine, node: Any) -> None:
     """Captured code that wrote what a node saved fails, so that the graph runs as it is, and says so."""
     written = [known.original for known in machine.world.known.values() if is_written(known)]
     if written:
@@ -236,19 +239,19 @@ def is_written(known: Known) -> bool:
 
 # -- custom Functions ----------------------------------------------------------------------------------------
 @handles(calls.call_backward)
-def call_backward(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def call_backward(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     node, number, given, shapes, *gradients = args
     known = machine.world.known.get(id(node))
-    if known is None or not isinstance(node, FunctionNode):
+    if known is None or not has_type(node, FunctionNode):
         raise Break("autograd-inside", seen="a backward of unknown origin")
     refuse_written(machine, node)
-    ctx = machine.wrap(node.ctx, known.source.slot(FunctionNode, "ctx"))
+    ctx = machine.wrapping.wrap(node.ctx, known.source.slot(FunctionNode, "ctx"))
     owner = node._forward_cls
-    backward = machine.load_attribute(owner, "backward")
-    vjp = machine.load_attribute(owner, "vjp")
+    backward = machine.attributes.load(owner, "backward")
+    vjp = machine.attributes.load(owner, "vjp")
     if (backward is missing_backward) is (vjp is missing_backward):
         raise Break("autograd-inside", seen=f"{owner.__qualname__} without a backward, or with two")
-    result = machine.call(backward if vjp is missing_backward else vjp, (ctx, *gradients), {})
+    result = machine.calls.call(backward if vjp is missing_backward else vjp, (ctx, *gradients), {})
     values = machine.native(node.per_tensor, result)
     if pattern(values) != given:
         raise Unexpected(number, pattern(values))
@@ -267,7 +270,7 @@ def fitting(node: Any, place: int, value: Any, shape: tuple[int, ...]) -> None:
 
 
 # -- lists ---------------------------------------------------------------------------------------------------
-def item_node(machine: Any, value: Any, known: Known) -> Node | None:
+def item_node(machine: Machine, value: Any, known: Known) -> Node | None:
     """The node of a tensor that is an item of a list which the graph takes whole; None for others."""
     source, owner = known.source, known.source.parent
     names = machine.entry_function.__dict__.get(WHOLE_LISTS, ())
@@ -282,11 +285,11 @@ def item_node(machine: Any, value: Any, known: Known) -> Node | None:
     return node
 
 
-def list_node(machine: Any, source: Any) -> Node:
-    for each in machine.inputs:
+def list_node(machine: Machine, source: Any) -> Node:
+    for each in machine.inputs.items:
         if each.known.source == source:
             found: Node = each.node
             return found
     node: Node = machine.graph.placeholder(source.placeholder_name(), list)
-    machine.inputs.append(Input(node, Known(None, None, source)))
+    machine.inputs.items.append(Input(node, Known(None, None, source)))
     return node

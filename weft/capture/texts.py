@@ -1,118 +1,153 @@
-"""Texts: objects with `__str__`, `__repr__` or `__format__` of the user's inside what C code turns into text.
+"""Texts: `str`, `repr` and `format` of the interpreter's values.
 
-Takes a value; gives one that C code may format in its place. One idea: such an object is replaced by a
-stand-in whose methods re-enter the interpreter, in copies of the containers that hold it.
+Takes a value; gives the text that Python would make of it. One idea: methods of the user's are interpreted,
+stand-ins re-enter the interpreter where C code prints what a container holds, and a text that would show an
+address or data is a break.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import types
+from collections import OrderedDict, defaultdict, deque
+from typing import TYPE_CHECKING, Any
 
-from weft.capture.attributes import HEAP, IMMUTABLE
-from weft.capture.namespaces import InstanceDict
-from weft.capture.natives import METHODS
-from weft.capture.values import Callback, CapturedGenerator, Raised, isinstance
+from weft.capture.c_arguments import CONTAINERS, ITERATORS, TEXT
+from weft.capture.guards import lookup
+from weft.capture.open_texts import OpenText
+from weft.capture.protocols import StandIns, answers_in_c, as_items, is_users
+from weft.capture.values import Callback, CapturedGenerator, has_type
 from weft.capture.wrapping import SCALARS, SYMBOLIC
 from weft.tensor.base import Tensor
 from weft.trace.breaks import Break
 
-NAMES = ("__str__", "__repr__", "__format__")
-NUMBERS = ("__int__", "__index__", "__float__")
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 
-class Shown:
-    """An object whose texts the interpreter makes. Each has a class named as the object's, for errors."""
+class Texts:
+    """Making texts."""
 
-    def __init__(self, machine: Any, value: Any) -> None:
-        self._machine, self._value = machine, value
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.calls, self.wrapping = machine.calls, machine.wrapping
+        self.attributes, self.c_arguments = machine.attributes, machine.c_arguments
+        self.native, self.fail = machine.native, machine.fail
 
-    def __str__(self) -> str:
-        return self._ask(self._machine.text, self._value)  # type: ignore[no-any-return]
+    # -- text ------------------------------------------------------------------------------------------------
+    def check(self, value: Any, seen: set[int] | None = None) -> None:
+        """Breaks where the text of a value would hold an address, or data, or run Python code unseen."""
+        kind = type(value)
+        if kind in SCALARS or has_type(value, (*SYMBOLIC, type, Tensor)):
+            return
+        seen = set() if seen is None else seen
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        if kind in CONTAINERS:
+            for item in value:
+                self.check(item, seen)
+            if has_type(value, dict):
+                for item in dict.values(value):
+                    self.check(item, seen)
+            return
+        self.c_arguments.check(value, TEXT, deep=False)
+        if inherits(kind, "__repr__") and inherits(kind, "__str__"):
+            raise Break("address-in-text", seen=f"the text of a {kind.__name__}")
+        if has_type(value, (types.FunctionType, types.MethodType, types.BuiltinFunctionType, Callback)):
+            raise Break("address-in-text", seen=f"the text of a {kind.__name__}")
+        if has_type(value, BaseException):
+            for item in value.args:
+                self.check(item, seen)
+        elif has_type(value, (CapturedGenerator, *ITERATORS)):
+            raise Break("address-in-text", seen=f"the text of a {kind.__name__}")
 
-    def __repr__(self) -> str:
-        return self._ask(self._machine.text, self._value, "__repr__")  # type: ignore[no-any-return]
+    def ready(self, value: Any) -> Any:
+        """The value in a form whose text C code may make."""
+        if self.c_arguments.can_check(value, TEXT):
+            self.check(value)
+            return value
+        if is_users(value):
+            # No method of the user's answers for the value itself, only for what it holds.
+            if has_type(value, (set, frozenset, deque, OrderedDict, defaultdict)):
+                raise Break("builtin-protocol", seen=f"the text of a {type(value).__name__}")
+            value = as_items(value)
+            return value if is_users(value) else StandIns(self.machine)(value)
+        return StandIns(self.machine)(value)
 
-    def __format__(self, specification: str) -> str:
-        return self._ask(self._machine.format, self._value, specification)  # type: ignore[no-any-return]
+    def percent_operand(self, value: Any) -> Any:
+        """What stands to the right of a string's `%`."""
+        for item in value if has_type(value, tuple) else (value,):
+            if is_users(item):
+                for name in ("__int__", "__index__", "__float__"):
+                    if self.attributes.python_method(item, name) is not None:
+                        raise Break("builtin-protocol", seen=f"{name} of {type(item).__name__}")
+        if self.c_arguments.can_check(value, TEXT):
+            self.check(value)
+            return value
+        stand_ins = StandIns(self.machine)
+        return tuple(map(stand_ins, value)) if has_type(value, tuple) else stand_ins(value)
 
-    def __getattr__(self, name: str) -> Any:
-        return shown(self._machine, self._ask(self._machine.load_attribute, self._value, name), True)
+    def text(self, value: Any, name: str = "__str__") -> str:
+        """`str(value)` or `repr(value)`."""
+        if type(value) is OpenText and name == "__str__":
+            return value  # type: ignore[return-value]
+        opened = self.wrapping.open_text("str" if name == "__str__" else "repr", value)
+        if opened is not None:
+            return opened  # type: ignore[return-value]
+        if not answers_in_c(value):
+            found = self.attributes.python_method(value, name)
+            if found is None and name == "__str__" and not has_type(value, (str, BaseException)):
+                if inherits(type(value), "__str__"):
+                    found = self.attributes.python_method(value, "__repr__")
+            if found is not None:
+                result = self.calls.call_method(found, value)
+                if not has_type(result, str):
+                    text = f"{name} returned non-string (type {type(result).__name__})"
+                    raise self.fail(TypeError(text))
+                return result
+        if has_type(value, BaseException):
+            found = self.exception_text(value, name)
+            if found is not None:
+                return found
+        return self.native(str if name == "__str__" else repr, self.ready(value))  # type: ignore[no-any-return]
 
-    def _ask(self, method: Any, *args: Any) -> Any:
-        try:
-            return method(*args)
-        except Raised as raised:
-            error = raised.exception
-        raise error
+    def exception_text(self, error: BaseException, name: str) -> str | None:
+        """As the methods of BaseException and KeyError make it of `args`; None for other classes' methods."""
+        entry = lookup(type(error), name)
+        method = None if entry is None else entry[1]
+        args = self.attributes.load(error, "args")
+        if method is BaseException.__repr__:
+            inner = self.text(args[0], "__repr__") if len(args) == 1 else None
+            return type(error).__name__ + (self.text(args) if inner is None else f"({inner})")
+        if method is KeyError.__str__ and len(args) == 1:
+            return self.text(args[0], "__repr__")
+        if method is BaseException.__str__ or method is KeyError.__str__:
+            return self.text(args[0] if len(args) == 1 else args) if args else ""
+        return None
 
-
-def _item(self: Shown, key: Any) -> Any:
-    return shown(self._machine, self._ask(self._machine.get_item, self._value, key), True)
-
-
-def stand_in(machine: Any, value: Any) -> Shown:
-    space: dict[str, Any] = {"__module__": __name__}
-    if machine.python_method(value, "__getitem__") is not None:
-        space["__getitem__"] = _item
-    kind: Any = type(type(value).__name__, (Shown,), space)
-    return kind(machine, value)  # type: ignore[no-any-return]
-
-
-def shown(machine: Any, value: Any, always: bool = False, above: tuple[int, ...] = ()) -> Any:
-    """The value, or what to format instead. `always`: its attributes may be read as well."""
-    kind = type(value)
-    if kind in SCALARS or isinstance(value, (*SYMBOLIC, Tensor, type)) or id(value) in above:
-        return value
-    above = (*above, id(value))
-    if kind is list or kind is tuple:
-        items = [shown(machine, item, always, above) for item in value]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else kind(items)
-    if kind is dict:
-        keys = [shown(machine, key, False, above) for key in value]
-        items = [shown(machine, item, always, above) for item in value.values()]
-        same = all(map(_is, keys, value)) and all(map(_is, items, value.values()))
-        return value if same else dict(zip(keys, items, strict=True))
-    if not kind.__flags__ & HEAP or kind.__flags__ & IMMUTABLE:
-        return value
-    if isinstance(value, (InstanceDict, Callback, CapturedGenerator, BaseException, Shown)):
-        return value
-    if issubclass(kind, (int, float, complex, str, bytes)):
-        return value  # `%d` and the like take these as what they are
-    if any(machine.python_method(value, name) is not None for name in NUMBERS):
-        return value
-    if always or any(machine.python_method(value, name) is not None for name in NAMES):
-        return stand_in(machine, value)
-    return value
-
-
-def _is(left: Any, right: Any) -> bool:
-    return left is right
-
-
-def format_text(
-    machine: Any, receiver: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[bool, Any]:
-    """`str.format`, which reads attributes and items where the text says so."""
-    if type(receiver) is not str:
-        return False, None
-    args = tuple(shown(machine, value, True) for value in args)
-    kwargs = {name: shown(machine, value, True) for name, value in kwargs.items()}
-    for value in (*args, *kwargs.values()):
-        machine.check_text(value)
-        plain = type(value) in SCALARS or isinstance(value, (list, tuple, dict, Shown, *SYMBOLIC))
-        if "." in receiver and not plain:
-            raise Break("builtin-protocol", seen=f"attributes of a {type(value).__name__} in a format")
-    return True, machine.native(receiver.format, *args, **kwargs)
-
-
-def format_map_text(
-    machine: Any, receiver: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[bool, Any]:
-    if type(receiver) is not str or len(args) != 1 or kwargs or type(args[0]) is not dict:
-        return False, None
-    mapping = shown(machine, args[0], True)
-    machine.check_text(mapping)
-    return True, machine.native(receiver.format_map, mapping)
+    def format(self, value: Any, specification: str) -> str:
+        if type(value) is OpenText and specification == "":
+            return value  # type: ignore[return-value]
+        opened = (
+            self.wrapping.open_text("format", value, specification) if type(specification) is str else None
+        )
+        if opened is not None:
+            return opened  # type: ignore[return-value]
+        if not answers_in_c(value):
+            found = self.attributes.python_method(value, "__format__")
+            if found is not None:
+                result = self.calls.call_method(found, value, specification)
+                if not has_type(result, str):
+                    text = f"__format__ must return a str, not {type(result).__name__}"
+                    raise self.fail(TypeError(text))
+                return result
+            if inherits(type(value), "__format__") and not specification:
+                return self.text(value)
+        if has_type(value, BaseException) and not specification:
+            return self.text(value)
+        return self.native(format, self.ready(value), specification)  # type: ignore[no-any-return]
 
 
-METHODS.update(format=format_text, format_map=format_map_text)
+def inherits(kind: type, name: str) -> bool:
+    """Whether a class has nothing of its own under a name that `object` has."""
+    return getattr(kind, name) is getattr(object, name)

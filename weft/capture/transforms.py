@@ -21,21 +21,24 @@ import operator
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.autograd import forward_ad, functional
 from weft.autograd.batched import BatchTensor
 from weft.autograd.dual import DualTensor
 from weft.autograd.mapping import vmap
 from weft.capture.calls import BY_CODE, handles
-from weft.capture.natives import EQUALITY
-from weft.capture.values import Callback, isinstance
+from weft.capture.protocols import EQUALITY
+from weft.capture.values import Callback, has_type
 from weft.capture.wrapping import RULES, SYMBOLIC
 from weft.func import forward, reverse
 from weft.tensor.base import Tensor
 from weft.tensor.wrapper import Level, Wrapper, levels
 from weft.trace.breaks import Break, NeedOps
 from weft.trace.scalars import plain
+
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
@@ -57,19 +60,19 @@ class Function(Callback):
         raise AttributeError("__name__")  # the library then asks for its text, which is a break
 
 
-def adapted(machine: Any, value: Any) -> Any:
+def adapted(machine: Machine, value: Any) -> Any:
     """The value as the library may hold it: what can be called re-enters the interpreter."""
-    if isinstance(value, SYMBOLIC) or type(value) in CONTAINERS:
+    if has_type(value, SYMBOLIC) or type(value) in CONTAINERS:
         return settled(value)
-    if type(value) is Function or isinstance(value, (type, Tensor, Level)) or not callable(value):
+    if type(value) is Function or has_type(value, (type, Tensor, Level)) or not callable(value):
         return value
-    return Function(value.function if type(value) is Callback else value, machine.call)
+    return Function(value.function if type(value) is Callback else value, machine.calls.call)
 
 
 def settled(value: Any) -> Any:
     """The value with numbers in place of those that may vary: dimensions, `argnums`, sizes of chunks."""
     kind = type(value)
-    if isinstance(value, SYMBOLIC):
+    if has_type(value, SYMBOLIC):
         return plain(value)
     if kind is tuple or kind is list:
         items = [settled(item) for item in value]
@@ -79,23 +82,23 @@ def settled(value: Any) -> Any:
     return value
 
 
-def check_tree(machine: Any, value: Any) -> None:
+def check_tree(machine: Machine, value: Any) -> None:
     """Breaks where walking a container would run code of the user's."""
     kind = type(value)
     if kind not in CONTAINERS:
-        if not isinstance(value, (tuple, list, dict, deque)):
+        if not has_type(value, (tuple, list, dict, deque)):
             return
-        named = isinstance(value, tuple) and hasattr(kind, "_fields")
+        named = has_type(value, tuple) and hasattr(kind, "_fields")
         names = WALKED[:-2] if named else WALKED
-        if any(machine.python_method(value, name) is not None for name in names):
+        if any(machine.attributes.python_method(value, name) is not None for name in names):
             raise Break("library-callback", seen=f"a {kind.__name__} handed to a transform")
-    if isinstance(value, dict):
-        machine.check(list(dict.keys(value)), EQUALITY)
-    for item in dict.values(value) if isinstance(value, dict) else value:
+    if has_type(value, dict):
+        machine.c_arguments.check(list(dict.keys(value)), EQUALITY)
+    for item in dict.values(value) if has_type(value, dict) else value:
         check_tree(machine, item)
 
 
-def run(machine: Any, function: Any, args: Args, kwargs: Kwargs, seen: str) -> Any:
+def run(machine: Machine, function: Any, args: Args, kwargs: Kwargs, seen: str) -> Any:
     """Calls code of the library's that calls functions of the user's."""
     if not machine.by_ops:
         raise NeedOps(KIND, seen=seen)
@@ -107,7 +110,7 @@ def run(machine: Any, function: Any, args: Args, kwargs: Kwargs, seen: str) -> A
     return result
 
 
-def is_over(machine: Any, registered: Any) -> bool:
+def is_over(machine: Machine, registered: Any) -> bool:
     """Whether a hook that captured code registered was for the gradients of a transform that has ended."""
     tensor = getattr(registered, "tensor", None)
     if tensor is None:
@@ -120,7 +123,7 @@ def is_over(machine: Any, registered: Any) -> bool:
 # -- what makes functions of functions -----------------------------------------------------------------------
 def _maker(function: Any) -> None:
     @handles(function)
-    def make(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    def make(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         for value in (*args, *kwargs.values()):
             check_named(machine, value)
         made = machine.native(function, *args, **kwargs)
@@ -129,15 +132,15 @@ def _maker(function: Any) -> None:
         made.__dict__.clear()
         if type(inner) is types.FunctionType:
             for name in fields.keys() - {"__wrapped__"}:
-                made.__dict__[name] = machine.load_attribute(inner, name)
+                made.__dict__[name] = machine.attributes.load(inner, name)
         made.__wrapped__ = inner
         return machine.world.keep(made)
 
 
-def check_named(machine: Any, value: Any) -> None:
+def check_named(machine: Machine, value: Any) -> None:
     """Breaks where reading the name of a callable would run code of the user's."""
     for name in ("__getattr__", "__getattribute__"):
-        found = machine.python_method(value, name)
+        found = machine.attributes.python_method(value, name)
         if found is not None and not (getattr(found, "__module__", None) or "").startswith("weft."):
             raise Break("library-callback", seen=f"a {type(value).__name__} with {name} of its own")
 
@@ -147,18 +150,20 @@ for _function in (vmap, reverse.grad, reverse.grad_and_value, reverse.jacrev, fo
 
 
 @handles(forward.hessian)
-def hessian(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+def hessian(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
     func, argnums = machine.native(lambda func, argnums=0: (func, argnums), *args, **kwargs)
-    return machine.call(forward.jacfwd, (machine.call(reverse.jacrev, (func, argnums), {}), argnums), {})
+    return machine.calls.call(
+        forward.jacfwd, (machine.calls.call(reverse.jacrev, (func, argnums), {}), argnums), {}
+    )
 
 
 def code_within(function: Any, name: str) -> types.CodeType:
     """The code of a function that is defined inside another one."""
-    found = [c for c in function.__code__.co_consts if isinstance(c, types.CodeType) and c.co_name == name]
+    found = [c for c in function.__code__.co_consts if has_type(c, types.CodeType) and c.co_name == name]
     return found[0]
 
 
-def call_made(machine: Any, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
+def call_made(machine: Machine, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
     """A call of what a maker made: see Note [Transforms in a graph]."""
     if not machine.by_ops:
         raise NeedOps(KIND, seen=function.__code__.co_qualname)
@@ -169,7 +174,7 @@ def call_made(machine: Any, function: types.FunctionType, args: Args, kwargs: Kw
     for position, cell in enumerate(function.__closure__ or ()):
         if source is not None and id(cell) not in machine.world.known:
             machine.world.learn(cell, cell, source.member("__closure__").item(position))
-        contents.append(types.CellType(adapted(machine, machine.cell_content(cell))))
+        contents.append(types.CellType(adapted(machine, machine.variables.cell_content(cell))))
     copy = types.FunctionType(code, function.__globals__, code.co_name, None, tuple(contents))
     return run(machine, copy, args, kwargs, code.co_qualname)
 
@@ -184,7 +189,7 @@ for _function, _name in (
 # -- what takes functions ------------------------------------------------------------------------------------
 def _taker(function: Any) -> None:
     @handles(function)
-    def take(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    def take(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         args = (*[adapted(machine, value) for value in args[:1]], *args[1:])
         if "func" in kwargs:
             kwargs = {**kwargs, "func": adapted(machine, kwargs["func"])}
@@ -198,7 +203,7 @@ for _taken in (
     _taker(_taken)
 
 
-def call_pulled(machine: Any, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
+def call_pulled(machine: Machine, function: types.FunctionType, args: Args, kwargs: Kwargs) -> Any:
     """The function that `vjp` or `linearize` gave along with the result: it calls nothing of the user's."""
     if not machine.world.is_fresh(function):
         raise Break("autograd-inside", seen=f"{function.__qualname__} from outside")
@@ -212,7 +217,7 @@ BY_CODE[code_within(forward.linearize, "push")] = call_pulled
 # -- forward mode by hand ------------------------------------------------------------------------------------
 def _native(function: Any, seen: str) -> None:
     @handles(function)
-    def call(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    def call(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         if not machine.by_ops:
             raise NeedOps(KIND, seen=seen)
         result = machine.world.keep(machine.native(function, *args, **kwargs))
@@ -230,7 +235,7 @@ for _name in ("__enter__", "__exit__"):
 # -- wrappers ------------------------------------------------------------------------------------------------
 def _method(function: Any) -> None:
     @handles(function)
-    def call(machine: Any, args: Args, kwargs: Kwargs) -> Any:
+    def call(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
         if function.__name__ == "register_hook":
             raise Break(KIND, seen=f"{function.__name__} of a tensor inside a transform")
         return machine.native(function, *args, **kwargs)
@@ -246,7 +251,7 @@ for _function in _methods.values():
     _method(_function)
 
 
-def escaped(machine: Any, value: Any, source: Any) -> Any:
+def escaped(wrapping: Any, value: Any, source: Any) -> Any:
     """A tensor of a transform that has ended: somebody kept it."""
     raise Break(KIND, seen=f"{source}: a {type(value).__name__}")
 

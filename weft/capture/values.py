@@ -14,11 +14,13 @@ from weft.capture.frame import Frame
 from weft.trace.breaks import Break
 
 if TYPE_CHECKING:
-    from builtins import isinstance as isinstance
+    from builtins import isinstance as has_type  # so that checkers narrow by it
+
+    __all__ = ["has_type"]
 else:
 
-    def isinstance(value: Any, classes: Any) -> bool:
-        """As the builtin, by the type alone: the builtin asks objects for `__class__`, which may run a
+    def has_type(value: Any, classes: Any) -> bool:
+        """`isinstance` by the type alone: the builtin asks objects for `__class__`, which may run a
         `__getattribute__` of the user's.
         """
         return issubclass(type(value), classes)
@@ -66,7 +68,7 @@ class Callback:
         return self.function.__name__  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        if isinstance(self.function, type):
+        if has_type(self.function, type):
             return repr(self.function)
         raise Break("address-in-text", seen="the text of a function")
 
@@ -99,7 +101,7 @@ class CapturedGenerator:
         self.advance = advance
         """`advance(generator, value, error)` runs to the next yield, or raises Raised(StopIteration)."""
         self.drop = drop
-        """Called when nothing refers to it any more: see Note [Generators die] in `weft.capture.machine`."""
+        """Called when nothing refers to it any more: see Note [Generators die] in `generators`."""
         self.started = self.running = False
 
     def __del__(self) -> None:

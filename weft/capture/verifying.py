@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.capture.plain import thaw
-from weft.capture.wrapping import size_source
+from weft.capture.guards import Same
 
 
 def differing(entry: Any, again: Any, request: Any) -> str | None:
@@ -33,21 +32,13 @@ def uncompiled(graph_module: Any, _inputs: list[Any]) -> Callable[..., Any]:
 
 def _specialised(entry: Any, request: Any) -> bool:
     """Whether a number that may vary is 0 or 1 in this call: these are never symbols, where others are."""
-    for guard in entry.guards:
-        if guard.kind == "EQ" and guard.source is not None and thaw(guard.payload) in (0, 1):
-            if request.dynamic or str(guard.source) in request.volatile:
-                return True
-        elif guard.kind == "TENSOR" and guard.source is not None:
-            sizes = enumerate(guard.payload.shape)
-            names = {str(size_source(guard.source, dim)) for dim, size in sizes if size in (0, 1)}
-            if names and (request.dynamic or names & request.volatile):
-                return True
-    return False
+    found = [guard.units() for guard in entry.guards]
+    return any(names and (request.dynamic or names & request.volatile) for names in found)
 
 
 def _merged(entry: Any, again: Any) -> bool:
     """Whether objects that were two at first are one now, which nothing in the entry depends on."""
-    return any(guard.kind == "SAME" and guard not in entry.guards for guard in again.guards)
+    return any(type(guard) is Same and guard not in entry.guards for guard in again.guards)
 
 
 def _graph_text(entry: Any) -> str:

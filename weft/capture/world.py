@@ -28,14 +28,14 @@ from weft.capture.guards import Guard, GuardSet
 from weft.capture.plain import NotPlain
 from weft.capture.sources import Source, Unholdable
 from weft.capture.values import CapturedGenerator
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.trace.breaks import Break
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "<absent>", "__slots__": ()})()
 """Stands for an attribute, item or cell content that is not there."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Known:
     """An object that existed before the call."""
 
@@ -46,7 +46,7 @@ class Known:
     """A mirror's first items: a list for sequences and sets, a list of (key, value) pairs for mappings."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Overlay:
     """Writes to an object that existed before: attributes, dict items (`globals()`), or a cell's content."""
 
@@ -59,7 +59,7 @@ class Overlay:
     """Names that were deleted at some time: written again, they stand last."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Appended:
     """A list that existed before, of which captured code only asked to append: nothing of it is guarded.
 
@@ -78,7 +78,7 @@ class Appended:
         self.values.append(value)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Partly:
     """A container that existed before, of which captured code asks for one item by a constant: only that item
     is guarded. It stands on the stack from where the container is read to where the item is.
@@ -104,6 +104,8 @@ class World:
         """Containers of which single items were read, by the `id` of the original."""
         self.raised: dict[int, tuple[BaseException, int]] = {}
         """Exceptions raised by captured code, with the root frame's step at that time."""
+        self.changes = 0
+        """How often captured code has changed something: `protocols.purely` compares."""
         self.pure = 0
         """While above 0, code runs that C code will run again: it must see what C code sees."""
         self.settled: dict[int, int] = {}
@@ -160,7 +162,7 @@ class World:
             raise Break("unusual-object", seen="a __dict__ under two names")
 
     def watch(self, generator: Any) -> None:
-        """Notes a generator, which is not kept: see Note [Generators die] in `weft.capture.machine`."""
+        """Notes a generator, which is not kept: see Note [Generators die] in `weft.capture.generators`."""
         self.generators.append(weakref.ref(generator))
         self.made_at[id(generator)] = self.steps_now()
 
@@ -189,6 +191,16 @@ class World:
         if found is None:
             found = self.overlays[id(target)] = Overlay(target, kind, source)
         return found
+
+    def write(self, target: Any, kind: str, source: Source, name: Any, new: Any) -> None:
+        """Files a write to an object that existed before; ABSENT deletes."""
+        self.changes += 1
+        overlay = self.overlay(target, kind, source)
+        self.keep(new)
+        if new is ABSENT or name in overlay.deleted:  # what comes back after that stands last
+            overlay.writes.pop(name, None)
+            overlay.deleted[name] = None
+        overlay.writes[name] = new
 
     def written(self, target: Any, name: Any) -> tuple[bool, Any]:
         """Whether captured code wrote this attribute, item or content, and what (ABSENT: it deleted it)."""

@@ -14,32 +14,32 @@ import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.autograd.checkpoint import Enough
-from weft.capture.frame import Unread
+from weft.capture.bytecode.instructions import Instruction
+from weft.capture.frame import Frame, Unread
 from weft.capture.guards import TensorFacts, wild
-from weft.capture.outcome import Input
-from weft.capture.rebuild_sets import filled, filling, table_size
+from weft.capture.namespaces import ModuleDict
+from weft.capture.open_texts import OpenText, written
+from weft.capture.rebuild.sets import filled, filling, table_size
 from weft.capture.sources import GETTERS, PLAIN_PARTS, Source, c_base, plain_part
 from weft.capture.sources import module as module_source
-from weft.capture.values import Raised, isinstance
+from weft.capture.values import has_type
 from weft.capture.world import Appended, Known, Partly, World, items_of
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.naming import home
 from weft.core.seams import Seams
 from weft.core.types import Size
-from weft.graph.graph import Graph
-from weft.graph.node import Node
 from weft.tensor.base import PLAIN, Parameter, Tensor
 from weft.trace.breaks import Break
 from weft.trace.fake import fake_of, is_fake
-from weft.trace.op_recorder import OpRecorder
-from weft.trace.recorder import Recorder
-from weft.trace.scalars import Scalars, SymBool, SymFloat, SymInt, plain
+from weft.trace.scalars import SymBool, SymFloat, SymInt
+
+if TYPE_CHECKING:
+    from weft.capture.machine import Machine
 
 SCALARS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 CONSTANTS = frozenset({*SCALARS, range, slice, np.dtype, device, dtype, Size})
@@ -49,7 +49,6 @@ BUILTIN_CALLABLES = (
     types.MethodWrapperType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
     types.MemberDescriptorType, np.ufunc,
 )  # fmt: skip
-MUTABLE = (list, dict, set, deque)
 
 
 COUNTERS = ("last_epoch", "_step_count")
@@ -59,59 +58,12 @@ COUNTERS = ("last_epoch", "_step_count")
 class Wrapping:
     """The interpreter's dealings with what existed before the call."""
 
-    def __init__(
-        self, volatile: frozenset[str] = frozenset(), dynamic: bool | None = None, by_ops: bool = False
-    ) -> None:
-        self.world = World()
-        self.graph = Graph()
-        self.by_ops = by_ops
-        """Whether calls are taken apart into ops, over which the tape and transforms can run."""
-        self.recorder = (OpRecorder if by_ops else Recorder)(self.graph, self.input_node)
-        self.recorder.scalars = self.scalars = Scalars()
-        self.scalars.keep, self.scalars.asked = self.world.keep, self.refuse_wild
-        self.inputs: list[Input] = []
-        self.input_names: set[str] = set()
-        self.symbols: dict[Source, Any] = {}
+    def __init__(self, machine: Machine, volatile: frozenset[str], dynamic: bool | None) -> None:
+        self.machine = machine
+        self.world, self.recorder, self.scalars = machine.world, machine.recorder, machine.scalars
         self.volatile = volatile
         self.dynamic = dynamic
-        self.steps_now: Callable[[], int] = lambda: 0
-
-    # -- native work on behalf of captured code --------------------------------------------------------------
-    def native(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Calls into Python itself; what that raises is raised in the captured program."""
-        try:
-            return function(*args, **kwargs)
-        except RecursionError:
-            raise Break("recursion-depth") from None
-        except FloatingPointError as error:  # see `session`: NumPy would warn
-            raise Break("numpy-call", seen=str(error)) from None
-        except (Exception, Enough) as error:
-            caught: Any = error
-        if type(caught) is TypeError and wants_numbers(function, args, kwargs):
-            fixed = {name: specialised(value) for name, value in kwargs.items()}
-            return self.native(function, *map(specialised, args), **fixed)
-        try:
-            # The machine's own frames are no part of the program, and must hold none of its objects.
-            raise Raised(self.note_raised(caught.with_traceback(None)))
-        finally:
-            del caught  # its traceback holds this frame
-
-    def note_raised(self, error: BaseException) -> BaseException:
-        if len(error.args) == 1 and type(error.args[0]) is str and "Sym" in error.args[0]:
-            text = error.args[0].replace("SymInt", "int").replace("SymFloat", "float")
-            error.args = (text.replace("SymBool", "bool"),)
-        self.world.raised.setdefault(id(error), (error, self.steps_now()))
-        return error
-
-    def fail(self, error: BaseException) -> Raised:
-        """An exception of the captured program, to be raised by the caller."""
-        return Raised(self.note_raised(error))
-
-    def callback(self, function: Any) -> Any:
-        """The callable in a form that C code may call."""
-        raise NotImplementedError
-
-    factory = callback
+        self.symbols: dict[Source, Any] = {}
 
     # -- reading ---------------------------------------------------------------------------------------------
     def wrap(self, value: Any, source: Source) -> Any:
@@ -127,23 +79,20 @@ class Wrapping:
             raise Break("builtin-protocol", seen=f"{source}, read by a __hash__ or __eq__")
         return result
 
-    def check_keys(self, keys: Any, container: Any = ()) -> None:
-        """Makes sure that C code may hash these keys, and look them up in the container."""
-        raise NotImplementedError
-
     def read(self, value: Any, source: Source) -> Any:
         """As `wrap`, for a value that the next instruction uses; see Note [Lists that only grow]."""
-        if type(value) is list and id(value) not in self.world.by_original and self.next_appends():
-            return self.growing(value, source)
-        if type(value) in (dict, list, tuple) and self.next_takes(value):
-            return self.part(value, source)
+        if (
+            type(value) is list
+            and id(value) not in self.world.by_original
+            and appends_next(self.machine.frame)
+        ):
+            return self.growing_list(value, source)
+        if type(value) in (dict, list, tuple) and takes_item_next(self.machine.frame, self.world, value):
+            return self.read_part(value, source)
         return self.wrap(value, source)
 
-    def next_takes(self, value: Any) -> bool:
-        """Whether the next two instructions take an item by a constant, of a container read nowhere else."""
-        return False
-
-    def part(self, value: Any, source: Source) -> Partly:
+    def read_part(self, value: Any, source: Source) -> Partly:
+        """A container of which one item is going to be taken: see `Partly`."""
         before = self.world.partly.get(id(value))
         self.world.guard("TYPE", source, type(value))
         if before is not None and before.source != source:
@@ -153,11 +102,12 @@ class Wrapping:
         self.world.partly.setdefault(id(value), known)
         return taken
 
-    def seen(self, value: Any) -> Any:
+    def force(self, value: Any) -> Any:
         """The value, read where nothing has read it yet."""
         return self.wrap(value.value, value.source) if type(value) is Unread else value
 
-    def growing(self, value: list[Any], source: Source) -> Appended:
+    def growing_list(self, value: list[Any], source: Source) -> Appended:
+        """A list that is going to be appended to: see Note [Lists that only grow] in `world`."""
         waiting = self.world.appended.get(id(value))
         if waiting is None:
             self.world.guard("TYPE", source, list)
@@ -166,29 +116,34 @@ class Wrapping:
             self.world.guard("SAME", source, waiting.source)
         return waiting
 
-    def load_attribute(self, value: Any, name: str) -> Any:
-        raise NotImplementedError
-
-    def next_appends(self) -> bool:
-        """Whether the next instruction takes `.append` of the value that is being read."""
-        return False
-
     def seen_before(self, value: Any, source: Source) -> Known | None:
+        """The record of an object that was read before; from another source, that both are one is guarded."""
         known = self.world.by_original.get(id(value))
         if known is not None and known.source != source:
             self.world.guard("SAME", source, known.source)
         return known
 
     def constant(self, value: Any, source: Source) -> Any:
+        """A value that a guard compares."""
         if type(value) is str:
-            self.refuse_wild(source)
+            self.refuse_volatile(source)
         self.world.guard("EQ", source, value)
         return value
 
-    def refuse_wild(self, source: Source) -> None:
+    def refuse_volatile(self, source: Source) -> None:
         """Breaks where a value is asked for that is another one in every call."""
         if self.volatile and source is not None and wild(source) in self.volatile:
             raise Break("value-varies", seen=str(source))
+
+    def open_text(self, op: str, number: Any, *more: str) -> OpenText | None:
+        """A number that is another one in every call, as text that need not be known; None for others."""
+        if not self.volatile or type(number) is not SymFloat or not self.scalars.tells(number.expression):
+            return None
+        sources = [self.scalars.sources.get(one) for one in number.expression.symbols]
+        seen = next((str(source) for source in sources if source and wild(source) in self.volatile), None)
+        found = None if seen is None else written(op, number, seen, *more)
+        self.machine.open_texts |= found is not None
+        return found
 
     def identical(self, value: Any, source: Source) -> Any:
         """An object that a guard pins down: classes, modules, builtins, enum members."""
@@ -215,6 +170,7 @@ class Wrapping:
         return self.world.learn(value, value, source)
 
     def integer(self, value: int, source: Source) -> Any:
+        """A symbol where the number may vary, else a constant."""
         if not self.is_dynamic(source) or not -(2**62) < value < 2**62:
             return self.constant(value, source)
         self.world.guard("TYPE", source, int)
@@ -247,10 +203,12 @@ class Wrapping:
         return self.is_counter(source) or str(source) in self.volatile
 
     def is_counter(self, source: Source) -> bool:
+        """Whether this is what schedules count by, and nobody said how to treat numbers."""
         return self.dynamic is None and source.kind in ("field", "member") and source.detail in COUNTERS
 
     # -- tensors ---------------------------------------------------------------------------------------------
     def tensor(self, value: Tensor, source: Source) -> Any:
+        """A fake of the tensor, with symbols for the sizes that may vary."""
         known = self.seen_before(value, source)
         if known is not None:
             return known.value
@@ -283,52 +241,9 @@ class Wrapping:
             return self.dynamic
         return str(size_source(source, dim)) in self.volatile
 
-    def input_node(self, value: Any) -> Node:
-        """The placeholder for a tensor or symbol from outside, made when first used."""
-        if isinstance(value, SYMBOLIC):
-            (symbol,) = value.expression.symbols
-            known: Known | None = Known(value, value, self.scalars.sources[symbol])
-        else:
-            known = self.world.known.get(id(value))
-        if isinstance(value, np.ndarray) and known is not None:
-            self.world.guard("EQ", known.source.member("shape"), value.shape)
-            self.world.guard("EQ", known.source.member("dtype"), value.dtype)
-            self.world.guard("EQ", known.source.member("strides"), value.strides)
-        if known is None and id(value) in self.recorder.arrays:
-            node = self.recorder.graph.get_attr(f"_array_constant{len(self.recorder.constants)}")
-            node.meta["val"] = self.recorder.constants[str(node.target)] = value
-            return node
-        if known is None:
-            stop = Break("unknown-tensor", seen=f"a {type(value).__name__} of unknown origin")
-            stop.culprit = value
-            raise stop
-        item = self.item_of_list(value, known)
-        if item is not None:
-            return item
-        name = known.source.placeholder_name()
-        if isinstance(value, SYMBOLIC) and known.source.kind == "size":
-            name = symbol.name
-        elif isinstance(value, Tensor):
-            for size in value.array.shape:
-                if isinstance(size, SymInt) and size.expression.op == "symbol":
-                    self.recorder.node(size)  # sizes stand before the first tensor that has them
-        taken = self.input_names
-        if len(taken) != len(self.inputs):
-            taken = self.input_names = {each.node.target for each in self.inputs}
-        while name in taken:  # x.a and x['a'] are spelt alike
-            name += "_"
-        taken.add(name)
-        node = self.graph.placeholder(name, val=value)
-        self.inputs.append(Input(node, known))
-        self.recorder.bind(value, node)
-        return node
-
-    def item_of_list(self, value: Any, known: Known) -> Node | None:
-        """The node of an item of a list that is one input; see Note [Lists as inputs] in `tape_calls`."""
-        return None
-
     # -- containers ------------------------------------------------------------------------------------------
     def sequence(self, value: Any, source: Source) -> Any:
+        """A mirror of a list or deque."""
         known = self.seen_before(value, source)
         if known is not None:
             return known.value
@@ -338,16 +253,16 @@ class Wrapping:
         if list_like is deque:
             deque.__init__(mirror, (), value.maxlen)
             self.world.guard("EQ", source.member("maxlen"), value.maxlen)
-        self.open(value, source, list_like.__len__(value))
+        self.guard_length(value, source, list_like.__len__(value))
         self.world.learn(mirror, value, source)
         for position, item in enumerate(list_like.__iter__(value)):
             list_like.append(mirror, self.wrap(item, source.item(position)))
-        self.close(mirror)
+        self.snapshot(mirror)
         waiting = self.world.appended.pop(id(value), None)
         if waiting is not None:
             if waiting.source != source:
                 self.world.guard("SAME", source, waiting.source)
-            mirror.extend(map(self.seen, waiting.values))
+            mirror.extend(map(self.force, waiting.values))
         return mirror
 
     def tuple_(self, value: Any, source: Source) -> Any:
@@ -357,7 +272,7 @@ class Wrapping:
         known = self.seen_before(value, source)
         if known is not None:
             return known.value
-        self.open(value, source, tuple.__len__(value))
+        self.guard_length(value, source, tuple.__len__(value))
         items = [self.wrap(item, source.item(i)) for i, item in enumerate(tuple.__iter__(value))]
         mirror = tuple.__new__(type(value), items)
         if type(value) is not tuple and not all(map(operator.is_, items, tuple.__iter__(value))):
@@ -369,9 +284,14 @@ class Wrapping:
         return self.world.learn(mirror, value, source)
 
     def module_dict(self, fields: dict[str, Any], source: Source) -> Any:
-        raise NotImplementedError
+        """The variables of a module as a value: one for each module."""
+        known = self.world.by_original.get(id(fields))
+        if known is not None:
+            return known.value
+        return self.world.learn(ModuleDict(self.machine, fields, source), fields, source)
 
     def mapping(self, value: Any, source: Source) -> Any:
+        """A mirror of a dict."""
         known = self.seen_before(value, source)
         if known is not None:
             return known.value
@@ -387,7 +307,7 @@ class Wrapping:
         self.world.guard("TYPE", source, kind)
         if issubclass(kind, defaultdict):
             factory = self.wrap(value.default_factory, source.member("default_factory"))
-            mirror.default_factory = self.factory(factory)
+            mirror.default_factory = self.machine.c_arguments.factory(factory)
         base = OrderedDict if issubclass(kind, OrderedDict) else dict  # which keeps its order apart
         keys = list(base.keys(value))
         self.world.learn(mirror, value, source)
@@ -401,17 +321,18 @@ class Wrapping:
             for position, (key, item) in enumerate(base.items(value)):
                 kept = self.wrap(key, source.key(position))
                 self.world.identify(kept)
-                if kept is not key and not isinstance(key, (tuple, Tensor)):
+                if kept is not key and not has_type(key, (tuple, Tensor)):
                     raise Break("unusual-key", seen=f"a {type(key).__name__} as key of {source}")
                 items.append((kept, self.wrap(item, source.value(position))))
-            self.check_keys([key for key, _ in items])
+            self.machine.c_arguments.check_keys([key for key, _ in items])
             if len({*keys}) < len(keys) or any(dict.get(value, key, self) is self for key in keys):
                 raise Break("unusual-key", seen=f"a key of {source} that has changed since it was put there")
             for kept, inner in items:
                 base.__setitem__(mirror, kept, inner)
-        return self.close(mirror)
+        return self.snapshot(mirror)
 
     def set_(self, value: Any, source: Source) -> Any:
+        """A mirror of a set that walks in the same order; a frozenset stays itself."""
         known = self.seen_before(value, source)
         if known is not None:
             return known.value
@@ -426,7 +347,7 @@ class Wrapping:
             for position, item in enumerate(items):
                 if self.wrap(item, source.element(position)) is not item:
                     raise Break("unusual-key", seen=f"a {type(item).__name__} in the set {source}")
-            self.check_keys(items)
+            self.machine.c_arguments.check_keys(items)
             if len({*items}) < len(items) or not all(base.__contains__(value, item) for item in items):
                 raise Break("unusual-key", seen=f"an item of {source} that has changed since")
         if base is frozenset:
@@ -438,19 +359,21 @@ class Wrapping:
         if table_size(mirror) != table_size(value):
             self.world.cramped.add(id(mirror))
         self.world.learn(mirror, value, source)
-        return self.close(mirror)
+        return self.snapshot(mirror)
 
-    def open(self, value: Any, source: Source, length: int) -> None:
+    def guard_length(self, value: Any, source: Source, length: int) -> None:
+        """Guards the type and the length of a container."""
         self.world.guard("TYPE", source, type(value))
         self.world.guard("LEN", source, length)
 
-    def close(self, mirror: Any) -> Any:
+    def snapshot(self, mirror: Any) -> Any:
         """A mirror is filled: what it holds now is what the original holds."""
         known = self.world.known[id(mirror)]
         known.snapshot = items_of(mirror)
         return mirror
 
     def contents(self, value: Any, source: Source) -> Any:
+        """A tuple of constants, compared as a whole."""
         self.world.guard("CONTENTS", source, value)
         if value and id(value) not in self.world.known:
             self.world.learn(value, value, source)  # who returns it returns this very object
@@ -458,6 +381,7 @@ class Wrapping:
 
     # -- callables -------------------------------------------------------------------------------------------
     def function(self, value: types.FunctionType, source: Source) -> Any:
+        """A Python function: its code is guarded, and later what it reads."""
         if library_native(value):
             return self.identical(value, source)
         if id(value) not in self.world.known:
@@ -479,7 +403,7 @@ class Wrapping:
 
     def builtin(self, value: Any, source: Source) -> Any:
         receiver = getattr(value, "__self__", None)
-        if receiver is None or isinstance(receiver, (types.ModuleType, type)):
+        if receiver is None or has_type(receiver, (types.ModuleType, type)):
             return self.identical(value, source)
         known = self.seen_before(value, source)
         if known is not None:
@@ -488,7 +412,9 @@ class Wrapping:
         self.world.guard("EQ", source.member("__name__"), value.__name__)
         unopened = type(receiver) is list and id(receiver) not in self.world.by_original
         if unopened and value.__name__ == "append":
-            grows = self.load_attribute(self.growing(receiver, source.member("__self__")), "append")
+            grows = self.machine.attributes.load(
+                self.growing_list(receiver, source.member("__self__")), "append"
+            )
             return self.world.learn(grows, value, source)
         inner = self.wrap(receiver, source.member("__self__"))
         return self.world.learn(getattr(inner, value.__name__), value, source)
@@ -503,14 +429,15 @@ class Wrapping:
         keywords = self.wrap(value.keywords, source.member("keywords"))
         return self.world.learn(functools.partial(function, *args, **keywords), value, source)
 
-    def seams(self, value: Any, source: Source) -> Any:
+    def unguarded(self, value: Any, source: Source) -> Any:
+        """The slots between our own layers (`weft.core.seams`), which need no guard."""
         return value
 
 
 INLINED_LIBRARY = (
     "weft.nn.modules", "weft.nn.utils", "weft.nn.init", "weft.nn.triplets", "weft.optim", "weft.testing",
     "weft.amp", "weft.func.modules", "weft.autograd.checkpoint", "weft.generated", "weft.array_api",
-    "weft.cli", "weft.nn.pools", "weft.distributions",
+    "weft.cli", "weft.nn.pools", "weft.distributions", "weft.compat.torch_internals",
 )  # fmt: skip
 
 
@@ -522,27 +449,45 @@ def library_native(function: types.FunctionType) -> bool:
     return module == "weft" or (module.startswith("weft.") and not module.startswith(INLINED_LIBRARY))
 
 
-def wants_numbers(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether C code that calls nothing back refused its arguments, and symbols are among them."""
-    if not isinstance(function, (types.BuiltinFunctionType, type, types.MethodWrapperType)):
-        return False
-    inner = [item for value in args if type(value) is tuple for item in value]
-    given = [*args, *kwargs.values(), *inner]
-    simple = all(not callable(value) for value in given)
-    return simple and any(isinstance(value, SYMBOLIC) for value in given)
-
-
-def specialised(value: Any) -> Any:
-    """The number that a symbol stands for, also in a tuple."""
-    return tuple(map(plain, value)) if type(value) is tuple else plain(value)
-
-
 def plain_key(key: Any) -> bool:
     """Whether a key can be written down in a guard."""
     kind = type(key)
     if kind is tuple:
         return all(plain_key(item) for item in key)
     return kind in SCALARS and (kind is not float or key == key)
+
+
+def appends_next(frame: Frame | None) -> bool:
+    """Whether the next instruction takes `.append` of the value that is being read."""
+    if frame is None:
+        return False
+    following = frame.bytecode.instructions[frame.index : frame.index + 2]
+    if not following or following[0].arg != "append" or not reads_plainly(frame.instruction):
+        return False
+    ops = [instruction.op for instruction in following]
+    return ops[0] == "LOAD_METHOD" or ops == ["LOAD_ATTR", "PUSH_NULL"]  # of a name that was imported
+
+
+def takes_item_next(frame: Frame | None, world: World, value: Any) -> bool:
+    """Whether the next two instructions take an item by a constant, of a container read nowhere else."""
+    if frame is None or not (reads_plainly(frame.instruction) or frame.instruction.op == "BINARY_SUBSCR"):
+        return False
+    following = frame.bytecode.instructions[frame.index : frame.index + 2]
+    if len(following) < 2:
+        return False
+    first, second = following
+    if first.op != "LOAD_CONST" or second.op != "BINARY_SUBSCR" or world.pure:
+        return False
+    if any(id(value) in found for found in (world.by_original, world.appended, world.namespaces)):
+        return False
+    if type(value) is dict:
+        return plain_key(first.arg) and first.arg in value and "__name__" not in value
+    return type(first.arg) is int and -len(value) <= first.arg < len(value)
+
+
+def reads_plainly(instruction: Instruction) -> bool:
+    """Whether what an instruction reads is what it pushes."""
+    return instruction.op in ("LOAD_GLOBAL", "LOAD_FAST", "LOAD_DEREF", "LOAD_ATTR")
 
 
 def open_strides(array: Any, sizes: list[Any]) -> tuple[Any, ...]:
@@ -563,7 +508,7 @@ def size_source(source: Source, dim: int) -> Source:
     return source.size(dim)
 
 
-Rule = Callable[[Any, Any, Source], Any]
+Rule = Callable[[Wrapping, Any, Source], Any]
 RULES: dict[type, Rule] = {
     **dict.fromkeys(CONSTANTS, Wrapping.constant),
     int: Wrapping.integer,
@@ -582,7 +527,7 @@ RULES: dict[type, Rule] = {
     types.MethodType: Wrapping.method,
     functools.partial: Wrapping.partial,
     types.ModuleType: Wrapping.identical,
-    Seams: Wrapping.seams,
+    Seams: Wrapping.unguarded,
     **dict.fromkeys(BUILTIN_CALLABLES, Wrapping.builtin),
 }
 PINNED = (type, types.ModuleType, Enum, property, staticmethod, classmethod, re.Pattern, *GETTERS)
@@ -600,16 +545,16 @@ SUBCLASSED: tuple[tuple[type, Rule], ...] = (
 
 def _rule_for(value: Any, kind: type) -> Rule:
     """The rule for a type seen for the first time. Nothing is filed for user classes: they may go away."""
-    if isinstance(value, PINNED):
+    if has_type(value, PINNED):
         return Wrapping.identical
-    if isinstance(value, np.generic):
+    if has_type(value, np.generic):
         return Wrapping.constant
-    if isinstance(value, Tensor) and kind not in PLAIN:
+    if has_type(value, Tensor) and kind not in PLAIN:
         return Wrapping.typed
     if home(kind).startswith("weft.core"):
         by_identity: Any = kind.__hash__
         return Wrapping.identical if by_identity is object.__hash__ else Wrapping.typed
     for base, rule in SUBCLASSED:
-        if isinstance(value, base):
+        if has_type(value, base):
             return rule
     return Wrapping.plain_part if c_base(kind) in PLAIN_PARTS else Wrapping.typed

@@ -2,7 +2,8 @@
 
 Takes nothing; gives `install`, and `python -m weft.compat script.py`, `-m module` and `-c command`, which
 install first. One idea: there is one table of paths (`weft.compat.table`), and what stands behind a path is
-the very module that Weft's users import; no behaviour lives here.
+the very module that Weft's users import; what only PyTorch's own test files need is the room
+`torch_internals`, loaded when they ask.
 """
 
 from __future__ import annotations

@@ -14,25 +14,25 @@ import importlib.machinery
 import importlib.util
 import opcode
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from types import FrameType, ModuleType
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import CodeType, FrameType, ModuleType
 from typing import Any, Final
 
-from weft.compat.absences import ABSENT
-from weft.compat.absent import absent, helper
-from weft.compat.renaming import rename_classes
-from weft.compat.table import EXTRA, INTERNAL, MODULES, Place, moved
+from weft.compat.renaming import rename_class, rename_classes
+from weft.compat.table import EXTRA, INTERNAL, MODULES, OF_TESTS, TORCH_INTERNALS, Place, moved
 
 ROOTS: Final = ("torch", "functorch")
-HELPERS: Final = "torch.testing._internal"
-"""Where PyTorch keeps what its own tests share: files of tests import much of it and use little."""
 _IMPORT_FROM: Final = opcode.opmap["IMPORT_FROM"]
+_READS: Final = frozenset(opcode.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in opcode.opmap)
+_FINDING: Final = importlib.util.find_spec.__code__
 _MOVED: Final = moved()
 
 
 def place_of(path: str) -> Place | None:
-    """What stands at a path of PyTorch's; None where nothing does."""
+    """The modules and names behind a path of PyTorch's; None where Weft has none."""
     known = MODULES.get(path)
+    if known is None and _is_of_tests(path):
+        known = fetch(f"{TORCH_INTERNALS}.table:MODULES").get(path)
     if known is not None:
         return known
     parts = path.split(".")
@@ -40,7 +40,49 @@ def place_of(path: str) -> Place | None:
         ours = ".".join(["weft", *parts[1:]])
         if _exists(ours):
             return Place(same=ours)
-    return Place() if path in ABSENT or path.rpartition(".")[0] == HELPERS else None
+    return None
+
+
+# Note [Placeholders are for PyTorch's own tests]
+# A program that asks for a name that Weft lacks gets an ImportError or AttributeError at once: a placeholder
+# that takes calls would let it go on without what it asked for. A file of PyTorch's own tests gets
+# placeholders, so that it loads though some of its tests look into PyTorch's inner parts. Such a file is told
+# by what the code that asks, or the module that runs it, imports (`OF_TESTS`); packages that probe with
+# `hasattr`, `getattr`, `find_spec` or `try: import` see what is really there.
+def _is_placeholder(path: str, asking: FrameType | None) -> bool:
+    """Whether a placeholder module stands at a path, for the code that asks."""
+    return _loads_tests(asking) and bool(fetch(f"{TORCH_INTERNALS}.absent:is_module")(path))
+
+
+def _loads_tests(frame: FrameType | None) -> bool:
+    """Whether the code of a frame, or the module whose loading runs it, belongs to PyTorch's own tests."""
+    while frame is not None:
+        if _imports_helpers(frame.f_code):
+            return True
+        below = frame.f_back
+        if below is None or below.f_globals is not frame.f_globals:
+            return False
+        frame = below
+    return False
+
+
+def _imports_helpers(code: CodeType) -> bool:
+    return any(map(_is_of_tests, code.co_names))
+
+
+def _is_of_tests(path: str) -> bool:
+    return any(path == root or path.startswith(f"{root}.") for root in OF_TESTS)
+
+
+def _asking_frame() -> FrameType | None:
+    """The frame of the code that imports: the first outside of the import system and of what answers."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (
+        frame.f_code.co_filename.startswith("<frozen importlib._bootstrap")
+        or frame.f_globals.get("__name__") in (__name__, f"{TORCH_INTERNALS}.absent", "importlib")
+    ):
+        frame = frame.f_back
+    return frame
 
 
 def _exists(path: str) -> bool:
@@ -75,25 +117,39 @@ def gathered(path: str, place: Place) -> ModuleType:
     for where in reversed(place.search):
         made.__dict__.update(_public(importlib.import_module(where)))
     for name, where in {**place.names, **_MOVED.get(path, {})}.items():
-        made.__dict__[name] = fetch(where)
-    for name in ABSENT.get(path, "").split():
-        if name not in vars(made):
-            made.__dict__[name] = absent(f"{path}.{name}")
+        if _waits(where):
+            made.__dict__.pop(name, None)
+        else:
+            made.__dict__[name] = fetch(where)
     return made
+
+
+# Note [What waits]
+# Names that PyTorch keeps in a module that programs use, and that lie in the room of what its tests need
+# (`TORCH_INTERNALS`), are fetched when they are asked for: `torch._dynamo.reset()` loads nothing of the room.
+def _waits(where: str) -> bool:
+    return where.startswith(f"{TORCH_INTERNALS}.")
+
+
+def _waiting(path: str, place: Place) -> dict[str, str]:
+    """The names at a path that wait, and where they lie."""
+    return {name: where for name, where in {**place.names, **EXTRA.get(path, {})}.items() if _waits(where)}
 
 
 def module_at(path: str) -> ModuleType:
     """The module object for a path; ModuleNotFoundError tells the nearest."""
     place = place_of(path)
+    if place is None and _is_placeholder(path, _asking_frame()):
+        place = Place()
     if place is None:
         raise ModuleNotFoundError(f"No module named {path!r}{_hint(path, _known_paths(path))}", name=path)
     made: ModuleType = fetch(place.same) if place.same else gathered(path, place)
     for name, where in EXTRA.get(path, {}).items():
-        if name not in vars(made) and (":" not in where or _exists(where.partition(":")[0])):
+        if name not in vars(made) and not _waits(where):
             made.__dict__[name] = fetch(where)
     made.__dict__.setdefault("__path__", [])  # any may have parts under PyTorch's name
     rename_classes(made)
-    made.__dict__["__getattr__"] = _asker(path, made, vars(made).get("__getattr__"))
+    made.__dict__["__getattr__"] = _asker(path, made, _waiting(path, place), vars(made).get("__getattr__"))
     return made
 
 
@@ -113,11 +169,18 @@ def _hint(name: str, known: Sequence[str]) -> str:
 # ImportError, with a text of its own. So `__getattr__` looks at the instruction that asks: where that is an
 # import, it raises the ImportError, else an AttributeError, which `hasattr` and `getattr` with a default
 # expect.
-def _asker(path: str, module: ModuleType, own: Callable[[str], Any] | None) -> Callable[[str], Any]:
+def _asker(
+    path: str, module: ModuleType, waiting: Mapping[str, str], own: Callable[[str], Any] | None
+) -> Callable[[str], Any]:
     if own is not None and getattr(own, "asks_for", None):
         return own
 
     def __getattr__(name: str) -> Any:
+        if name in waiting:
+            value = fetch(waiting[name])
+            rename_class(value)
+            vars(module)[name] = value
+            return value
         if not name.startswith("__") and place_of(f"{path}.{name}") is not None:
             return importlib.import_module(f"{path}.{name}")
         if own is not None:
@@ -125,12 +188,14 @@ def _asker(path: str, module: ModuleType, own: Callable[[str], Any] | None) -> C
                 return own(name)
             except AttributeError:
                 pass
-        known = [word for word in dir(module) if not word.startswith("__")]
-        if _is_import(sys._getframe(1)):
-            if path.startswith(f"{HELPERS}."):
-                return vars(module).setdefault(name, helper(f"{path}.{name}"))
-            if name in ABSENT.get(path, "").split():
-                return absent(f"{path}.{name}")
+        frame = sys._getframe(1)
+        instruction = _instruction(frame)
+        if (instruction == _IMPORT_FROM or instruction in _READS) and _loads_tests(frame):
+            found = fetch(f"{TORCH_INTERNALS}.absent:stand_in")(path, name, instruction == _IMPORT_FROM)
+            if found is not NotImplemented:
+                return found
+        known = [word for word in (*dir(module), *waiting) if not word.startswith("__")]
+        if instruction == _IMPORT_FROM:
             text = f"cannot import name {name!r} from {path!r}{_hint(name, known)}"
             raise ImportError(text, name=name, path=path)
         raise AttributeError(
@@ -141,8 +206,9 @@ def _asker(path: str, module: ModuleType, own: Callable[[str], Any] | None) -> C
     return __getattr__
 
 
-def _is_import(frame: FrameType) -> bool:
-    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _IMPORT_FROM
+def _instruction(frame: FrameType) -> int | None:
+    """The opcode that a frame is at."""
+    return frame.f_code.co_code[frame.f_lasti] if frame.f_lasti >= 0 else None
 
 
 class Loader(importlib.abc.Loader):
@@ -174,7 +240,14 @@ class Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname.partition(".")[0] not in ROOTS:
             return None
-        if place_of(fullname) is None:
+        frame = _asking_frame()
+        if place_of(fullname) is None and not _is_placeholder(fullname, frame):
+            if (
+                frame is not None
+                and frame.f_code is _FINDING
+                and not _exists(f"weft.{fullname.partition('.')[2]}")
+            ):
+                return None  # `importlib.util.find_spec` gives None for what is not there
             raise ModuleNotFoundError(
                 f"No module named {fullname!r}{_hint(fullname, _known_paths(fullname))}", name=fullname
             )

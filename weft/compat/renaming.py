@@ -11,12 +11,12 @@ from weft.core.naming import rename
 def rename_classes(module: Any) -> None:
     """Renames each class of ours that the module holds."""
     for value in list(getattr(module, "__dict__", {}).values()):
-        if isinstance(value, type):
-            _rename(value)
+        rename_class(value)
 
 
-def _rename(kind: type) -> None:
-    module = kind.__module__
+def rename_class(kind: Any) -> None:
+    """Renames what is given, if it is a class of ours."""
+    module = kind.__module__ if isinstance(kind, type) else None
     if not isinstance(module, str) or not (module == "weft" or module.startswith("weft.")):
         return
     package = ".".join(module.split(".")[:2])

@@ -2,8 +2,9 @@
 
 Takes nothing; gives, for a dotted path under `torch`, a `Place`. Three kinds: the same module object under
 another name, an object that plays a module, or a gathering of names that PyTorch keeps together and Weft does
-not. One idea: only names stand here. Where a path differs for printers too, `weft.graph.names.TORCH_PATHS`
-says so, and is read from there.
+not. One idea: only names stand here; for modules that only PyTorch's own tests import the room
+`torch_internals` has a table of its own. Where a path differs for printers too,
+`weft.graph.names.TORCH_PATHS` says so, and is read from there.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ INTERNAL: Final = frozenset(
     {"aot", "capture", "cli", "compat", "core", "data", "graph", "native", "report", "tensor", "trace"}
 )
 """Packages under `weft` that are no part of PyTorch's namespace."""
+TORCH_INTERNALS: Final = "weft.compat.torch_internals"
+"""The room of what PyTorch's own test files need: loaded when a name that lies there is asked for."""
+OF_TESTS: Final = ("torch.testing._internal", "torch._dynamo.test_case", "torch._inductor.test_case")
+"""Modules that only PyTorch's own tests import, with all below them: the room has a table for these."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ _EXCEPTIONS: Final = {
     "BackendCompilerFailed": "weft.compiler:BackendCompilerFailed",
     "RecompileLimitExceeded": "weft.compiler:RecompileLimitExceeded",
     "FailOnRecompileLimitHit": "weft.compiler:RecompileLimitExceeded",
-    "RecompileError": "weft.testing.configs:RecompileError",
+    "RecompileError": f"{TORCH_INTERNALS}.configs:RecompileError",
     "InvalidBackend": "weft.compiler:InvalidBackend",
     "TorchRuntimeError": "weft.compiler:CompilerError",
     "UserError": "weft.compiler:Unsupported",
@@ -67,40 +72,38 @@ _EXCEPTIONS: Final = {
         ),
         "weft.compiler:CompilerError",
     ),
-    "UserErrorType": "weft.testing.dynamo_utils:UserErrorType",
+    "UserErrorType": f"{TORCH_INTERNALS}.dynamo_utils:UserErrorType",
 }
-_COMMON: Final = gather("weft.testing.common", "weft.testing.cases", make_tensor="weft.testing:make_tensor")
 _COMPILING: Final = {
-    name: f"weft.testing.compiling:{name}"
+    name: f"{TORCH_INTERNALS}.compiling:{name}"
     for name in (
         "on_compile_start", "on_compile_end", "error_on_graph_break", "skip_frame", "substitute_in_graph",
         "dont_skip_tracing", "patch_dynamo_config",
     )
 }  # fmt: skip
-_MODULES_AS_FUNCTIONS: Final = "weft.testing.functional_modules"
-_DEVICES: Final = gather("weft.testing.devices")
+_MODULES_AS_FUNCTIONS: Final = f"{TORCH_INTERNALS}.functional_modules"
 
 MODULES: Final[Mapping[str, Place]] = {
     "torch": same("weft"),
     "torch.torch_version": same("weft.torch_version"),
     # -- the tensor library ---------------------------------------------------------------------------------
     "torch._C": gather(
-        "weft.testing.bindings",
-        FileCheck="weft.testing.filecheck:FileCheck",
+        f"{TORCH_INTERNALS}.bindings",
+        FileCheck=f"{TORCH_INTERNALS}.filecheck:FileCheck",
         _LinAlgError="weft.core.errors:LinAlgError",
         Generator="weft:Generator",
         Size="weft:Size",
     ),
-    "torch._C._functorch": gather("weft.testing.bindings"),
+    "torch._C._functorch": gather(f"{TORCH_INTERNALS}.bindings"),
     "torch._C._nn": gather("weft.nn.functional"),
     "torch._tensor": gather(Tensor="weft:Tensor"),
     "torch._utils": gather(),
     "torch._ops": gather(OpOverload="weft.autograd.custom_op:CustomOpDef"),
-    "torch._prims_common": gather("weft.testing.numbers"),
-    "torch._decomp": gather("weft.testing.outside"),
-    "torch.onnx": gather(is_in_onnx_export="weft.testing.outside:is_in_onnx_export"),
-    "torch.onnx.operators": gather("weft.testing.outside"),
-    "torch.utils._triton": gather("weft.testing.outside"),
+    "torch._prims_common": gather(f"{TORCH_INTERNALS}.numbers"),
+    "torch._decomp": gather(f"{TORCH_INTERNALS}.outside"),
+    "torch.onnx": gather(is_in_onnx_export=f"{TORCH_INTERNALS}.outside:is_in_onnx_export"),
+    "torch.onnx.operators": gather(f"{TORCH_INTERNALS}.outside"),
+    "torch.utils._triton": gather(f"{TORCH_INTERNALS}.outside"),
     "torch._refs": gather("weft"),
     "torch._lowrank": gather("weft"),
     "torch._higher_order_ops": gather(
@@ -134,21 +137,21 @@ MODULES: Final[Mapping[str, Place]] = {
         )
     },
     "torch.storage": gather("weft.tensor.storage"),
-    "torch.types": gather("weft.testing.numbers", Tensor="weft:Tensor"),
+    "torch.types": gather(f"{TORCH_INTERNALS}.numbers", Tensor="weft:Tensor"),
     "torch.autograd.anomaly_mode": same("weft.autograd.anomaly"),
     "torch.autograd.variable": gather(Variable="weft.autograd.variable:Variable"),
     "torch.autograd.profiler": same("weft.profiler"),
     "torch._functorch": gather("weft.func"),
     "torch._functorch.apis": gather("weft.func"),
     "torch._functorch.eager_transforms": gather(
-        "weft.func", _slice_argnums="weft.testing.functional_modules:_slice_argnums"
+        "weft.func", _slice_argnums=f"{TORCH_INTERNALS}.functional_modules:_slice_argnums"
     ),
     "torch._functorch.functional_call": gather("weft.func"),
     "torch._functorch.vmap": gather("weft.func"),
     "torch._functorch.autograd_function": gather(),
-    "torch._functorch.config": same("weft.testing.configs:functorch"),
-    "torch._functorch.aot_autograd": gather("weft.testing.ahead", "weft.aot.backends"),
-    "functorch.compile": gather("weft.testing.ahead"),
+    "torch._functorch.config": same(f"{TORCH_INTERNALS}.configs:functorch"),
+    "torch._functorch.aot_autograd": gather(f"{TORCH_INTERNALS}.ahead", "weft.aot.backends"),
+    "functorch.compile": gather(f"{TORCH_INTERNALS}.ahead"),
     "functorch": gather("weft.func", _MODULES_AS_FUNCTIONS, make_fx="weft.trace.make_fx:make_fx"),
     "functorch.experimental": gather(_MODULES_AS_FUNCTIONS),
     "functorch.experimental.control_flow": gather(cond="weft:cond", map="weft:map"),
@@ -163,9 +166,9 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.serialization": gather("weft.files", load="weft:load", save="weft:save"),
     "torch.multiprocessing": gather("multiprocessing"),
     "torch.jit.frontend": gather("weft.jit.errors"),
-    "torch.cuda.amp": gather("weft.amp"),
+    "torch.cuda.amp": same("weft.amp.cuda"),
     "torch.cuda.random": same("weft.cuda"),
-    "torch.cpu.amp": gather("weft.amp"),
+    "torch.cpu.amp": same("weft.amp.cpu"),
     "torch.backends.cuda": same("weft.backends:cuda"),
     "torch.backends.cudnn": same("weft.backends:cudnn"),
     "torch.backends.mkl": same("weft.backends:mkl"),
@@ -180,21 +183,21 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch.fx.graph_module": gather("weft.trace.module", "weft.fx"),
     "torch.fx.interpreter": gather("weft.fx"),
     "torch.fx.proxy": gather("weft.fx"),
-    "torch.fx._symbolic_trace": gather("weft.fx", is_fx_tracing="weft.testing.outside:is_fx_tracing"),
-    "torch.fx.traceback": gather("weft.testing.outside"),
+    "torch.fx._symbolic_trace": gather("weft.fx", is_fx_tracing=f"{TORCH_INTERNALS}.outside:is_fx_tracing"),
+    "torch.fx.traceback": gather(f"{TORCH_INTERNALS}.outside"),
     "torch.fx.subgraph_rewriter": gather("weft.fx"),
     "torch.fx.immutable_collections": gather(immutable_list="builtins:list", immutable_dict="builtins:dict"),
     "torch.fx.experimental": gather(),
     "torch.fx.experimental.proxy_tensor": gather(make_fx="weft.trace.make_fx:make_fx"),
-    "torch.fx.experimental.symbolic_shapes": gather("weft.testing.numbers"),
+    "torch.fx.experimental.symbolic_shapes": gather(f"{TORCH_INTERNALS}.numbers"),
     "torch.fx.passes": gather(),
     "torch.fx.passes.shape_prop": gather("weft.trace.shape_prop"),
     # -- the compiler ---------------------------------------------------------------------------------------
     "torch._dynamo": gather(
         "weft.compiler",
         OptimizedModule="weft.compiler:OptimizedModule",
-        is_dynamo_supported="weft.testing.dynamo_utils:is_dynamo_supported",
-        is_inductor_supported="weft.testing.dynamo_utils:is_inductor_supported",
+        is_dynamo_supported=f"{TORCH_INTERNALS}.dynamo_utils:is_dynamo_supported",
+        is_inductor_supported=f"{TORCH_INTERNALS}.dynamo_utils:is_inductor_supported",
         reset_code_caches="weft.compiler:reset",
         mark_static_address="weft.compiler:mark_static",
         forbid_in_graph="weft.compiler:disallow_in_graph",
@@ -205,20 +208,16 @@ MODULES: Final[Mapping[str, Place]] = {
         "weft.testing",
         "weft.testing.backends",
         "weft.testing.programs",
-        "weft.testing.dynamo_utils",
+        f"{TORCH_INTERNALS}.dynamo_testing",
+        f"{TORCH_INTERNALS}.dynamo_utils",
         reset="weft.compiler:reset",
         optimize_assert="weft.compiler:optimize_assert",
     ),
-    "torch._dynamo.test_case": gather(
-        TestCase="weft.testing.cases:TestCase",
-        CPythonTestCase="weft.testing.cases:TestCase",
-        run_tests="weft.testing.cases:run_tests",
-    ),
     "torch._dynamo.utils": gather(
-        "weft.testing.dynamo_utils", counters="weft.capture.counters:counters", same="weft.testing:same"
+        f"{TORCH_INTERNALS}.dynamo_utils", counters="weft.capture.counters:counters", same="weft.testing:same"
     ),
     "torch._dynamo.exc": Place(names=_EXCEPTIONS),
-    "torch._dynamo.config": same("weft.testing.configs:dynamo"),
+    "torch._dynamo.config": same(f"{TORCH_INTERNALS}.configs:dynamo"),
     "torch._dynamo.compiled_autograd": same("weft.aot.compiled_autograd"),
     "torch._dynamo._trace_wrapped_higher_order_op": gather(
         trace_wrapped="weft.autograd.trace_wrapped:trace_wrapped"
@@ -227,7 +226,7 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._dynamo.eval_frame": gather(
         "weft.compiler",
         unsupported="weft.testing.programs:unsupported",
-        _debug_get_cache_entry_list="weft.testing.compiling:_debug_get_cache_entry_list",
+        _debug_get_cache_entry_list=f"{TORCH_INTERNALS}.compiling:_debug_get_cache_entry_list",
     ),
     "torch._dynamo.decorators": gather(
         "weft.compiler",
@@ -235,13 +234,14 @@ MODULES: Final[Mapping[str, Place]] = {
         mark_unbacked="weft.compiler:mark_dynamic",
         **_COMPILING,
     ),
-    "torch._dynamo.callback": gather("weft.testing.compiling"),
-    "torch._dynamo.comptime": gather(comptime="weft.testing.compiling:comptime"),
+    "torch._dynamo.callback": gather(f"{TORCH_INTERNALS}.compiling"),
+    "torch._dynamo.comptime": gather(comptime=f"{TORCH_INTERNALS}.compiling:comptime"),
     "torch._dynamo.debug_utils": gather(same_two_models="weft.testing:same"),
     "torch._dynamo.backends": gather(),
     "torch._dynamo.backends.common": gather(aot_autograd="weft.compiler:aot"),
     "torch._dynamo.backends.debugging": gather(
         "weft.testing.backends",
+        f"{TORCH_INTERNALS}.dynamo_testing",
         ExplainWithBackend="weft.compiler:explain",
         aot_eager="weft.aot.backends:aot_eager",
     ),
@@ -249,39 +249,12 @@ MODULES: Final[Mapping[str, Place]] = {
     "torch._dynamo.symbolic_convert": gather(),
     "torch._dynamo.variables": gather(),
     "torch._inductor": gather(compile="weft.compiler:native"),
-    "torch._inductor.config": same("weft.testing.configs:inductor"),
-    "torch._inductor.utils": gather("weft.testing.numbers", "weft.testing.outside"),
+    "torch._inductor.config": same(f"{TORCH_INTERNALS}.configs:inductor"),
+    "torch._inductor.utils": gather(f"{TORCH_INTERNALS}.numbers", f"{TORCH_INTERNALS}.outside"),
     "torch._inductor.compile_fx": gather(
         compile_fx="weft.compiler:native", compile_fx_inner="weft.compiler:native"
     ),
-    "torch._inductor.test_case": gather(
-        TestCase="weft.testing.cases:TestCase", run_tests="weft.testing.cases:run_tests"
-    ),
-    "torch._logging": gather(set_logs="weft.testing.log_records:set_logs_by_name"),
-    # -- tests ----------------------------------------------------------------------------------------------
-    "torch.testing._internal": gather(),
-    "torch.testing._internal.common_utils": _COMMON,
-    "torch.testing._internal.common_device_type": _DEVICES,
-    "torch.testing._internal.common_dtype": gather("weft.testing.dtypes"),
-    "torch.testing._internal.common_cuda": gather("weft.testing.devices", "weft.testing.common"),
-    "torch.testing._internal.common_nn": gather(
-        "weft.testing.layer_cases", "weft.testing.common", "weft.testing.cases"
-    ),
-    "torch.testing._internal.common_jit": gather("weft.testing.references"),
-    "torch.testing._internal.common_methods_invocations": gather("weft.testing.outside"),
-    "torch.testing._internal.common_modules": gather(
-        "weft.testing.outside", modules="weft.testing.devices:modules"
-    ),
-    "torch.testing._internal.common_optimizers": gather("weft.testing.outside"),
-    "torch.testing._internal.dynamo_pytree_test_utils": gather("weft.testing.outside"),
-    "torch.testing._internal.hop_db": gather(hop_db="weft.testing.outside:op_db"),
-    "torch.testing._internal.autograd_function_db": gather(autograd_function_db="weft.testing.outside:op_db"),
-    "torch.testing._internal.custom_op_db": gather(custom_op_db="weft.testing.outside:op_db"),
-    "torch.testing._internal.jit_utils": gather("weft.testing.scripts", "weft.testing.common"),
-    "torch.testing._internal.triton_utils": gather("weft.testing.devices"),
-    "torch.testing._internal.inductor_utils": gather("weft.testing.devices"),
-    "torch.testing._internal.logging_utils": gather("weft.testing.log_records"),
-    "torch.testing._internal.two_tensor": gather("weft.testing.two_tensor"),
+    "torch._logging": gather(set_logs=f"{TORCH_INTERNALS}.log_records:set_logs_by_name"),
     "torch.testing._comparison": gather("weft.testing.comparison"),
 }
 """Paths beyond the rule that `torch.a.b` is `weft.a.b`."""
@@ -314,12 +287,12 @@ EXTRA: Final[Mapping[str, Mapping[str, str]]] = {
         "sym_sum": "builtins:sum",
     },
     "torch.overrides": {
-        "has_torch_function_unary": "weft.testing.bindings:has_torch_function_unary",
-        "has_torch_function_variadic": "weft.testing.bindings:has_torch_function_variadic",
+        "has_torch_function_unary": f"{TORCH_INTERNALS}.bindings:has_torch_function_unary",
+        "has_torch_function_variadic": f"{TORCH_INTERNALS}.bindings:has_torch_function_variadic",
     },
     "torch.linalg": {"LinAlgError": "weft.core.errors:LinAlgError"},
-    "torch.testing": {"FileCheck": "weft.testing.scripts:FileCheck"},
-    "torch.compiler": {"config": "weft.testing.configs:compiler"},
+    "torch.testing": {"FileCheck": f"{TORCH_INTERNALS}.scripts:FileCheck"},
+    "torch.compiler": {"config": f"{TORCH_INTERNALS}.configs:compiler"},
     "torch.autograd": {"Variable": "weft.autograd.variable:Variable"},
     "torch.utils": {"_pytree": "weft.utils._pytree"},
 }
@@ -341,6 +314,18 @@ CLASSES: Final[Mapping[str, str]] = {
     "weft.graph.graph": "torch.fx.graph",
     "weft.graph.node": "torch.fx.node",
     "weft.testing.cases": "torch.testing._internal.common_utils",
+    f"{TORCH_INTERNALS}.common": "torch.testing._internal.common_utils",
+    f"{TORCH_INTERNALS}.compiling": "torch._dynamo.callback",
+    f"{TORCH_INTERNALS}.configs.RecompileError": "torch._dynamo.exc",
+    f"{TORCH_INTERNALS}.devices": "torch.testing._internal.common_device_type",
+    f"{TORCH_INTERNALS}.dynamo_testing": "torch._dynamo.testing",
+    f"{TORCH_INTERNALS}.dynamo_utils": "torch._dynamo.utils",
+    f"{TORCH_INTERNALS}.filecheck": "torch._C",
+    f"{TORCH_INTERNALS}.layer_cases": "torch.testing._internal.common_nn",
+    f"{TORCH_INTERNALS}.log_records": "torch.testing._internal.logging_utils",
+    f"{TORCH_INTERNALS}.outside": "torch.testing._internal.dynamo_pytree_test_utils",
+    f"{TORCH_INTERNALS}.scripts": "torch.testing._internal.jit_utils",
+    f"{TORCH_INTERNALS}.two_tensor": "torch.testing._internal.two_tensor",
     "weft.autograd.hooks": "torch.utils.hooks",
     "weft.optim.schedule": "torch.optim.lr_scheduler",
     "weft.optim.cycles": "torch.optim.lr_scheduler",

@@ -1,50 +1,105 @@
 """Garbage collection: put off while much is made and little becomes garbage.
 
-Gives a context manager for compiling, and a set of what is still there. One idea: a compile makes tens of
-thousands of small objects that live as long as the compiled function; walks of the collector over all of
-them, again and again, find nothing.
+Gives what holds it off while something is compiled, and a set of what is still there. One idea: a compile
+makes tens of thousands of small objects that live as long as the compiled function; walks of the collector
+over all of them, again and again, find nothing.
 """
 
 from __future__ import annotations
 
 import gc
+import operator
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Generic, TypeVar
-from weakref import WeakValueDictionary
+from collections.abc import Callable, Iterator
+from itertools import starmap, tee
+from typing import Final, Generic, TypeVar
+from weakref import WeakValueDictionary, ref
 
 T = TypeVar("T")
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Collects nothing inside, if that is not so anyway."""
-    if not gc.isenabled():
-        yield
-        return
-    global _by
-    gc.disable()
-    _by = threading.get_ident()
+class _Off:
+    """Collection is off while this is held by anyone. Nothing has to run for it to come back: an interrupt
+    may strike where a block that put collection off is left, too.
+    """
+
+    __slots__ = ("__weakref__",)
+
+
+class _Back(ref[_Off]):
+    """What is told when nobody holds it any more. Not a line of Python, which an interrupt could stop."""
+
+    back: Callable[[], object] = int
+    """Nothing to do, as long as nothing was put off."""
+
+
+class _PostponingThread:
+    """One thread that has put collection off. Made, kept and found without a line of Python's, whose frame
+    would hold it as long as the traceback of an interrupt there.
+    """
+
+    __slots__ = ("__weakref__", "off")
+    off: _Off | None
+
+
+NEVER: Final = (1 << 30) + 977
+"""So many objects must be new before any are collected. The collector's switch stays a program's own: nobody
+could tell who has used it last."""
+
+
+def _exchange(found: tuple[int, ...], wanted: tuple[int, ...]) -> Callable[[], None]:
+    """Sets other thresholds, if they are still as found."""
+    now = tee(starmap(gc.get_threshold, [()]))
+    return starmap(gc.set_threshold, map({found: wanted}.get, *now)).__next__
+
+
+_lock = threading.RLock()  # a handler of signals may compile, too
+_back: _Back | None = None
+_holders: Final[dict[int, ref[_PostponingThread]]] = {}
+"""By thread. All of them hold the same."""
+
+
+def put_off() -> _PostponingThread | None:
+    """Collects nothing while the caller holds what this gives, if that is not so anyway: in no thread, until
+    nobody does. To be let go by `finally: held = None`: a block of `contextlib` is held by the traceback of
+    what interrupts it, and a traceback that is part of a cycle waits for a collection.
+    """
+    global _back
+    off = holder = None
     try:
-        yield
-    finally:
-        _by = 0
-        promote()
-        gc.enable()
-
-
-_by = 0
-"""The thread that has put collection off."""
+        with _lock:
+            known = _holders.get(threading.get_ident())
+            holder = None if known is None else known()
+            if holder is not None:
+                return holder
+            off = None if _back is None else _back()
+            if off is None:
+                before = gc.get_threshold()
+                if not gc.isenabled() or not before[0]:
+                    return None
+                off, without = _Off(), (NEVER, *before[1:])
+                back = _Back(off, operator.methodcaller("back"))
+                back.back = _exchange(without, before)
+                _back = back
+                gc.set_threshold(*without)
+            holder = _PostponingThread()
+            holder.off = off
+            _holders[threading.get_ident()] = ref(holder)
+            return holder
+    except BaseException:
+        off = holder = None
+        raise
 
 
 def _in_child() -> None:
-    """Whoever put it off is not there after a fork to take it up again."""
-    global _by
-    if _by not in (0, threading.get_ident()):
-        _by = 0
-        gc.enable()
+    """Other threads that put it off are not there after a fork to take it up again."""
+    global _lock
+    _lock = threading.RLock()
+    for thread, known in list(_holders.items()):
+        holder = known()
+        if thread != threading.get_ident() and holder is not None:
+            holder.off = None
 
 
 if hasattr(os, "register_at_fork"):
@@ -64,8 +119,7 @@ def promote() -> None:
     global _left
     if _left and gc.get_freeze_count() < OF_PYTHON:  # else somebody's would be let loose
         _left -= 1
-        gc.freeze()
-        gc.unfreeze()
+        list(map(operator.call, (gc.freeze, gc.unfreeze)))  # with no line, and so no interrupt, in between
 
 
 class Living(Generic[T]):

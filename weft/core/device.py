@@ -89,6 +89,8 @@ class device:
         return inside
 
 
+PLACES: Final[dict[tuple[str, int], device]] = {}
+"""Devices other than the CPU on which tensors can be made, by type and index (`weft.core.devices`)."""
 _entered: ContextVar[tuple[device, ...]] = ContextVar("weft_devices", default=())
 
 cpu: Final = device("cpu")
@@ -123,7 +125,16 @@ def is_plain() -> bool:
 
 def set_default_device(device: Any) -> None:
     """Sets the device on which new tensors are made that name none; None is the CPU."""
-    Default.device = creation_device(cpu if device is None else device)
+    before, asked = Default.device, creation_device(cpu if device is None else device)
+    try:
+        _change(asked)
+    except BaseException:  # some have been told, others not: code of either kind would run
+        _change(before)
+        raise
+
+
+def _change(where: device) -> None:
+    Default.device = where
     for watcher in Default.watchers:
         watcher()
 
@@ -137,6 +148,9 @@ def creation_device(where: Any) -> device:
     if not isinstance(where, (device, str)):
         raise TypeError(named(f"argument 'device' must be weft.device, not {type(where).__name__}"))
     found = as_device(where)
+    known = PLACES.get((found.type, found.index or 0))
+    if known is not None:
+        return known
     if found.type == "cuda":
         who = "Weft" if naming.namespace == OURS else "Torch"
         raise AssertionError(f"{who} not compiled with CUDA enabled")

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 import ml_dtypes
 import numpy as np
 
+from weft.core.interrupts import let_through
 from weft.core.naming import named, naming
 
 BOOL, INTEGER, FLOAT, COMPLEX = range(4)
@@ -113,7 +114,8 @@ def as_dtype(kind: Any) -> dtype:
         return PYTHON_TYPES[kind]
     try:
         return BY_NUMPY[np.dtype(kind)]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError) as error:
+        let_through(error)
         raise TypeError(f"can't convert {kind!r} to a weft dtype") from None
 
 
@@ -125,7 +127,7 @@ def dtype_of(value: Any) -> dtype:
     return kind if type(kind) is dtype else as_dtype(kind)
 
 
-class Default:
+class DefaultDtype:
     """The default floating dtype (process-wide, as PyTorch's is)."""
 
     dtype: dtype = float32
@@ -133,7 +135,7 @@ class Default:
     """Called after a change: compiled code does not ask, it is told."""
 
 
-default = Default()
+default = DefaultDtype()
 
 
 def get_default_dtype() -> dtype:
@@ -146,7 +148,16 @@ def set_default_dtype(d: dtype) -> None:
         raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
-    default.dtype = d
+    before = default.dtype
+    try:
+        _change(d)
+    except BaseException:  # some have been told, others not: code of either kind would run
+        _change(before)
+        raise
+
+
+def _change(kind: dtype) -> None:
+    default.dtype = kind
     for watcher in default.watchers:
         watcher()
 

@@ -4,13 +4,32 @@ TypeError, …) stays that class.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NoReturn
 
 IMMUTABLE_TYPE: Final = 1 << 8  # in type.__flags__: a class written in C; a class statement never makes one
 
 
 class LinAlgError(RuntimeError):
     """A matrix has no such factorisation (singular, not positive definite, …)."""
+
+
+def no_derivative(text: str, kind: type[RuntimeError] = RuntimeError) -> NoReturn:
+    """Raises: a rule says that a derivative is not there, which is no failure of whoever asks for it ahead of
+    time.
+    """
+    error = kind(text)
+    error.no_derivative = True  # type: ignore[attr-defined]
+    raise error
+
+
+def underivable(name: str) -> NoReturn:
+    """Raises what PyTorch does in backward of an op that has none."""
+    no_derivative(f"derivative for aten::{name} is not implemented")
+
+
+def is_no_derivative(error: BaseException) -> bool:
+    """Whether an error was raised by `no_derivative`."""
+    return getattr(error, "no_derivative", False) is True
 
 
 def qualified_name(kind: type) -> str:

@@ -1,12 +1,15 @@
 """Lazy loading: heavy modules (scipy, llvmlite, our own upper layers) are imported when first used.
 
-Gives a proxy that imports its module on the first attribute read and then keeps what it read.
+Gives a proxy that imports its module on the first attribute read and then keeps what it read. Forks wait for
+such imports: Note [Imports in a fork].
 """
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
+
+from weft.core import forks as forks
 
 
 class LazyModule:

@@ -7,8 +7,9 @@ of the two plain ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar, Token
-from typing import Any
+from typing import Any, Final
 
 
 class Remembering:
@@ -84,9 +85,14 @@ def modes() -> Modes:
 
 def enter(**changes: Any) -> Token[State]:
     """Sets the active modes with these changes; undo with `leave(token)`."""
-    if len(changes) == 1 and "grad" in changes and type(state.get()) is bool:
-        return state.set(bool(changes["grad"]))
-    return state.set(_changed(changes))
+    old = state.get()
+    plain = len(changes) == 1 and "grad" in changes and type(old) is bool
+    new = bool(changes["grad"]) if plain else changed(**changes)
+    try:
+        return state.set(new)
+    except BaseException:  # an interrupt, behind the call
+        state.set(old)
+        raise
 
 
 def enter_functions(functions: tuple[Any, ...]) -> Token[State]:
@@ -98,11 +104,16 @@ def enter_functions(functions: tuple[Any, ...]) -> Token[State]:
         return enter(functions=functions)
     last = old.last
     if last is None or last[0] is not functions:
-        last = old.last = functions, _changed({"functions": functions})
-    return state.set(last[1])
+        last = old.last = functions, changed(functions=functions)
+    try:
+        return state.set(last[1])
+    except BaseException:
+        state.set(old)
+        raise
 
 
-def _changed(changes: dict[str, Any]) -> State:
+def changed(**changes: Any) -> State:
+    """The active modes with these changes."""
     old = modes()
     record = Modes()
     for name in Modes.__slots__:
@@ -110,8 +121,8 @@ def _changed(changes: dict[str, Any]) -> State:
     return record.grad if record.is_plain() else record
 
 
-def leave(token: Token[State]) -> None:
-    state.reset(token)
+leave: Final[Callable[[Token[State]], None]] = state.reset
+"""Undoes `enter`. Not a function of Python's, at the beginning of which an interrupt could strike."""
 
 
 def grad_enabled() -> bool:

@@ -23,14 +23,14 @@ R = TypeVar("R")
 
 @overload
 @dataclass_transform(field_specifiers=(field, Field))
-def dataclass(cls: C, /) -> C: ...
+def record(cls: C, /) -> C: ...
 @overload
 @dataclass_transform(field_specifiers=(field, Field))
-def dataclass(
+def record(
     *, frozen: bool = False, slots: bool = False, eq: bool = True, kw_only: bool = False
 ) -> Callable[[C], C]: ...
 @dataclass_transform(field_specifiers=(field, Field))
-def dataclass(
+def record(
     cls: Any = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True, kw_only: bool = False
 ) -> Any:
     """The class with the methods that its fields ask for; options are those of `dataclasses.dataclass`."""

@@ -16,6 +16,10 @@ class Unmet(Exception):
     """Something that a graph relies upon does not hold: the code that it was made from must run."""
 
 
+class Doubtful(Unmet):
+    """The same where that is not sure: the code that it was made from will tell."""
+
+
 def require(condition: Any, truth: bool, place: str = "") -> None:
     """Checks that the truth of a number or of a tensor of one element is this one; recorders write it down.
     `place` names the user's line.

@@ -35,9 +35,16 @@ class Seams:
     """Said by library code that is about to warn: says whether a graph is recorded, and will warn."""
     making_state: Callable[[Any], None] = staticmethod(lambda optimizer: None)
     """Said by an optimizer that is about to call `_init_state`, which capture wants done before the graph."""
-    large: Callable[[Any, tuple[Any, ...]], Any] | None = None
+    native_kernel: Callable[[Any, tuple[Any, ...]], Any] | None = None
     """Where native code is at hand: takes an op and its arguments, arrays among them, and gives its result,
     or None where the array kernel is to do it."""
+
+    tracer: Callable[[], Any] | None = None
+    """While some thread traces modules symbolically: gives the tracer of this context, or None. It is asked
+    by calls of modules and by reads of their parameters."""
+    untie: Callable[[Any], Any] = staticmethod(lambda value: value)
+    """Asked by ops that give parts of a tensor which count as tensors of their own: takes a view, gives one
+    that shares its memory, but neither its version nor its history."""
 
 
 seams = Seams()

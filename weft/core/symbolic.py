@@ -14,6 +14,8 @@ class Symbolic:
     """Base of symbolic numbers; `isinstance(x, int)` holds for a symbolic int too."""
 
     __slots__ = ()
+    hint: Any
+    """The value of the run that is captured."""
 
     def describe(self) -> str:
         """The number as an expression of its symbols (`str()` would ask for its value)."""

@@ -1,4 +1,4 @@
-"""Threads: how many a computation may use.
+"""Threads: how many a computation may use, and how one is started.
 
 Takes what the user asks for, what the system allows; tells those that have threads of their own. One idea:
 the number stands here, below everything that needs it.
@@ -6,12 +6,20 @@ the number stands here, below everything that needs it.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
+from _thread import allocate_lock, get_ident, start_new_thread
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import cache
 from pathlib import Path
-from typing import Final
+from threading import Thread, main_thread, stack_size
+from time import sleep
+from typing import Any, Final, TypeVar
+from weakref import ref
+
+from weft.core.interrupts import is_interrupt, let_through
 
 asked: Final[list[int]] = []
 """What the user asked for, if anything."""
@@ -41,6 +49,89 @@ def named() -> int:
     return 0
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+NO_THREAD: Final = (RuntimeError, MemoryError)
+"""What there is where no thread can be started."""
+STACK: Final = 1 << 20
+"""Bytes. Where threads have less, what is out of reach runs where it is called."""
+CHECKED: Final = 1.0
+SHORTLY: Final = 1e-4
+
+
+def stack_asked_for() -> int:
+    """The stack that the user wants threads to have, 0 for the system's. Asking Python sets it to 0."""
+    size = stack_size()
+    if size:
+        stack_size(size)
+    return size
+
+
+class _Life:
+    """What a thread holds for as long as it lives."""
+
+    __slots__ = ("__weakref__",)
+
+
+def out_of_reach(work: F, holds: Callable[[], bool] = lambda: False) -> F:
+    """A function that runs where no handler of signals can interrupt it: in the main thread's stead, a thread
+    of its own runs it, as handlers run in the main thread alone. For what is not made for interrupts between
+    any two of its lines, as most libraries are not. What a handler raises meanwhile goes on when it is done.
+    `holds`: whether the caller has a lock that the work takes, as where a handler stands upon other such
+    work: another thread would wait for it for ever.
+    """
+
+    @functools.wraps(work)
+    def run(*args: Any) -> Any:
+        if get_ident() != main_thread().ident or 0 < stack_asked_for() < STACK or holds():
+            return work(*args)
+        context, process = copy_context(), os.getpid()
+        done: list[tuple[Any, BaseException | None]] = []
+        gate = allocate_lock()
+        gate.acquire()
+        life: _Life | None = _Life()
+        alive = ref(life)
+
+        def there(_life: _Life | None) -> None:
+            try:
+                done.append((context.run(work, *args), None))
+            except BaseException as error:
+                done.append((None, error))
+            finally:
+                gate.release()
+
+        try:
+            start_new_thread(there, (life,))
+            life = None
+            while not gate.acquire(timeout=CHECKED) and os.getpid() == process and alive() is not None:
+                pass
+        except BaseException as error:
+            if type(error) in NO_THREAD and not is_interrupt(error):
+                return work(*args)
+            life = None
+            while not done and os.getpid() == process and alive() is not None:
+                sleep(SHORTLY)
+            raise
+        if not done:  # a handler has forked, and this is the child; or memory was too short for the thread
+            return work(*args)
+        result, failure = done.pop()
+        try:
+            if failure is not None:
+                raise failure
+            return result
+        finally:
+            del failure
+
+    return run  # type: ignore[return-value]
+
+
+@out_of_reach
+def start(thread: Thread) -> None:
+    """Starts a thread. Where `Thread.start` is interrupted it raises something else, and what it has started
+    fails at once.
+    """
+    thread.start()
+
+
 def ask(number: int) -> None:
     asked[:] = [number]
     for watcher in watchers:
@@ -55,7 +146,8 @@ def available() -> int:
         try:
             words = [word for path in paths for word in Path(path).read_text().split()]
             quota, period = int(words[0]), int(words[1])
-        except (OSError, ValueError, IndexError):
+        except (OSError, ValueError, IndexError) as error:
+            let_through(error)
             continue
         if quota > 0 and period > 0:
             found = min(found, math.ceil(quota / period))

@@ -283,8 +283,6 @@ def run_process(number: int, orders: Orders, pipe: Any, parent: int) -> None:
     """The life of a worker that is a process."""
     # Control-C goes to the whole group of processes: the parent will end its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A thread that held this lock at the time of a fork does not exist here.
-    default_generator._lock = threading.Lock()
     threads.ask(1)
     seed = orders.base_seed + number
     random.seed(seed)

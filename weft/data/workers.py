@@ -20,6 +20,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import weft.data.worker as worker
+from weft.core.threads import start
 from weft.data.iterators import BaseIterator
 from weft.data.worker import CHECK_SECONDS, ENDED, FAILED, Failure, Orders
 
@@ -32,9 +33,8 @@ class Threads:
         self.latest = [-1]
         self.lines = [worker.Line(self.results) for _ in range(orders.num_workers)]
         for number, line in enumerate(self.lines):
-            threading.Thread(
-                target=worker.run_thread, args=(number, orders, line, self.latest), daemon=True
-            ).start()
+            given = (number, orders, line, self.latest)
+            start(threading.Thread(target=worker.run_thread, args=given, daemon=True))
 
     def send(self, number: int, task: Any) -> None:
         self.latest[0] = max(self.latest[0], task[0])

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 import weft.files.safetensors as safetensors
-from weft.core.arrays import Array
+from weft.core.arrays import HostArray
 from weft.core.device import device
 from weft.core.dtypes import BY_NAME, BY_NUMPY
 from weft.files.errors import FileFormatError, require
@@ -43,7 +43,7 @@ SUM_KEY: Final = "weft.crc32"
 class _Memory:
     """The part of a storage that saved tensors lie in."""
 
-    def __init__(self, root: Array, name: str) -> None:
+    def __init__(self, root: HostArray, name: str) -> None:
         self.root, self.name = root, name
         self.low = self.high = 0
         self.tensors: list[tuple[Tensor, dict[str, Any]]] = []
@@ -56,7 +56,7 @@ class _Memory:
             self.low, self.high = (low, high) if empty else (min(self.low, low), max(self.high, high))
         self.tensors.append((tensor, entry))
 
-    def content(self) -> Array:
+    def content(self) -> HostArray:
         """The memory as an array that safetensors knows, and each tensor's place in it."""
         kinds = {BY_NUMPY[tensor.array.dtype] for tensor, _ in self.tensors}
         kind = kinds.pop() if len(kinds) == 1 else BY_NAME["uint8"]
@@ -69,7 +69,7 @@ class _Memory:
             place = address(tensor.array) - self.low if tensor.array.size else 0
             entry["offset"] = place // tensor.itemsize
         for tensor, _ in self.tensors:
-            array = tensor.array
+            array: HostArray = tensor.array
             whole = array.flags.c_contiguous and array.nbytes == self.high - self.low
             if array.dtype == kind.numpy and whole:
                 return array
@@ -144,7 +144,18 @@ class _Table:
         return name
 
 
-def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = None, **_options: Any) -> None:
+PICKLE_OPTIONS: Final = frozenset({"fix_imports", "encoding", "errors", "buffers"})
+"""What readers of pickles may be told; a file is data here, of which they change nothing."""
+
+
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: Any = None,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
     """Writes nested data with tensors to a path or a file object, for `weft.load`.
 
     Dicts, lists, tuples, numbers, texts, tensors, parameters, dtypes, sizes and devices; state dicts of
@@ -173,7 +184,7 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
         safetensors.write(file, arrays, metadata)
 
 
-def _raw(array: Array) -> Array:
+def _raw(array: HostArray) -> Any:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
@@ -184,7 +195,7 @@ def load(
     *,
     weights_only: bool | None = None,
     mmap: bool | None = None,
-    **_options: Any,
+    **pickle_load_args: Any,
 ) -> Any:
     """Reads what `weft.save` wrote, a safetensors file, or a checkpoint of PyTorch.
 
@@ -192,6 +203,8 @@ def load(
     data, and a file that wants more than data is refused. `map_location` says where tensors go, as in
     PyTorch; `mmap=True` maps the file at a path into memory instead of reading it.
     """
+    for name in pickle_load_args.keys() - PICKLE_OPTIONS:
+        raise TypeError(f"Unpickler.__init__() got an unexpected keyword argument '{name}'")
     place = placer(map_location)
     with opened(f, bool(mmap)) as source:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from weft.core.arrays import Array
+from weft.core.arrays import HostArray
 from weft.core.dtypes import FLOAT, dtype
 from weft.files.errors import require
 from weft.tensor.base import Parameter, Tensor, wrap
@@ -19,7 +19,7 @@ from weft.tensor.storage import UntypedStorage, over, reach
 MOST_DIMENSIONS: Final = 64
 
 
-def storage_over(content: Array) -> UntypedStorage:
+def storage_over(content: HostArray) -> UntypedStorage:
     """A storage of these bytes themselves."""
     made = UntypedStorage(0)
     made._hold(content)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.core.arrays import Array
+from weft.core.arrays import HostArray
 from weft.core.dtypes import BY_NAME, BY_NUMPY, dtype
 from weft.files.errors import FileFormatError, require
 from weft.files.source import Source, opened, writable
@@ -138,7 +138,7 @@ def read_tensor(source: Source, header: Header, key: str) -> Tensor:
     return fresh(as_array(content, entry.kind, entry.shape))
 
 
-def as_array(content: Array, kind: dtype, shape: tuple[int, ...]) -> Array:
+def as_array(content: HostArray, kind: dtype, shape: tuple[int, ...]) -> HostArray:
     """Bytes as elements; those of a mapping may lie where elements of this size may not."""
     if content.ctypes.data % kind.itemsize:
         content = content.copy()
@@ -147,7 +147,7 @@ def as_array(content: Array, kind: dtype, shape: tuple[int, ...]) -> Array:
     return content.view(kind.numpy).reshape(shape)
 
 
-def write(file: Any, arrays: Mapping[str, Array], metadata: Mapping[str, str] | None) -> None:
+def write(file: Any, arrays: Mapping[str, HostArray], metadata: Mapping[str, str] | None) -> None:
     """Writes contiguous arrays, those with the largest elements first, so that all lie aligned."""
     header: dict[str, Any] = {}
     if metadata:
@@ -177,7 +177,7 @@ def write(file: Any, arrays: Mapping[str, Array], metadata: Mapping[str, str] | 
         file.write(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
 
 
-def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, Array]:
+def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, HostArray]:
     if not isinstance(tensors, Mapping):
         raise ValueError(f"Expected a dict of [str, weft.Tensor] but received {type(tensors)}")
     found = {}

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.arrays import Array
+from weft.core.arrays import HostArray
 from weft.files.errors import FileFormatError, require
 from weft.tensor.interchange import adopt
 
@@ -43,7 +43,7 @@ class Source:
         require(len(found) == count, f"{self.name}: {what} could not be read to its end")
         return bytes(found)
 
-    def array(self, start: int, count: int, what: str) -> Array:
+    def array(self, start: int, count: int, what: str) -> HostArray:
         """The same as an array of bytes with memory of its own."""
         self._seek(start, count, what)
         made = np.empty(count, np.uint8)
@@ -69,9 +69,9 @@ class Mapped(Source):
 
     def __init__(self, file: Any, name: str) -> None:
         super().__init__(file, name)
-        self.mapping: Array = np.memmap(file, np.uint8, "c") if self.size else np.empty(0, np.uint8)
+        self.mapping: HostArray = np.memmap(file, np.uint8, "c") if self.size else np.empty(0, np.uint8)
 
-    def array(self, start: int, count: int, what: str) -> Array:
+    def array(self, start: int, count: int, what: str) -> HostArray:
         self._seek(start, count, what)
         part = np.asarray(self.mapping[start : start + count])
         return part.copy() if start % 16 else adopt(part)  # elements must lie aligned

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.core.arrays import Array
+from weft.core.arrays import HostArray
 from weft.files.errors import FileFormatError, require
 from weft.files.source import Source
 
@@ -171,7 +171,7 @@ class Archive:
         self._check(member, found)
         return found
 
-    def array(self, title: str) -> Array:
+    def array(self, title: str) -> HostArray:
         """The content of a member, as an array of bytes."""
         member = self._member(title)
         found = self.source.array(member.start, member.size, repr(title))

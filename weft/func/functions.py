@@ -43,11 +43,12 @@ def batched_apply(cls: Any, args: tuple[Any, ...], level: Any) -> Any:
     values, dims = stripped(args, level), places(args, level)
     if rule is None:
         return rewrapped(generated(cls, dims, level).apply(*values), 0, level)
-    token = levels.set(tuple(other for other in levels.get() if other is not level))
+    before = levels.get()
     try:
+        levels.set(tuple(other for other in before if other is not level))
         outputs, out_dims = rule(VmapInfo(level.size, level.randomness), dims, *values)
     finally:
-        levels.reset(token)
+        levels.set(before)
     leaves, build = flatten(outputs)
     each = spread(out_dims, outputs)
     if each is None:

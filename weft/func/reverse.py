@@ -15,6 +15,7 @@ from weft.autograd.entries import Differentiation, whole
 from weft.autograd.mapping import structure, vmap
 from weft.autograd.reverse import gradients
 from weft.core import modes
+from weft.core.contexts import set_to
 from weft.core.trees import flatten
 from weft.func.arguments import (
     Argnums,
@@ -131,12 +132,11 @@ def pulled_back(func: Function, args: tuple[Any, ...], argnums: Argnums | None, 
                     f"shape of {tensor.shape}."
                 )
         graph = _needs_graph(run, tensors, seeds)
-        token, mark = modes.enter(grad=True, inference=False), transforming.set(True)
+        token = modes.enter(grad=True, inference=False)
         try:
-            with whole(cuts):
+            with set_to((transforming, True)), whole(cuts):
                 found = gradients(tensors, entries, seeds, graph)
         finally:
-            transforming.reset(mark)
             modes.leave(token)
         if graph:
             run.pruned(found)

@@ -1,23 +1,28 @@
 """Effects: what a node does besides computing its value.
 
 Takes a node; says whether it draws random numbers, which inputs it writes, whether its result may share
-memory with an input, whether it is there to fail, and whether it may do anything else. One idea: the answers
-follow from the kind of the op record behind the target and from the form of the call (in place, `out=`); a
-target without a record can do anything.
+memory with an input, whether it may raise for some data of the types that it was made for, and whether it may
+do anything else. One idea: the answers are those of the record behind the target (`weft.ops.behaviour`) and
+of the form of the call (in place, `out=`); a target without a record can do anything.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from functools import cache, lru_cache
-from types import CodeType, FunctionType
+from functools import lru_cache
+from types import FunctionType
 from typing import Any, Final
 
-from weft.core.records import dataclass
+from weft.core.dtypes import dtype
+from weft.core.records import record
 from weft.core.requirements import require
+from weft.core.symbolic import Symbolic
+from weft.core.types import TensorType
 from weft.graph.node import Node, nodes_in
-from weft.ops.record import REGISTRY, Kind, Op
+from weft.ops.behaviour import UNTYPED, Behaviour, behaviour, follows_body
+from weft.ops.record import REGISTRY, Kind, Op, ops
+from weft.ops.signature import flatten_variadic
 
 IN_PLACE_OPERATORS: Final = frozenset(
     {
@@ -42,7 +47,7 @@ ALIASING_FUNCTIONS: Final = frozenset({operator.getitem, getattr, operator.pos, 
 """Those whose result may be, or share memory with, an argument."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Effect:
     """What a node does: nothing else than compute, when all are false or empty."""
 
@@ -70,12 +75,6 @@ PURE: Final = Effect(aliases=False)
 CHECK: Final = Effect(aliases=False, checks=True)
 PURE_ALIASING: Final = Effect()
 UNKNOWN: Final = Effect(unknown=True)
-_IDENTITIES: Final = frozenset({"to", "type", "float", "double", "half", "detach", "alias"})
-"""Ops that may give their argument itself, or share its memory, though their kind does not say so."""
-_SWITCHES: Final = ("training", "train", "use_input_stats", "max_norm", "dropout_p")
-"""Parameters of composites without which these neither draw nor write."""
-
-
 _CALLS: Final = ("call_function", "call_method")
 _HASHED: Final = (FunctionType, Op)
 
@@ -130,88 +129,191 @@ def effect(node: Node) -> Effect:
     return CHECK if node.target is require else UNKNOWN
 
 
-@cache
-def _steady_effect(op: Op, called: str) -> Effect | None:
-    """The effect of an op whatever it is given (but for `out`); None where that makes a difference."""
-    writes = called == f"{op.name}_" or op.name.endswith("_") or "inplace" in op.signature.names
-    if writes or body_effects(op):
-        return None
-    shares = op.kind in (Kind.VIEW, Kind.COMPOSITE, Kind.INDEX) or op.name in _IDENTITIES
-    return Effect(aliases=shares)
-
-
 def _effect_of_op(node: Node, op: Op, called: str) -> Effect:
-    if "out" not in node.kwargs:
-        steady = _steady_effect(op, called)
-        if steady is not None:
-            if type(node.target) in _HASHED and not op.namespace.startswith("ops."):
-                _STEADY[node.target] = steady
-            return steady
+    in_place = called == f"{op.name}_" or op.name.endswith("_")
+    varies = in_place or follows_body(op) or "inplace" in op.signature.names
+    if not varies and "out" not in node.kwargs:
+        steady = Effect(random=op.draws is not False, aliases=op.shares_memory)
+        if type(node.target) in _HASHED and not op.namespace.startswith("ops."):
+            _STEADY[node.target] = steady
+        return steady
+    given = arguments_of(node, op)
     written = nodes_in(node.kwargs.get("out"))
-    if called == f"{op.name}_" or op.name.endswith("_") or _given(node, op).get("inplace"):
+    if in_place or given.get("inplace"):
         written += nodes_in(node.args[0] if node.args else next(iter(node.kwargs.values()), None))
-    reached = body_effects(op)
-    if reached:
-        given = _given(node, op)
-        if any(name in given and given[name] in (False, None) for name in _SWITCHES):
-            reached = frozenset()
-    if "writes" in reached:
-        written = node.all_input_nodes
-    shares = op.kind in (Kind.VIEW, Kind.COMPOSITE, Kind.INDEX) or bool(written) or op.name in _IDENTITIES
-    return Effect(random="draws" in reached, writes=tuple(written), aliases=shares)
+    done = behaviour_of(node, op)
+    for position in done.writes:
+        written += nodes_in(given[op.signature.names[position]])
+    shares = op.shares_memory or bool(written)
+    return Effect(random=done.draws, writes=tuple(dict.fromkeys(written)), aliases=shares)
 
 
-def _given(node: Node, op: Op) -> dict[str, Any]:
-    """The arguments of a call by name, with defaults."""
+def arguments_of(node: Node, op: Op) -> dict[str, Any]:
+    """The arguments of a call by name, with defaults; a variadic parameter has a tuple."""
+    args = node.args
+    for position, parameter in enumerate(op.signature.parameters):
+        if parameter.variadic and len(args) > position:
+            args = (*args[:position], args[position:])
     defaults = dict(zip(op.signature.names, op.signature.defaults))
-    return {**defaults, **dict(zip(op.signature.names, node.args)), **node.kwargs}
+    return {**defaults, **dict(zip(op.signature.names, args)), **node.kwargs}
 
 
-@cache
-def body_effects(op: Op) -> frozenset[str]:
-    """What an op may do according to its record: "draws" random numbers, "writes" into its arguments.
+def behaviour_of(node: Node, op: Op) -> Behaviour:
+    """What the call of an op does, given that its inputs have the types they had."""
+    given = {name: _typed(value) for name, value in arguments_of(node, op).items()}
+    for parameter in op.signature.parameters:
+        if parameter.variadic and isinstance(given[parameter.name], tuple):
+            given[parameter.name] = flatten_variadic(given[parameter.name])
+    return behaviour(op, tuple(given.get(name) for name in op.signature.names), _typed(node))
 
-    A composite's body is read, not run: every op it names, in any helper it names, counts. `philox` ops take
-    their key and offset as arguments, and compute.
+
+def _typed(value: Any) -> Any:
+    """An argument with types for tensors, and hints for symbolic numbers, which are not asked for their
+    value.
     """
-    if op.kind is Kind.RANDOM:
-        return frozenset() if op.name.startswith("philox_") else frozenset({"draws"})
-    found: set[str] = set()
-    if op.kind is Kind.COMPOSITE and op.body is not None:
-        _read_body(op.body, found, {id(op)})
-    return frozenset(found)
-
-
-def _read_body(function: Any, found: set[str], seen: set[int]) -> None:
-    if not isinstance(function, FunctionType) or id(function) in seen:
-        return
-    seen.add(id(function))
-    for name in names_in(function.__code__):
-        value = function.__globals__.get(name, REGISTRY.get(name))
-        op = value if isinstance(value, Op) else getattr(value, "op", None)
-        if isinstance(op, Op):
-            if op.kind is Kind.RANDOM:
-                found.update(body_effects(op))
-            elif op.kind is Kind.COMPOSITE and id(op) not in seen:
-                seen.add(id(op))
-                _read_body(op.body, found, seen)
-        elif name.endswith("_") and not name.startswith("_"):
-            base = REGISTRY.get(name[:-1])
-            if name == "copy_" or (base is not None and base.inplace):
-                found.add("writes")
-        elif (getattr(value, "__module__", None) or "").startswith("weft.ops"):
-            _read_body(value, found, seen)
-
-
-def names_in(code: CodeType) -> list[str]:
-    """Every name that the code, or a function written in it, reads."""
-    names = list(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names += names_in(constant)
-    return names
+    if isinstance(value, Node):
+        value = value.meta.get("val", UNTYPED)
+    if isinstance(value, Symbolic):
+        return value.hint
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_typed, value))
+    if isinstance(value, slice):
+        return slice(*map(_typed, (value.start, value.stop, value.step)))
+    kind = getattr(value, "dtype", None)
+    if isinstance(kind, dtype) and not isinstance(value, TensorType):
+        return TensorType(map(_typed, value.shape), kind, value.device)
+    return value
 
 
 def impure(node: Node) -> bool:
     """Whether a node must stay though nobody reads it."""
     return node.op in ("placeholder", "output") or not effect(node).pure
+
+
+# -- what may raise ------------------------------------------------------------------------------------------
+SAFE_CALLS: Final = frozenset(
+    {
+        "item", "copy_", "fill_", "zero_", "detach", "detach_", "to", "float", "double", "half", "bfloat16",
+        "long", "int", "bool", "type", "type_as", "cpu", "contiguous", "requires_grad_", "size", "dim",
+    }
+)  # fmt: skip
+"""Methods without a record that only read, copy or convert."""
+SAFE_FUNCTIONS: Final = (PURE_FUNCTIONS - {f for f in vars(math).values() if callable(f)}) - {
+    complex, divmod, float, int, pow, round,
+}  # fmt: skip
+
+
+DIVISIONS: Final = frozenset(
+    {
+        operator.floordiv, operator.mod, operator.truediv, operator.lshift, operator.rshift, operator.pow,
+        operator.ipow, operator.itruediv, operator.ifloordiv, operator.imod, operator.ilshift,
+        operator.irshift,
+    }
+)  # fmt: skip
+"""Operators that refuse some numbers, and on tensors some integers."""
+
+
+def can_fail(node: Node) -> bool:
+    """Whether a node may raise for some data, given that its inputs have the types they had: yes, where that
+    is not known.
+    """
+    if not node.op.startswith("call_"):
+        return False
+    if overlaps(node):
+        return True
+    target = node.target
+    if target in INDEXING:
+        return bool(nodes_in(node.args[1]))  # an index among the data
+    found = op_of(node)
+    if found is not None:
+        op = found[0]
+        if op in (ops.view, ops.view_as):
+            return wants_layout(node) if node.op == "call_method" else not _is_laid_out(node.args[0])
+        return behaviour_of(node, op).refuses
+    if target in DIVISIONS:
+        return not _is_floating(node.meta.get("val"))
+    if node.op == "call_method":
+        return target not in SAFE_CALLS
+    if node.op == "call_function" and target in SAFE_FUNCTIONS:
+        return False
+    name = getattr(target, "__name__", "")
+    return not (getattr(target, "__module__", "") == "_operator" or name.startswith("_set_"))
+
+
+INDEXING: Final = frozenset({operator.getitem, operator.setitem})
+
+
+def overlaps(node: Node) -> bool:
+    """Whether a node reads memory that it writes, as another tensor: with a part in common, it is refused."""
+    for written in node.meta.get("writes", ()):
+        target = written.meta.get("val")
+        for other in node.all_input_nodes:
+            value = other.meta.get("val")
+            if other is not written and value is not target and _memory(value) & _memory(target):
+                return True
+    return False
+
+
+def _memory(value: Any) -> set[int]:
+    """What tensors over the same memory have in common: a version, or a count of writes."""
+    found = getattr(value, "cell", None), getattr(getattr(value, "array", None), "written", None)
+    return {id(each) for each in found if type(each) is list}
+
+
+def wants_layout(node: Node) -> bool:
+    """Whether a view of a captured graph may refuse a tensor that lies otherwise than the one of the capture,
+    which no guard asks: one that joins axes does.
+    """
+    source = node.all_input_nodes[0]
+    before, after = source.meta.get("val"), node.meta.get("val")
+    if getattr(before, "dtype", None) is getattr(after, "dtype", None):
+        if not _joins_axes(_shape(source), _shape(node)):
+            return False
+    waiting, seen = [source], {source}
+    while waiting:
+        each = waiting.pop()
+        if each.op == "placeholder":
+            return True
+        found = op_of(each)
+        if each.target == "contiguous" or (found is not None and found[0].kind not in LIE_ALIKE):
+            continue
+        views = found is None or found[0].kind is Kind.VIEW
+        for used in each.all_input_nodes:
+            if used not in seen and (views or _shape(used) == _shape(each)):
+                seen.add(used)
+                waiting.append(used)
+    return False
+
+
+LIE_ALIKE: Final = (Kind.POINTWISE, Kind.VIEW, Kind.COMPOSITE)
+"""Kinds of ops whose results may lie as what they are given."""
+
+
+def _joins_axes(before: Any, after: Any) -> bool:
+    """Whether an axis of a view is more than a part of one axis before."""
+    left = [size for size in reversed(before or ()) if size != 1]
+    room = 1
+    for size in reversed(after or ()):
+        if size == 1:
+            continue
+        if room == 1 and left:
+            room = left.pop(0)
+        if type(size) is not int or type(room) is not int or size == 0 or room % size:
+            return True
+        room //= size
+    return False
+
+
+def _shape(node: Node) -> Any:
+    return getattr(getattr(node.meta.get("val"), "array", None), "shape", None)
+
+
+def _is_laid_out(node: Any) -> bool:
+    """Whether the strides of a value are known, so that whether they allow a view is, too."""
+    array = getattr(node.meta.get("val"), "array", None) if isinstance(node, Node) else None
+    return getattr(array, "exact", True)
+
+
+def _is_floating(value: Any) -> bool:
+    kind = getattr(value, "dtype", None)
+    return isinstance(kind, dtype) and bool(kind.is_floating_point or kind.is_complex)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from weft.graph.graph import Graph
 
 OP_CODES: Final = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
+READ_FROM: Final = "read_from"
+"""In `meta` of a number that is an input: where it was read, as text, and by which function."""
 
 
 class AnyGraph:

@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from weft.core.dtypes import dtype
+from weft.core.interrupts import let_through
 from weft.graph.check import check
 from weft.graph.effects import PURE_FUNCTIONS, Effect, effect, op_of
 from weft.graph.graph import Graph
@@ -115,7 +116,8 @@ def _key(node: Node, memory: _Memory, versions: dict[Node, int], epoch: int) -> 
         made_in = epoch, node.meta.get(REPEATS)
         key = (node.op, node.target, _frozen(node.args), _frozen(node.kwargs), read, made_in)
         hash(key)
-    except TypeError:
+    except TypeError as error:
+        let_through(error)
         return None
     return key
 
@@ -165,7 +167,8 @@ def fold(graph: Graph) -> Graph:
             continue
         try:
             value = node.target(*node.args)
-        except (ArithmeticError, ValueError, TypeError):
+        except (ArithmeticError, ValueError, TypeError) as error:
+            let_through(error)
             continue
         if type(value) not in _NUMBERS:
             continue

@@ -15,7 +15,7 @@ from textwrap import indent
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.core.warn import LINES
 from weft.graph.describe import describe_readable
 from weft.graph.names import Paths
@@ -31,7 +31,7 @@ READS_GRAPH: Final = "reads_graph"
 """The attribute of compilers that take a module's graph, and do not call its `forward` in general."""
 
 
-@dataclass
+@record
 class PythonCode:
     """The text of `forward`, the globals that it needs to run, and the graphs among its arguments."""
 

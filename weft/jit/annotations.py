@@ -18,6 +18,7 @@ from typing import Any
 from weft.core.device import device as Device
 from weft.core.dtypes import dtype as DType
 from weft.core.generator import Generator
+from weft.core.interrupts import let_through
 from weft.jit.types import (
     ANY,
     BOOL,
@@ -163,8 +164,8 @@ class _Names(dict[str, Any]):
         if self.look is not None:
             try:
                 return self.look(name)
-            except (NameError, KeyError, AttributeError):
-                pass
+            except (NameError, KeyError, AttributeError) as error:
+                let_through(error)
         fallback = _FALLBACK.get(name)
         if fallback is not None:
             return fallback
@@ -185,6 +186,7 @@ def evaluate(text: str, names: Callable[[str], Any] | None) -> Any:
     try:
         return eval(compile(text, "<annotation>", "eval"), {"__builtins__": {}}, _Names(names))
     except NameError as error:
+        let_through(error)
         raise RuntimeError(str(error)) from None
     except SyntaxError as error:
         raise RuntimeError(f"Unknown type annotation: '{text}'") from error

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from weft.core.interrupts import let_through
 from weft.jit.errors import Range, Source, UnsupportedNodeError, fail
 from weft.jit.ir import NOT_CONSTANT, Block, Graph, Node, Value
 from weft.jit.schema import Schema
@@ -281,6 +282,7 @@ class Base:
         try:
             return self.context.script.resolve(given, self.context.names)  # type: ignore[no-any-return]
         except RuntimeError as error:
+            let_through(error)
             return self.error(str(error), where)
 
     def named_tuple(self, cls: Any) -> TupleType:

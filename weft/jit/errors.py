@@ -11,6 +11,8 @@ import inspect
 import textwrap
 from typing import Any, NoReturn
 
+from weft.core.interrupts import let_through
+
 
 class Error(RuntimeError):
     """What scripted code raises while it runs, by `raise` or `assert`."""
@@ -91,6 +93,7 @@ def parse(function: Any) -> tuple[ast.FunctionDef, Source]:
         lines, first = inspect.getsourcelines(function)
         file = inspect.getsourcefile(function) or "<unknown>"
     except (OSError, TypeError) as error:
+        let_through(error)
         raise OSError(
             f"Can't get source for {function}. TorchScript requires source access in order to carry out "
             "compilation, make sure original .py files are available."

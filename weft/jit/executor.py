@@ -1,25 +1,22 @@
 """Running scripted functions.
 
 Takes a scripted function and arguments; gives what its graph gives. One idea: there are three ways to run a
-graph, which give the same: as Python on the live tape; with its differentiable parts as single nodes of the
-tape, once it has run with gradients; and with its tensor code compiled, once it has run for some time.
+graph, which give the same: as Python on the live tape; and from the second call on with its tensor code
+compiled, or, where that is too little, with its differentiable parts as single nodes of the tape.
 """
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
 from weft.core import modes
+from weft.core.once import lock
 from weft.jit.codegen import generate
 from weft.jit.differentiable import leaves, with_differentiable_graphs
 from weft.jit.hot import with_compiled_parts
 from weft.jit.ir import Graph, Value
 from weft.jit.passes import inline
 from weft.nn.modules.module import Module
-
-HOT = 0.3
-"""Seconds, after the first calls, after which a function's tensor code is compiled."""
 
 
 class Executor:
@@ -33,7 +30,9 @@ class Executor:
         self.plain: Any = None
         self.recorded: Any = None
         self.hot: Any = None
-        self.calls, self.spent = 0, 0.0
+        self.looked = False
+        self.lock = lock()
+        self.calls = 0
 
     def function(self) -> Any:
         """The graph as a Python function."""
@@ -52,11 +51,14 @@ class Executor:
         return self.recorded
 
     def compile(self) -> Any:
-        """The same with its tensor code compiled."""
-        if self.hot is None:
-            graph = with_compiled_parts(inline(self.owner.graph))
-            compiled = any(node.operator == "prim::CompiledGraph" for node in graph.walk())
-            self.hot = generate(graph, callee).function if compiled else self.function()
+        """The same with its tensor code compiled; None where there is too little of it."""
+        if not self.looked:
+            with self.lock:
+                if not self.looked:
+                    graph = with_compiled_parts(inline(self.owner.graph))
+                    if any(node.operator == "prim::CompiledGraph" for node in graph.walk()):
+                        self.hot = generate(graph, callee).function
+                    self.looked = True
         return self.hot
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], receiver: Any = None) -> Any:
@@ -66,20 +68,16 @@ class Executor:
         Executor.latest = self
         if self.hot is not None:
             return self.hot(*values)
-        start = perf_counter()
-        try:
-            return self.choose(values)(*values)
-        finally:
-            self.calls += 1
-            if self.calls > 3:  # the first ones also load what they need
-                self.spent += perf_counter() - start
-                if self.spent > HOT:
-                    self.compile()
+        self.calls += 1
+        return self.choose(values)(*values)
 
     def choose(self, values: list[Any]) -> Any:
-        if self.calls and modes.state.get() is True and requires_grad(values):
-            return self.differentiable()
-        return self.function()
+        if self.calls == 1:
+            return self.function()
+        if self.compile() is not None:
+            return self.hot
+        wanted = modes.state.get() is True and requires_grad(values)
+        return self.differentiable() if wanted else self.function()
 
     def graph_for(self, args: tuple[Any, ...], kwargs: dict[str, Any], receiver: Any = None) -> Graph:
         """The graph that runs for these inputs; where gradients are wanted, with the parts that have any."""

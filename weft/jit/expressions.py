@@ -13,6 +13,7 @@ from typing import Any
 
 import weft.jit.results as results
 import weft.jit.types as types
+from weft.core.interrupts import let_through
 from weft.core.naming import home
 from weft.jit.emitter import Base, Condition, describe
 from weft.jit.ir import Value
@@ -104,7 +105,8 @@ class Expressions(Base):
             self.error(why, node)
         try:
             thing = self.context.names(node.id)
-        except (NameError, KeyError):
+        except (NameError, KeyError) as error:
+            let_through(error)
             return self.error(f"undefined value {node.id}", node)
         return self.known(thing, node)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import weft.jit.results as results
 import weft.jit.types as types
+from weft.core.interrupts import let_through
 from weft.jit.emitter import Base, Condition
 from weft.jit.ir import Value
 from weft.jit.sugar import (
@@ -118,7 +119,8 @@ class Forms(Base):
             return None
         try:
             callee = self.sugared(node.func)
-        except RuntimeError:
+        except RuntimeError as error:
+            let_through(error)
             return None
         if not isinstance(callee, Special):
             return None

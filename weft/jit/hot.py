@@ -10,12 +10,17 @@ of a loop several turns are one such function, so that what a call costs is paid
         outs.append(h)                       outs.extend([o0, ..., o7])
 The number of a turn may be used to take an item of a tensor that the loop does not change; what is appended
 to a list outside comes out with the results. Other loops run as Python, with their straight parts compiled.
+Compiling makes a call wait, so each part is compiled for the first few layouts of its arguments alone.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from weft.core import modes
+from weft.core.once import lock
 from weft.core.seams import seams
 from weft.jit.codegen import generate, reads
 from weft.jit.ir import NOT_CONSTANT, Block, Graph, Node, Value, copy_block
@@ -23,7 +28,12 @@ from weft.jit.lookup import find_operator
 from weft.jit.regions import GLUE, blocks_of, groups, outside_values, put_node, take_out
 from weft.jit.types import BOOL, FLOAT, INT, NUMBER, STR, TENSOR, ListType, TupleType, Type
 from weft.ops.record import REGISTRY, Kind
+from weft.tensor.base import PLAIN
 
+MOST_LAYOUTS = 3
+"""For how many layouts of its arguments, or numbers of turns, code is compiled."""
+FEWEST = 4
+"""How many ops a straight part has at least: a call of compiled code takes about as long as three."""
 NODES = 240
 """How many nodes one compiled function of several turns may have."""
 SCALARS = (INT, FLOAT, BOOL, STR, NUMBER)
@@ -101,10 +111,68 @@ def fits(node: Node) -> bool:
     return op is not None and op.kind is not Kind.RANDOM and "dropout" not in name
 
 
-def compiled(graph: Graph) -> Any:
-    """The graph's function in compiled form."""
-    function = generate(graph, lambda callee: callee, direct=True).function
-    return seams.compile(function, backend="native")
+def layout_of(value: Any) -> Any:
+    """What compiled code is made for, of an argument."""
+    kind = type(value)
+    if kind in PLAIN:
+        array = value.array
+        if type(array) is not np.ndarray:
+            raise Unsettled
+        return array.shape, array.strides, array.dtype, value.requires_grad
+    if kind is tuple or kind is list:
+        return kind, *map(layout_of, value)
+    if kind is float:
+        return kind
+    if value is None or kind in (int, bool, str):
+        return kind, value
+    raise Unsettled
+
+
+def modes_of() -> Any:
+    """What compiled code is made for, of what surrounds a call."""
+    state = modes.current()
+    if type(state) is bool:
+        return state
+    return state.grad, state.inference, state.shielded, *[name for name, _ in state.extra]
+
+
+class Unsettled(Exception):
+    """Something of which it cannot be told what compiled code would be made for."""
+
+
+class Compiled:
+    """A graph without branches, compiled for the first layouts of its arguments. It runs uncompiled for
+    others: compiling makes calls wait, and who has many layouts would wait again and again.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.plain = generate(graph, lambda callee: callee, direct=True).function
+        self.function: Any = None
+        self.known: set[Any] = set()
+        self.lock = lock()
+
+    def __call__(self, *args: Any) -> Any:
+        return (self.function if self.takes(args) else self.plain)(*args)
+
+    def takes(self, args: tuple[Any, ...], new: bool = True, last: bool = True) -> bool:
+        """Whether a call with these arguments runs compiled. `new`: their layout may be compiled for it.
+        `last`: no other turns follow, so that other results may have gradients.
+        """
+        try:
+            key = last, modes_of(), *map(layout_of, args)
+        except Unsettled:
+            return False
+        if key in self.known:
+            return True
+        if not new:
+            return False
+        with self.lock:
+            if key not in self.known and len(self.known) >= MOST_LAYOUTS:
+                return False
+            if self.function is None:
+                self.function = seams.compile(self.plain, backend="native")
+            self.known.add(key)
+        return True
 
 
 class Straight:
@@ -112,7 +180,7 @@ class Straight:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.function = compiled(graph)
+        self.function = Compiled(graph)
         self.single = len(graph.block.returned) == 1
 
     def __call__(self, *args: Any) -> Any:
@@ -121,11 +189,15 @@ class Straight:
 
 
 class Turns:
-    """A loop, several turns of which are one compiled function."""
+    """A loop, several turns of which are one compiled function. There are few such functions: other counts of
+    turns are put together from these, as far as nothing has to be compiled for it, and from single turns that
+    run uncompiled.
+    """
 
     def __init__(self, loop: LoopFacts) -> None:
         self.facts = loop
-        self.functions: dict[int, Any] = {}
+        self.functions: dict[int, Compiled] = {}
+        self.lock = lock()
         self.one = generate(loop.unrolled(1), lambda callee: callee).function
         self.many = max(2, min(64, NODES // max(1, loop.size)))
 
@@ -136,6 +208,15 @@ class Turns:
         exact = next((k for k in range(self.many, 1, -1) if count % k == 0), 0)
         return exact if 2 * exact >= self.many else self.many
 
+    def steps(self, count: int) -> list[int]:
+        """How many turns may be taken at once, of so many: the best first."""
+        wanted = self.turns(count)
+        if wanted > 1 and wanted not in self.functions and len(self.functions) < MOST_LAYOUTS:
+            with self.lock:  # a function that was asked stays in its place
+                if wanted not in self.functions and len(self.functions) < MOST_LAYOUTS:
+                    self.functions[wanted] = Compiled(self.facts.unrolled(wanted))
+        return sorted([*self.functions], key=lambda step: (step != wanted, -step))
+
     def __call__(self, count: int, *args: Any) -> Any:
         facts = self.facts
         carried, rest = list(args[: facts.carried]), args[facts.carried :]
@@ -144,18 +225,17 @@ class Turns:
             rest[facts.windows : facts.windows + facts.lists],
             rest[facts.windows + facts.lists :],
         )
-        done, step = 0, self.turns(count) if count > 1 else 1
-        while count - done >= step > 1:
-            function = self.functions.get(step)
-            if function is None:
-                function = self.functions[step] = compiled(facts.unrolled(step))
-            views = [facts.window(at, tensor, done, step) for at, tensor in enumerate(windows)]
-            results = function(*carried, *views, *fixed)
-            done = self.took(results, carried, lists, done, step)
+        done, step, steps, wanted = 0, 0, self.steps(count), self.turns(count)
         while done < count:
-            views = [facts.window(at, tensor, done, 1) for at, tensor in enumerate(windows)]
-            results = self.one(*carried, *views, *fixed)
-            done = self.took(results, carried, lists, done, 1)
+            left = count - done
+            settled = done > 1 and step == 1  # what did not fit a turn ago does not now, but at the end
+            for step in (*[each for each in steps if each == left or each < left and not settled], 1):
+                views = [facts.window(at, tensor, done, step) for at, tensor in enumerate(windows)]
+                given = (*carried, *views, *fixed)
+                if step == 1 or self.functions[step].takes(given, step == wanted, step == left):
+                    break
+            function = self.one if step == 1 else self.functions[step].function
+            done = self.took(function(*given), carried, lists, done, step)
         return tuple(carried)
 
     def took(self, results: Any, carried: list[Any], lists: Any, done: int, step: int) -> int:
@@ -323,8 +403,8 @@ def with_compiled_parts(graph: Graph) -> Graph:
             if node.operator == "prim::Loop":
                 replace_loop(graph, block, node)
     for block in blocks_of(graph):
-        for group in groups(block, fits, 2, may_wait):
-            if sum(map(counts, group)) < 2:
+        for group in groups(block, fits, FEWEST, may_wait):
+            if sum(map(counts, group)) < FEWEST:
                 continue
             piece = take_out(group, outside_values(graph, group), "straight")
             kinds = [value.kind for value in (*piece.inputs, *piece.outputs)]

@@ -19,6 +19,7 @@ import weft.jit.annotations as notes
 import weft.jit.marks as marks
 from weft.autograd.function import Function
 from weft.core.device import device as Device
+from weft.core.interrupts import let_through
 from weft.core.naming import home
 from weft.jit.sugar import Builtin, Called, Cast, Class, Constant, Python, PythonModule, Special, Sugar
 from weft.nn.modules.module import Module
@@ -54,7 +55,8 @@ def _operators() -> dict[int, tuple[str, str]]:
     for space in NAMESPACES:
         try:
             module = functools.reduce(getattr, space.split(".") if space else [], root())
-        except AttributeError:
+        except AttributeError as error:
+            let_through(error)
             continue
         for name in dir(module):
             thing = getattr(module, name, None)
@@ -76,7 +78,8 @@ def find_operator(name: str, origin: str) -> Any:
             module = functools.reduce(getattr, space.split(".") if space else [], root())
             short = name.removeprefix(f"{space}_") if space in ("special", "linalg", "fft") else name
             return getattr(module, short)
-        except AttributeError:
+        except AttributeError as error:
+            let_through(error)
             continue
     return getattr(Tensor, name, None)
 
@@ -105,7 +108,8 @@ def as_sugar(thing: Any) -> Sugar | None:
     try:
         special = SPECIAL.get(thing)
         cast = CASTS.get(thing)
-    except TypeError:
+    except TypeError as error:
+        let_through(error)
         special = cast = None
     if special is not None:
         return Special(special, thing)

@@ -16,6 +16,7 @@ import inspect
 from typing import Any
 
 import weft.jit.marks as marks
+from weft.core.interrupts import let_through
 from weft.core.naming import home
 from weft.jit.annotations import resolve
 from weft.jit.lookup import as_sugar
@@ -297,7 +298,8 @@ class ModuleInfo:
             method = self.method("forward")
             assert method is not None
             method.ensure()
-        except (RuntimeError, TypeError, AttributeError, KeyError, OSError):
+        except (RuntimeError, TypeError, AttributeError, KeyError, OSError) as error:
+            let_through(error)
             self.methods = before
             return False
         return True
@@ -605,7 +607,8 @@ def read_methods(info: ModuleInfo) -> None:
             if child.is_library or exported:
                 try:
                     read_methods(child)
-                except RuntimeError:
+                except RuntimeError as error:
+                    let_through(error)
                     child.methods.pop("forward", None)
 
 

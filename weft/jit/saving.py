@@ -17,6 +17,7 @@ from collections import namedtuple
 from typing import Any
 
 import weft.autograd.grad_mode as grad_mode
+from weft.core.interrupts import let_through
 from weft.core.naming import home
 from weft.files import safetensors
 from weft.files.errors import FileFormatError, UnsafeFileError, require
@@ -164,7 +165,8 @@ def module_facts(module: Any, book: Book, path: str, seen: dict[int, str]) -> di
         try:
             written = encode(value, book)
             spelled = None if kind is None else type_text(kind, book)
-        except RuntimeError:
+        except RuntimeError as error:
+            let_through(error)
             continue
         attributes[name] = [spelled, written]
     methods = {}
@@ -232,8 +234,10 @@ class Archive:
             )
             return self.zip.read(name)
         except KeyError as error:
+            let_through(error)
             raise FileFormatError(f"the file has no {name}") from error
         except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, NotImplementedError) as error:
+            let_through(error)
             if isinstance(error, FileFormatError):
                 raise
             raise FileFormatError(f"the file's {name} is damaged: {error}") from error
@@ -242,6 +246,7 @@ class Archive:
         try:
             return json.loads(self.read(name))
         except (ValueError, RecursionError) as error:
+            let_through(error)
             raise FileFormatError(f"the file's {name} is damaged: {error}") from error
 
     def class_of(self, number: int) -> Loaded:
@@ -487,6 +492,7 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
     except FileNotFoundError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
+        let_through(error)
         raise FileFormatError(f"the file is damaged: {error!r}") from error
     if map_location is not None and isinstance(made, Module):
         made.to(map_location)

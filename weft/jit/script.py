@@ -14,6 +14,7 @@ from typing import Any
 
 import weft.jit.annotations as notes
 import weft.jit.lookup as lookup
+from weft.core.once import lock
 from weft.jit.annotations import comment_types, resolve
 from weft.jit.code import code_of
 from weft.jit.emitter import Context
@@ -66,25 +67,33 @@ class Service:
         """The scripted form of a function that scripted code calls."""
         if isinstance(function, ScriptFunction):
             return function
-        found = known_form(function)
-        if found is None:
-            found = ScriptFunction.of(function)
-            function.__dict__[FORM] = found
-        found.ensure(where)
-        return found
+        with _reading:
+            found = known_form(function)
+            if found is None:
+                found = ScriptFunction.of(function)
+                function.__dict__[FORM] = found
+            found.ensure(where)
+            return found
 
     def class_for(self, cls: Any) -> ScriptClass:
-        found = _classes.get(cls)
-        if found is None:
-            found = _classes[cls] = ScriptClass(cls)
-            found.read()
-        return found
+        with _reading:
+            found = _classes.get(cls)
+            if found is None:
+                found = _classes[cls] = ScriptClass(cls)  # before it is read: its methods may name it
+                try:
+                    found.read()
+                except BaseException:
+                    del _classes[cls]
+                    raise
+            return found
 
 
 service = Service()
 FORM = "_scripted_form"
 """Where a function keeps its scripted form, so that both can go together."""
 _classes: dict[Any, ScriptClass] = {}
+_reading = lock()
+"""Held by the thread that reads functions and classes: what it finds half read it is reading itself."""
 notes.CLASSES = lambda cls: service.class_for(cls)
 
 
@@ -143,10 +152,17 @@ class ScriptFunction:
         """Reads the function, if that was not done."""
         if self.made is not None:
             return
+        with _reading:
+            self._read(where)
+
+    def _read(self, where: Range | None) -> None:
+        """Reads the function, in the one thread that does so now."""
+        if self.made is not None:
+            return
         if self.reading:
             fail(f"function '{self.name}' is called recursively. Recursive calls are not supported", where)
-        self.reading = True
         try:
+            self.reading = True
             assert self.source is not None and self.context is not None
             self.made = read_function(self.tree, self.source, self.schema, self.context, self.receiver)
         finally:
@@ -259,18 +275,19 @@ class ScriptClass:
 
 def script_function(function: Any, names: Callable[[str], Any] | None = None) -> ScriptFunction:
     """The scripted form of a function, read whole."""
-    made = known_form(function)
-    if made is None:
-        made = ScriptFunction.of(function)
-        if names is not None and made.context is not None:
-            made.context.names = names
-        function.__dict__[FORM] = made
-    try:
-        made.ensure()
-    except BaseException:
-        function.__dict__.pop(FORM, None)
-        raise
-    return made
+    with _reading:
+        made = known_form(function)
+        if made is None:
+            made = ScriptFunction.of(function)
+            if names is not None and made.context is not None:
+                made.context.names = names
+            function.__dict__[FORM] = made
+        try:
+            made.ensure()
+        except BaseException:
+            function.__dict__.pop(FORM, None)
+            raise
+        return made
 
 
 def define(text: str, names: Callable[[str], Any], file: str = "<string>") -> list[ScriptFunction]:

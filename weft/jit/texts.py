@@ -15,6 +15,7 @@ from typing import Any
 
 from weft.core.device import device as Device
 from weft.core.dtypes import dtype as DType
+from weft.core.interrupts import let_through
 from weft.files.errors import FileFormatError, UnsafeFileError, require
 from weft.jit.ir import Block, Graph, Node, Value
 from weft.jit.lookup import find_operator, operator_of
@@ -418,6 +419,7 @@ class Reader:
         try:
             found, end = json.JSONDecoder().raw_decode(text)
         except (ValueError, RecursionError) as error:
+            let_through(error)
             raise FileFormatError("the attributes of a node in the file are damaged") from error
         return found, text[end:]
 

@@ -13,6 +13,7 @@ import warnings
 from typing import Any
 
 import weft.jit.marks as marks
+from weft.core.interrupts import let_through
 from weft.core.trees import flatten
 from weft.jit.annotations import resolve
 from weft.jit.ir import Graph, Node, Value
@@ -286,7 +287,8 @@ def tensor_paths(module: Any) -> dict[int, str]:
 def parameter_names(function: Any, count: int) -> list[str]:
     try:
         found = [name for name in inspect.signature(function).parameters if name != "self"]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
+        let_through(error)
         found = []
     return found[:count] if len(found) >= count else [f"argument_{place + 1}" for place in range(count)]
 

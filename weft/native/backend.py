@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from struct import pack
 from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
 
-from weft.core.collection import uncollected
+from weft.core.collection import promote, put_off
 from weft.core.generator import Generator
+from weft.core.interrupts import let_through
 from weft.core.lazy import lazy
 from weft.core.logs import is_heard, observers, tell
-from weft.core.records import dataclass
+from weft.core.once import lock
+from weft.core.recent import Recent
+from weft.core.records import record
+from weft.core.varying import Builds, Staying
+from weft.core.varying import told as told_of
 from weft.graph.text import READS_GRAPH
 from weft.native.calls import is_known
 from weft.native.engine import unusable
 from weft.native.objects import Uncompiled, Unlowered
-from weft.native.programs import Changed, Failed, Program
+from weft.native.programs import Changed, Failed, Fixed, Program
 from weft.native.stored import kept_or_made
 
 _run: Any = lazy("weft.native.run")
@@ -34,7 +40,7 @@ listeners: list[Callable[[Any, list[Any]], None]] = []
 """Told each program that is made, and for which inputs."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Layout:
     """What this package has to know of tensors."""
 
@@ -44,6 +50,8 @@ class Layout:
     """A tensor on an array."""
     refuse: Callable[[str], None] = lambda reason: None
     """Told why a graph has no program; may raise."""
+    varies: Callable[[str], None] = lambda reason: None
+    """Told which numbers vary so much that no more programs are made for them."""
     otherwise: Callable[[Any, list[Any]], Callable[[list[Any]], Any]] = lambda module, examples: (
         lambda values: module.forward(*values)
     )
@@ -60,15 +68,22 @@ class Compiled:
 
     def __init__(self, graph_module: Any, layout: Layout) -> None:
         self.graph_module, self.layout = graph_module, layout
-        self.programs: dict[Any, Program | str] = {}
+        self.programs = Recent()  # programs, or why there are none, by layout
         self.last: Program | None = None
         """The program of the last call, if arrays are all that it depends on: it looks at them itself."""
         self.otherwise: Callable[[list[Any]], Any] | None = None
+        self.lock = lock()
+        self.builds = Builds()
+        self.staying = Staying()
+        self.fixed: dict[Any, Program] = {}
+        """By programs that call Python and the floats they were given for long: those with these in them."""
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
+        self.builds.calls[0] += 1
         arrays = [*map(self.layout.array, inputs)]
         last = self.last
         if last is not None:
+            last = self.with_floats(last, arrays) if last.python else last
             try:
                 return self.results(last, inputs, last(arrays))
             except Changed:
@@ -81,18 +96,60 @@ class Compiled:
         """A call of the program that there is for these inputs, or of a new one."""
         given = [plain(array) for array in arrays]
         key = tuple([key_of(array) for array in given])
-        program = self.programs.get(key)
+        program: Program | str | None = self.programs.find(key)
         if program is None:
-            if len(self.programs) >= MOST_PROGRAMS:
-                self.programs.clear()
-            program = self.programs[key] = self.program(given)
+            if not self.builds.wants(key):
+                return self.op_by_op(inputs)
+            program = self.new_program(key, given)
         if isinstance(program, str) or any(is_copied(given[n], arrays[n]) for _, n in program.written):
             return self.op_by_op(inputs)
         self.last = program if all(map(is_looked_at, arrays)) else None
+        program = self.with_floats(program, given) if program.python else program
         try:
             return self.results(program, inputs, program(given))
         except (Changed, Failed):  # changed: an input that may not be written
             return self.op_by_op(inputs)
+
+    def new_program(self, key: Any, given: list[Any]) -> Program | str:
+        """The program for inputs that had none; says so where it is the last for numbers that vary."""
+        with self.lock:
+            known: Program | str | None = self.programs.get(key)
+            if known is not None:  # of another thread
+                return known
+            if len(self.programs) >= MOST_PROGRAMS:
+                self.programs.drop()
+            program = self.program(given)
+            self.programs.keep(key, program)
+            settled = isinstance(program, Program) and self.builds.made(layout_of(key))
+        if settled:
+            self.layout.varies(self.varying(layout_of(key)))
+        return program
+
+    def with_floats(self, program: Program, arrays: list[Any]) -> Program:
+        """For a program that calls Python: one with the floats of this call in it, which may do without, if
+        they have stayed the same for long.
+        """
+        key = program, tuple([pack("<d", value) for value in arrays if type(value) is float])
+        found = self.fixed.get(key)
+        if found is not None or not key[1] or not self.staying.again(key):
+            return found or program
+        if len(self.fixed) >= MOST_PROGRAMS:
+            self.fixed.clear()
+        given = [Fixed(value) if type(value) is float else plain(value) for value in arrays]
+        made = self.program(given)
+        self.fixed[key] = found = program if isinstance(made, str) or made.python else made
+        return found
+
+    def varying(self, layout: Any) -> str:
+        """Which numbers programs were made for again and again."""
+        columns = zip(*[key for key in [*self.programs] if layout_of(key) == layout], strict=True)
+        graph = self.graph_module.graph
+        names = [node.name for node, column in zip(graph.placeholders, columns) if len({*column}) > 1]
+        sources = [node.meta["source"] for node in graph.nodes if node.meta.get("source")]
+        file, line, function = sources[0] if sources else ("", 0, "")
+        return told_of(
+            f"a part of {function} ({file}:{line})" if sources else "a graph", names or ["a number"]
+        )
 
     def op_by_op(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         if self.otherwise is None:
@@ -125,14 +182,20 @@ class Compiled:
 
     def program(self, arrays: list[Any]) -> Program | str:
         """The program for these inputs, or why there is none."""
+        held = put_off()
         try:
-            with uncollected():
-                return self.made(arrays)
+            made = self.made(arrays)
+            if held is not None:
+                promote()
+            return made
         except Exception as error:
+            let_through(error)
             reason = reason_of(error)
             self.layout.refuse(f"no native program: {reason}")
             warn_of(reason)
             return reason
+        finally:
+            held = None
 
 
 def reason_of(error: Exception) -> str:
@@ -207,6 +270,11 @@ def key_of(value: Any) -> Any:
     if isinstance(value, (complex, np.inexact)):  # by bits: zeros have signs, and NaN is equal to itself
         return type(value), repr(value)
     return type(value), value
+
+
+def layout_of(key: tuple[Any, ...]) -> Any:
+    """All of a key but its numbers."""
+    return tuple([each if type(each) is tuple and len(each) == 3 else None for each in key])
 
 
 def compiler(

@@ -22,6 +22,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from weft.core.once import once
+
 FUNCTIONS: Final = {"f32": "sgemm", "f64": "dgemm"}
 SPELLINGS: Final = ("scipy_cblas_{}64_", "cblas_{}64_", "cblas_{}")
 FIELDS: Final = 18
@@ -74,7 +76,7 @@ def one_thread() -> Iterator[None]:
             put(before)
 
 
-@cache
+@once
 def guard() -> Any:
     """What it takes to make BLAS use one thread; see Note [One thread of BLAS] in `weft.native.pool`. Five
     numbers: two addresses, how many programs multiply, how many threads there were, a lock. None where that
@@ -87,9 +89,14 @@ def guard() -> Any:
     return made
 
 
+def _is_guarded() -> bool:
+    """Whether programs have multiplied."""
+    return bool(guard.made) and guard() is not None  # type: ignore[attr-defined]
+
+
 def _forget() -> None:
     """Programs of other threads do not end in a process that was forked."""
-    if guard.cache_info().currsize and guard() is not None:
+    if _is_guarded():
         if guard()[2]:
             _threads()[1](int(guard()[3]))
         guard()[2:] = 0
@@ -99,7 +106,7 @@ def _settle() -> None:
     """Waits for products of other threads, which end without the interpreter: BLAS has locks of its own, and
     one that is held in a fork is held for good in the child.
     """
-    if guard.cache_info().currsize and guard() is not None:
+    if _is_guarded():
         sleep = ctypes.PyDLL(None).usleep  # keeps the interpreter, so that none begins meanwhile
         for _ in range(LONGEST_WAIT // STEP):
             if not guard()[2]:

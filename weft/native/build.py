@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import field
 from math import prod
 
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.native.kernels import Access, Kernel, Phase, Scope, Step, Store, is_even, row_of
 from weft.native.kernels import Fold as FoldRecord
 from weft.native.scalar import Builder, Value
@@ -35,7 +35,7 @@ LEAST_ROW = 512
 """Shorter rows are not worth cutting a long one into them."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Built:
     """A kernel with the memory that its accesses mean."""
 
@@ -47,7 +47,7 @@ class Built:
     """How many chunks there must be, if there are parts of folds for each."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _Phase:
     elements: Inlining
     rows: Inlining

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from weft.core.interrupts import let_through
 from weft.core.logs import log, logger
 
 MAGIC: Final = b"weft cache 1\n"
@@ -107,9 +108,10 @@ class Store:
             try:
                 with self.opened() as place:
                     content = self.read(place, kind, key)
-            except FileNotFoundError:
-                pass
+            except FileNotFoundError as error:
+                let_through(error)
             except (OSError, Refused) as error:
+                let_through(error)
                 self.refuse("read", error)
         counts[f"{kind} {'missed' if content is None else 'found'}"] += 1
         log("cache", lambda: f"{kind} {key[:16]} {'missed' if content is None else 'found'}")
@@ -134,8 +136,8 @@ class Store:
             return None
         try:
             os.utime(name, dir_fd=place, follow_symlinks=False)  # it was used: it stays
-        except OSError:
-            pass
+        except OSError as error:
+            let_through(error)
         return content[HEADER:]
 
     def discard(self, place: int, name: str, reason: str) -> None:
@@ -143,8 +145,8 @@ class Store:
         counts["discarded"] += 1
         try:
             os.unlink(name, dir_fd=place)
-        except OSError:
-            pass
+        except OSError as error:
+            let_through(error)
 
     def put(self, kind: str, key: str, content: bytes) -> None:
         """Keeps a content. A failure is said once; nothing is written afterwards."""
@@ -156,6 +158,7 @@ class Store:
                 if self.unswept < 0 or self.unswept > self.limit // 16:
                     self.sweep(place)
         except (OSError, Refused) as error:
+            let_through(error)
             self.refuse("write", error)
             return
         counts[f"{kind} written"] += 1
@@ -172,8 +175,8 @@ class Store:
         except BaseException:
             try:
                 os.unlink(passing, dir_fd=place)
-            except OSError:
-                pass
+            except OSError as error:
+                let_through(error)
             raise
         if self.unswept >= 0:
             self.unswept += len(content)
@@ -187,7 +190,8 @@ class Store:
             for entry in entries:
                 try:
                     facts = entry.stat(follow_symlinks=False)
-                except OSError:
+                except OSError as error:
+                    let_through(error)
                     continue  # another process was faster
                 if entry.name.startswith("."):
                     if now - facts.st_mtime > STALE:
@@ -247,7 +251,8 @@ def size_of(asked: str | None) -> int:
     """How many bytes the folder may hold."""
     try:
         return int(asked or DEFAULT_SIZE) << 20
-    except ValueError:
+    except ValueError as error:
+        let_through(error)
         text = "weft: WEFT_CACHE_SIZE=%s is no number of MiB: it is taken for %s"
         logger("cache").warning(text, asked, DEFAULT_SIZE)
         return DEFAULT_SIZE << 20

@@ -18,7 +18,7 @@ from functools import partial
 from math import prod
 from typing import Final
 
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.native import conv_text
 from weft.native.conv_tables import Geometry, Plane, Tables, Variant, backward, forward, put_together
 from weft.native.tensors import Definition, Direct, Shape
@@ -36,7 +36,7 @@ NEAR: Final = 384 << 10
 """How many bytes of input all blocks of weights go over before others are read."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Laid:
     """Where the elements of an operand lie: its memory, an offset and strides, in elements."""
 
@@ -72,7 +72,7 @@ def packed_input(given: Laid, plane: Plane, examples: int, channels: int, type_:
     return direct(text, "conv pack", (size,), type_, [given.base], numbers, count, MOVE * size)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Tile:
     """A register tile: output channels, vectors of pixels; of `run` pixels if channels are the lanes."""
 
@@ -120,7 +120,7 @@ def turned_tile(
     return best
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Weights:
     """How weights are read: strides of a group, of an output channel, of an input channel, of taps."""
 
@@ -202,7 +202,7 @@ def vector_tables(variants: list[Variant], across: int) -> tuple[list[int], list
     return vectors, segments, counts
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Sides:
     """How many examples, groups, and channels of each group a convolution reads and gives."""
 

@@ -12,13 +12,13 @@ from dataclasses import field
 from itertools import product
 from math import prod
 
-from weft.core.records import dataclass
+from weft.core.records import record
 
 Sizes = tuple[int, ...]
 AXES = 3
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Geometry:
     """A convolution's axes, three of them: sizes of input, output and kernel."""
 
@@ -31,7 +31,7 @@ class Geometry:
     dilation: Sizes
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Plane:
     """How a packed plane of one channel is made."""
 
@@ -57,7 +57,7 @@ class Plane:
         return found
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Variant:
     """Pixels that read the same taps."""
 
@@ -71,7 +71,7 @@ class Variant:
     """Where the input starts; segments: where to, which lanes."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Tables:
     """A convolution's: how its input is packed, and the pixels of its result."""
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.native.body_text import BodyText
 from weft.native.conv_code import Code
 from weft.native.scalar import Body
@@ -238,7 +238,7 @@ def tiles(
     return code.text()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Goal:
     """Where results of a tile belong: its vectors, their segments, the first channel's plane, how many
     channels are left, how far apart planes lie, and columns (if not one behind the other); what is added to

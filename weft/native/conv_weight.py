@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.native import conv_weight_text as texts
 from weft.native.conv import (
     MOVE,
@@ -31,7 +31,7 @@ NEAR: Final = 24 << 10
 MOST_CHUNKS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Tile:
     """Output channels and entries at once; whether channels are the lanes."""
 

@@ -16,6 +16,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from weft.core import checks as ask
+from weft.core.checks import Slot
+from weft.core.expressions import Expression
+from weft.core.interrupts import let_through
 from weft.native.backend import Compiled, is_watched, key_of, plain
 from weft.native.blas import guard
 from weft.native.cache import keeps_entries, store
@@ -26,8 +30,8 @@ from weft.native.entry import (
     NEW,
     NUMBER,
     THERE,
-    Borrowed,
     Layout,
+    Lowering,
     Run,
     class_version,
     entrance,
@@ -41,7 +45,8 @@ from weft.native.pool import pool
 from weft.native.programs import LONG, Program
 from weft.native.stored import kept_program, library_files
 
-Operands = Sequence[tuple[int, int | None]]
+Operands = Sequence[tuple[Expression, Expression | None]]
+Registers = Sequence[tuple[int, int | None]]
 SINGLETONS: Final = (bool, type(None))
 C_CONTIGUOUS: Final = 0x1
 MOST_KEPT: Final = 4
@@ -55,12 +60,16 @@ class Machine:
     def __init__(self, layout: Layout, miss: Any, describe: Any) -> None:
         self.layout, self.miss, self.describe = layout, miss, describe
 
-    slot_offset = staticmethod(slot_offset)
-    member_offset = staticmethod(member_offset)
     class_version = staticmethod(class_version)
 
-    def borrowed(self, value: Any) -> Borrowed:
-        return Borrowed(id(value))
+    def slot(self, owner: type, name: str) -> Slot:
+        """A slot of a class, which must be one."""
+        return Slot(slot_offset(owner, name), owner.__dict__[name])
+
+    def member(self, kind: type, name: str) -> Slot | None:
+        """A member of one of Python's own types; None where it is not known where that lies."""
+        offset = member_offset(kind, name)
+        return None if offset is None else Slot(offset, kind.__dict__[name])
 
     def direct(self, graph: Any, inputs: Sequence[Any]) -> Any:
         """The call as data, and its program; None where it needs Python."""
@@ -82,12 +91,22 @@ class Machine:
 
         def finish(results: tuple[Any, ...], given: tuple[Any, ...]) -> Any:
             seeds = results[-1]
-            made = found.finish(results[:-1], given, int(seeds[1]))
+            made = found.finish(results[:-1], given, draws.drawn(seeds))
             if made is None:  # all is done again
                 draws.give_back(seeds)
             return made
 
         return finish
+
+    def conditions(self, direct: Any) -> list[tuple[Any, bool, dict[Any, int]]]:
+        """What has to hold of the call's numbers: expressions, their truths, and the inputs that their
+        symbols stand for. Calls that are kept have none."""
+        found = direct[0].conditions
+        if found is None:
+            return []
+        return [
+            (fact, truth, {one: found.places[one] for one in fact.symbols}) for fact, truth in found.facts
+        ]
 
     # -- on disk ---------------------------------------------------------------------------------------------
     def surroundings(self) -> tuple[str, ...] | None:
@@ -112,7 +131,8 @@ class Machine:
         content = store().get("entry", key)
         try:
             found = [] if content is None else json.loads(content)
-        except ValueError:
+        except ValueError as error:
+            let_through(error)
             return []
         return [each for each in reversed(found) if isinstance(each, dict)] if isinstance(found, list) else []
 
@@ -135,44 +155,55 @@ class Machine:
         lies = [None if each is None else tuple(each) for each in strides]
         found = SimpleNamespace(
             forward=None, inputs=inputs, outputs=outputs, written=writes, strides=lies, values=values,
-            finish=None,
+            conditions=None, calls=None, finish=None,
         )  # fmt: skip
         if program is None or program.frame is None or not _is_simple(found, program):
             return None
         return found, program
 
     def make(
-        self, checks: list[Any], registers: int, returned: list[int], direct: Any, operands: Operands
-    ) -> Any:
-        run = None
+        self, arguments: Sequence[str], checks: list[Expression], rest: Any, returned: list[Expression],
+        direct: Any, operands: Operands,
+    ) -> Any:  # fmt: skip
+        """The function of these arguments. What is left to Python is checked by `rest`, before anything is
+        read."""
+        lowering, run = Lowering(arguments), None
+        if rest is not None:
+            lowering.rows.append(("call_missing", 0, rest))
+        for check in checks:
+            lowering.need(check)
+        wanted = [lowering.register(value) for value in returned]
         if direct is not None:
             found, program = direct
-            checks = [*checks, *self.layouts(found, program, operands)]
-            run = _run(found, program, operands)
-        return entrance(self.layout).make(checks, registers, returned, self.miss, run)
+            for check in self.layouts(found, program, operands):
+                lowering.need(check)
+            places = [
+                (lowering.register(value), None if array is None else lowering.register(array))
+                for value, array in operands
+            ]
+            run = _run(found, program, places)
+        return entrance(self.layout).make(lowering.rows, lowering.count, wanted, self.miss, run)
 
-    def layouts(self, found: Any, program: Program, operands: Operands) -> list[Any]:
+    def layouts(self, found: Any, program: Program, operands: Operands) -> list[Expression]:
         """Checks that inputs lie in memory, and stand on the tape, as they did."""
-        checks: list[Any] = []
+        checks: list[Expression] = []
         written = {number for number, _value, _times in found.written}
         read = {number for _place, number in program.givens}
-        tensor = self.layout.tensor
-        for number, ((register, array), value) in enumerate(zip(operands, found.inputs, strict=True)):
+        origin, cell, node = (self.slot(self.layout.tensor, name) for name in ("origin", "cell", "node"))
+        for number, ((given, array), value) in enumerate(zip(operands, found.inputs, strict=True)):
             if array is None:
-                checks += _number(register, value, number in read)
+                checks += _number(given, value, number in read)
                 continue
-            steps = value.array.strides
-            flags = ALIGNED | (WRITEABLE if number in written else 0)
+            wanted = ALIGNED | (WRITEABLE if number in written else 0)
             if value.array.flags.c_contiguous:  # which says all of it, for sizes that were checked
-                flags |= C_CONTIGUOUS
+                wanted |= C_CONTIGUOUS
             else:
-                checks.append(("strides", 0, array, len(steps), list(steps)))
-            checks.append(("flags", 0, array, flags, flags))
+                checks.append(ask.strides(array, list(value.array.strides)))
+            checks.append(ask.flags(array, wanted, wanted))
             if number in written or value.tracked:
-                checks.append(("slot_is", 0, register, slot_offset(tensor, "origin"), None))
-            checks.append(("slot_isnt", 0, register, slot_offset(tensor, "cell"), self.layout.inference))
-            leaf = "slot_is" if value.node is None else "slot_isnt"
-            checks.append((leaf, 0, register, slot_offset(tensor, "node"), None))
+                checks.append(ask.slot_is(given, origin, None))
+            checks.append(ask.slot_isnt(given, cell, self.layout.inference))
+            checks.append((ask.slot_is if value.node is None else ask.slot_isnt)(given, node, None))
         return checks
 
 
@@ -192,18 +223,16 @@ def _program(compiled: Compiled, inputs: Sequence[Any]) -> Program | None:
     return found if isinstance(found, Program) else None
 
 
-def _number(register: int, value: Any, is_read: bool) -> list[Any]:
+def _number(given: Expression, value: Any, is_read: bool) -> list[Expression]:
     """Checks of an input that is no tensor: floats that the program reads may be others."""
     if type(value) in SINGLETONS:
-        return [("is_object", 0, register, value)]
-    checks: list[Any] = [("type_is", 0, register, type(value))]
+        return [ask.is_object(given, value)]
+    exact = ask.type_is(given, type(value))
     if type(value) is float:
         return (
-            checks
-            if is_read
-            else [*checks, ("bits", 0, register, *struct.unpack("<q", struct.pack("<d", value)))]
+            [exact] if is_read else [exact, ask.bits(given, *struct.unpack("<q", struct.pack("<d", value)))]
         )
-    return [*checks, ("equal", 0, register, value)]
+    return [exact, ask.equal(given, value)]
 
 
 def _is_simple(found: Any, program: Program) -> bool:
@@ -254,7 +283,7 @@ def _span(value: Any) -> tuple[int, int]:
     return sum(m for m in moves if m < 0), sum(m for m in moves if m > 0) + value.itemsize
 
 
-def _run(found: Any, program: Program, operands: Operands) -> Run:
+def _run(found: Any, program: Program, operands: Registers) -> Run:
     """The tables of a program behind its checks."""
     frame = program.frame
     assert frame is not None
@@ -305,6 +334,7 @@ def _run(found: Any, program: Program, operands: Operands) -> Run:
         outside=frame.outside, pool=np.array(addresses, np.int64),
         release=program.work > LONG or draw is not None,  # Python is asked for seeds, so all must be held
         draw=draw, seeds_item=seeds_item,
-        keep=(program, threads, one, found.forward),
+        keep=(program, threads, one, found.forward, found.calls),
+        calls=0 if found.calls is None else found.calls.buffer_info()[0],
         block=blocks.take(frame.arena_bytes) if frame.arena_bytes else None,
     )  # fmt: skip

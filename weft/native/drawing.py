@@ -18,8 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.core.generator import Generator, default_generator
-from weft.core.records import dataclass
+from weft.core.generator import Drawn as Stretches
+from weft.core.generator import Generator, default_generator, is_apart
+from weft.core.records import record
 from weft.ops import philox
 
 DRAWS: Final = {
@@ -33,14 +34,14 @@ DRAWS: Final = {
 GENERATOR: Final = "generator"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Stream:
     """A generator that is an input."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Drawn:
     """A draw of a program: where its seeds stand, and its number among them."""
 
@@ -98,7 +99,8 @@ class Draws:
         numbers: list[int] = []
         for source, parts in self.runs:
             generator = self.generator(source, inputs)
-            if type(generator) is not Generator:  # a class of the user's is asked as often as eagerly
+            # A class of the user's is asked as often as eagerly, and so are draws that run once more.
+            if type(generator).advance is not Generator.advance or is_apart():
                 for blocks in parts:
                     numbers += generator.advance(blocks)
                 continue
@@ -107,6 +109,12 @@ class Draws:
                 numbers += (key, offset)
                 offset += blocks
         return np.array(numbers, np.uint64)
+
+    def drawn(self, seeds: Any) -> Stretches:
+        """What a call has drawn from the default generator."""
+        numbers = seeds.tolist()
+        parts = zip(numbers[::2], numbers[1::2], [blocks for _, blocks in self.rows])
+        return {default_generator: [(key, offset, offset + blocks) for key, offset, blocks in parts]}
 
     def give_back(self, seeds: Any, inputs: Sequence[Any] = ()) -> None:
         """Undoes a call's draws, where nobody has drawn since."""

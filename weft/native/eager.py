@@ -7,15 +7,17 @@ it. One idea: an op is a program of one node, made once per layout of its argume
 from __future__ import annotations
 
 import operator
-import threading
 from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 
 from weft.core.dtypes import BY_NUMPY
+from weft.core.interrupts import let_through
 from weft.core.lazy import lazy
+from weft.core.once import lock
 from weft.core.types import TensorType
+from weft.core.varying import Builds
 from weft.graph.graph import Graph
 from weft.native.programs import Changed, Program
 from weft.native.stored import kept_or_made
@@ -24,11 +26,13 @@ from weft.ops.record import Op
 MOST_PROGRAMS: Final = 512
 SIMPLE: Final = (int, bool, str, type(None))
 _programs: dict[Any, Program | None] = {}
-_making = threading.Lock()
+_builds: dict[Op, Builds] = {}
+"""By op: whether its numbers vary, see Note [Numbers that vary] in `weft.core.varying`."""
+_making = lock()
 _run: Any = lazy("weft.native.run")
 
 
-def large(op: Op, bound: tuple[Any, ...]) -> Any:
+def native_kernel(op: Op, bound: tuple[Any, ...]) -> Any:
     """The results of an op; None where it has no program for these arguments."""
     key: list[Any] = [op]
     inputs: list[Any] = []
@@ -49,8 +53,14 @@ def large(op: Op, bound: tuple[Any, ...]) -> Any:
         else:
             return None
     found = tuple(key)
+    builds = _builds.get(op) or _builds.setdefault(op, Builds())
+    builds.calls[0] += 1
     if found not in _programs:
-        _remember(found, op, bound, inputs)
+        if not builds.wants(found):
+            return None
+        if _remember(found, op, bound, inputs):
+            alike = [None if type(each) is tuple and each[:1] == (int,) else each for each in found]
+            builds.made(tuple(alike))
     program = _programs.get(found)
     if program is None:
         return None
@@ -61,17 +71,22 @@ def large(op: Op, bound: tuple[Any, ...]) -> Any:
     return tuple(results) if len(results) > 1 else results[0]
 
 
-def _remember(key: Any, op: Op, bound: tuple[Any, ...], inputs: list[Any]) -> None:
+def _remember(key: Any, op: Op, bound: tuple[Any, ...], inputs: list[Any]) -> bool:
+    """Makes the program of a key, or notes that there is none; False where another thread was faster."""
     with _making:
+        if key in _programs:
+            return False
         if len(_programs) >= MOST_PROGRAMS:
             _programs.clear()
         try:
             graph = SimpleNamespace(graph=one_node(op, bound))
             program = kept_or_made(graph, inputs, lambda arrays: _run.executable(graph, arrays), False)
-        except Exception:  # the array kernel says what is wrong, if anything is
+        except Exception as error:  # the array kernel says what is wrong, if anything is
+            let_through(error)
             _programs[key] = None
-            return
+            return True
         _programs[key] = program if program.frame is not None else None
+        return True
 
 
 def one_node(op: Op, bound: tuple[Any, ...]) -> Graph:

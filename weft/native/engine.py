@@ -19,7 +19,6 @@ import ctypes
 import hashlib
 import mmap
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -27,10 +26,13 @@ from importlib import import_module
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from weft.core.interrupts import let_through
 from weft.core.lazy import lazy
 from weft.core.logs import is_heard, log
+from weft.core.once import lock
 from weft.native.cache import key_of, store
 from weft.native.objects import Uncompiled, check
+from weft.native.tiers import calling_llvm, let_go, letting_go
 
 llvm: Any = lazy("llvmlite.binding")
 _kernel_text: Any = lazy("weft.native.kernel_text")
@@ -98,6 +100,7 @@ define half @__truncsfhf2(float %given) {
 
 # -- this machine --------------------------------------------------------------------------------------------
 @cache
+@calling_llvm
 def host() -> tuple[str, str, int]:
     """This machine: its name, its features, and how many bytes a vector has."""
     llvm.initialize_native_target()
@@ -108,6 +111,7 @@ def host() -> tuple[str, str, int]:
 
 
 @cache
+@calling_llvm
 def identity() -> tuple[str, ...]:
     """What machine code depends on besides its text."""
     versions = (import_module("llvmlite").__version__, ".".join(map(str, llvm.llvm_version_info)))
@@ -125,16 +129,11 @@ def target(level: int) -> Any:
 def executing() -> str:
     """Why memory of this process cannot become code; "" where it can. LLVM itself would fault."""
     page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    try:
-        place = ctypes.c_char.from_buffer(page)
-        change = ctypes.CDLL(None, use_errno=True).mprotect
-        change.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-        failed = change(ctypes.addressof(place), mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC)
-        reason = os.strerror(ctypes.get_errno()) if failed else ""
-        del place
-        return reason
-    finally:
-        page.close()
+    place = ctypes.c_char.from_buffer(page)  # the page goes with it, however this ends
+    change = ctypes.CDLL(None, use_errno=True).mprotect
+    change.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    failed = change(ctypes.addressof(place), mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC)
+    return os.strerror(ctypes.get_errno()) if failed else ""
 
 
 @cache
@@ -143,23 +142,36 @@ def unusable() -> str:
     try:
         host()
     except Exception as error:  # a library that is not there, or that this machine cannot load
+        let_through(error)
+        if isinstance(error, MemoryError):  # which there may be more of later
+            raise
         return f"LLVM cannot be loaded: {error}"
     return f"this process may not make code: {executing()}" if executing() else ""
 
 
 # -- objects -------------------------------------------------------------------------------------------------
+_contexts: Final[dict[int, Any]] = {}
+"""Those that have modules. The traceback of an exception may hold both, and a collector that finds them takes
+them down in any order, where a module must go first: what is interrupted keeps its context for good."""
+
+
+@calling_llvm
 def compiled(text: str, level: int) -> bytes:
     """The object of a text, which asks for nothing from outside."""
     log("llvm", lambda: text)
     if "half" in text and "+f16c" not in host()[1]:
         text += HALVES
+    context = llvm.create_context()  # what that knows goes with it
+    _contexts[id(context)] = context
     try:
-        module = llvm.parse_assembly(text, llvm.create_context())  # what that knows goes with it
-        module.verify()
-        machine = target(level)
-        log("asm", lambda: str(machine.emit_assembly(module)))
-        content = bytes(machine.emit_object(module))
+        with llvm.parse_assembly(text, context) as module:
+            module.verify()
+            machine = target(level)
+            log("asm", lambda: str(machine.emit_assembly(module)))
+            content = bytes(machine.emit_object(module))
+        del _contexts[id(context)]
     except RuntimeError as error:
+        let_through(error)
         raise Uncompiled(f"LLVM refuses a text: {error}") from error
     check(content)
     return content
@@ -190,6 +202,7 @@ class Loaded:
         """Of a draft, what it is made of."""
         self.load(object_of(text, self.key, level), level)
 
+    @calling_llvm
     def load(self, content: bytes, level: int) -> None:
         self.level = level
         try:
@@ -197,6 +210,7 @@ class Loaded:
             self.engine.add_object_file(llvm.ObjectFileRef.from_data(content))  # the engine owns it
             self.engine.finalize_object()
         except RuntimeError as error:
+            let_through(error)
             raise Uncompiled(f"LLVM cannot load an object: {error}") from error
 
     @classmethod
@@ -211,6 +225,7 @@ class Loaded:
         found.load(content, level)
         return found
 
+    @letting_go
     def address(self, name: str) -> int:
         found = int(self.engine.get_function_address(name))
         if not found:
@@ -219,23 +234,13 @@ class Loaded:
 
 
 # -- in memory -----------------------------------------------------------------------------------------------
-_lock = threading.RLock()
+_lock = lock()
 _modules: WeakValueDictionary[tuple[str, int], Loaded] = WeakValueDictionary()
 """By a function's name and level: the module that has it."""
 _latest: OrderedDict[int, Loaded] = OrderedDict()
 """By `id`, those used last at the end."""
 _names: OrderedDict[bytes, str] = OrderedDict()
 """By a kernel's hash, the name of its function."""
-
-
-def _unlock() -> None:
-    """Nobody else is left in a process after a fork."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock)
 
 
 def forget() -> None:
@@ -261,6 +266,7 @@ class Functions:
     """The functions of a program: asked for by text, compiled together, then known by address."""
 
     def __init__(self, level: int = FULL, drafts: bool = False) -> None:
+        let_go()  # of what was finalised meanwhile
         self.levels = (level, DRAFT) if drafts else (level,)
         """Of code that is taken: see Note [Drafts] in `weft.native.tiers`."""
         self.modules: dict[str, Loaded] = {}
@@ -309,10 +315,10 @@ class Functions:
                     continue
                 text = joined([self.missing[name] for name in part])
                 module = Loaded(text, DRAFT if is_draft else self.levels[0])
-                self.take(module, part)
                 if is_draft:
                     module.text = text
                     store().put("text", module.key, text.encode())
+                self.take(module, part)
         self.missing = {}
 
     def take(self, module: Loaded, names: Iterable[str]) -> None:

@@ -23,9 +23,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.core.records import dataclass
+from weft.core.checks import ARITHMETIC, Borrowed, Check, whole
+from weft.core.expressions import Expression, Symbol
+from weft.core.interrupts import is_interrupt
+from weft.core.once import once
+from weft.core.records import record
 from weft.native.engine import Loaded
-from weft.native.entry_checks import write_checks
+from weft.native.entry_checks import DECLARATIONS, NUMBERS, OPERANDS, write_checks
 from weft.native.entry_run import AGAIN as AGAIN
 from weft.native.entry_run import CONSTANT as CONSTANT
 from weft.native.entry_run import NEW as NEW
@@ -34,7 +38,6 @@ from weft.native.entry_run import THERE as THERE
 from weft.native.entry_run import write_run
 from weft.native.entry_text import (
     API,
-    CHECKS,
     GENERAL,
     HEADER,
     KEYS,
@@ -47,25 +50,16 @@ from weft.native.entry_text import (
 )
 from weft.native.outside import address_of
 
-Check = tuple[Any, ...]
-"""Its name, the register for its result (0 where there is none), and its operands."""
+Row = tuple[Any, ...]
+"""A check as the entry runs it: its name, the register for its result (0 if it has none), and operands."""
 
-OPERANDS: Final[dict[str, str]] = {
-    "argument": "n", "constant": "o", "slot": "nn", "slot_is": "nno", "slot_isnt": "nno", "type_is": "no",
-    "is": "nn", "isnt": "nn", "is_object": "no", "instance_dict": "no", "dict_item": "no", "dict_lacks": "no",
-    "dict_length": "nn", "length": "nn", "list_item": "nn", "tuple_item": "nn", "dict_keys": "nnO",
-    "dict_walk": "nn", "bits": "nn", "equal": "no", "tensor": "nN", "strides": "nnN", "flags": "nnn",
-    "mode": "oo", "call_is": "oo", "version": "on", "distinct": "nNN", "call_missing": "o", "type": "n",
-}  # fmt: skip
-"""What stands in a check's row: numbers, objects, and lists of either (in capitals)."""
-NUMBERS: Final = {name: number for number, name in enumerate(CHECKS)}
 NOTHING: Final = [0] * ROW
 CHUNK: Final = 4096
 MOST_REGISTERS: Final = 1 << 14
 """Registers lie on the stack."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Layout:
     """What an entry has to know of tensors."""
 
@@ -77,7 +71,7 @@ class Layout:
     """What stands in the slot `cell` of tensors that count no versions."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Run:
     """A program between checks and results: see Note [Tables of a run] in `weft.native.entry_run`."""
 
@@ -100,17 +94,12 @@ class Run:
     block: Any = None
     """Memory for what the program keeps to itself (`weft.native.memory.Block`)."""
     keep: Any = None
+    calls: int = 0
+    """Where calls are counted; 0 if nowhere."""
     draw: tuple[Any, Any, int] | None = None
     """Gives seeds; takes them back; their place."""
     seeds_item: int = 0
     """Which of the results is to be the seeds, counted from 1; 0 if none is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Borrowed:
-    """An object that something else keeps alive for as long as the checks before hold."""
-
-    address: int
 
 
 class Table(np.ndarray[Any, Any]):
@@ -119,7 +108,7 @@ class Table(np.ndarray[Any, Any]):
     keep: list[Any]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Holding:
     """The objects that an entry knows by their addresses."""
 
@@ -138,7 +127,7 @@ class Holding:
         if known is not None:
             return known
         if type(value) is Borrowed:
-            return value.address
+            return id(value.value)
         if type(value) is weakref.ref:
             found, header = value(), self.header
             if found is None:
@@ -170,25 +159,93 @@ class Holding:
         self.keep.append(made)
         return _data(made)
 
-    def row(self, check: Check) -> list[int]:
-        name, result, *operands = check
+    def row(self, row: Row) -> list[int]:
+        name, result, *operands = row
         found = [NUMBERS[name], result]
         for kind, value in zip(OPERANDS[name], operands, strict=True):
             if kind == "n":
                 found.append(int(value))
             elif kind == "o":
                 found.append(self.address(value))
-            elif kind == "N":
+            else:
                 found.append(
                     self.numbers([each if type(each) is int else self.address(each) for each in value])
                 )
-            else:
-                found.append(self.numbers([self.address(each) for each in value]))
         return found
 
 
 def _data(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
+
+
+# -- expressions as rows -------------------------------------------------------------------------------------
+class Lowering:
+    """Expressions as rows, each at its first use. Symbols are the arguments of these names."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self.arguments = {name: number for number, name in enumerate(arguments)}
+        self.rows: list[Row] = []
+        self.count = 0
+        self.registers: dict[Expression, int] = {}
+
+    def need(self, check: Expression) -> None:
+        """That it holds; of an object, that it is there."""
+        if type(check) is not Check or check.kind is not bool:
+            register = self.register(check)
+            if check.kind is not object:
+                self.rows.append(("true", 0, register))
+        else:
+            self.rows.append((check.op, 0, *self.operands(check)))
+
+    def register(self, value: Expression) -> int:
+        """The register of a value."""
+        found = self.registers.get(value)
+        if found is None:
+            found = self.registers[value] = self.computed(value)
+        return found
+
+    def computed(self, value: Expression) -> int:
+        if type(value) is Check:
+            if value.kind is bool:
+                raise TypeError(f"{value} is asked for, and is no value")
+            operands = self.operands(value)
+            if value.op == "walked":
+                return sum(operands)
+            return self.put(value.op, *operands, count=2 * value.args[1] if value.op == "dict_walk" else 1)
+        if value.op == "symbol":
+            symbol = value.args[0]
+            if symbol.kind is object:
+                return self.put("argument", self.arguments[symbol.name])
+            return self.register(whole(Expression("symbol", (Symbol(symbol.name, object),), object)))
+        if value.kind not in (int, bool) or value.op not in (*ARITHMETIC, "constant"):
+            raise TypeError(f"{value} has no machine code")
+        if value.op == "constant":
+            return self.put("number", int(value.args[0]))
+        return self.put(value.op, *[self.register(each) for each in value.args])
+
+    def put(self, name: str, *operands: Any, count: int = 1) -> int:
+        """A row with a result, in so many registers."""
+        register, self.count = self.count, self.count + count
+        self.rows.append((name, register, *operands))
+        return register
+
+    def operands(self, check: Check) -> list[Any]:
+        found: list[Any] = []
+        for letter, value in zip(check.operation.operands, check.args):
+            match letter:
+                case "v":
+                    found.append(self.register(value))
+                case "V":
+                    found += [len(value), [self.register(each) for each in value], [0] * len(value)]
+                case "L":
+                    found += [len(value), value]
+                case "s":
+                    found.append(value.offset)
+                case "-":
+                    pass
+                case _:
+                    found.append(value)
+        return found
 
 
 # -- this interpreter ----------------------------------------------------------------------------------------
@@ -288,7 +345,7 @@ NEW_FROM_DESCR: Final = 94
 def _address(name: str, layout: Layout) -> int:
     objects = {
         "None": None, "True": True, "False": False, "zero": 0, "ndarray": np.ndarray,
-        "str": str, "int": int, "Exception": Exception,
+        "str": str, "int": int, "comes_through": comes_through,
         "Tensor": layout.tensor, "Parameter": layout.parameter, "View": layout.view,
     }  # fmt: skip
     if name in objects:
@@ -298,6 +355,14 @@ def _address(name: str, layout: Layout) -> int:
     if name.startswith("Py"):
         return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
     return address_of(f"{name}.f64")
+
+
+def comes_through(error: BaseException) -> bool:
+    """Whether a call ends with what a function raised that its entry has called."""
+    try:
+        raise error
+    except BaseException as caught:
+        return not isinstance(caught, Exception) or is_interrupt(caught)
 
 
 SLOTS: Final = ("array", "tracked", "node", "index", "cell", "origin", "_grad", "hooks")
@@ -329,7 +394,7 @@ class Entrance:
         self.new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
 
     def make(
-        self, checks: Sequence[Check], registers: int, returned: Sequence[int], miss: Any, run: Run | None
+        self, checks: Sequence[Row], registers: int, returned: Sequence[int], miss: Any, run: Run | None
     ) -> Any:
         """The builtin function of these checks: `miss`, or a tuple of outputs and registers."""
         if registers > MOST_REGISTERS:
@@ -387,7 +452,7 @@ def _run_values(run: Run, holding: Holding) -> dict[str, int]:
         "written_at": holding.table(run.written), "pool": _data(run.pool),
         "draw": 0 if run.draw is None else holding.address(run.draw[0]),
         "give_back": 0 if run.draw is None else holding.address(run.draw[1]),
-        "seeds": 0 if run.draw is None else run.draw[2], "seeds_item": run.seeds_item,
+        "seeds": 0 if run.draw is None else run.draw[2], "seeds_item": run.seeds_item, "calls": run.calls,
     }  # fmt: skip
 
 
@@ -399,7 +464,7 @@ def entry_text(slots: dict[str, int]) -> str:
     table = w.header("checks_at")
     number, head, done = w.loop(w.header("checks", "i64"))
     row = w.row(table, number)
-    cases = [f"i64 {place}, label %do_{name}" for place, name in enumerate(CHECKS)]
+    cases = [f"i64 {place}, label %do_{name}" for name, place in NUMBERS.items()]
     w.put(f"switch i64 {w.field(row, 0)}, label %missed [{' '.join(cases)}]")
     write_checks(w, row)
     w.begin("passed")
@@ -408,12 +473,8 @@ def entry_text(slots: dict[str, int]) -> str:
     w.choose(w.other("i64", w.header("runs", "i64"), "0"), "run", "give")
     w.begin("run")
     write_run(w)
-    w.begin("raised")  # by a function of Python's
-    raised = w.call("i32", "PyErr_ExceptionMatches", f"ptr {w.api('Exception')}")
-    w.choose(w.other("i32", raised, "0"), "erred", "stopped")
-    w.begin("stopped")
-    w.put("ret ptr null")
-    w.begin("erred")
+    _write_raised(w)
+    w.begin("erred")  # by a function of C's, which runs no code of others
     w.call("void", "PyErr_Clear")
     w.go("missed")
     w.begin("missed")
@@ -422,10 +483,41 @@ def entry_text(slots: dict[str, int]) -> str:
     w.call("void", "Py_IncRef", f"ptr {miss}")
     w.put(f"ret ptr {miss}")
     slot_lines = [f"  {slot} = alloca i64" for slot in w.slots]
-    return "\n".join([PROLOGUE, *slot_lines, "  br label %look", *w.lines, "}"]) + "\n"
+    return "\n".join([PROLOGUE, *slot_lines, "  br label %look", *w.lines, "}", *DECLARATIONS]) + "\n"
 
 
-@cache
+def _write_raised(w: EntryText) -> None:
+    """Where a function of Python's, or memory, has failed: an interrupt goes on, an error is a miss."""
+    parts = "%raised.kind", "%raised.value", "%raised.trace"
+    given = [f"ptr {part}" for part in parts]
+    traced, ask, answered, dropped, passed = (w.label() for _ in range(5))
+    w.begin("raised")
+    w.resume()
+    w.need(w.other("ptr", w.call("ptr", "PyErr_Occurred"), "null"))
+    w.call("void", "PyErr_Fetch", *given)
+    w.call("void", "PyErr_NormalizeException", *given)
+    trace = w.load("%raised.trace")
+    w.choose(w.other("ptr", trace, "null"), traced, ask)
+    w.begin(traced)
+    w.call("i32", "PyException_SetTraceback", f"ptr {w.load('%raised.value')}", f"ptr {trace}")
+    w.go(ask)
+    w.begin(ask)
+    asked = [f"ptr {w.api('comes_through')}", "ptr %raised.value", "i64 1", "ptr null"]
+    answer = w.call("ptr", "PyObject_Vectorcall", *asked)
+    w.call("void", "Py_DecRef", f"ptr {answer}")
+    w.choose(w.same("ptr", answer, w.api("True")), passed, answered)
+    w.begin(passed)
+    w.call("void", "PyErr_Restore", *[f"ptr {w.load(part)}" for part in parts])
+    w.put("ret ptr null")
+    w.begin(answered)
+    for part in parts:
+        w.call("void", "Py_DecRef", f"ptr {w.load(part)}")
+    w.choose(w.same("ptr", answer, "null"), dropped, "missed")
+    w.begin(dropped)  # the other one was interrupted itself
+    w.put("ret ptr null")
+
+
+@once
 def entrance(layout: Layout) -> Entrance:
     """The one entrance for a class of tensors."""
     return Entrance(layout)

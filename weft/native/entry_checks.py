@@ -1,8 +1,8 @@
-"""The checks of an entry: each kind as LLVM text.
+"""The checks of an entry: each operation of `weft.core.checks`, and arithmetic, as LLVM text.
 
-Takes the writer of an entry and the register of the row at hand; writes one block per kind, which goes to
-`passed`, or to `missed` where things are not as they were. One idea: a check reads memory as CPython lays it
-out, and only behind a check of the exact type that says how that is.
+Takes the writer of an entry and the row at hand; writes one block per operation, which goes to `passed`, or
+to `missed` where things are not as they were. One idea: a check reads memory as CPython lays it out, and only
+behind a check of the exact type that says how that is.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from weft.core.checks import LEAST, OPERATIONS
 from weft.native.entry_text import (
-    CHECKS,
     FLAGS,
     GENERAL,
     ITEMS,
@@ -28,9 +28,9 @@ Check = Callable[[Any, str], None]
 
 
 def write_checks(w: Any, row: str) -> None:
-    for name in CHECKS:
+    for name, write in WRITERS.items():
         w.begin(f"do_{name}")
-        WRITERS[name](w, row)
+        write(w, row)
         w.go("passed")
 
 
@@ -44,7 +44,7 @@ def _argument(w: Any, row: str) -> None:
     w.give(row, w.load("%args", w.scaled(w.field(row, 2), 8)))
 
 
-def _constant(w: Any, row: str) -> None:
+def _held(w: Any, row: str) -> None:
     w.give(row, w.pointer(row, 2))
 
 
@@ -54,7 +54,7 @@ def _slot(w: Any, row: str) -> None:
     w.give(row, value)
 
 
-def _type(w: Any, row: str) -> None:
+def _type_of(w: Any, row: str) -> None:
     w.give(row, w.load(w.operand(row, 2), 8))
 
 
@@ -141,12 +141,8 @@ def _type_is(w: Any, row: str) -> None:
     w.kind_is(w.operand(row, 2), w.pointer(row, 3))
 
 
-def _is(w: Any, row: str) -> None:
+def _same(w: Any, row: str) -> None:
     w.need(w.same("ptr", w.operand(row, 2), w.operand(row, 3)))
-
-
-def _isnt(w: Any, row: str) -> None:
-    w.need(w.other("ptr", w.operand(row, 2), w.operand(row, 3)))
 
 
 def _is_object(w: Any, row: str) -> None:
@@ -315,12 +311,116 @@ def _distinct(w: Any, row: str) -> None:
     w.begin(w.label())
 
 
+# -- whole numbers -------------------------------------------------------------------------------------------
+def _number(w: Any, row: str) -> None:
+    w.give(row, w.field(row, 2), "i64")
+
+
+def _true(w: Any, row: str) -> None:
+    w.need(w.other("i64", w.operand(row, 2, "i64"), "0"))
+
+
+def _whole(w: Any, row: str) -> None:
+    value, ask, on = w.operand(row, 2), w.label(), w.label()
+    w.kind_is(value, w.api("int"))
+    number = w.call("i64", "PyLong_AsLong", f"ptr {value}")
+    w.choose(w.same("i64", number, "-1"), ask, on)
+    w.begin(ask)
+    w.need(w.same("ptr", w.call("ptr", "PyErr_Occurred"), "null"), "erred")
+    w.go(on)
+    w.begin(on)
+    w.give(row, number, "i64")
+
+
+def _size(w: Any, row: str) -> None:
+    w.give(row, w.load(w.load(w.operand(row, 2), SIZES), w.scaled(w.field(row, 3), 8), "i64"), "i64")
+
+
+def _two(w: Any, row: str) -> tuple[str, str]:
+    return w.operand(row, 2, "i64"), w.operand(row, 3, "i64")
+
+
+def _checked(name: str) -> Check:
+    """An operation whose result may not fit, which misses."""
+
+    def write(w: Any, row: str) -> None:
+        left, right = ("0", w.operand(row, 2, "i64")) if name == "neg" else _two(w, row)
+        pair = w.let(f"call {{i64, i1}} @llvm.{CHECKED[name]}.with.overflow.i64(i64 {left}, i64 {right})")
+        w.need(w.same("i1", w.let(f"extractvalue {{i64, i1}} {pair}, 1"), "0"))
+        w.give(row, w.let(f"extractvalue {{i64, i1}} {pair}, 0"), "i64")
+
+    return write
+
+
+def _divided(w: Any, row: str) -> tuple[str, str, str, str]:
+    """Quotient and remainder as C has them, the divisor, and whether Python's are the ones below."""
+    left, right = _two(w, row)
+    w.need(w.other("i64", right, "0"))
+    whole, least = w.other("i64", right, "-1"), w.other("i64", left, str(LEAST))
+    w.need(w.let(f"or i1 {whole}, {least}"))
+    quotient, rest = w.let(f"sdiv i64 {left}, {right}"), w.let(f"srem i64 {left}, {right}")
+    signs = w.let(f"icmp slt i64 {w.let(f'xor i64 {rest}, {right}')}, 0")
+    return quotient, rest, right, w.let(f"and i1 {w.other('i64', rest, '0')}, {signs}")
+
+
+def _floordiv(w: Any, row: str) -> None:
+    quotient, _rest, _right, below = _divided(w, row)
+    w.give(row, w.let(f"sub i64 {quotient}, {w.let(f'zext i1 {below} to i64')}"), "i64")
+
+
+def _mod(w: Any, row: str) -> None:
+    _quotient, rest, right, below = _divided(w, row)
+    w.give(row, w.let(f"add i64 {rest}, {w.let(f'select i1 {below}, i64 {right}, i64 0')}"), "i64")
+
+
+def _compared(name: str) -> Check:
+    def write(w: Any, row: str) -> None:
+        left, right = (w.operand(row, 2, "i64"), "0") if name == "not_" else _two(w, row)
+        found = w.let(f"icmp {COMPARED[name]} i64 {left}, {right}")
+        w.give(row, w.let(f"zext i1 {found} to i64"), "i64")
+
+    return write
+
+
+def _bitwise(name: str) -> Check:
+    def write(w: Any, row: str) -> None:
+        left, right = _two(w, row)
+        w.give(row, w.let(f"{BITWISE[name]} i64 {left}, {right}"), "i64")
+
+    return write
+
+
+CHECKED: Final = {"add": "sadd", "sub": "ssub", "mul": "smul", "neg": "ssub"}
+COMPARED: Final = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "not_": "eq"}
+BITWISE: Final = {"and_": "and", "or_": "or", "xor": "xor"}
+DECLARATIONS: Final = [
+    f"declare {{i64, i1}} @llvm.{name}.with.overflow.i64(i64, i64)"
+    for name in dict.fromkeys(CHECKED.values())
+]
+ALONE: Final = {"neg": "n", "not_": "n", "argument": "n", "number": "n", "true": "n", "call_missing": "o"}
+LETTERS: Final = {"v": "n", "V": "nNN", "n": "n", "o": "o", "N": "N", "L": "nN", "s": "n", "-": ""}
+"""What an operand of an expression is in a row; see Note [Operands] in `weft.core.checks`. Several registers
+are told with their number, and with room for as many objects."""
+
 WRITERS: Final[dict[str, Check]] = {
-    "argument": _argument, "constant": _constant, "slot": _slot, "slot_is": _slot_is, "slot_isnt": _slot_isnt,
-    "type_is": _type_is, "is": _is, "isnt": _isnt, "is_object": _is_object, "instance_dict": _instance_dict,
+    "argument": _argument, "held": _held, "slot": _slot, "slot_is": _slot_is, "slot_isnt": _slot_isnt,
+    "type_is": _type_is, "same": _same, "is_object": _is_object, "instance_dict": _instance_dict,
     "dict_item": _dict_item, "dict_lacks": _dict_lacks, "dict_length": _dict_length, "length": _length,
     "list_item": _list_item, "tuple_item": _tuple_item, "dict_keys": _dict_keys, "dict_walk": _dict_walk,
     "bits": _bits, "equal": _equal, "tensor": _tensor, "strides": _strides, "flags": _flags, "mode": _mode,
     "call_is": _call_is, "version": _version, "distinct": _distinct, "call_missing": _call_missing,
-    "type": _type,
+    "type_of": _type_of, "number": _number, "true": _true, "whole": _whole, "size": _size,
+    "floordiv": _floordiv, "mod": _mod,
+    **{name: _checked(name) for name in CHECKED}, **{name: _compared(name) for name in COMPARED},
+    **{name: _bitwise(name) for name in BITWISE},
 }  # fmt: skip
+NUMBERS: Final = {name: number for number, name in enumerate(WRITERS)}
+
+
+def _row_operands(name: str) -> str:
+    known = OPERATIONS.get(name)
+    return ALONE.get(name, "nn") if known is None else "".join(LETTERS[each] for each in known.operands)
+
+
+OPERANDS: Final[dict[str, str]] = {name: _row_operands(name) for name in WRITERS}
+"""What stands in a row: numbers, objects, and lists of either (in capitals)."""

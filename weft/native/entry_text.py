@@ -6,10 +6,11 @@ to, so an entry costs no compilation.
 
 # Note [Tables]
 `self` is an array of 64-bit numbers, named below; addresses are numbers, too. A check is a row of numbers:
-what to do, a register for the result, and operands; registers hold borrowed references to Python objects.
+what to do, a register for the result, and operands; registers hold borrowed references to Python objects, or
+numbers. Which registers hold what is decided where expressions become rows (`weft.native.entry.Lowering`).
 Nothing that runs here can release the interpreter lock or run a user's code before all checks are done, so
 borrowed references stay good. Whatever is not as expected gives MISS; no error is raised, but interrupts
-come through.
+come through: what a function of Python's raised is shown to another one, which tells them from errors.
 
 # Note [Collections]
 Up to Python 3.11, making an object may start a garbage collection, which runs finalizers, and these may drop
@@ -28,26 +29,21 @@ HEADER: Final = (
     "givens", "givens_at", "places", "template_at", "arena", "arena_at", "arena_bytes", "block",
     "home", "last_at", "made", "made_at", "code", "steps", "outside", "release",
     "outputs", "outputs_at", "written", "written_at", "pool", "draw", "give_back", "seeds",
-    "seeds_item",
+    "seeds_item", "calls",
 )  # fmt: skip
 """What stands in an entry's array, in order."""
 ROW: Final = 5
 """How many numbers a row of any table has."""
 
-CHECKS: Final = (
-    "argument", "constant", "slot", "slot_is", "slot_isnt", "type_is", "is", "isnt", "is_object",
-    "instance_dict", "dict_item", "dict_lacks", "dict_length", "length", "list_item", "tuple_item",
-    "dict_keys", "dict_walk", "bits", "equal", "tensor", "strides", "flags", "mode", "call_is", "version",
-    "distinct", "call_missing", "type",
-)  # fmt: skip
 API: Final = (
     "PyObject_GenericGetDict", "PyDict_GetItemWithError", "PyDict_Contains", "PyDict_Size", "PyDict_Next",
     "PyObject_RichCompareBool", "PyContextVar_Get", "PyObject_CallNoArgs", "PyObject_Vectorcall",
     "PyErr_Clear", "Py_IncRef", "Py_DecRef", "PyTuple_New", "PyType_GenericAlloc", "PyEval_SaveThread",
     "PyEval_RestoreThread", "PyList_New", "PyLong_FromLong", "PyLong_AsLong", "PyErr_Occurred",
     "aligned_alloc", "free", "PyArray_NewFromDescr", "PyGC_Disable", "PyGC_Enable",
-    "PyErr_ExceptionMatches", "PyFloat_FromDouble",
-    "None", "True", "False", "zero", "Tensor", "Parameter", "View", "ndarray", "str", "int", "Exception",
+    "PyErr_Fetch", "PyErr_NormalizeException", "PyException_SetTraceback", "PyErr_Restore",
+    "PyFloat_FromDouble",
+    "None", "True", "False", "zero", "Tensor", "Parameter", "View", "ndarray", "str", "int", "comes_through",
 )  # fmt: skip
 """Addresses of functions and objects, in the order of their table."""
 
@@ -172,12 +168,12 @@ class EntryText(Writer):
     def pointer(self, row: str, place: int) -> str:
         return self.load(row, 8 * place)
 
-    def operand(self, row: str, place: int) -> str:
-        """The object in a register that a row names."""
-        return self.load(self.register(self.field(row, place)))
+    def operand(self, row: str, place: int, type: str = "ptr") -> str:
+        """The object, or the number, in a register that a row names."""
+        return self.load(self.register(self.field(row, place)), 0, type)
 
-    def give(self, row: str, value: str) -> None:
-        self.put(f"store ptr {value}, ptr {self.register(self.field(row, 1))}")
+    def give(self, row: str, value: str, type: str = "ptr") -> None:
+        self.put(f"store {type} {value}, ptr {self.register(self.field(row, 1))}")
 
     def row(self, table: str, number: str) -> str:
         return self.at(table, self.scaled(number, 8 * ROW))
@@ -219,6 +215,9 @@ entry:
   %changed = alloca i1
   %reached = alloca i64
   %drawn = alloca ptr
+  %raised.kind = alloca ptr
+  %raised.value = alloca ptr
+  %raised.trace = alloca ptr
   %collects = alloca i32
   store i32 0, ptr %collects
   %places.at = getelementptr i8, ptr %header, i64 {8 * HEADER.index("places")}

@@ -8,6 +8,12 @@ something of it, or reads the same memory, and if no way leads from that group t
 Whether the members of a group go together shows when its kernel is built: a reshape may cut across loops. All
 groups are built before the next try, with what is now known to be kept or alone; groups that the next try
 makes again are not built again. So a program takes a few tries, however long it is.
+
+# Note [Long chains]
+A thousand pointwise ops in a row would be one body, which is written by as deep a recursion, and LLVM takes
+more than twice as long for twice the text. So bodies, kernels and phases have a largest size, and values are
+kept where it would be passed. Storing and loading a vector costs little beside a hundred instructions, bits
+stay what they are, and pieces of a chain are often alike, so that one kernel is compiled for all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ from heapq import heapify, heappop, heappush
 from math import prod
 from typing import Any
 
-from weft.core.records import dataclass, replace
+from weft.core.records import record, replace
 from weft.native.build import Built, built, first_of
 from weft.native.kernels import Kernel
 from weft.native.likeness import Likeness, Unlike
@@ -46,6 +52,14 @@ DEAR = 6
 GATHER = 4
 """What reading memory anywhere costs."""
 MOST_MEMBERS = 24
+LARGEST_BODY = 128
+"""How many instructions, about, the body of one definition may have."""
+LARGEST_KERNEL = 320
+"""The same of a kernel."""
+MOST_PHASES = 6
+"""How often a kernel walks along a row: what no walk has stored, the next one computes again."""
+DEEPEST = 48
+"""How many definitions may be written into one another."""
 MOST_TRIES = 60
 HASTE = 0.01
 """Kernels that take a smaller part of a program's time than this are compiled quickly."""
@@ -57,7 +71,7 @@ NEIGHBOURS = 6
 """How many of the latest groups of a size a definition may join without reading them."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Plan:
     """Kernels and calls of other code, in order."""
 
@@ -137,8 +151,10 @@ class Fusing:
         alone: dict[int, Definition],
         closed: dict[int, Definition],
         reads: dict[int, list[Definition]],
+        costs: dict[int, int],
     ) -> None:
         self.order, self.kept, self.alone, self.closed = order, kept, alone, closed
+        self.costs = costs
         self.homes: list[Home] = []
         self.home: dict[int, Home] = {}
         self.by_size: dict[int, list[Home]] = {}
@@ -202,6 +218,7 @@ class Fusing:
         self.homes.append(home)
         home.alone, home.closed = id(value) in self.alone, id(value) in self.closed
         if isinstance(home.unit, Group):
+            home.unit.cost = self.costs.get(id(value), 1)
             self.by_size.setdefault(home.unit.size, []).append(home)
         return home
 
@@ -239,6 +256,7 @@ class Fusing:
         if member is None:
             return None
         group.members[id(value)] = member
+        group.cost += self.costs.get(id(value), 1)
         return found
 
     def neighbours(self, value: Definition, reads: list[Definition], behind: set[Home]) -> list[Home]:
@@ -262,6 +280,8 @@ class Fusing:
             return
         if len(group.members) + len(second.members) >= MOST_MEMBERS:
             return
+        if group.cost + second.cost > LARGEST_KERNEL:
+            return
         if second.settled and group.settled and (group.rows, group.inner) != (second.rows, second.inner):
             return
         if group.across or second.across or None is not group.parts != second.parts is not None:
@@ -271,6 +291,7 @@ class Fusing:
         if second.settled:
             group.rows, group.inner, group.settled = second.rows, second.inner, True
         group.members.update(second.members)
+        group.cost += second.cost
         other.merged = home
         home.memory |= other.memory
         home.place = max(home.place, other.place)
@@ -283,7 +304,8 @@ class Fusing:
 
     def member(self, value: Definition, group: Group, reads: list[Definition]) -> Member | None:
         """How a definition would stand in a group; None where it does not fit."""
-        if len(group.members) >= MOST_MEMBERS:
+        cost = self.costs.get(id(value), 1)
+        if len(group.members) >= MOST_MEMBERS or group.cost + cost > LARGEST_KERNEL:
             self.reasons.append(f"{value.name}: the kernel is large enough")
             return None
         folds = isinstance(value, Fold)
@@ -305,6 +327,9 @@ class Fusing:
                 return None
             else:
                 level = max(level, known.level)
+        if level >= MOST_PHASES:
+            self.reasons.append(f"{value.name}: the kernel has phases enough")
+            return None
         if not takes_shape(value, group):
             self.reasons.append(f"{value.name}: other loops than {group.rows} x {group.inner}")
             return None
@@ -435,6 +460,29 @@ def kept_at_first(outputs: list[Definition], order: list[Definition]) -> dict[in
     return kept
 
 
+def bounded(order: list[Definition], kept: dict[int, Definition]) -> dict[int, int]:
+    """Keeps more definitions, so that no body is larger or deeper than it may be: see Note [Long chains].
+    Gives what the body of each definition costs, by `id`.
+    """
+    costs: dict[int, int] = {}
+    depths: dict[int, int] = {}
+    for value in order:
+        inner = [each for each in operands_of(value) if id(each) not in kept and not isinstance(each, Given)]
+        own = value.cost if isinstance(value, Point) else 1
+        cost = own + sum([costs[id(each)] for each in inner])
+        depth = 1 + max([depths[id(each)] for each in inner], default=0)
+        if cost > LARGEST_BODY or depth > DEEPEST:
+            for each in sorted(inner, key=lambda each: -costs[id(each)]):
+                if cost > LARGEST_BODY or depths[id(each)] >= DEEPEST:
+                    base = each.base if isinstance(each, View) else each  # a view may have more elements
+                    if not isinstance(base, Given):
+                        kept[id(base)] = base
+                    cost -= costs[id(each)] - 1
+            depth = 2
+        costs[id(value)], depths[id(value)] = cost, depth
+    return costs
+
+
 def _among(stored: dict[int, None], value: Definition) -> bool:
     return id(value) in stored
 
@@ -448,6 +496,7 @@ class Planning:
         self.alike: dict[Any, tuple[Built, list[int]]] = {}
         self.order = ordered(outputs)
         self.kept = kept_at_first(outputs, self.order)
+        self.costs = bounded(self.order, self.kept)
         self.alone: dict[int, Definition] = {}
         self.closed: dict[int, Definition] = {}
         self.known: dict[Any, Built] = {}
@@ -467,7 +516,7 @@ class Planning:
         """The plan, or None where something had to be kept, or to be computed alone."""
         if len(self.kept) != self.kept_then:
             self.reads, self.kept_then = {}, len(self.kept)
-        fusing = Fusing(self.order, self.kept, self.alone, self.closed, self.reads)
+        fusing = Fusing(self.order, self.kept, self.alone, self.closed, self.reads, self.costs)
         homes = fusing.run()
         stored: dict[int, None] = dict.fromkeys([id(value) for value in self.outputs])
         for home in homes:

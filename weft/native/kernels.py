@@ -28,7 +28,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Final
 
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.native.scalar import Body, text
 
 FOLDS: Final = ("sum", "prod", "max", "min", "any", "all")
@@ -69,7 +69,7 @@ class Step(Enum):
     OTHER = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Access:
     """An operand: a buffer, walked along by strides that the record gives."""
 
@@ -78,7 +78,7 @@ class Access:
     written: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Fold:
     """A fold of one value of a phase."""
 
@@ -91,7 +91,7 @@ class Fold:
     """Where partial results go, for folds that are no rows'."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Store:
     """A result that is kept."""
 
@@ -99,7 +99,7 @@ class Store:
     access: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Phase:
     """One walk along the innermost axis, and what follows it."""
 
@@ -114,7 +114,7 @@ class Phase:
     """Which results of `after` are stored."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Kernel:
     """See Note [Loops]. Folds are numbered through all phases: a phase's folds, then its given results."""
 
@@ -142,7 +142,7 @@ class Kernel:
         return "\n".join(lines)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Placed:
     """One operand of a call: which buffer, where in it, and how far apart elements are; all in elements."""
 
@@ -152,7 +152,7 @@ class Placed:
     """One per outer axis, then that of the innermost."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Call:
     """A kernel with its numbers."""
 

@@ -8,7 +8,6 @@ that runs on a few zeros which lie in the same order tells the order of its resu
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
@@ -18,7 +17,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weft.core.dtypes import HALVES, as_dtype, dtype, float32
+from weft.core.interrupts import let_through
 from weft.core.types import TensorType
+from weft.core.warn import hidden
 from weft.graph.effects import LIES
 from weft.graph.node import Node
 from weft.native.lower_calls import bound_arguments, is_op, op_of
@@ -97,7 +98,8 @@ class Layouts:
         key = (op_of(node), several, self.likeness(node.args), self.likeness(node.kwargs))
         try:
             strides = self.alike[key]
-        except (KeyError, TypeError):  # of what cannot be hashed
+        except (KeyError, TypeError) as error:  # of what cannot be hashed
+            let_through(error)
             strides = self.told(node, shapes)
             strides = default(shapes) if strides is None else strides
             with suppress(TypeError):
@@ -134,7 +136,8 @@ class Layouts:
                 return self.viewed(op, bound)
             if isinstance(op.kernel, np.ufunc) and op.promotion is not None:
                 return self.pointwise(op, bound, shapes)
-        except (RuntimeError, ValueError, TypeError, IndexError):
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            let_through(error)
             return None
         few = sum(map(prod, (*all_shapes(bound), *listed(shapes)))) <= FEW
         found = self.result(op, bound, shapes, None, exact=True) if few else None
@@ -164,6 +167,16 @@ class Layouts:
         if isinstance(made, (tuple, list)):
             return tuple([strides_of(each) for each in made])
         return strides_of(made)
+
+    def allows_view(self, node: Node, shape: Sequence[int]) -> bool:
+        """Whether eager's strides of a node's tensor allow a view of these sizes; else eager raises."""
+        self.of(node)
+        try:
+            self.hollow(node).reshape(tuple(shape), copy=False)
+        except ValueError as error:
+            let_through(error)
+            return False
+        return True
 
     def pointwise(self, op: Op, bound: tuple[Any, ...], shape: Any) -> Any:
         """As ufuncs allocate their results: in the order of operands, which are cast before."""
@@ -205,11 +218,11 @@ class Layouts:
         made = None
         for number in (0, 1):
             try:
-                with warnings.catch_warnings(), np.errstate(all="ignore"):
-                    warnings.simplefilter("ignore")
+                with hidden(), np.errstate(all="ignore"):
                     made = op.on_arrays(self.stand_in(bound, most, number, exact))
                 break
-            except Exception:  # zeros, or ones, or short axes, may be no arguments for this op
+            except Exception as error:  # zeros, or ones, or short axes, may be no arguments for this op
+                let_through(error)
                 continue
         if made is None:
             return None

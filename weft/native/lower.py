@@ -20,22 +20,32 @@ from numpy.lib.stride_tricks import as_strided
 
 from weft.core.dtypes import BY_NUMPY
 from weft.core.generator import Generator
-from weft.core.records import dataclass
+from weft.core.interrupts import let_through
+from weft.core.records import record
 from weft.core.requirements import require
 from weft.core.symbolic import Symbolic
 from weft.core.types import TensorType
-from weft.graph.effects import effect
+from weft.graph.effects import can_fail, effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.native.drawing import DRAWS, GENERATOR, Drawn, Stream, blocks_of, sampled
 from weft.native.layouts import Layouts, dense, order_of, row_major
 from weft.native.lower_calls import Unlowered as Unlowered
 from weft.native.lower_calls import bound_arguments, is_op, op_of
-from weft.native.lower_halves import has_half, narrowed, widened, widened_result
-from weft.native.lower_numbers import checked, computed, given_number
+from weft.native.lower_halves import (
+    by_half,
+    has_half,
+    in_half,
+    narrowed,
+    rounded_places,
+    stepping,
+    widened,
+    widened_result,
+)
+from weft.native.lower_numbers import checked, computed, given_number, held_by
 from weft.native.lower_numbers import read as read_number
-from weft.native.rules import FILES
-from weft.native.scalar import NAMES, TYPES, Builder, Value
+from weft.native.programs import Fixed
+from weft.native.scalar import FLOATS, HALVES, NAMES, TYPES, Builder, Value
 from weft.native.tensors import (
     Definition,
     Given,
@@ -51,7 +61,7 @@ from weft.native.tensors import (
     view,
 )
 from weft.native.units import Indices, Inlining
-from weft.ops.record import REGISTRY, Kind, Op
+from weft.ops.record import REGISTRY, Kind, Op, ops
 
 Lowered = Any
 """A definition, a tuple of them, or a number."""
@@ -60,6 +70,8 @@ Lowered = Any
 NUMBER: Final = "number"
 """The type of what is no tensor: a number that only running tells."""
 NUMERIC: Final = frozenset({"_operator", "operator", "math"})
+NUMBERS: Final = {"f64": 1.0, "i64": 1, "b1": True}
+"""A number of Python's for each type that one has in memory, for rules of types."""
 MAKERS: Final = ("tensor", "as_tensor", "asarray", "scalar_tensor")
 """Functions that make tensors of numbers, by name."""
 BUILT_IN: Final = frozenset({abs, bool, divmod, float, int, max, min, pow, round, sum})
@@ -75,12 +87,21 @@ NUMBERS_WELCOME: Final = frozenset(
         "batch_norm_training",
         "batch_norm_inference",
         "group_norm",
+        "full",
+        "full_like",
+        "new_full",
+        "linalg.vector_norm",
+        "normal",
+        "_normal",
+        "bernoulli",
+        "_bernoulli",
+        "linspace",
     }
 )
 """Ops whose rules take numbers that only running tells."""
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Call:
     """A call of an op's own array kernel."""
 
@@ -89,12 +110,12 @@ class Call:
     """Its arguments; `Operand` stands for arrays, and for numbers that only running tells."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Operand:
     number: int
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Program:
     """The definitions of a graph."""
 
@@ -134,8 +155,9 @@ def rule_of(name: str) -> Rule | None:
     """How an op becomes definitions, if there is a rule for it. Its file is loaded for that, and waited for
     where another thread loads it: rules are known before what they call is.
     """
-    if name in FILES:
-        import_module(FILES[name])
+    op = REGISTRY.get(name)
+    if op is not None and op.lowering is not None:
+        import_module(f"weft.native.lower_{op.lowering}")
     return RULES.get(name)
 
 
@@ -162,12 +184,19 @@ class Lowering:
             self.values[node] = self.given(number, array)
         self.node: Node | None = None
         self.op: Any = None
+        self.gives_halves = False
+        """Whether the op gives halves, which its rule computes in float32."""
+        self.half = ""
+        """The half type that a pointwise op computes with, if it does."""
         self.seeds = Given(shape=(0,), type="u64", name="seeds", input=len(arrays))
         self.costs: dict[Any, int] = {}
+        self.layouts = Layouts(dict(zip(self.program.inputs, arrays)))
 
     def given(self, number: int, array: Any) -> Lowered:
         if isinstance(array, Generator):
             return Stream(number)
+        if isinstance(array, Fixed):
+            return array.value
         if not isinstance(array, np.ndarray):
             return given_number(number) if type(array) is float else array
         item = array.itemsize
@@ -183,6 +212,7 @@ class Lowering:
         return made
 
     def run(self, attribute: Callable[[str], Any]) -> Program:
+        read = surely_read(self.graph)
         for node in self.graph.nodes:
             self.node = node
             if node.op == "get_attr":
@@ -192,21 +222,21 @@ class Lowering:
             elif node.op != "placeholder":
                 self.values[node] = made = self.call(node)
                 marked(made, node.meta.get("source") or ())
-                if not node.users and isinstance(made, Opaque) and self.graph.impure(node):
-                    self.program.checks.append(made)
+                if node not in read and (can_fail(node) or (not node.users and self.graph.impure(node))):
+                    several = made if isinstance(made, (tuple, list)) else [made]
+                    self.program.checks += [each for each in several if isinstance(each, Opaque)][:1]
         return self.program
 
     def outputs(self, nodes: Sequence[Any]) -> list[Any]:
         """The values of outputs, in the order in which eager's lie in memory."""
         found: list[Any] = []
-        layouts = Layouts(dict(zip(self.program.inputs, self.arrays)))
         written = {output for _, output in self.graph.meta.get("written", ())}
         for number, node in enumerate(nodes):
             value = self.argument(node)
             found.append(value)
             if not isinstance(value, Definition) or isinstance(value, Given) or not value.shape:
                 continue
-            strides = layouts.of(node)
+            strides = self.layouts.of(node)
             if strides == row_major(value.shape):
                 continue
             if not value.size:
@@ -289,6 +319,8 @@ class Lowering:
         ):
             raise Unlowered(f"a call of {node.target}")
         made = self.on_numbers(function, args, kwargs)
+        if made is None and tensor is not None and len(args) == 1 and not kwargs:
+            made = held_by(args[0], tensor)
         if made is not None:
             return made
         operands: list[Definition] = []
@@ -318,15 +350,17 @@ class Lowering:
 
     def lowered(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
         """Definitions of what an op gives. On halves it computes in float32, and rounds what it gives."""
-        if op.kind is Kind.VIEW or op.name in MOVED or not (has_half(bound) or has_half(result)):
+        self.gives_halves, self.half = has_half(result), ""
+        if op.kind is Kind.VIEW or op.name in MOVED or not (has_half(bound) or self.gives_halves):
             return self.plainly(op, bound, result)
+        self.half = computed_half(op, bound)
         node = self.node
         assert node is not None
         self.node = cast(Any, SimpleNamespace(meta={"val": widened_result(result)}, users=node.users))
         try:
             made = self.plainly(op, widened(bound), result)
         finally:
-            self.node = node
+            self.node, self.half = node, ""
         return narrowed(made, result)
 
     def plainly(self, op: Op, bound: tuple[Any, ...], result: Any) -> Lowered:
@@ -338,7 +372,8 @@ class Lowering:
         self.op = op
         known = rule_of(op.qualified_name)
         if known is not None:
-            if numbers and op.qualified_name not in NUMBERS_WELCOME:
+            whole = any(isinstance(item, Number) and item.type == "i64" for item in flat)
+            if (numbers and op.qualified_name not in NUMBERS_WELCOME) or (whole and op.name != "div"):
                 raise Unlowered(f"{op.name} of a number that only running tells")
             return known(self, *bound)
         if op.kind is Kind.POINTWISE and op.emit is not None and op.promotion is not None:
@@ -382,11 +417,19 @@ class Lowering:
         others = [i for i, v in enumerate(bound) if isinstance(v, Definition) and i not in slots]
         if not all(isinstance(bound[i], Number) for i in others):
             raise Unlowered(f"{op.name} with a tensor for a number")
+        half = self.half
+        rounded = rounded_places(op, bound) if half else ()
+        bound = tuple([in_half(v, half) if i in rounded else v for i, v in enumerate(bound)])
         operands = [bound[slot] for slot in slots]
+        bare = [slot for slot in slots if not isinstance(bound[slot], Definition)]
+        numbers = frozenset(bare + [slot for slot in slots if isinstance(bound[slot], Number)])
         types = [as_type(value) for value in operands]
         assert op.promotion is not None
         compute, result = op.promotion.dtypes(types)
         inner, outer = type_name(compute.numpy), type_name(result.numpy)
+        whole = [i for i, v in enumerate(bound) if isinstance(v, Number) and v.type == "i64"]
+        if whole and (half or inner not in FLOATS or not {*whole} <= {*slots}):
+            raise Unlowered(f"{op.name} of a whole number that only running tells")
         tensors = [value for value in operands if isinstance(value, Definition)]
         shapes = {value.shape for value in tensors}
         shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
@@ -397,24 +440,28 @@ class Lowering:
             for slot in slots:
                 value = bound[slot]
                 if isinstance(value, Definition):
-                    full[slot] = builder.cast(next(given), inner)
+                    found = next(given)
+                    found = by_half(builder, found, half) if slot in rounded else found
+                    full[slot] = builder.cast(found, inner)
                 else:
                     full[slot] = number(builder, value, inner)
             for place in others:
-                full[place] = next(given)
-            builder.divides = divides
+                found = next(given)
+                full[place] = by_half(builder, found, half) if place in rounded else found
+            builder.divides, builder.numbers = divides, numbers
             with np.errstate(all="ignore"):
-                made = op.emit(builder, *full)
+                made = op.emit(stepping(op, builder, half), *full)
             if made is NotImplemented:
                 raise Unlowered(f"{op.name} of {inner}")
             return builder.cast(made, outer)
 
         tensors += [bound[place] for place in others]
-        key = (op, inner, outer, divides, *[known(value) for value in bound])
+        key = (op, inner, outer, divides, half, *[known(value) for value in bound])
         cost = self.costs.get(key) if None not in key else None
         try:
             cost = self.costs[key] = tried(make, tensors) if cost is None else cost
         except (TypeError, AttributeError, ValueError) as error:
+            let_through(error)
             if not others:
                 raise
             raise Unlowered(f"{op.name} of a number that only running tells: {error}") from None
@@ -442,6 +489,7 @@ class Lowering:
         try:
             made = op.kernel(dummy, *rest)
         except (RuntimeError, TypeError, ValueError) as error:  # it looks at more than where elements lie
+            let_through(error)
             raise Unlowered(f"{op.name}: {error}") from None
         origin = start.__array_interface__["data"][0]
         return [
@@ -468,10 +516,21 @@ def collected(operands: list[Definition], value: Any) -> Any:
     return value
 
 
+def computed_half(op: Op, bound: tuple[Any, ...]) -> str:
+    """The name of the half type that a pointwise op computes with; empty where it does not."""
+    if op.kind is not Kind.POINTWISE or op.promotion is None:
+        return ""
+    operands = [as_type(bound[slot]) for slot in op.signature.tensor_slots if bound[slot] is not None]
+    name = NAMES.get(op.promotion.dtypes(operands)[0].numpy, "")
+    return name if name in HALVES else ""
+
+
 def as_type(value: Any) -> Any:
     """An operand as type rules know it."""
     if isinstance(value, Number):
-        return 1.0 if value.type == "f64" else True
+        return NUMBERS[value.type]
+    if isinstance(value, Definition) and value.type == NUMBER:
+        raise Unlowered("a number that only Python computes")
     if isinstance(value, Definition):
         return TensorType(value.shape, dtype_of_name(value.type))
     return value
@@ -485,6 +544,24 @@ def dtype_of_name(name: str) -> Any:
 
 def numpy_type(name: str) -> Any:
     return TYPES.get(name) or np.dtype(name)
+
+
+def surely_read(graph: Graph) -> set[Node]:
+    """The nodes of whose values some element is part of what a graph gives: others may be left out, as what
+    is computed of nothing, or a part without elements, is."""
+    read: set[Node] = set()
+    for node in reversed(list(graph.nodes)):
+        if node.op == "output" or node in read:
+            read.update([used for used in node.all_input_nodes if not is_empty(used.meta.get("val"))])
+    return read
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a value is a tensor without elements, or some of them."""
+    if isinstance(value, (tuple, list)):
+        return bool(value) and all(map(is_empty, value))
+    array = getattr(value, "array", None)
+    return array is not None and 0 in array.shape
 
 
 def unless_empty(value: Lowered, result: Any) -> Lowered:
@@ -543,6 +620,7 @@ def tried(make: Callable[[Builder, list[Value], Any], Value], operands: Sequence
             raise
         raise Unlowered(f"there is no {error.name} in bodies") from None
     except OverflowError as error:
+        let_through(error)
         raise Unlowered(str(error)) from None
     return sum(COSTS.get(each.op, 1) for each in builder.instructions)
 
@@ -585,4 +663,9 @@ def _reshape(lowering: Lowering, base: Definition, shape: Any, *_: Any) -> Defin
     result: Any = lowering.node.meta["val"] if lowering.node is not None else None
     if result.dtype.numpy != np.dtype(result.array.dtype) or type_name(result.array.dtype) != base.type:
         raise Unlowered("a view of another type")
+    node = lowering.node
+    if node is not None and is_op(node) and op_of(node) is ops.view:
+        if not lowering.layouts.allows_view(node.args[0], result.array.shape):
+            always = point(lambda b, _v, _p: b.const(1, "b1"), (), "b1", (), "not viewable")
+            lowering.program.failures.append(always)
     return reshaped(base, tuple(result.array.shape))

@@ -12,10 +12,11 @@ from typing import Any, Final
 from weft.core.dims import wrap_dim
 from weft.native import maths
 from weft.native.lower import Lowering, Unlowered, point, rule
-from weft.native.lower_folds import axes_of, cast, folded
+from weft.native.lower_folds import axes_of, cast, folded, mean
+from weft.native.lower_numbers import number
 from weft.native.lower_pointwise import copied, made, result_of
 from weft.native.scalar import FLOATS, Builder, Value
-from weft.native.tensors import Definition, broadcast, reshaped
+from weft.native.tensors import Definition, Number, broadcast, reshaped
 
 NOWHERE: Final = (1 << 63) - 1
 
@@ -104,8 +105,10 @@ def _hit(b: Builder, x: Value, value: Value) -> Value:
 
 # -- statistics ----------------------------------------------------------------------------------------------
 def variance(x: Definition, dim: Any, correction: Any, keepdim: bool) -> Definition:
+    """The variance, in float64 as eager's."""
     if x.type not in FLOATS:
         raise Unlowered(f"the variance of {x.type}")
+    x = cast(x, "f64")
     axes = axes_of(dim, len(x.shape))
     count = 1
     for axis in axes:
@@ -125,15 +128,39 @@ def variance(x: Definition, dim: Any, correction: Any, keepdim: bool) -> Definit
     return made(lambda b, v, _: b.div(v[0], b.like(freedom, v[0])), total.shape, x.type, (total,), "variance")
 
 
+def _wide_mean(x: Definition, dim: Any, keepdim: bool) -> Definition:
+    return cast(mean(cast(x, "f64"), axes_of(dim, len(x.shape)), keepdim), x.type)
+
+
+@rule("_var_mean")
+def _var_mean(
+    lowering: Lowering, x: Definition, dim: Any, correction: Any, keepdim: bool
+) -> tuple[Definition, Definition]:
+    return _var(lowering, x, dim, correction, keepdim), _wide_mean(x, dim, keepdim)
+
+
+@rule("_std_mean")
+def _std_mean(
+    lowering: Lowering, x: Definition, dim: Any, correction: Any, keepdim: bool
+) -> tuple[Definition, Definition]:
+    return _std(lowering, x, dim, correction, keepdim), _wide_mean(x, dim, keepdim)
+
+
+@rule("_aminmax")
+def _aminmax(_lowering: Lowering, x: Definition, dim: Any, keepdim: bool) -> tuple[Definition, Definition]:
+    axes = axes_of(dim, len(x.shape))
+    return folded("min", x, axes, keepdim, "amin"), folded("max", x, axes, keepdim, "amax")
+
+
 @rule("_var")
 def _var(_lowering: Lowering, x: Definition, dim: Any, correction: Any, keepdim: bool) -> Definition:
-    return variance(x, dim, correction, keepdim)
+    return cast(variance(x, dim, correction, keepdim), x.type)
 
 
 @rule("_std")
 def _std(_lowering: Lowering, x: Definition, dim: Any, correction: Any, keepdim: bool) -> Definition:
     found = variance(x, dim, correction, keepdim)
-    return made(lambda b, v, _: b.sqrt(v[0]), found.shape, x.type, (found,), "std")
+    return cast(made(lambda b, v, _: b.sqrt(v[0]), found.shape, found.type, (found,), "std"), x.type)
 
 
 @rule("logsumexp")
@@ -164,9 +191,13 @@ def _vector_norm(
     lowering: Lowering, x: Definition, order: Any, dim: Any, keepdim: bool, _dtype: Any
 ) -> Definition:
     _, type_ = result_of(lowering)
-    if not x.size or type_ not in FLOATS or isinstance(order, Definition):
+    if not x.size or type_ not in FLOATS:
         raise Unlowered("a norm of nothing, or of ints")
     axes, given = axes_of(dim, len(x.shape)), cast(x, type_)
+    if isinstance(order, Definition):
+        if not isinstance(order, Number) or order.type != "f64":
+            raise Unlowered("a norm of an order that is no float")
+        return _norm_of_order(lowering, given, order, axes, keepdim)
     power = float(order)
 
     def part(b: Builder, v: list[Value], _: Any) -> Value:
@@ -188,3 +219,33 @@ def _vector_norm(
         return b.sqrt(v[0]) if power == 2 else maths.power(b, v[0], b.like(1 / power, v[0]))
 
     return made(root, total.shape, type_, (total,), "norm")
+
+
+def _norm_of_order(
+    lowering: Lowering, x: Definition, order: Number, axes: tuple[int, ...], keepdim: bool
+) -> Definition:
+    """A norm whose order only running tells: orders that have formulas of their own are told apart in each
+    element; infinite ones, which are no sums, stop the program.
+    """
+    type_ = x.type
+    infinite = lambda b, p: b.eq(b.abs(p), b.const(float("inf"), "f64"))
+    lowering.program.failures.append(number(infinite, [order], "b1", "infinite order"))
+
+    def part(b: Builder, v: list[Value], _: Any) -> Value:
+        size, power = b.abs(v[0]), v[1]
+        found = maths.power(b, size, b.cast(power, type_))
+        found = b.select(b.eq(power, b.like(1, power)), size, found)
+        found = b.select(b.eq(power, b.like(2, power)), b.mul(size, size), found)
+        some = b.cast(b.ne(size, b.like(0, size)), type_)
+        return b.select(b.eq(power, b.like(0, power)), some, found)
+
+    def root(b: Builder, v: list[Value], _: Any) -> Value:
+        total, power = v
+        found = maths.power(b, total, b.cast(b.div(b.like(1, power), power), type_))
+        found = b.select(b.eq(power, b.like(2, power)), b.sqrt(total), found)
+        whole = b.or_(b.eq(power, b.like(0, power)), b.eq(power, b.like(1, power)))
+        return b.select(whole, total, found)
+
+    parts = made(part, x.shape, type_, (x, order), "norm")
+    total = folded("sum", parts, axes, keepdim, "norm")
+    return made(root, total.shape, type_, (total, order), "norm")

@@ -62,9 +62,11 @@ LEAST_COLUMNS = 16
 
 def folded(kind: str, value: Definition, axes: Sequence[int], keepdim: bool, name: str) -> Definition:
     """A fold over any axes; see Note [Ways to fold]."""
+    rank = len(value.shape)
+    if kind == "sum" and value.type in FLOATS and all(value.shape[axis] == 1 for axis in axes):
+        value = each(lambda b, v: b.add(v, b.like(0, v)), value, name=name)  # sums begin with 0: -0.0 is none
     if not axes:
         return value
-    rank = len(value.shape)
     if 0 in value.shape:
         return of_nothing(kind, value, axes, keepdim, name)
     rest = [axis for axis in range(rank) if axis not in axes]

@@ -9,10 +9,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from weft.core.dtypes import float32
+from weft.core.dtypes import BY_NUMPY, float32
 from weft.native.lower_calls import Unlowered
-from weft.native.scalar import HALVES, NAMES
+from weft.native.scalar import HALVES, NAMES, TYPES, Builder, Value
 from weft.native.tensors import Definition, Point
+from weft.ops.record import Op, to_half
 
 
 def has_half(value: Any) -> bool:
@@ -61,3 +62,51 @@ def converted(value: Definition, to: str, name: str, cost: int) -> Definition:
         shape=value.shape, type=to, name=name, make=lambda b, v, _: b.cast(v[0], to), operands=[value],
         cost=cost,
     )  # fmt: skip
+
+
+# -- operands of other types, which eager rounds to halves first ---------------------------------------------
+def rounded_places(op: Op, bound: tuple[Any, ...]) -> tuple[int, ...]:
+    """Which arguments of an op that computes with halves are rounded to these."""
+    wide = op.unrounded
+    places = []
+    for place in (*op.signature.tensor_slots, *op.rounded):
+        value = bound[place]
+        half = isinstance(value, Point) and value.name == "widen"
+        single = not getattr(value, "shape", ())
+        if value is not None and not half and not (single and place in wide):
+            places.append(place)
+    return tuple(places)
+
+
+def in_half(value: Any, half: str) -> Any:
+    """A number, rounded to a half; definitions are rounded where they are computed."""
+    return value if isinstance(value, Definition) else to_half(value, TYPES[half])
+
+
+class Stepwise:
+    """A builder that rounds to a half what each step gives, constants too."""
+
+    def __init__(self, builder: Builder, half: str) -> None:
+        self.builder, self.half = builder, half
+
+    def __getattr__(self, name: str) -> Any:
+        step = getattr(self.builder, name)
+        if not callable(step):
+            return step
+
+        def rounded(*args: Any) -> Any:
+            made = step(*args)
+            return by_half(self.builder, made, self.half) if made.type == "f32" else made
+
+        return rounded
+
+
+def stepping(op: Op, builder: Builder, half: str) -> Any:
+    """The builder for the body of an op that computes with halves, if it does."""
+    stepwise = half and BY_NUMPY[TYPES[half]] in op.stepwise
+    return Stepwise(builder, half) if stepwise else builder
+
+
+def by_half(b: Builder, value: Value, half: str) -> Value:
+    """A value, rounded to a half, in float32."""
+    return b.cast(b.cast(b.cast(value, "f32"), half), "f32")

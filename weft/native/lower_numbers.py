@@ -1,8 +1,8 @@
 """Lowering of numbers: floats that are inputs, or read from tensors, and arithmetic on them.
 
 Takes calls on Python's numbers; gives definitions, so that machine code computes them. One idea: a float is a
-tensor of one f64, marked so that types are promoted as for a number; where Python would raise, the program
-stops, and the graph runs op by op, which raises at its place.
+tensor of one f64, and a whole number that is made of it one of i64, marked so that types are promoted as for
+a number; where Python would raise, the program stops, and the graph runs op by op, which raises at its place.
 
 # Note [Failures]
 Beside a number that may be refused (`1 / x`, `math.sqrt(x)`) stands a truth: whether it was. A step of the
@@ -16,13 +16,20 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
+
+from weft.core.interrupts import let_through
 from weft.core.requirements import require
 from weft.native.scalar import FLOATS, Builder, Value
-from weft.native.tensors import Definition, Given, Number, reshaped
+from weft.native.tensors import Definition, Given, Number, Point, reshaped
 
 Body = Callable[..., Value]
+CALLED: Final = ("exp", "log", "log2", "log10", "sin", "cos", "tan", "atan", "sinh", "cosh", "tanh")
+"""Functions of Python's that are those of the C library, but for errors."""
 EXACT: Final = 1 << 53
 """Ints up to this are floats, exactly."""
+BEYOND: Final = float(1 << 63)
+"""Floats below this in size are ints of 64 bits, without what is behind the point."""
 
 
 def _refused_power(b: Builder, x: Value, y: Value, made: Value) -> Value:
@@ -31,6 +38,26 @@ def _refused_power(b: Builder, x: Value, y: Value, made: Value) -> Value:
     below = b.or_(b.lt(x, zero), b.and_(b.eq(x, zero), b.lt(y, zero)))
     finite = b.and_(b.lt(b.abs(x), infinite), b.lt(b.abs(y), infinite))
     return b.or_(below, b.and_(finite, b.eq(b.abs(made), infinite)))
+
+
+def _refused_value(b: Builder, x: Value, made: Value) -> Value:
+    """Whether Python would raise, as its functions of floats do: for NaN that comes from none, and for an
+    infinity that comes from a finite number.
+    """
+    infinite = b.const(math.inf, "f64")
+    overflows = b.and_(b.lt(b.abs(x), infinite), b.eq(b.abs(made), infinite))
+    return b.or_(overflows, b.and_(b.ne(made, made), b.eq(x, x)))
+
+
+def _called(name: str) -> tuple[Body, Body, str]:
+    """A function that Python has from the C library."""
+    return (lambda b, x: b.call(name, x)), _refused_value, "f64"
+
+
+def _whole(name: str) -> tuple[Body, Body, str]:
+    """A whole number near a float; Python's may be longer than those of machines."""
+    body = lambda b, x: b.cast(b.rounded(name, x), "i64")
+    return body, (lambda b, x, made: b.not_(b.lt(b.abs(x), b.const(BEYOND, "f64")))), "i64"
 
 
 def _compare(name: str) -> tuple[Body, None, str]:
@@ -53,6 +80,12 @@ ARITHMETIC: Final[dict[Any, tuple[Body, Body | None, str]]] = {
     operator.pow: (lambda b, x, y: b.call("pow", x, y), _refused_power, "f64"),
     pow: (lambda b, x, y: b.call("pow", x, y), _refused_power, "f64"),
     math.sqrt: (lambda b, x: b.sqrt(x), lambda b, x, made: b.lt(x, b.const(0.0, "f64")), "f64"),
+    **{getattr(math, name): _called(name) for name in CALLED},
+    int: _whole("trunc"),
+    math.trunc: _whole("trunc"),
+    math.floor: _whole("floor"),
+    math.ceil: _whole("ceil"),
+    round: _whole("rint"),
     operator.lt: _compare("lt"),
     operator.le: _compare("le"),
     operator.gt: _compare("gt"),
@@ -61,7 +94,11 @@ ARITHMETIC: Final[dict[Any, tuple[Body, Body | None, str]]] = {
     operator.ne: _compare("ne"),
 }
 """What it does to floats, whether Python refuses them, and the type of what it gives."""
-COSTS: Final = {operator.pow: 20, pow: 20, operator.truediv: 6, math.sqrt: 6}
+ALONE: Final = frozenset([int, round, *[getattr(math, name) for name in CALLED]])
+"""Functions that are others with a second argument."""
+COSTS: Final = {operator.pow: 20, pow: 20, operator.truediv: 6, math.sqrt: 6} | {
+    getattr(math, name): 20 for name in CALLED
+}
 
 
 def number(body: Body, operands: Sequence[Definition], type_: str, name: str, cost: int = 1) -> Number:
@@ -85,13 +122,22 @@ def read(value: Definition) -> Number | None:
     return number(lambda b, x: b.cast(x, to), [reshaped(value, ())], to, "item")
 
 
+def held_by(value: Any, array: Any) -> Definition | None:
+    """A tensor of one number, like this array; None where only Python can make it."""
+    type_ = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}.get(array.dtype)
+    if not isinstance(value, Number) or value.type != "f64" or type_ is None or tuple(array.shape):
+        return None
+    body = lambda builder, values, _place: builder.cast(values[0], type_)
+    return Point(shape=(), type=type_, name="tensor", operands=[value], cost=1, make=body)
+
+
 def computed(function: Any, args: Sequence[Any], failures: list[Definition]) -> Number | None:
     """A function of numbers; None where only Python can compute it."""
     known = ARITHMETIC.get(function) if _hashable(function) else None
     operands = [value for value in args if isinstance(value, Number)]
     if known is None or not operands or any(value.type != "f64" for value in operands):
         return None
-    if not all(_is_float(value) for value in args):
+    if not all(_is_float(value) for value in args) or (len(args) != 1 and function in ALONE):
         return None
     body, refused, type_ = known
     name = getattr(function, "__name__", "number")
@@ -150,6 +196,7 @@ def _is_float(value: Any) -> bool:
 def _hashable(function: Any) -> bool:
     try:
         hash(function)
-    except TypeError:
+    except TypeError as error:
+        let_through(error)
         return False
     return True

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core.dtypes import BY_NUMPY
+from weft.graph.node import Node
 from weft.native.layouts import row_major
 from weft.native.lower import Lowering, Unlowered, number, point, rule, tried, type_name, type_name_of
 from weft.native.lower_joining import part, whole
-from weft.native.scalar import TYPES, Builder, Value
-from weft.native.tensors import Definition, Point, Shape, broadcast, reshaped, view
+from weft.native.scalar import FLOATS, TYPES, Builder, Value
+from weft.native.tensors import Definition, Number, Point, Shape, broadcast, reshaped, view
 from weft.ops.bounds import finite_limits
 from weft.ops.create import Steps
 
@@ -161,6 +162,14 @@ def filled(lowering: Lowering, value: Any, name: str) -> Definition:
     return made(lambda b, _v, _p: number(b, stored, type_), shape, type_, (), name)
 
 
+def filled_by(lowering: Lowering, value: Number, name: str) -> Definition:
+    """A tensor of a float that only running tells. Halves are rounded from it at once, not from float32."""
+    shape, type_ = result_of(lowering)
+    if type_ not in FLOATS or value.type != "f64" or not isinstance(lowering.node, Node):
+        raise Unlowered(f"{name} of a number that only running tells")
+    return made(lambda b, v, _p: b.cast(v[0], type_), shape, type_, (value,), name)
+
+
 @rule("zeros", "zeros_like", "new_zeros", "zero")
 def _zeros(lowering: Lowering, *_: Any) -> Definition:
     return filled(lowering, 0, "zeros")
@@ -172,6 +181,8 @@ def _ones(lowering: Lowering, *_: Any) -> Definition:
 
 
 def full_of(lowering: Lowering, value: Any) -> Definition:
+    if isinstance(value, Number):
+        return filled_by(lowering, value, "full")
     if isinstance(value, Definition):
         raise Unlowered("full of a tensor")
     return filled(lowering, value, "full")
@@ -203,6 +214,35 @@ def _arange(lowering: Lowering, start: Any, end: Any, step: Any, dtype: Any, *_:
         return b.cast(b.add(counted, number(b, steps.start, work)), type_)
 
     return made(make, shape, type_, (), "arange")
+
+
+@rule("linspace")
+def _linspace(lowering: Lowering, start: Any, end: Any, steps: Any, *_: Any) -> Definition:
+    shape, type_ = result_of(lowering)
+    if (
+        type_ not in FLOATS
+        or type(steps) is not int
+        or isinstance(start, complex)
+        or isinstance(end, complex)
+    ):
+        raise Unlowered("linspace of ints, or of a number of steps that only running tells")
+    if lowering.gives_halves:
+        raise Unlowered("linspace of halves, which are rounded after each step")
+    told = [value for value in (start, end) if isinstance(value, Definition)]
+
+    def make(b: Builder, values: list[Value], place: Any) -> Value:
+        given = iter(values)
+        ends = [next(given) if isinstance(v, Definition) else b.const(v, "f64") for v in (start, end)]
+        first, last = (b.cast(each, type_) for each in ends)
+        if steps == 1:
+            return first
+        step = b.div(b.sub(last, first), b.const(steps - 1, type_))
+        up, down = place(0), b.sub(b.const(steps - 1, "i64"), place(0))
+        rising = b.add(first, b.mul(step, b.cast(up, type_)))
+        falling = b.sub(last, b.mul(step, b.cast(down, type_)))
+        return b.select(b.lt(up, b.const(steps // 2, "i64")), rising, falling)
+
+    return made(make, shape, type_, told, "linspace")
 
 
 @rule("eye")

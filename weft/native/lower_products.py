@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from weft.core.interrupts import let_through
 from weft.native.blas import FUNCTIONS, function
 from weft.native.lower import Lowering, Unlowered, point, rule
 from weft.native.lower_folds import each, folded
@@ -79,7 +80,8 @@ def body(value: Point) -> list[str]:
     values = [builder.load(place, each.type) for place, each in enumerate(value.operands)]
     try:
         value.make(builder, values, lambda axis: builder.make("index", "i64", value=axis))
-    except AttributeError:  # it needs a builder that knows more
+    except AttributeError as error:  # it needs a builder that knows more
+        let_through(error)
         return []
     return [each.op for each in builder.instructions]
 

@@ -21,7 +21,7 @@ from weft.native.lower_joining import part, whole
 from weft.native.lower_pointwise import made, result_of
 from weft.native.philox_text import BLOCK, LANES, draw
 from weft.native.scalar import FLOATS, Builder, Value
-from weft.native.tensors import Definition, Direct, Shape, reshaped, sliced
+from weft.native.tensors import Definition, Direct, Number, Shape, reshaped, sliced
 from weft.native.work import CHUNK, MOST_CHUNKS
 from weft.ops import philox
 from weft.ops.random import DIGITS
@@ -178,17 +178,25 @@ def standard_normal(drawn: Drawn, shape: Shape, type_: str) -> Definition:
 
 
 def normal(drawn: Drawn, shape: Shape, type_: str, mean: Any, std: Any) -> Definition:
+    """With numbers that are known, or told by running: eager multiplies and adds unless by 1 and 0."""
     if isinstance(mean, complex):
         raise Unlowered("complex numbers")
     base = standard_normal(drawn, shape, type_)
     if std == 1 and mean == 0:
         return base
+    told = [value for value in (mean, std) if isinstance(value, Number)]
 
     def make(b: Builder, values: list[Value], _place: Any) -> Value:
-        found = values[0] if std == 1 else b.mul(values[0], b.const(float(std), type_))
-        return found if mean == 0 else b.add(found, b.const(float(mean), type_))
+        given, found = iter(values[1:]), values[0]
+        shift = next(given) if isinstance(mean, Number) else b.const(float(mean), "f64")
+        scale = next(given) if isinstance(std, Number) else b.const(float(std), "f64")
+        if isinstance(std, Number) or std != 1:  # which changes nothing where it is 1
+            found = b.mul(found, b.cast(scale, type_))
+        if isinstance(mean, Number):
+            return b.select(b.eq(shift, b.like(0, shift)), found, b.add(found, b.cast(shift, type_)))
+        return found if mean == 0 else b.add(found, b.cast(shift, type_))
 
-    return made(make, shape, type_, [base], "normal")
+    return made(make, shape, type_, [base, *told], "normal")
 
 
 @rule("rand", "rand_like")
@@ -215,7 +223,7 @@ def _normal_in_place(lowering: Lowering, _x: Definition, mean: Any, std: Any, dr
 def _normal(lowering: Lowering, mean: Any, std: Any, _size: Any, drawn: Any, *_: Any) -> Definition:
     shape, type_ = result_of(lowering)
     tensors = [value for value in (mean, std) if isinstance(value, Definition)]
-    if not tensors:
+    if all(isinstance(value, Number) for value in tensors):
         return normal(drawn, shape, type_, mean, std)
     if any(value.type != type_ for value in tensors):
         raise Unlowered("normal numbers of several types")

@@ -16,7 +16,9 @@ from weft.native import resize_text
 from weft.native.conv import MOVE, direct, lanes_of
 from weft.native.engine import host
 from weft.native.lower import Lowering, Unlowered, rule
+from weft.native.lower_folds import each
 from weft.native.lower_pools import Windows, averaged, divided, divisor_of, floating, in_order, regular
+from weft.native.scalar import TYPES
 from weft.native.tensors import Definition, Shape, broadcast, reshaped
 from weft.ops.kernels import pooling, resize
 from weft.ops.pooling import adaptive_size
@@ -93,7 +95,9 @@ def resampled(x: Definition, tables: list[Any], name: str) -> Definition:
 def upsample_rule(mode: str, antialias: bool) -> Callable[..., Any]:
     def lowered(_lowering: Lowering, x: Definition, size: Any, align: bool, scales: Any) -> Definition:
         size = tuple(size)
-        tables = resize._tables(x.shape[len(x.shape) - len(size) :], size, mode, align, scales, antialias)
+        tables = resize._tables(
+            TYPES[x.type], x.shape[len(x.shape) - len(size) :], size, mode, align, scales, antialias
+        )
         return resampled(x, [table[0] for table in tables], "upsample")
 
     return lowered
@@ -107,7 +111,7 @@ def _upsample_backward(
     lead = len(g.shape) - len(size)
     if mode == "area":
         raise Unlowered("areas")
-    tables = resize._tables(size, g.shape[lead:], mode, align, scales, antialias)
+    tables = resize._tables(TYPES[g.type], size, g.shape[lead:], mode, align, scales, antialias)
     return resampled(g, [table[1] for table in tables], "upsample_backward")
 
 
@@ -148,7 +152,9 @@ def adaptive_rule(axes: int) -> Callable[..., Any]:
             shape = (*x.shape[:lead], *counts)
             return averaged(x, shape, regular(x.shape[lead:], counts), True, None, axes)
         divisor = pooling._adaptive_divisor(np, x.shape[lead:], counts, np.float64)
-        return divided(adaptive_sums(x, lead, counts), divisor)
+        sums = adaptive_sums(x, lead, counts)
+        unsigned = each(lambda b, v: b.add(v, b.like(0.0, v)), sums, name="sums")  # as from zero
+        return divided(unsigned, divisor)
 
     return lowered
 

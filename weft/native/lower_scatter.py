@@ -314,40 +314,42 @@ def _border_backward(lowering: Lowering, g: Definition, _shape: Any, pad: Any, m
 
 
 # -- running folds -------------------------------------------------------------------------------------------
-def running(kind: str, operands: list[Definition], dim: int, name: str) -> Definition:
+def running(lowering: Lowering, kind: str, operands: list[Definition], dim: int, name: str) -> Definition:
     x = operands[0]
     if x.type not in scatter_text.TYPES or not x.size:
         raise Unlowered(f"running folds of {x.type}")
     axis = wrap_dim(dim, len(x.shape))
     outer, length, columns = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
     blocks, single = blocks_of(columns, x.type)
-    text = scatter_text.scan(x.type, kind, host()[2], single)
+    carrier = "f64" if x.type == "f32" and not lowering.gives_halves else x.type  # as eager's
+    text = scatter_text.scan(x.type, kind, host()[2], single, carrier)
     return direct(name, text, x.shape, x.type, operands, (length, columns, blocks), outer * blocks, length)
 
 
 @rule("cumsum")
 def _cumsum(lowering: Lowering, x: Definition, dim: int, _dtype: Any) -> Definition:
     _, type_ = result_of(lowering)
-    return running("add", [cast(x, type_)], dim, "cumsum") if x.shape else cast(x, type_)
+    return running(lowering, "add", [cast(x, type_)], dim, "cumsum") if x.shape else cast(x, type_)
 
 
 @rule("cumprod")
 def _cumprod(lowering: Lowering, x: Definition, dim: int, _dtype: Any) -> Definition:
     _, type_ = result_of(lowering)
-    return running("prod", [cast(x, type_)], dim, "cumprod") if x.shape else cast(x, type_)
+    return running(lowering, "prod", [cast(x, type_)], dim, "cumprod") if x.shape else cast(x, type_)
 
 
 @rule("_linear_scan")
 def _linear_scan(
-    _lowering: Lowering, x: Definition, factors: Definition, dim: int, reverse: bool
+    lowering: Lowering, x: Definition, factors: Definition, dim: int, reverse: bool
 ) -> Definition:
     if not x.shape:
         return point(lambda _b, v, _p: v[0], (), x.type, (x,), "scan")
     axis = wrap_dim(dim, len(x.shape))
     operands = [x, broadcast(cast(factors, x.type), x.shape)]
     if not reverse:
-        return running("linear", operands, axis, "scan")
-    return backwards(running("linear", [backwards(each, axis) for each in operands], axis, "scan"), axis)
+        return running(lowering, "linear", operands, axis, "scan")
+    turned = [backwards(each, axis) for each in operands]
+    return backwards(running(lowering, "linear", turned, axis, "scan"), axis)
 
 
 def backwards(x: Definition, axis: int) -> Definition:

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.core.records import dataclass
+from weft.core.interrupts import let_through
+from weft.core.records import record
 
 ALIGNMENT: Final = 64
 """A line of the cache, and the widest vector."""
@@ -22,7 +23,7 @@ LARGE: Final = 1 << 20
 """Smaller blocks need not be counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Lifetime:
     """A value: the first step that writes it, and the last one that reads it; both need it."""
 
@@ -33,7 +34,7 @@ class Lifetime:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Placement:
     """Where values lie."""
 
@@ -144,8 +145,8 @@ class Blocks:
         if waiting:
             try:
                 return waiting.pop()
-            except IndexError:  # another thread was faster
-                pass
+            except IndexError as error:  # another thread was faster
+                let_through(error)
         return Block(room)
 
     def give(self, block: Block) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from weft.core.interrupts import let_through
+
 SYMBOLS: Final = 2
 """The type of a section that holds the table of symbols."""
 SECTION: Final = struct.Struct("<IIQQQQIIQQ")
@@ -43,6 +45,7 @@ def undefined(content: bytes) -> list[str]:
                     found.append(content[names + name : content.index(b"\0", names + name)].decode())
         return found
     except (struct.error, IndexError, ValueError) as error:
+        let_through(error)
         raise Uncompiled(f"an object file that cannot be read: {error}") from error
 
 

@@ -19,7 +19,11 @@ from weft.native.blas import FUNCTIONS, function
 
 _util: Any = lazy("ctypes.util")
 
-NAMES: Final = ("fmod.f32", "fmod.f64", "lgamma.f32", "lgamma.f64", "sgemm.blas", "dgemm.blas", "pow.f64")
+NAMES: Final = (
+    "fmod.f32", "fmod.f64", "lgamma.f32", "lgamma.f64", "sgemm.blas", "dgemm.blas", "pow.f64", "exp.f64",
+    "log.f64", "log2.f64", "log10.f64", "sin.f64", "cos.f64", "tan.f64", "atan.f64", "sinh.f64", "cosh.f64",
+    "tanh.f64",
+)  # fmt: skip
 """What machine code may call, each at its place. New ones come last: code that is kept on disk counts."""
 
 

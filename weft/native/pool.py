@@ -34,7 +34,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.core.threads import count, watchers
+from weft.core.once import lock
+from weft.core.threads import count, stack_asked_for, start, watchers
 from weft.native import calls
 from weft.native.engine import Loaded
 from weft.native.outside import address_of
@@ -444,9 +445,10 @@ class Pool:
         with _starting:
             if self.started:
                 return
-            self.started = True
-            _living.append(self)
+            if self not in _living:  # as it is where starting it was interrupted
+                _living.append(self)
             self.add_workers()
+            self.started = True
 
     def use(self, threads: int) -> None:
         """Uses so many threads from now on. Those that are too many sleep."""
@@ -457,9 +459,10 @@ class Pool:
 
     def add_workers(self) -> None:
         """Starts the threads that are missing, with room for what functions put on their stacks."""
-        asked = threading.stack_size()
+        asked = stack_asked_for()
         if 0 < asked < STACK:
             threading.stack_size(STACK)
+        self.workers = [work for work in self.workers if work.is_alive()]
         try:
             for number in range(len(self.workers), self.threads - 1):
                 work = threading.Thread(
@@ -468,8 +471,8 @@ class Pool:
                     name=f"weft pool {number}",
                     daemon=True,
                 )
-                work.start()
-                self.workers.append(work)
+                self.workers.append(work)  # before it runs: who ends the threads must know of it
+                start(work)
         finally:
             if 0 < asked < STACK:
                 threading.stack_size(asked)
@@ -488,7 +491,7 @@ class Pool:
             _living.remove(self)
 
 
-_starting = threading.Lock()
+_starting = lock()
 _pool: list[Pool] = []
 _living: list[Pool] = []
 """Pools whose threads run."""
@@ -497,7 +500,9 @@ _living: list[Pool] = []
 def pool() -> Pool:
     """The one pool of this process."""
     if not _pool:
-        _pool.append(Pool(count()))
+        with _starting:
+            if not _pool:
+                _pool.append(Pool(count()))
     return _pool[0]
 
 
@@ -510,12 +515,15 @@ def _use(number: int) -> None:
 watchers.append(_use)
 
 
+_parents: list[Pool] = []
+"""Pools of the process that this one was forked from: to free their code takes the lock of LLVM."""
+
+
 def _forget() -> None:
     """Threads do not survive a fork."""
+    _parents.extend(_pool)
     _pool.clear()
     _living.clear()
-    global _starting
-    _starting = threading.Lock()
 
 
 @atexit.register

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.native import blas, tiers
 from weft.native.calls import (
     ALIGNED,
@@ -40,6 +40,13 @@ LONG = 20_000
 """From how many ns on a program lets other threads use the interpreter."""
 
 
+@record(frozen=True, slots=True)
+class Fixed:
+    """A float among the inputs for which a program is made, and which is a part of it."""
+
+    value: float
+
+
 class Changed(Exception):
     """An input is not as the program was made for."""
 
@@ -48,7 +55,7 @@ class Failed(Exception):
     """Something that the program relies upon does not hold; it has written nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Frame:
     """All that it takes to run a program without Python. Inputs are numbered as the graph's are."""
 
@@ -139,7 +146,8 @@ class Program:
         fills += [[place, FROM_BLOCK, offset] for place, offset in self.arena]
         fills += [[place, FIXED, address(array)] for place, array in self.constants]
         self.write_table(checks, fills)
-        self.results = [self.result(each) for each in self.outputs]
+        made = {place: number for number, (place, _, _) in reversed(list(enumerate(self.made)))}
+        self.results = [self.result(each, made) for each in self.outputs]
         passed = self.draws is not None and self.draws.needs_inputs
         simple = not (self.python or passed)
         self.frame = self.make_frame() if simple else None
@@ -173,11 +181,13 @@ class Program:
             count=self.count, outside=address(self.outside), multiplies=self.multiplies,
         )  # fmt: skip
 
-    def result(self, output: int | tuple[str, Any]) -> tuple[str, Any]:
-        """Where a result is found after a call: among the items of its list, by place, or at hand."""
+    def result(self, output: int | tuple[str, Any], made: dict[int, int]) -> tuple[str, Any]:
+        """Where a result is found after a call: among the items of its list, by place, or at hand. `made`:
+        the numbers of what is made, by place.
+        """
         if not isinstance(output, int):
             return output
-        number = next((k for k, made in enumerate(self.made) if made[0] == output), None)
+        number = made.get(output)
         if number is None:
             return "place", output
         return "number" if output in self.numbers else "item", self.inputs + number
@@ -185,15 +195,15 @@ class Program:
     # -- drafts ----------------------------------------------------------------------------------------------
     def ask(self) -> None:
         """It is used: its code is worth more."""
-        self.calls = 2
         if self.functions.drafts():
             tiers.ask(self)
+        self.calls = 2
 
     def improve(self) -> None:
         """Exchanges drafts for code of the full level, which gives the same bits."""
         moved = self.functions.improve()
-        for record in self.code[: self.count]:
-            record[0] = moved.get(int(record[0]), record[0])
+        for row in self.code[: self.count]:
+            row[0] = moved.get(int(row[0]), row[0])
         if moved and self.keep_again is not None:
             self.keep_again()
 
@@ -214,9 +224,10 @@ class Program:
     def run(self, items: list[Any]) -> list[Any]:
         """The results for these inputs and seeds, behind which new arrays are put."""
         if self.calls < 2:
-            self.calls += 1
-            if self.calls == 2:
+            if self.calls:
                 self.ask()
+            else:
+                self.calls = 1
         for (_, shape, kind), strides in zip(self.made, self.strides):
             items.append(np.ndarray(shape, kind, None, 0, strides))
         threads = pool()

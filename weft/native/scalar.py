@@ -31,6 +31,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from weft.core.dtypes import bfloat16
+from weft.core.interrupts import let_through
 
 TYPES: Final[dict[str, Any]] = {
     "b1": np.dtype(np.bool_), "i8": np.dtype(np.int8), "u8": np.dtype(np.uint8), "i16": np.dtype(np.int16),
@@ -79,6 +80,8 @@ class Builder:
         self._known: dict[Any, int] = {}
         self.divides = False
         """Whether ints may be divided by what is not known: somebody looks for zeros."""
+        self.numbers: frozenset[int] = frozenset()
+        """The parameters of the op that are numbers of Python's, known or not, and no tensors."""
 
     def make(self, op: str, type_: str, *args: Value, value: Any = None) -> Value:
         """The result of an instruction."""
@@ -328,11 +331,16 @@ def _halves(x: Any, split: Any) -> tuple[Any, Any]:
 def _log_gamma(x: float) -> float:
     try:
         return math.lgamma(x)
-    except (OverflowError, ValueError):  # infinite
+    except (OverflowError, ValueError) as error:  # infinite
+        let_through(error)
         return math.inf
 
 
-CALLS: Final[dict[str, Callable[..., Any]]] = {"fmod": np.fmod, "lgamma": np.vectorize(_log_gamma)}
+CALLS: Final[dict[str, Callable[..., Any]]] = {
+    "fmod": np.fmod, "lgamma": np.vectorize(_log_gamma), "pow": np.power, "exp": np.exp, "log": np.log,
+    "log2": np.log2, "log10": np.log10, "sin": np.sin, "cos": np.cos, "tan": np.tan, "atan": np.arctan,
+    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
+}  # fmt: skip
 """Functions from outside, for `interpret`."""
 
 

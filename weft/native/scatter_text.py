@@ -43,16 +43,12 @@ class Columns:
         else:
             self.code.masked_store(value, pointer, self.mask)
 
-    def combined(self, word: str, *args: str) -> str:
-        kind = self.code.type
+    def combined(self, word: str, *args: str, type_: str = "") -> str:
+        kind = type_ or self.code.type
         return HANDLERS[word](self.text, kind, list(args), [kind] * len(args))
 
-    def number(self, value: float) -> str:
-        return self.text.constant(value, self.code.type)
-
-    @property
-    def whole(self) -> str:
-        return self.text.type(self.code.type)
+    def cast(self, value: str, from_: str, to: str) -> str:
+        return value if from_ == to else HANDLERS["cast"](self.text, to, [value], [from_])
 
 
 @cache
@@ -82,8 +78,9 @@ def scatter(type_: str, kind: str, vector_bytes: int, single: bool) -> str:
 
 
 @cache
-def scan(type_: str, kind: str, vector_bytes: int, single: bool) -> str:
-    """A running fold along an axis: each element is combined with the result before it.
+def scan(type_: str, kind: str, vector_bytes: int, single: bool, carrier: str) -> str:
+    """A running fold along an axis: each element is combined with the result before it, which is carried
+    along in a type that may be wider than the elements'.
 
     0 result, elements (and, where what came before is multiplied by a factor, these)    then how long the
     axis is, and the columns behind it. What is cut into chunks are blocks of columns, for each index before.
@@ -94,17 +91,22 @@ def scan(type_: str, kind: str, vector_bytes: int, single: bool) -> str:
     target, *sources = [code.buffer(place) for place in range(1 + operands)]
     length, width, blocks = code.numbers(1 + operands, 3)
     size = code.mul(length, width)
-    begin = columns.number(1 if kind == "prod" else -0.0 if type_.startswith("f") else 0)
+    nothing = -0.0 if kind == "linear" and type_.startswith("f") else 0  # cumsum(-0.0) is 0.0
+    begin = columns.text.constant(1 if kind == "prod" else nothing, carrier)
+
+    def load(pointer: str) -> str:
+        return columns.cast(columns.load(pointer), type_, carrier)
+
     with code.loop("%lo", "%hi") as block:
         outer, number = code.apart(block.at, blocks)
         first = code.add(code.mul(outer, size), columns.start(number, width))
         to, *given = [code.past(pointer, first) for pointer in (target, *sources)]
-        with code.loop("0", size, width, [(columns.whole, begin)]) as row:
-            value = columns.load(code.past(given[0], row.at))
+        with code.loop("0", size, width, [(columns.text.type(carrier), begin)]) as row:
+            value = load(code.past(given[0], row.at))
             before = row.values[0]
             if kind == "linear":
-                before = columns.combined("mul", columns.load(code.past(given[1], row.at)), before)
-            made = columns.combined(COMBINED.get(kind, "add"), before, value)
-            columns.store(made, code.past(to, row.at))
+                before = columns.combined("mul", load(code.past(given[1], row.at)), before, type_=carrier)
+            made = columns.combined(COMBINED.get(kind, "add"), before, value, type_=carrier)
+            columns.store(columns.cast(made, carrier, type_), code.past(to, row.at))
             row.following = [made]
     return code.text()

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.native.build import Built
 from weft.native.calls import address
 from weft.native.programs import Failed
@@ -64,7 +64,7 @@ def ops_of(step: Any) -> str:
     return " ".join(dict.fromkeys(names)) or step.name or type(step).__name__.lower()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Shown:
     """A step that has run."""
 

@@ -29,6 +29,7 @@ import numpy as np
 from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.generator import Generator
+from weft.core.interrupts import let_through
 from weft.core.logs import log
 from weft.core.types import layout, memory_format
 from weft.graph.node import Node
@@ -39,7 +40,7 @@ from weft.native.calls import address
 from weft.native.drawing import Draws
 from weft.native.engine import Functions, identity
 from weft.native.outside import table
-from weft.native.programs import Program
+from weft.native.programs import Fixed, Program
 from weft.ops.record import REGISTRY, Op
 
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -201,6 +202,8 @@ def input_text(value: Any) -> str:
         return "float"
     if isinstance(value, Generator):
         return "stream"
+    if isinstance(value, Fixed):
+        return f"fixed {value.value!r}"
     if type(value) in PLAIN:
         return f"{type(value).__name__} {value!r}"
     raise Unkept(f"an input of type {type(value).__qualname__}")
@@ -214,6 +217,7 @@ def key_of_program(graph_module: Any, arrays: Sequence[Any]) -> str | None:
         lines = [*GraphText(graph_module).lines, *map(input_text, arrays)]
         return key_of("\n".join(lines), *surroundings())
     except (Unkept, OSError) as error:
+        let_through(error)
         reason = str(error)
         log("cache", lambda: f"a program is not kept: {reason}")
         return None
@@ -322,8 +326,8 @@ def kept_or_made(
         if content is not None:
             try:
                 return keyed(Restored(content, arrays), key)
-            except KeyError:  # an object that it needs is gone
-                pass
+            except KeyError as error:  # an object that it needs is gone
+                let_through(error)
     made = make(arrays)
     return keyed(made, key) if keep(made, key) else made
 
@@ -358,5 +362,6 @@ def kept_program(key: str, arrays: list[Any]) -> Program | None:
         return None
     try:
         return keyed(Restored(content, arrays), key)
-    except KeyError:
+    except KeyError as error:
+        let_through(error)
         return None

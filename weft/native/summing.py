@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from weft.core.interrupts import let_through
 from weft.native.fuse import ordered
 from weft.native.scalar import Builder
 from weft.native.tensors import Definition, Fold, Gather, Opaque, Point, Product, Reshape, View, operands_of
@@ -25,7 +26,8 @@ def is_sum(value: Definition) -> bool:
     values = [builder.load(place, each.type) for place, each in enumerate(value.operands)]
     try:
         made = value.make(builder, values, lambda axis: builder.make("index", "i64", value=axis))
-    except AttributeError:  # it needs a builder that knows more
+    except AttributeError as error:  # it needs a builder that knows more
+        let_through(error)
         return False
     if len(builder.instructions) != 3 or made.place != 2:
         return False

@@ -25,13 +25,13 @@ from dataclasses import field
 from math import prod
 from typing import Any
 
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.native.scalar import Body, Builder, Value
 
 Shape = tuple[int, ...]
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(eq=False, slots=True, kw_only=True)
 class Definition:
     """A value of a program."""
 
@@ -55,7 +55,7 @@ class Definition:
         return prod(self.shape)
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(eq=False, slots=True, kw_only=True)
 class Given(Definition):
     """Memory that exists."""
 
@@ -67,7 +67,7 @@ class Given(Definition):
         return ()
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(eq=False, slots=True, kw_only=True)
 class Point(Definition):
     """`make(builder, values, place)` of the operands' elements; `place(axis)` is the element's index."""
 
@@ -77,12 +77,12 @@ class Point(Definition):
     """Roughly how many instructions one element takes: what is dear is not computed twice."""
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(eq=False, slots=True, kw_only=True)
 class Number(Point):
-    """A float or a truth of Python's, which is no tensor, though it lies in memory as one would."""
+    """A float, an int or a truth of Python's, which is no tensor, though it lies in memory as one would."""
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(eq=False, slots=True, kw_only=True)
 class Part(Point):
     """What is computed in the memory of another definition, where `start` and `strides` say. Nobody reads it:
     it is an operand of that definition alone.
@@ -91,7 +91,7 @@ class Part(Point):
     whole: Definition
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(eq=False, slots=True, kw_only=True)
 class View(Definition):
     """The element at `i` is that of `base` at `offset + sum(step * i)`, for each axis of the base."""
 
@@ -105,7 +105,7 @@ class View(Definition):
         return (self.base,)
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(eq=False, slots=True, kw_only=True)
 class Reshape(Definition):
     base: Definition
 
@@ -114,7 +114,7 @@ class Reshape(Definition):
         return (self.base,)
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(eq=False, slots=True, kw_only=True)
 class Gather(Definition):
     """The element at `i` lies in the memory of `base`, `offset + sum(moves * i) + index[i]` elements on."""
 
@@ -129,7 +129,7 @@ class Gather(Definition):
         return self.base, self.index
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(eq=False, slots=True, kw_only=True)
 class Fold(Definition):
     """`operand` folded over the axes from `first` to before `last`. With `parts`, over the leading axes up to
     `last`, in so many parts, one after the other; the first axis of the result counts these, if several.
@@ -146,7 +146,7 @@ class Fold(Definition):
         return (self.operand,)
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(eq=False, slots=True, kw_only=True)
 class Opaque(Definition):
     """One result of a call on arrays."""
 
@@ -155,7 +155,7 @@ class Opaque(Definition):
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Matrix:
     """An operand of a product: an operand's memory, with its offset and strides, in elements."""
 
@@ -167,7 +167,7 @@ class Matrix:
     """The distance from one matrix of a batch to the next; 0 where all use the same."""
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(eq=False, slots=True, kw_only=True)
 class Product(Opaque):
     """`rows x depth` times `depth x columns`, for each entry of a batch."""
 
@@ -183,7 +183,7 @@ class Product(Opaque):
     """Whether its first matrix is one of `weft.native.packing`."""
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(eq=False, slots=True, kw_only=True)
 class Direct(Opaque):
     """What a native function that is no kernel of ours computes, with the arguments that kernels have. Its
     record: the place of the result, those of the operands, then the numbers.
@@ -206,7 +206,7 @@ class Direct(Opaque):
     """Its text with a body that is computed of each result before it is stored, if there is such a text."""
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(eq=False, slots=True, kw_only=True)
 class Stack(Direct):
     """What the memory of its operands is, which lie one behind the other: it is where the first of them is.
     Stacks that share operands are parts of the longest one.

@@ -17,31 +17,42 @@ behind it; other threads that are in LLVM are waited for. It ends so before the 
 from __future__ import annotations
 
 import atexit
-import os
+import functools
+import mmap
 import sys
 import threading
+from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from weakref import ref
 
+from weft.core import forks, once
+from weft.core.forks import PATIENCE
+from weft.core.interrupts import let_through
 from weft.core.logs import is_heard, log
 from weft.core.settings import settings
+from weft.core.threads import out_of_reach, start
 
 DELAY: Final = 0.03
 """Seconds between a program's second call and its compilation: processes that are about to end do not pay."""
-PATIENCE: Final = 10.0
-"""Seconds that a fork, and the end of the interpreter, wait at most."""
 SLOWER: Final = 6
 """How many ns drafts lose of each ns that full code takes."""
 SAVED: Final = 25_000
 """How many ns a draft saves of each line of text."""
-LONGEST: Final = 2000
+LONGEST: Final = 3000
 """Of how many lines a draft is made: each may take a vector of the stack."""
 LEAST: Final = 5_000_000
 """How many ns drafts must save if they are not all that is compiled: they are an object of their own."""
 
-_changed = threading.Condition()
+F = TypeVar("F", bound=Callable[..., Any])
+LIBRARY: Final = "llvmlite.binding.ffi"
+ROOM: Final = 64 << 20
+"""Bytes that must be free before LLVM is called."""
+_lock = once.lock()
+"""Not a `Condition`, which is taken and released in lines of Python's, where an interrupt may strike."""
+_sleep = allocate_lock()
+"""Who releases it wakes the thread."""
 _waiting: deque[Any] = deque()
 """Weak references to those whose drafts are to be replaced."""
 _thread: threading.Thread | None = None
@@ -72,32 +83,37 @@ def ask(owner: Any) -> None:
     """Has `owner.improve()` called in the background, if it lives until then."""
     if settings.tiers == "draft":
         return
-    with _changed:
+    with _lock:
         _waiting.append(ref(owner))
         _start()
+
+
+def _is_running() -> bool:
+    """Whether there is a thread. One whose start was interrupted is none."""
+    return _thread is not None and _thread.is_alive()
 
 
 def _start() -> None:
     """Starts the thread, unless there is one."""
     global _thread
-    if _thread is not None or _stopped:
+    if _is_running() or _stopped:
         return
+    _sleep.acquire(blocking=False)
     _thread = threading.Thread(target=_run, name="weft tiers", daemon=True)
     try:
-        _thread.start()
-    except RuntimeError:  # the interpreter ends
+        start(_thread)
+    except RuntimeError as error:  # the interpreter ends
+        let_through(error)
         _thread = None
 
 
 def _run() -> None:
     global _thread
-    with _changed:
-        _changed.wait_for(lambda: _stopped, DELAY)
+    _sleep.acquire(timeout=DELAY)
     while True:
-        with _changed:
+        with _lock:
             if _stopped or not _waiting:
                 _thread = None
-                _changed.notify_all()
                 return
             owner = _waiting.popleft()()
         if owner is not None:
@@ -115,16 +131,19 @@ def _improve(improve: Callable[[], None]) -> None:
 
 def wait() -> None:
     """Until nothing is left to do."""
-    with _changed:
-        _changed.wait_for(lambda: _thread is None)
+    let_go()
+    while (thread := _thread) is not None and thread.is_alive():
+        thread.join()
 
 
 def _stop() -> None:
     """Ends the thread, for now. It must not be in LLVM when that is taken down, or copied."""
     global _stopped
-    with _changed:
+    let_go()
+    with _lock:
         _stopped = True
-        _changed.notify_all()
+        if _sleep.locked():
+            _sleep.release()
         thread = _thread
     if thread is not None and thread is not threading.current_thread():
         thread.join(PATIENCE)
@@ -132,10 +151,69 @@ def _stop() -> None:
 
 def _go_on() -> None:
     global _stopped
-    with _changed:
+    with _lock:
         _stopped = False
         if _waiting:
             _start()
+
+
+# -- the lock of LLVM ----------------------------------------------------------------------------------------
+def _lock_of_llvm() -> Any:
+    """Which llvmlite takes around each call; None where it is not loaded."""
+    library = getattr(sys.modules.get(LIBRARY), "lib", None)
+    return getattr(getattr(library, "_lock", None), "_lock", None)
+
+
+def let_go() -> None:
+    """Releases the lock of LLVM where an interrupt has kept llvmlite from that: it takes and releases it in
+    lines of Python, also where code of ours is finalised. All other threads would wait for ever.
+    """
+    lock = _lock_of_llvm()
+    if lock is None or not lock._is_owned():
+        return
+    frame: Any = sys._getframe()
+    while frame is not None:  # a handler of signals may stand upon a call that goes on
+        if frame.f_globals.get("__name__") == LIBRARY:
+            return
+        frame = frame.f_back
+    while lock._is_owned() and _held.get(threading.get_ident()) is None:
+        lock.release()
+
+
+def _holds_llvm() -> bool:
+    lock = _lock_of_llvm()
+    return lock is not None and bool(lock._is_owned())
+
+
+def letting_go(work: F) -> F:
+    """For functions that call LLVM."""
+
+    @functools.wraps(work)
+    def run(*args: Any) -> Any:
+        try:
+            return work(*args)
+        finally:
+            let_go()
+
+    return run  # type: ignore[return-value]
+
+
+def calling_llvm(work: F) -> F:
+    """For those that take long: out of reach of handlers of signals, which llvmlite is not made for, and with
+    memory enough, as LLVM ends the process where that is short.
+    """
+    there = out_of_reach(letting_go(work), _holds_llvm)
+
+    @functools.wraps(work)
+    def run(*args: Any) -> Any:
+        try:
+            mmap.mmap(-1, ROOM).close()
+        except OSError as error:
+            let_through(error)
+            raise MemoryError(f"LLVM needs more memory than this process may have: {error}") from None
+        return there(*args)
+
+    return run  # type: ignore[return-value]
 
 
 # -- forks ---------------------------------------------------------------------------------------------------
@@ -146,8 +224,7 @@ _held: Final[dict[int, Any]] = {}
 def _before_fork() -> None:
     """Nobody is in LLVM while a process is copied: in the child, nobody would ever leave it."""
     _stop()
-    library = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)  # where it is loaded
-    lock = getattr(getattr(library, "_lock", None), "_lock", None)
+    lock = _lock_of_llvm()
     if lock is not None and lock.acquire(timeout=PATIENCE):
         _held[threading.get_ident()] = lock
 
@@ -164,12 +241,16 @@ def _in_parent() -> None:
 
 
 def _in_child() -> None:
-    """The thread is not there any more; what waits does so until the next program asks."""
-    global _changed, _thread, _stopped
-    _changed, _thread, _stopped = threading.Condition(), None, False
+    """The thread is not there any more; what waits does so until the next program asks. Who holds the lock of
+    LLVM, as patience was at an end, is not there either.
+    """
+    global _sleep, _thread, _stopped
+    _sleep, _thread, _stopped = allocate_lock(), None, False
     _let_in()
+    lock = _lock_of_llvm()
+    if lock is not None and not lock._is_owned():
+        lock._at_fork_reinit()
 
 
 atexit.register(_stop)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
+forks.around(_before_fork, _in_parent, _in_child)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.native.backend import Compiled, told
 from weft.native.lower import Lowering
 from weft.native.programs import Program
@@ -21,7 +21,7 @@ from weft.native.run import Executable, planned
 from weft.native.stepping import Shown, Stepping
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Fault:
     """A step that gave NaN though it read none, or an infinity though all that it read was finite."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import field
 from math import prod
 
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.native.maths import Emitting
 from weft.native.scalar import Builder, Value
 from weft.native.tensors import Definition, Fold, Gather, Given, Opaque, Point, Reshape, Shape, View
@@ -44,7 +44,7 @@ class Split(Exception):
         self.value, self.reason = value, reason
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Load:
     """Where something is read or written, with the offset and the strides per loop, in elements."""
 
@@ -61,7 +61,7 @@ def row_major(shape: Shape) -> Shape:
     return tuple(reversed(strides))
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Indices:
     """The loops of a kernel, and arithmetic on indices that are affine in their counters."""
 
@@ -231,7 +231,7 @@ def is_row_major(given: Definition) -> bool:
     return given.strides is None or given.strides == row_major(given.shape)
 
 
-@dataclass(slots=True, eq=False)
+@record(slots=True, eq=False)
 class Member:
     """A definition that a group computes."""
 
@@ -244,7 +244,7 @@ class Member:
     """Whether it is a fold of which each chunk gives a part."""
 
 
-@dataclass(slots=True, eq=False)
+@record(slots=True, eq=False)
 class Group:
     """Definitions that one kernel computes. Elements are `rows` times `inner`; folds are over `inner`."""
 
@@ -256,6 +256,8 @@ class Group:
     """Whether rows are what they are because of a fold."""
     across: bool = False
     """Whether that fold walks in another order than that of elements."""
+    cost: int = 0
+    """How many instructions its members have, about."""
 
     @property
     def folds(self) -> bool:

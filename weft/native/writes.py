@@ -18,8 +18,9 @@ from dataclasses import field
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.native.build import Built, built
+from weft.native.scalar import TYPES
 from weft.native.tensors import Definition, Direct, Given, Part, Point, Product, Stack, View, view
 from weft.native.units import Group, Member, row_major
 
@@ -30,7 +31,7 @@ LEAST_BUNCH = 9_000
 BUNCH_CHUNK = 4_000
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Ordered:
     """Steps in order, and the inputs in whose memory values lie."""
 
@@ -264,7 +265,7 @@ def wished(
         value, target = made[number], inputs[position]
         if isinstance(value, Definition) and isinstance(target, Given) and value is not target:
             alike = (layout_of(value)[0], value.type) == (target.shape, target.type)
-            if alike and target.size and is_dense(target):
+            if alike and target.size and target.type in TYPES and is_dense(target):  # kernels know no others
                 targets[number] = target
     over = {id(target) for target in targets.values()}
     written: dict[int, tuple[Definition, Given]] = {}
@@ -288,13 +289,14 @@ def bunches(
     gives memory to their values has to know that.
     """
     first = 0
+    wholes: dict[int, Definition] = {}
     while first < len(steps):
         last, work = first, 0
         made: set[int] = set()
         read: set[int] = set()
         while last < len(steps) and _is_small(steps[last], int(works[last])):
-            reads = {key for value in reads_of(steps[last]) for key in _memory_of(value, homes)}
-            written = [_memory_of(value, homes) for value in writes_of(steps[last])]
+            reads = {key for value in reads_of(steps[last]) for key in _memory_of(value, homes, wholes)}
+            written = [_memory_of(value, homes, wholes) for value in writes_of(steps[last])]
             # Parts of one memory are beside each other, so only what reads all of it has to wait for them.
             if reads & made or any(own in made or memory in read for own, memory in written):
                 break
@@ -308,11 +310,16 @@ def bunches(
         first = max(last, first + 1)
 
 
-def _memory_of(value: Definition, homes: dict[int, Given]) -> tuple[int, int]:
-    """What a value is known by, and the memory in which it is computed. They are one, but for parts."""
+def _memory_of(value: Definition, homes: dict[int, Given], wholes: dict[int, Definition]) -> tuple[int, int]:
+    """What a value is known by, and the memory in which it is computed. They are one, but for parts. Long
+    sums of products are walked along once: `wholes` has where they end.
+    """
     memory = value.whole if isinstance(value, Part) else value
+    behind: list[int] = []
     while isinstance(memory, Product) and memory.onto is not None:
-        memory = memory.onto
+        behind.append(id(memory))
+        memory = wholes.get(id(memory), memory.onto)
+    wholes.update(dict.fromkeys(behind, memory))
     memory = homes.get(id(memory), memory)
     return id(value) if isinstance(value, Part) else id(memory), id(memory)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings as _warnings
 from typing import Any as _Any
 
+from weft.core.warn import warn_at_level as _warn_at_level
 from weft.nn.pools import WITH_INDICES as _both
 from weft.nn.triplets import (
     triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
@@ -19,7 +19,7 @@ globals().update(
 
 def upsample_nearest(input: _Any, size: _Any = None, scale_factor: _Any = None) -> _Any:
     """`interpolate` with the nearest element; that is what to call instead."""
-    _warnings.warn(
+    _warn_at_level(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
         UserWarning,
         stacklevel=2,
@@ -29,7 +29,7 @@ def upsample_nearest(input: _Any, size: _Any = None, scale_factor: _Any = None) 
 
 def upsample_bilinear(input: _Any, size: _Any = None, scale_factor: _Any = None) -> _Any:
     """`interpolate` between four elements, corners aligned; that is what to call instead."""
-    _warnings.warn(
+    _warn_at_level(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
         UserWarning,
         stacklevel=2,

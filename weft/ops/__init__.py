@@ -23,6 +23,7 @@ from weft.ops import (  # noqa: F401
     dropouts,
     einsum,
     elementary,
+    flat_index,
     floats,
     foreach,
     fourier,
@@ -38,8 +39,6 @@ from weft.ops import (  # noqa: F401
     margin_losses,
     masked,
     normalisation,
-    parts,
-    placing,
     polynomials,
     pooling,
     power,
@@ -54,12 +53,13 @@ from weft.ops import (  # noqa: F401
     slicing,
     sorting,
     special,
+    spectral_windows,
     spectrogram,
     statistics,
-    tapers,
     view,
     vision,
     windows,
+    with_statistics,
 )
 
 

@@ -7,13 +7,13 @@ kernel nor gradient looks at: the generated face sends a call with it to the in-
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 import weft.ops.bodies as bodies
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import MODULES, Array, as_array, namespace
 from weft.core.dims import outside
 from weft.core.types import TensorType
 from weft.ops.arithmetic import (
@@ -31,18 +31,28 @@ from weft.ops.arithmetic import (
     sub,
 )
 from weft.ops.elementary import exp, tanh
+from weft.ops.facts import OpFacts, Placing, Rule
 from weft.ops.families import composite, float_result, pointwise, promote
 from weft.ops.kernels import elementwise
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, Promotion, ops, type_of
 from weft.ops.samples import Maker, Sample, Samples, binary_samples, unary_samples
 
 FLAG = "input: Tensor, inplace: bool = False"
 
 
-def activation(name: str, kernel: Any, label: str, signature: str = "input: Tensor", **facts: Any) -> Op:
+def activation(
+    name: str,
+    kernel: Any,
+    label: str,
+    signature: str = "input: Tensor",
+    promotion: Promotion | None = None,
+    rule: Rule | None = None,
+    **facts: Unpack[OpFacts],
+) -> Op:
     """A function of `nn.functional` for floats; what else is refused is named after PyTorch's kernel."""
-    promotion = facts.pop("promotion", None) or refusing(promote, EXACT | COMPLEX, label)
-    return pointwise(name, kernel, promotion, signature=signature, namespace="nn.functional", **facts)
+    promotion = promotion or refusing(promote, EXACT | COMPLEX, label)
+    facts["namespace"] = "nn.functional"
+    return pointwise(name, kernel, promotion, signature, rule=rule, **facts)
 
 
 def with_options(*options: dict[str, Any], low: float = -3.0, high: float = 3.0) -> Samples:
@@ -58,9 +68,11 @@ def with_options(*options: dict[str, Any], low: float = -3.0, high: float = 3.0)
 
 # -- rectifiers ----------------------------------------------------------------------------------------------
 def _relu(x: Array, inplace: bool) -> Array:
+    xp = MODULES[type(x)]
     if x.dtype.kind == "f" and x.size > 4096:
         return elementwise.positive_part(x, ...)
-    return np.maximum(elementwise.ZERO[x.dtype], x, out=...)  # of two zeros, the second is taken: x
+    zero = elementwise.ZERO[x.dtype] if xp is np else 0
+    return xp.maximum(zero, x, out=...)  # of two zeros, the second is taken: x
 
 
 rectified = refusing(
@@ -83,14 +95,19 @@ relu = pointwise(
 
 
 def _leaky_relu(x: Array, negative_slope: float, inplace: bool) -> Array:
-    scaled = np.multiply(x, negative_slope, out=...)
+    xp = MODULES[type(x)]
+    scaled = xp.multiply(x, negative_slope, out=...)
     if 0 <= negative_slope <= 1:
-        return np.maximum(x, scaled, out=scaled)
-    return namespace(x).where(np.greater(x, 0), x, scaled)
+        return xp.maximum(x, scaled, out=scaled)
+    return xp.where(xp.greater(x, 0), x, scaled)
 
 
 def _emit_leaky_relu(b: Any, x: Any, negative_slope: float, inplace: bool) -> Any:
-    scaled = b.mul(x, b.like(negative_slope, x))
+    slope = b.like(negative_slope, x)
+    scaled = b.mul(x, slope)
+    if not isinstance(negative_slope, (int, float)):  # only running tells
+        gentle = b.and_(b.ge(slope, b.like(0, x)), b.le(slope, b.like(1, x)))
+        return b.select(gentle, b.max(x, scaled), b.select(b.gt(x, b.like(0, x)), x, scaled))
     if 0 <= negative_slope <= 1:
         return b.max(x, scaled)
     return b.select(b.gt(x, b.like(0, x)), x, scaled)
@@ -114,7 +131,7 @@ leaky_relu = activation(
 )
 prelu_kernel = pointwise(
     "prelu_kernel",
-    lambda x, weight: namespace(x).where(np.greater(x, 0), x, np.multiply(x, weight)),
+    lambda x, weight: namespace(x).where(x > 0, x, x * weight),
     refusing(promote, EXACT | COMPLEX, "prelu_cpu"),
     emit=lambda b, x, weight: b.select(b.gt(x, b.like(0, x)), x, b.mul(x, weight)),
     signature="input: Tensor, weight: Tensor",
@@ -171,7 +188,8 @@ def prelu(input: Any, weight: Any) -> Any:
 
 
 def _threshold(x: Array, threshold: float, value: float, inplace: bool) -> Array:
-    return namespace(x).where(np.less_equal(x, threshold), x.dtype.type(value), x)
+    xp = MODULES[type(x)]
+    return xp.where(xp.less_equal(x, threshold), x.dtype.type(value), x)
 
 
 def _emit_threshold(b: Any, x: Any, threshold: float, value: float, inplace: bool) -> Any:
@@ -191,13 +209,15 @@ threshold = pointwise(
         (Sample(make(2, 3), 0.1, 2.0), Sample(make(), 0.5, -1.0), Sample(make(0, 3), 0.1, 1.0))
     ),
     vjp=lambda g, _out, x, threshold: keep(g, ops.logical_not(ops.le(x, threshold)), x),
+    placing=Placing(repeats=True, whole=True),
 )
 
 
 def _hardtanh(x: Array, min_val: float, max_val: float, inplace: bool) -> Array:
+    xp = MODULES[type(x)]
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    return np.asarray(np.clip(x, x.dtype.type(min_val), x.dtype.type(max_val)))
+    return xp.asarray(xp.clip(x, x.dtype.type(min_val), x.dtype.type(max_val)))
 
 
 def _within(g: Any, x: Any, low: float, high: float) -> Any:
@@ -235,7 +255,7 @@ hardtanh = activation(
 )
 relu6 = activation(
     "relu6",
-    lambda x, inplace: np.asarray(np.clip(x, x.dtype.type(0), x.dtype.type(6))),
+    lambda x, inplace: as_array(namespace(x).clip(x, x.dtype.type(0), x.dtype.type(6))),
     "",
     FLAG,
     promotion=promote,
@@ -253,19 +273,24 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 
 def _elu_kernel(x: Array, alpha: float, scale: float, rate: float) -> Array:
-    """scale times x above zero and alpha (exp(rate x) - 1) below it."""
+    """scale times x, and alpha times that of exp(rate x) - 1 below zero, whatever alpha makes of zeros."""
+    keeps_zeros = 0 < alpha * scale < np.inf  # so that parts above and below may be added, which is quick
 
     def body(out: Array, x: Array) -> None:
-        np.clip(x, -np.inf, 0, out=out)
+        xp = MODULES[type(out)]
+        xp.clip(x, -np.inf, 0, out=out)
         if rate != 1:
-            np.multiply(out, rate, out=out)
-        np.expm1(out, out=out)
+            xp.multiply(out, rate, out=out)
+        xp.expm1(out, out=out)
         if alpha * scale != 1:
-            np.multiply(out, alpha * scale, out=out)
-        above = elementwise.positive_part(x, ...)
+            xp.multiply(out, alpha * scale, out=out)
+        above = elementwise.positive_part(x, ...) if keeps_zeros else x
         if scale != 1:
-            np.multiply(above, scale, out=above)
-        np.add(out, above, out=out)
+            above = xp.multiply(above, scale, out=...)
+        if keeps_zeros:
+            xp.add(out, above, out=out)
+        else:
+            xp.copyto(out, above, where=xp.greater_equal(x, 0))
 
     return elementwise.blocked(body, x)
 
@@ -275,7 +300,7 @@ def _emit_elu(b: Any, x: Any, alpha: float, scale: float, rate: float) -> Any:
     below = b.expm1(below if rate == 1 else b.mul(below, b.like(rate, x)))
     if alpha * scale != 1:
         below = b.mul(below, b.like(alpha * scale, x))
-    return b.select(b.gt(x, b.like(0, x)), x if scale == 1 else b.mul(x, b.like(scale, x)), below)
+    return b.select(b.lt(x, b.like(0, x)), below, x if scale == 1 else b.mul(x, b.like(scale, x)))
 
 
 def _elu_gradient(g: Any, x: Any, alpha: float, scale: float, rate: float) -> Any:
@@ -294,6 +319,7 @@ elu = activation(
     emit=lambda b, x, alpha, inplace: _emit_elu(b, x, alpha, 1.0, 1.0),
     inplace=True,
     vjp=lambda g, _out, x, alpha: _elu_gradient(g, x, alpha, 1.0, 1.0),
+    native_above=True,
 )
 selu = pointwise(
     "selu",
@@ -307,6 +333,7 @@ selu = pointwise(
     method=False,
     out=False,
     vjp=lambda g, _out, x: _elu_gradient(g, x, SELU_ALPHA, SELU_SCALE, 1.0),
+    native_above=True,
 )
 
 
@@ -330,6 +357,7 @@ celu = pointwise(
     aliases=("nn.functional.celu",),
     node="EluBackward0",
     vjp=lambda g, _out, x, alpha: _elu_gradient(g, x, alpha, 1.0, 1.0 / alpha),
+    native_above=True,
 )
 
 
@@ -341,6 +369,7 @@ sigmoid: Op = pointwise(
     emit=elementwise.emit_sigmoid,
     vjp=lambda g, out: sigmoid_backward(g, out),
     aliases=("nn.functional.sigmoid", "special.expit"),
+    native_above=True,
 )
 sigmoid_backward: Op = pointwise(
     "sigmoid_backward",
@@ -357,6 +386,8 @@ sigmoid_backward: Op = pointwise(
         lambda g, _out, _grad, output: sigmoid_backward(g, output),
         lambda g, _out, grad, output: mul(mul(g, grad), rsub(mul(output, 2), 1)),
     ),
+    overwrites=True,
+    native_above=True,
 )
 
 
@@ -374,6 +405,7 @@ silu = activation(
     promotion=refusing(promote, EXACT, "silu_cpu"),
     emit=lambda b, x, inplace: elementwise.emit_silu(b, x),
     vjp=lambda g, _out, x: _silu_gradient(g, x),
+    native_above=True,
 )
 
 
@@ -390,6 +422,7 @@ mish = activation(
     emit=lambda b, x, inplace: elementwise.emit_mish(b, x),
     samples=with_options(),
     vjp=lambda g, _out, x: _mish_gradient(g, x),
+    native_above=True,
 )
 logsigmoid = activation(
     "logsigmoid",
@@ -399,6 +432,7 @@ logsigmoid = activation(
     vjp=lambda g, _out, x: mul(g, sigmoid(neg(x))),
     node="LogSigmoidBackward0",
     out="exact",
+    native_above=True,
 )
 
 
@@ -416,6 +450,7 @@ softplus = activation(
     out="exact",
     samples=with_options({"beta": 2.0}, {"beta": 3.0, "threshold": 1.0}),
     vjp=lambda g, _out, x, beta, threshold: _softplus_gradient(g, x, beta, threshold),
+    native_above=True,
 )
 
 
@@ -454,6 +489,7 @@ gelu: Op = activation(
     vjp=lambda g, _out, x, approximate: (
         _gelu_tanh_gradient(g, x) if approximate == "tanh" else gelu_backward(g, x)
     ),
+    native_above=True,
 )
 gelu_backward: Op = pointwise(
     "gelu_backward",
@@ -470,6 +506,8 @@ gelu_backward: Op = pointwise(
         lambda g, _out, _grad, x: gelu_backward(g, x),
         lambda g, _out, grad, x: mul(mul(g, grad), _gelu_bend(x)),
     ),
+    overwrites=True,
+    native_above=True,
 )
 
 
@@ -481,9 +519,10 @@ def _gelu_bend(x: Any) -> Any:
 
 # -- piecewise linear ----------------------------------------------------------------------------------------
 def _hardsigmoid(x: Array, inplace: bool) -> Array:
-    out = np.add(x, 3, out=...)
-    np.clip(out, 0, 6, out=out)
-    return np.divide(out, 6, out=out)
+    xp = MODULES[type(x)]
+    out = xp.add(x, 3, out=...)
+    xp.clip(out, 0, 6, out=out)
+    return xp.divide(out, 6, out=out)
 
 
 def _emit_hardsigmoid(b: Any, x: Any, inplace: bool) -> Any:
@@ -495,10 +534,11 @@ def _emit_hardswish(b: Any, x: Any, inplace: bool) -> Any:
 
 
 def _hardswish(x: Array, inplace: bool) -> Array:
-    out = np.add(x, 3, out=...)
-    np.clip(out, 0, 6, out=out)
-    np.multiply(out, x, out=out)
-    return np.divide(out, 6, out=out)
+    xp = MODULES[type(x)]
+    out = xp.add(x, 3, out=...)
+    xp.clip(out, 0, 6, out=out)
+    xp.multiply(out, x, out=out)
+    return xp.divide(out, 6, out=out)
 
 
 def _hardswish_gradient(g: Any, x: Any) -> Any:
@@ -515,6 +555,7 @@ hardsigmoid = activation(
     emit=_emit_hardsigmoid,
     samples=with_options(low=-5, high=5),
     vjp=lambda g, _out, x: div(_within(g, x, -3.0, 3.0), 6),
+    native_above=True,
 )
 hardswish = activation(
     "hardswish",
@@ -524,14 +565,16 @@ hardswish = activation(
     emit=_emit_hardswish,
     samples=with_options(low=-5, high=5),
     vjp=lambda g, _out, x: _hardswish_gradient(g, x),
+    native_above=True,
 )
 
 
 def _softshrink(x: Array, lambd: float) -> Array:
     """x minus its nearest point in [-lambd, lambd]; NaN stays."""
+    xp = MODULES[type(x)]
     if lambd < 0:
         raise ValueError("negative lambd")
-    return np.subtract(x, np.clip(x, -lambd, lambd), out=...)
+    return xp.subtract(x, xp.clip(x, -lambd, lambd), out=...)
 
 
 def _softshrink_rule(x: TensorType, lambd: float) -> TensorType:
@@ -562,7 +605,7 @@ softshrink = activation(
 )
 hardshrink = pointwise(
     "hardshrink",
-    lambda x, lambd: keep_where(x, np.logical_not(np.less_equal(np.absolute(x), lambd))),
+    lambda x, lambd: keep_where(x, ~(abs(x) <= lambd)),
     refusing(promote, EXACT | COMPLEX, "hardshrink_cpu"),
     emit=lambda b, x, lambd: b.select(b.le(b.abs(x), b.like(lambd, x)), b.like(0, x), x),
     signature="input: Tensor, lambd: float = 0.5",
@@ -571,6 +614,7 @@ hardshrink = pointwise(
     samples=with_options({"lambd": 1.0}),
     aliases=("nn.functional.hardshrink",),
     vjp=lambda g, _out, x, lambd: _outside(g, x, lambd),
+    rounded=(1,),
 )
 
 

@@ -6,20 +6,23 @@ operands become but also what is refused, with PyTorch's words, so that kernels 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 import numpy as np
 
 import weft.ops.bodies as bodies
+import weft.ops.kernels.division as division
+import weft.ops.node_names as node_names
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import MODULES, Array, ArrayFunction
 from weft.core.dtypes import ALL, HALVES, dtype, scalar_dtype
+from weft.core.errors import underivable
 from weft.core.types import TensorType
 from weft.ops.families import composite, float_result, pointwise, promote, real_result
+from weft.ops.node_names import by_number, not_implemented
 from weft.ops.options import fits
 from weft.ops.record import (
-    Kind,
     Op,
     Promotion,
     broadcast_shapes,
@@ -88,10 +91,11 @@ def keep_where(x: Array, mask: Array, _beside: Any = None) -> Array:
 
     Exact for infinities and NaN, and 19 times faster than np.where.
     """
+    xp = MODULES[type(x)]
     bits = _BITS.get(x.dtype.itemsize)
     if bits is None:
-        return namespace(x).where(mask, x, x.dtype.type(0))
-    return np.multiply(x.view(bits), mask.astype(bits), out=...).view(x.dtype)
+        return xp.where(mask, x, x.dtype.type(0))
+    return xp.multiply(x.view(bits), mask.astype(bits), out=...).view(x.dtype)
 
 
 def _keep_rule(x: TensorType, mask: TensorType, _beside: Any = None) -> TensorType:
@@ -104,11 +108,11 @@ def _keep_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(), make.bools())
 
 
-keep: Op = Op(
+keep: Op = pointwise(
     "keep",
-    Kind.POINTWISE,
+    keep_where,
+    None,
     "input: Tensor, mask: Tensor, beside: MaybeTensor = None",
-    kernel=keep_where,
     rule=_keep_rule,
     samples=_keep_samples,
     vjp=(
@@ -118,9 +122,9 @@ keep: Op = Op(
     ),
     method=False,
     function=False,
-    doc="The input where the mask is true, zero elsewhere: what most gradients with kinks are made of. "
-    "`beside`, from which the mask was made, gets a gradient of zeros, so that second derivatives are "
-    "zeros too, not errors.",
+    doc="The input where the mask is true, zero elsewhere: what gradients with kinks consist of. `beside`, "
+    "from which the mask was made, gets a gradient of zeros: second derivatives are zeros too, not errors.",
+    lowering="pointwise",
 )
 
 
@@ -132,46 +136,51 @@ def zeros(g: Any) -> Any:
 # -- sums ----------------------------------------------------------------------------------------------------
 def _scaled(y: Array, alpha: Any, kind: np.dtype[Any]) -> Array:
     """alpha * y in the computing dtype; raises (as the rule will) where alpha does not fit it."""
+    xp = MODULES[type(y)]
     if type(alpha) is bool and kind.kind != "b":
         raise TypeError("boolean alpha")
     if kind.kind == "b" and type(alpha) is not float:
-        return np.logical_and(y, bool(alpha))
+        return xp.logical_and(y, bool(alpha))
     if type(alpha) is int and kind.kind == "u":
         alpha = fits(alpha, dtypes.BY_NUMPY[kind])
-    return np.multiply(y, alpha, dtype=kind, casting="same_kind")
+    return xp.multiply(y, alpha, dtype=kind, casting="same_kind")
 
 
 def _add(x: Array, y: Array, alpha: Any) -> Array:
+    xp = MODULES[type(x)]
     if type(alpha) is int and alpha == 1:
-        return np.add(x, y, out=...)
-    return np.add(x, _scaled(y, alpha, x.dtype), out=...)
+        return xp.add(x, y, out=...)
+    return xp.add(x, _scaled(y, alpha, x.dtype), out=...)
 
 
 def _sub(x: Array, y: Array, alpha: Any) -> Array:
+    xp = MODULES[type(x)]
     if type(alpha) is int and alpha == 1:
-        return np.subtract(x, y, out=...)
-    return np.subtract(x, _scaled(y, alpha, x.dtype), out=...)
+        return xp.subtract(x, y, out=...)
+    return xp.subtract(x, _scaled(y, alpha, x.dtype), out=...)
 
 
 def _rsub(x: Array, y: Array, alpha: Any) -> Array:
+    xp = MODULES[type(x)]
     if type(alpha) is int and alpha == 1:
-        return np.subtract(y, x, out=...)
-    return np.subtract(y, _scaled(x, alpha, x.dtype), out=...)
+        return xp.subtract(y, x, out=...)
+    return xp.subtract(y, _scaled(x, alpha, x.dtype), out=...)
 
 
 def _add_into(x: Array, y: Array, alpha: Any) -> None:
-    _accumulate(np.add, x, y, alpha)
+    _accumulate(MODULES[type(x)].add, x, y, alpha)
 
 
 def _sub_into(x: Array, y: Array, alpha: Any) -> None:
-    _accumulate(np.subtract, x, y, alpha)
+    _accumulate(MODULES[type(x)].subtract, x, y, alpha)
 
 
-def _accumulate(ufunc: np.ufunc, x: Array, y: Array, alpha: Any) -> None:
+def _accumulate(ufunc: ArrayFunction, x: Array, y: Array, alpha: Any) -> None:
     """Writes x ± alpha * y into row-major x, piece by piece: a temporary as large as x would cost more in
     fresh pages than the sum itself.
     """
-    if x.size <= PIECE or y.shape != x.shape or not y.flags.c_contiguous or np.may_share_memory(x, y):
+    xp = MODULES[type(x)]
+    if x.size <= PIECE or y.shape != x.shape or not y.flags.c_contiguous or xp.may_share_memory(x, y):
         ufunc(x, _scaled(y, alpha, x.dtype), out=x)
         return
     target, source = x.reshape(-1), y.reshape(-1)
@@ -243,6 +252,9 @@ add: Op = pointwise(
     rule=lambda x, y, alpha: _with_alpha(add, x, y, alpha),
     emit=lambda b, x, y, alpha: b.add(x, _emit_scaled(b, y, alpha)),
     vjp=(lambda g, _out, _x: g, lambda g, _out, _x, _y, alpha: _times(g, alpha)),
+    exact=True,
+    rounded=(2,),
+    of_numbers=True,
 )
 sub: Op = pointwise(
     "sub",
@@ -254,6 +266,9 @@ sub: Op = pointwise(
     emit=lambda b, x, y, alpha: b.sub(x, _emit_scaled(b, y, alpha)),
     vjp=(lambda g, _out, _x: g, lambda g, _out, _x, _y, alpha: _times(neg(g), alpha)),
     aliases=("subtract",),
+    exact=True,
+    rounded=(2,),
+    of_numbers=True,
 )
 rsub: Op = pointwise(
     "rsub",
@@ -268,6 +283,8 @@ rsub: Op = pointwise(
     out=False,
     node="RsubBackward1",
     vjp=(lambda g, _out, _x, _y, alpha: _times(neg(g), alpha), lambda g, _out, _x: g),
+    exact=True,
+    rounded=(2,),
 )
 
 negative = refusing(
@@ -285,6 +302,7 @@ neg: Op = pointwise(
     vjp=lambda g: neg(g),
     aliases=("negative",),
     out="exact",
+    exact=True,
 )
 
 
@@ -305,11 +323,14 @@ mul: Op = pointwise(
     aliases=("multiply",),
     emit=lambda b, x, y: b.mul(x, y),
     vjp=(lambda g, _out, _x, y: mul(g, y), lambda g, _out, x: mul(g, x)),
+    exact=True,
+    unrounded=(0, 1),
+    of_numbers=True,
 )
 
 
 def _square(x: Array) -> Array:
-    return np.square(x, out=...)
+    return MODULES[type(x)].square(x, out=...)
 
 
 _square.ufunc = np.square  # type: ignore[attr-defined]
@@ -322,6 +343,7 @@ square = pointwise(
     emit=lambda b, x: b.mul(x, x),
     vjp=lambda g, _out, x: mul(g, mul(x, 2)),
     node="PowBackward0",
+    exact=True,
 )
 reciprocal = pointwise(
     "reciprocal",
@@ -330,37 +352,40 @@ reciprocal = pointwise(
     emit=bodies.reciprocal,
     domain=(0.5, 2),
     vjp=lambda g, out: neg(mul(g, mul(out, out))),
+    exact=True,
 )
 
 
 def _addcmul(x: Array, left: Array, right: Array, value: Any) -> Array:
-    return np.add(x, _product(left, right, value), out=...)
+    return MODULES[type(x)].add(x, _product(left, right, value), out=...)
 
 
 def _product(left: Array, right: Array, value: Any) -> Array:
-    product = np.multiply(left, right, out=...)
+    xp = MODULES[type(left)]
+    product = xp.multiply(left, right, out=...)
     if type(value) is int and value == 1:
         return product
     if product.dtype.kind in "iu":
         value = fits(value, dtypes.BY_NUMPY[product.dtype])
-    return np.multiply(product, product.dtype.type(value), out=product)
+    return xp.multiply(product, product.dtype.type(value), out=product)
 
 
 def _addcdiv(x: Array, left: Array, right: Array, value: Any) -> Array:
-    return np.add(x, _quotient(left, right, value), out=...)
+    return MODULES[type(x)].add(x, _quotient(left, right, value), out=...)
 
 
 def _quotient(left: Array, right: Array, value: Any) -> Array:
-    quotient = np.true_divide(left, right, out=...)
-    return quotient if value == 1 else np.multiply(quotient, quotient.dtype.type(value), out=quotient)
+    xp = MODULES[type(left)]
+    quotient = xp.true_divide(left, right, out=...)
+    return quotient if value == 1 else xp.multiply(quotient, quotient.dtype.type(value), out=quotient)
 
 
 def _addcmul_into(x: Array, left: Array, right: Array, value: Any) -> None:
-    np.add(x, _product(left, right, value), out=x)
+    MODULES[type(x)].add(x, _product(left, right, value), out=x)
 
 
 def _addcdiv_into(x: Array, left: Array, right: Array, value: Any) -> None:
-    np.add(x, _quotient(left, right, value), out=x)
+    MODULES[type(x)].add(x, _quotient(left, right, value), out=x)
 
 
 _addcmul.into = _addcmul_into  # type: ignore[attr-defined]
@@ -414,6 +439,8 @@ addcmul = pointwise(
         lambda g, _out, _x, _left, right, value: mul(g, _times(right, value)),
         lambda g, _out, _x, left, _right, value: mul(g, _times(left, value)),
     ),
+    exact=True,
+    native_above=True,
 )
 addcdiv = pointwise(
     "addcdiv",
@@ -428,32 +455,36 @@ addcdiv = pointwise(
         lambda g, _out, _x, _left, right, value: div(_times(g, value), right),
         lambda g, _out, _x, left, right, value: neg(mul(g, div(_times(left, value), mul(right, right)))),
     ),
+    exact=True,
+    native_above=True,
 )
 
 
 def _lerp(x: Array, end: Array, weight: Any) -> Array:
     """From the nearer end, so that weights 0 and 1 give the ends exactly."""
-    span = np.subtract(end, x, out=...)
-    if np.ndim(weight) == 0 and np.asarray(weight).dtype.kind != "c":
+    xp = MODULES[type(x)]
+    span = xp.subtract(end, x, out=...)
+    if xp.ndim(weight) == 0 and xp.asarray(weight).dtype.kind != "c":
         room = span if getattr(weight, "dtype", None) == x.dtype else ...
         if abs(weight) < 0.5:
-            return np.add(x, np.multiply(span, weight, out=room), out=room)
-        return np.subtract(end, np.multiply(span, 1 - weight, out=room), out=room)
-    low = np.add(x, np.multiply(weight, span, out=...), out=...)
-    high = np.subtract(end, np.multiply(span, np.subtract(1, weight), out=...), out=...)
-    return namespace(x).where(np.absolute(weight) < 0.5, low, high)
+            return xp.add(x, xp.multiply(span, weight, out=room), out=room)
+        return xp.subtract(end, xp.multiply(span, 1 - weight, out=room), out=room)
+    low = xp.add(x, xp.multiply(weight, span, out=...), out=...)
+    high = xp.subtract(end, xp.multiply(span, xp.subtract(1, weight), out=...), out=...)
+    return xp.where(xp.absolute(weight) < 0.5, low, high)
 
 
 def _lerp_into(x: Array, end: Array, weight: Any) -> None:
-    if np.ndim(weight) or x.dtype.kind == "c":
-        np.copyto(x, _lerp(x, end, weight))
+    xp = MODULES[type(x)]
+    if xp.ndim(weight) or x.dtype.kind == "c":
+        xp.copyto(x, _lerp(x, end, weight))
         return
     weight = x.dtype.type(weight)
-    span = np.subtract(end, x, out=...)
+    span = xp.subtract(end, x, out=...)
     if abs(weight) < 0.5:
-        np.add(x, np.multiply(span, weight, out=span), out=x)
+        xp.add(x, xp.multiply(span, weight, out=span), out=x)
     else:
-        np.subtract(end, np.multiply(span, 1 - weight, out=span), out=x)
+        xp.subtract(end, xp.multiply(span, 1 - weight, out=span), out=x)
 
 
 _lerp.into = _lerp_into  # type: ignore[attr-defined]
@@ -510,77 +541,25 @@ lerp = pointwise(
         lambda g, _out, _x, _end, weight: mul(g, weight),
         lambda g, _out, x, end, _weight: mul(g, sub(end, x)),
     ),
+    exact=True,
+    native_above=True,
+    unrounded=(2,),
+    node_name=by_number(2, "LerpBackward0", "LerpBackward1"),
 )
 
 
 # -- quotients -----------------------------------------------------------------------------------------------
-def _check_divisor(x: Array, y: Array) -> None:
-    if x.dtype.kind in "iu" and x.size and not np.all(y):
-        raise RuntimeError("ZeroDivisionError")
-
-
-def _floor_divide(x: Array, y: Array) -> Array:
-    if x.dtype.kind in "iu":
-        _check_divisor(x, y)
-        return np.floor_divide(x, y, out=...)
-    return _float_floor_divide(x, y)
-
-
-EXACT_QUOTIENT = float(2**22)  # below it, Python's rule is exact in float32
-
-
-def _float_floor_divide(x: Array, y: Array) -> Array:
-    """The quotient rounded down. That of two float32 numbers, taken in float64, is on the right side of every
-    whole number that is not huge; beyond, Python's rule says what to do, rounding errors included.
-    """
-    if x.dtype == np.float32:
-        whole = np.divide(x, np.asarray(y, np.float32), dtype=np.float64, out=...)  # numbers are rounded, too
-        whole = np.floor(whole, out=whole)
-        small = whole.size and whole.min() > -EXACT_QUOTIENT and whole.max() < EXACT_QUOTIENT  # nor NaN
-        if small and np.isfinite(y).all():  # -1 by infinity is a little less than 0
-            return whole.astype(np.float32)
-    return _python_floor_divide(x, y)
-
-
-def _python_floor_divide(x: Array, y: Array) -> Array:
-    """Python's rule, as NumPy's loop computes it, but in passes that are SIMD loops: six times as fast."""
-    rest = np.fmod(x, y, out=...)
-    down = _wrong_side(rest, y)
-    quotient = np.divide(np.subtract(x, rest, out=rest), y, out=...)
-    np.subtract(quotient, down, out=quotient)
-    whole = np.floor(quotient, out=...)
-    np.add(whole, np.greater(np.subtract(quotient, whole, out=quotient), 0.5), out=whole)
-    exact = np.divide(x, y, out=...)
-    np.copysign(whole, exact, out=whole)  # for zeros: elsewhere the signs agree
-    zero = np.equal(y, 0)
-    if zero.any():
-        np.copyto(whole, exact, where=zero)
-    return whole
-
-
-def _wrong_side(rest: Array, y: Array) -> Array:
-    """Where a remainder has not the divisor's sign."""
-    return np.logical_and(np.not_equal(rest, 0), np.not_equal(np.less(rest, 0), np.less(y, 0)))
-
-
-def _trunc_divide(x: Array, y: Array) -> Array:
-    if x.dtype.kind in "iu":
-        _check_divisor(x, y)
-        return np.floor_divide(np.subtract(x, np.fmod(x, y)), y, out=...)
-    return np.trunc(np.true_divide(x, y), out=...)
-
-
 def _div(x: Array, y: Array, rounding_mode: str | None) -> Array:
     if rounding_mode is None:
-        return np.true_divide(x, y, out=...)
+        return MODULES[type(x)].true_divide(x, y, out=...)
     return _check_rounding(rounding_mode)(x, y)
 
 
 _div.ufunc = np.true_divide  # type: ignore[attr-defined]
 
 
-def _check_rounding(rounding_mode: str) -> Any:
-    kernel = {"floor": _floor_divide, "trunc": _trunc_divide}.get(rounding_mode)
+def _check_rounding(rounding_mode: str) -> Callable[[Array, Array], Array]:
+    kernel = {"floor": division.floor_divide, "trunc": division.trunc_divide}.get(rounding_mode)
     if kernel is None:
         raise RuntimeError(
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
@@ -611,7 +590,8 @@ class Division(Promotion):
     def run(self, op: Op, bound: tuple[Any, ...]) -> Array:
         if bound[2] is None:
             return super().run(op, bound)
-        return (floor_divide if bound[2] == "floor" else trunc_divide).on_arrays(bound[:2])
+        out: Array = (floor_divide if bound[2] == "floor" else trunc_divide).on_arrays(bound[:2])
+        return out
 
 
 def _div_samples(make: Maker) -> Iterator[Sample]:
@@ -632,6 +612,12 @@ div: Op = pointwise(
         lambda g, _out, _x, y, rounding_mode: div(g, y) if rounding_mode is None else zeros(g),
         lambda g, _out, x, y, mode: _divisor_gradient(g, x, y) if mode is None else zeros(g),
     ),
+    refuses="zero divisors",
+    lowering="indexing",
+    exact=True,
+    unrounded=(1,),
+    of_numbers=True,
+    node_name=node_names.division,
 )
 true_divide = pointwise(
     "true_divide",
@@ -642,10 +628,11 @@ true_divide = pointwise(
     emit=lambda b, x, y: b.div(x, y),
     node="DivBackward0",
     vjp=(lambda g, _out, _x, y: div(g, y), lambda g, _out, x, y: _divisor_gradient(g, x, y)),
+    unrounded=(1,),
 )
 
 
-def _no_gradient(samples: Samples) -> Samples:
+def without_gradient(samples: Samples) -> Samples:
     def plain(make: Maker) -> Iterator[Sample]:
         for sample in samples(make):
             sample.grad = False
@@ -654,46 +641,50 @@ def _no_gradient(samples: Samples) -> Samples:
     return plain
 
 
-def _underivable(name: str) -> Any:
-    raise RuntimeError(f"derivative for aten::{name} is not implemented")
-
-
 floor_divide = pointwise(
     "floor_divide",
-    _floor_divide,
+    division.floor_divide,
     floored,
     signature=OPERANDS,
-    samples=_no_gradient(binary_samples((-3, 3), (1, 3), 2)),
+    samples=without_gradient(binary_samples((-3, 3), (1, 3), 2)),
     node="NotImplemented",
     emit=bodies.floor_divide,
-    vjp=(lambda g: _underivable("floor_divide"), lambda g: _underivable("floor_divide")),
+    vjp=(lambda g: underivable("floor_divide"), lambda g: underivable("floor_divide")),
+    refuses="zero divisors",
+    lowering="indexing",
+    unrounded=(1,),
+    node_name=not_implemented,
 )
 trunc_divide = pointwise(
     "trunc_divide",
-    _trunc_divide,
+    division.trunc_divide,
     truncated,
     signature=OPERANDS,
-    samples=_no_gradient(binary_samples((-3, 3), (1, 3), 2)),
+    samples=without_gradient(binary_samples((-3, 3), (1, 3), 2)),
     emit=bodies.trunc_divide,
     vjp=(zeros, zeros),
     method=False,
     function=False,
     inplace=False,
     out=False,
+    refuses="zero divisors",
+    lowering="indexing",
+    unrounded=(1,),
 )
 
 
 def _remainder(x: Array, y: Array) -> Array:
+    xp = MODULES[type(x)]
     if x.dtype.kind in "iu":
-        _check_divisor(x, y)
-        return np.remainder(x, y, out=...)
-    rest = np.fmod(x, y, out=...)
-    return np.add(rest, keep_where(np.asarray(y, x.dtype), _wrong_side(rest, y)), out=rest)
+        division.check_divisor(x, y)
+        return xp.remainder(x, y, out=...)
+    rest = xp.fmod(x, y, out=...)
+    return xp.add(rest, y, out=rest, where=division.wrong_side(rest, y))  # zeros keep the dividend's sign
 
 
 def _fmod(x: Array, y: Array) -> Array:
-    _check_divisor(x, y)
-    return np.fmod(x, y, out=...)
+    division.check_divisor(x, y)
+    return MODULES[type(x)].fmod(x, y, out=...)
 
 
 remainder = pointwise(
@@ -705,6 +696,9 @@ remainder = pointwise(
     node="RemainderBackward1",
     emit=bodies.remainder,
     vjp=(lambda g: g, lambda g, _out, x, y: neg(mul(g, div(x, y, rounding_mode="floor")))),
+    refuses="zero divisors",
+    lowering="indexing",
+    node_name=by_number(1, "RemainderBackward0", "RemainderBackward1"),
 )
 fmod = pointwise(
     "fmod",
@@ -715,16 +709,20 @@ fmod = pointwise(
     node="FmodBackward1",
     emit=bodies.fmod,
     vjp=(lambda g: g, lambda g, _out, x, y: neg(mul(g, div(x, y, rounding_mode="trunc")))),
+    refuses="zero divisors",
+    lowering="indexing",
+    node_name=by_number(1, "FmodBackward0", "FmodBackward1"),
 )
 
 
 # -- size and sign -------------------------------------------------------------------------------------------
 def _sign(x: Array) -> Array:
+    xp = MODULES[type(x)]
     if x.dtype.kind == "b":
         return x.copy()
-    out = np.sign(x, out=...)
+    out = xp.sign(x, out=...)
     if x.dtype.kind == "f":
-        np.copyto(out, 0, where=np.isnan(x))  # NaN is neither above nor below zero
+        xp.copyto(out, 0, where=xp.isnan(x))  # NaN is neither above nor below zero
     return out
 
 
@@ -750,6 +748,7 @@ abs_ = pointwise(
     aliases=("absolute",),
     samples=kinked(0.3, 2),
     out="exact",
+    exact=True,
 )
 sign = pointwise(
     "sign",
@@ -797,4 +796,5 @@ copysign = pointwise(
         lambda g, out, x: mul(g, ops.where(ops.eq(x, 0), 0, div(out, x))),
         lambda g: zeros(g),
     ),
+    node_name=by_number(1, "CopysignBackward1", "CopysignBackward0"),
 )

@@ -8,20 +8,18 @@ embedding's gather and its scattered gradient are records of their own.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import FLOAT, HALVES, bool_, float32, int32, int64
 from weft.core.types import Size, TensorType
+from weft.core.warn import warn
 from weft.ops.batching import spread_to, to_front
-from weft.ops.families import composite, index
+from weft.ops.families import HIDDEN, composite, index
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import floats_only, no_grad, softmax, working
-
-HIDDEN: dict[str, Any] = {"method": False, "function": False}
 
 
 # -- embedding ---------------------------------------------------------------------------------------------
@@ -52,7 +50,7 @@ def _embedding_backward_kernel(
     """Sums the rows of `g` that belong to one entry: sorted by entry, they are runs."""
     xp = namespace(g)
     width = g.shape[-1]
-    flat, rows = indices.reshape(-1), working(g).reshape(-1, width)
+    flat, rows = indices.reshape(-1), working(g).reshape(indices.size, width)
     out = xp.zeros((count, width), rows.dtype)
     if flat.size:
         order = xp.argsort(flat, kind="stable")
@@ -97,6 +95,7 @@ embedding_shares = index(
         NotImplemented if args[2] else (op(to_front(args[0], dims[0]), *args[1:]), 0)
     ),
     **HIDDEN,
+    refuses="integers",
 )  # fmt: skip
 
 
@@ -161,12 +160,14 @@ embedding: Op = index(
         None,
     ),
     batch=_embedding_batch, samples=_embedding_samples, method=False,
+    refuses="integers", lowering="indexing",
 )  # fmt: skip
 embedding_backward: Op = index(
     "embedding_dense_backward", _embedding_backward_kernel, _embedding_backward_rule,
     "grad: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool",
     vjp=(_embedding_second, None), batch=_embedding_backward_batch, samples=_embedding_backward_samples,
     **HIDDEN,
+    refuses="integers", lowering="scatter",
 )  # fmt: skip
 
 
@@ -185,6 +186,7 @@ embedding_renorm = index(
     "embedding_renorm", _renorm_kernel, lambda weight, *rest: weight,
     "input: Tensor, indices: Tensor, max_norm: float, norm_type: float",
     samples=lambda make: iter([Sample(make(5, 3), make.ints(4, high=5), 1.0, 2.0)]), **HIDDEN,
+    refuses="integers",
 )  # fmt: skip
 
 
@@ -240,6 +242,7 @@ one_hot_elements = index(
     "input: Tensor, num_classes: int",
     batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0]), args[1]), 0),
     samples=lambda make: iter([Sample(make.ints(2, 3, high=4), 5), Sample(make.ints(high=4), 4)]), **HIDDEN,
+    refuses="integers", lowering="indexing",
 )  # fmt: skip
 
 
@@ -321,7 +324,7 @@ def _check_attention(query: TensorType, key: TensorType, value: TensorType, mask
             f"{query.ndim} key.dim: "
             f"{key.ndim} and value.dim: {value.ndim} instead."
         )
-    if mask is not None and mask.dtype is not bool_ and mask.dtype is not query.dtype:
+    if mask is not None and mask.dtype not in (bool_, float32, query.dtype):
         raise RuntimeError(
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
             f"{mask.dtype.cpp_name} and  query.dtype: {query.dtype.cpp_name} instead."
@@ -408,11 +411,7 @@ def _canonical_mask(
     if have is not bool_ and not have.is_floating_point:
         raise AssertionError(f"only bool and floating types of {name} are supported")
     if check_other and other is not None and type_of(other).dtype is not have:
-        warnings.warn(
-            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
-            UserWarning,
-            stacklevel=4,
-        )
+        warn(f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.")
     if have is not bool_:
         return mask
     return no_grad(

@@ -7,7 +7,6 @@ exist already, with their gradients.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,13 +15,12 @@ import numpy as np
 from weft.core.arrays import Array, namespace
 from weft.core.dtypes import bool_, int32, int64
 from weft.core.types import Size, TensorType
+from weft.core.warn import warn
 from weft.ops.attention import embedding, embedding_renorm
-from weft.ops.families import composite, index
+from weft.ops.families import HIDDEN, composite, index
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import no_grad
-
-HIDDEN: dict[str, Any] = {"method": False, "function": False}
 
 
 def _owners_kernel(offsets: Array, count: int, last: bool) -> Array:
@@ -52,6 +50,7 @@ def _owners_rule(offsets: TensorType, count: int, last: bool) -> TensorType:
 bag_owners: Op = index(
     "bag_owners", _owners_kernel, _owners_rule, "offsets: Tensor, count: int, last: bool",
     samples=lambda make: iter([Sample(make.ints(3, high=1), 4, False)]), **HIDDEN,
+    refuses="integers",
 )  # fmt: skip
 
 
@@ -84,6 +83,7 @@ bag_greatest: Op = index(
     "rows: Tensor, owners: Tensor, kept: Tensor, bags: int",
     samples=lambda make: iter([Sample(make.distinct(4, 3), make.ints(4, high=2), make.bools(4), 3)]),
     **HIDDEN,
+    refuses="integers",
 )  # fmt: skip
 
 
@@ -160,11 +160,9 @@ def embedding_bag(
 ) -> Any:  # fmt: skip
     """Sums, means or maxima of the rows of a table, bag by bag."""
     if type_of(weight).dtype is int64 and type_of(input).dtype.is_floating_point:
-        warnings.warn(
+        warn(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, "
-            "...)` is deprecated, and should now be `embedding_bag(input, weight, ...)`.",
-            UserWarning,
-            stacklevel=3,
+            "...)` is deprecated, and should now be `embedding_bag(input, weight, ...)`."
         )
         input, weight = weight, input
     shape, factors = tuple(type_of(input).shape), per_sample_weights

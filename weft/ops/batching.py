@@ -10,12 +10,24 @@ all.
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
+from typing import Any, Final
 
 from weft.core.settings import settings
 from weft.core.types import TensorType
+from weft.core.warn import warn_at_level
 from weft.ops.record import INTERPRETERS, Kind, Op, ops, type_of
+
+DYNAMIC_SHAPE: Final = (
+    "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
+    "aten::{name}. "
+    "Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
+)
+MASKED_SELECT: Final = (
+    "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because "
+    "for each "
+    "batch this would return a differently shaped Tensor. Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues if you need this feature."
+)
 
 
 class Batched:
@@ -321,7 +333,7 @@ def batch_by_loop(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...
     message = f"{op.name} has no batch rule for these arguments and runs example by example"
     if settings.strict:
         raise NotImplementedError(message)
-    warnings.warn(message, UserWarning, stacklevel=2)
+    warn_at_level(message, UserWarning, stacklevel=2)
     outs = [op(*[_example(v, d, i) for v, d in zip(args, dims, strict=True)]) for i in range(size)]
     if isinstance(outs[0], (tuple, list)):
         return type(outs[0])(ops.stack(list(group), 0) for group in zip(*outs, strict=True)), (0,) * len(

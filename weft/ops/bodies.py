@@ -104,7 +104,7 @@ def remainder(b: Any, x: Any, y: Any) -> Any:
     if not dividing(b, y):
         return NotImplemented
     rest = b.fmod(x, y)
-    return b.add(rest, b.select(wrong_side(b, rest, y), y, b.like(0, y)))
+    return b.select(wrong_side(b, rest, y), b.add(rest, y), rest)  # zeros keep the dividend's sign
 
 
 def fmod(b: Any, x: Any, y: Any) -> Any:
@@ -119,7 +119,14 @@ def power(b: Any, x: Any, y: Any) -> Any:
         return b.or_(x, b.not_(y))
     if not is_float(x):
         return NotImplemented if exponent is None or exponent < 0 else whole_power(b, x, exponent)
-    return b.pow(x, y) if exponent is None else number_power(b, x, y, exponent)
+    if 1 not in b.numbers:
+        return b.pow(x, y)
+    if exponent is not None:
+        return number_power(b, x, y, exponent)
+    made = b.pow(x, y)
+    for exponent in CHEAP_EXPONENTS:
+        made = b.select(b.eq(y, b.like(exponent, y)), number_power(b, x, y, exponent), made)
+    return made
 
 
 def whole_power(b: Any, x: Any, exponent: int) -> Any:
@@ -131,6 +138,9 @@ def whole_power(b: Any, x: Any, exponent: int) -> Any:
         exponent >>= 1
         x = b.mul(x, x) if exponent else x
     return made
+
+
+CHEAP_EXPONENTS = (2, 0.5, 1, 3, -1, -0.5, -2)
 
 
 def number_power(b: Any, x: Any, y: Any, exponent: float) -> Any:

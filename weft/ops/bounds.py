@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 import weft.ops.bodies as bodies
+import weft.ops.node_names as node_names
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import MODULES, Array, as_array, namespace
 from weft.core.dtypes import dtype
 from weft.core.types import TensorType
 from weft.ops.arithmetic import (
@@ -30,6 +31,7 @@ from weft.ops.arithmetic import (
     refusing,
 )
 from weft.ops.families import pointwise, promote
+from weft.ops.node_names import by_number
 from weft.ops.options import fits
 from weft.ops.record import Op, Promotion, ops, quiet
 from weft.ops.samples import Maker, Sample, binary_samples
@@ -56,6 +58,7 @@ maximum = pointwise(
         lambda g, _out, x, y: _share(g, ops.lt(x, y), ops.eq(x, y)),
         lambda g, _out, x, y: _share(g, ops.gt(x, y), ops.eq(x, y)),
     ),
+    exact=True,
 )
 minimum = pointwise(
     "minimum",
@@ -69,24 +72,26 @@ minimum = pointwise(
         lambda g, _out, x, y: _share(g, ops.gt(x, y), ops.eq(x, y)),
         lambda g, _out, x, y: _share(g, ops.lt(x, y), ops.eq(x, y)),
     ),
+    exact=True,
 )
 
 
-def _of_equals_the_first(function: Any) -> Any:
+def _of_equals_the_first(name: str) -> Any:
     """Of two zeros the first is taken: which one NumPy takes depends on where they lie in memory."""
 
     def kernel(x: Array, y: Array) -> Array:
-        out = function(x, y, out=...)
+        xp = MODULES[type(x)]
+        out = getattr(xp, name)(x, y, out=...)
         if out.dtype.kind not in "biu":
-            np.copyto(out, x, where=np.equal(x, y))
-        return np.asarray(out)
+            xp.copyto(out, x, where=xp.equal(x, y))
+        return xp.asarray(out)
 
     return kernel
 
 
 fmax = pointwise(
     "fmax",
-    _of_equals_the_first(np.fmax),
+    _of_equals_the_first("fmax"),
     _no_complex("fmax"),
     emit=lambda b, x, y: b.select(b.or_(b.ge(x, y), bodies.is_nan(b, y)), x, y),
     signature=PAIR,
@@ -99,7 +104,7 @@ fmax = pointwise(
 )
 fmin = pointwise(
     "fmin",
-    _of_equals_the_first(np.fmin),
+    _of_equals_the_first("fmin"),
     _no_complex("fmin"),
     emit=lambda b, x, y: b.select(b.or_(b.le(x, y), bodies.is_nan(b, y)), x, y),
     signature=PAIR,
@@ -113,18 +118,14 @@ fmin = pointwise(
 
 
 def _clamp(x: Array, low: Any, high: Any) -> Array:
-    if (
-        x.size > 4096
-        and x.dtype.kind == "f"
-        and not isinstance(low, np.ndarray)
-        and not isinstance(high, np.ndarray)
-    ):
-        return np.asarray(np.clip(x, -np.inf if low is None else low, np.inf if high is None else high))
+    xp = MODULES[type(x)]
+    if x.size > 4096 and x.dtype.kind == "f" and type(low) not in MODULES and type(high) not in MODULES:
+        return xp.asarray(xp.clip(x, -np.inf if low is None else low, np.inf if high is None else high))
     out = x
     if low is not None:
-        out = np.maximum(low, out, out=...)  # of two zeros, the second is taken: x stays
+        out = xp.maximum(low, out, out=...)  # of two zeros, the second is taken: x stays
     if high is not None:
-        out = np.minimum(high, out, out=...)
+        out = xp.minimum(high, out, out=...)
     return out
 
 
@@ -154,7 +155,7 @@ class Bounding(Refusing):
     def run(self, op: Op, bound: tuple[Any, ...]) -> Array:
         x, low, high = bound
         if x.dtype in (np.float32, np.float64) and type(low) in PLAIN_BOUNDS and type(high) in PLAIN_BOUNDS:
-            return np.asarray(quiet(_clamp, x, low, high))
+            return as_array(quiet(_clamp, x, low, high))
         return super().run(op, bound)
 
 
@@ -226,6 +227,7 @@ clamp = pointwise(
         lambda g, _out, x, low, high: _low_gradient(g, x, low, high),
         lambda g, _out, x, low, high: _high_gradient(g, x, low, high),
     ),
+    node_name=node_names.clamp,
 )
 clamp_min = pointwise(
     "clamp_min",
@@ -235,6 +237,7 @@ clamp_min = pointwise(
     emit=lambda b, x, low: b.max(x, low),
     samples=binary_samples((-2, 2), (-2, 2), 0.3),
     vjp=(lambda g, _out, x, low: keep(g, ops.ge(x, low)), lambda g, _out, x, low: keep(g, ops.lt(x, low))),
+    node_name=by_number(1, "ClampMinBackward0", "ClampMinBackward1"),
 )
 clamp_max = pointwise(
     "clamp_max",
@@ -247,6 +250,7 @@ clamp_max = pointwise(
         lambda g, _out, x, high: keep(g, ops.le(x, high)),
         lambda g, _out, x, high: keep(g, ops.gt(x, high)),
     ),
+    node_name=by_number(1, "ClampMaxBackward0", "ClampMaxBackward1"),
 )
 
 
@@ -299,4 +303,5 @@ nan_to_num = pointwise(
     vjp=lambda g, _out, x: keep(g, ops.isfinite(x)),
     trusted=False,
     out="exact",
+    lowering="pointwise",
 )

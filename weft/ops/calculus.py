@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, ArrayModule, namespace
 from weft.core.dims import wrap_dim, wrap_dims
 from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.batching import unchanged
 from weft.ops.families import composite, index
 from weft.ops.record import Op, ops, type_of
-from weft.ops.reduce import narrowed, wide
+from weft.ops.reduce import narrowed
 from weft.ops.samples import Maker, Sample
+from weft.ops.scan import widest
 
 
 # -- trapezoids ----------------------------------------------------------------------------------------------
@@ -309,11 +310,24 @@ def _logcumsumexp_kernel(x: Array, dim: int) -> Array:
     if not x.ndim or not x.size:
         return x.copy()
     xp, axis = namespace(x), wrap_dim(dim, x.ndim)
-    if x.dtype.kind == "c":
-        peak = x.real.max(axis=axis, keepdims=True)
-        peak = xp.where(xp.isfinite(peak), peak, 0)
-        return (xp.log(xp.cumsum(xp.exp(x - peak), axis)) + peak).astype(x.dtype)
-    return narrowed(xp.logaddexp.accumulate(wide(x), axis), x.dtype)
+    elements = widest(x)
+    if x.dtype.kind != "c":
+        return narrowed(xp.logaddexp.accumulate(elements, axis), x.dtype)
+    peaks = _running_peaks(xp, elements, axis)
+    before = xp.take(peaks, [0], axis), xp.delete(peaks, -1, axis)
+    # sums relative to the greatest element so far, which no later one makes 0
+    factors = xp.exp(xp.concatenate(before, axis) - peaks)
+    scan = ops._linear_scan(xp.exp(elements - peaks), factors, axis, False)
+    return narrowed(xp.log(scan) + peaks, x.dtype)
+
+
+def _running_peaks(xp: ArrayModule, x: Array, axis: int) -> Array:
+    """The element with the greatest real part so far (0 where that is infinite)."""
+    places = xp.arange(x.shape[axis]).reshape(-1, *(1,) * (x.ndim - 1 - axis))
+    highest = xp.maximum.accumulate(x.real, axis)
+    last = xp.maximum.accumulate(xp.where(x.real == highest, places, 0), axis)
+    peaks = xp.take_along_axis(x, last, axis)
+    return xp.where(xp.isfinite(peaks.real), peaks, 0)
 
 
 def _logcumsumexp_vjp(g: Any, out: Any, x: Any, dim: int) -> Any:
@@ -324,12 +338,11 @@ def _logcumsumexp_vjp(g: Any, out: Any, x: Any, dim: int) -> Any:
     safe = out
     if not kind.dtype.is_complex:
         safe = ops.masked_fill(out, ops.eq(out, float("-inf")), 0.0)
-    factors = ops.exp(ops.sub(safe, ops._shift(safe, dim, -1, 0)))
+    factors = safe
     size = kind.shape[wrap_dim(dim, kind.ndim)]
-    if size:
-        factors = ops.cat(
-            [ops.narrow(factors, dim, 0, size - 1), ops.zeros_like(ops.narrow(factors, dim, 0, 1))], dim
-        )
+    if size:  # the last element has no next one, and exp of it alone would overflow
+        steps = ops.sub(ops.narrow(safe, dim, 0, size - 1), ops.narrow(safe, dim, 1, size - 1))
+        factors = ops.cat([ops.exp(steps), ops.zeros_like(ops.narrow(safe, dim, 0, 1))], dim)
     return ops.mul(ops.exp(ops.sub(x, safe)), ops._linear_scan(g, factors, dim, True))
 
 
@@ -344,4 +357,5 @@ def _logcumsumexp_samples(make: Maker) -> Iterator[Sample]:
 logcumsumexp: Op = index(
     "logcumsumexp", _logcumsumexp_kernel, _logcumsumexp_rule, "input: Tensor, dim: Dim",
     vjp=_logcumsumexp_vjp, out=True, samples=_logcumsumexp_samples,
+    refuses="nothing",
 )  # fmt: skip

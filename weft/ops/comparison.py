@@ -13,7 +13,7 @@ import numpy as np
 
 import weft.ops.bodies as bodies
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import MODULES, Array
 from weft.core.dtypes import dtype, result_dtype
 from weft.core.types import TensorType
 from weft.ops.arithmetic import BOOL, COMPLEX, EXACT, FLOATS, OPERANDS, PAIR, Refusing, kind_of, refusing
@@ -153,9 +153,10 @@ def _is(
 
 def _infinite(sign: int) -> Any:
     def kernel(x: Array) -> Array:
+        xp = MODULES[type(x)]
         if x.dtype.kind != "f":
-            return namespace(x).zeros(x.shape, bool)
-        return np.equal(x, sign * np.inf, out=...)
+            return xp.zeros(x.shape, bool)
+        return xp.equal(x, sign * np.inf, out=...)
 
     return kernel
 
@@ -168,9 +169,10 @@ def _emit_infinite(sign: int) -> Any:
 
 
 def _isreal(x: Array) -> Array:
+    xp = MODULES[type(x)]
     if x.dtype.kind == "c":
-        return np.equal(x.imag, 0, out=...)
-    return namespace(x).ones(x.shape, bool)
+        return xp.equal(x.imag, 0, out=...)
+    return xp.ones(x.shape, bool)
 
 
 isnan = _is("isnan", np.isnan, emit=bodies.is_nan)
@@ -196,7 +198,8 @@ isneginf = _is(
 
 
 def _signbit(x: Array) -> Array:
-    return np.signbit(x, out=...) if x.dtype.kind == "f" else np.less(x, 0, out=...)
+    xp = MODULES[type(x)]
+    return xp.signbit(x, out=...) if x.dtype.kind == "f" else xp.less(x, 0, out=...)
 
 
 signbit = _is(
@@ -210,17 +213,18 @@ signbit = _is(
 
 # -- nearness ------------------------------------------------------------------------------------------------
 def _isclose(x: Array, y: Array, rtol: float, atol: float, equal_nan: bool) -> Array:
-    close = np.equal(x, y, out=...)
+    xp = MODULES[type(x)]
+    close = xp.equal(x, y, out=...)
     if equal_nan and x.dtype.kind in "fc":
-        np.logical_or(close, np.logical_and(np.isnan(x), np.isnan(y)), out=close)
+        xp.logical_or(close, xp.logical_and(xp.isnan(x), xp.isnan(y)), out=close)
     if rtol == 0 and atol == 0:
         return close
     wide = x.dtype if x.dtype.kind in "fc" else np.dtype(dtypes.get_default_dtype().numpy)
     x, y = x.astype(wide, copy=False), y.astype(wide, copy=False)
-    error = np.absolute(np.subtract(x, y))
-    allowed = np.add(np.absolute(np.multiply(y, rtol)), atol)
-    near = np.logical_and(np.isfinite(error), np.less_equal(error, allowed))
-    return np.logical_or(close, near, out=...)
+    error = xp.absolute(xp.subtract(x, y))
+    allowed = xp.add(xp.absolute(xp.multiply(y, rtol)), atol)
+    near = xp.logical_and(xp.isfinite(error), xp.less_equal(error, allowed))
+    return xp.logical_or(close, near, out=...)
 
 
 def _emit_isclose(b: Any, x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
@@ -277,13 +281,24 @@ def _whole_pairs(make: Maker) -> Iterator[Sample]:
     yield Sample(left, left + 1, grad=False)
 
 
-@composite(NEAR, method=True, samples=_whole_pairs)
+@composite(
+    NEAR,
+    method=True,
+    samples=_whole_pairs,
+    unbatchable="vmap over torch.allclose isn't supported yet. Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues if you need this feature.",
+)
 def allclose(input: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> bool:
     """Whether all elements are close, as a Python bool."""
     return bool(ops.all(isclose(input, other, rtol, atol, equal_nan)))
 
 
-@composite("input: Tensor, other: Tensor", method=True, samples=_whole_pairs)
+@composite(
+    "input: Tensor, other: Tensor",
+    method=True,
+    samples=_whole_pairs,
+    unbatchable="Batching rule not implemented for aten::equal. We could not generate a fallback.",
+)
 def equal(input: Any, other: Any) -> bool:
     """Whether both have the same shape and elements, as a Python bool."""
     if type_of(input).shape != type_of(other).shape:
@@ -337,16 +352,18 @@ bitwise_not = pointwise(
 
 
 def _shift_left(x: Array, y: Array) -> Array:
+    xp = MODULES[type(x)]
     bits = x.dtype.itemsize * 8
-    valid = np.logical_and(np.greater_equal(y, 0), np.less(y, bits))
-    return np.multiply(np.left_shift(x, np.multiply(y, valid)), valid, dtype=x.dtype, out=...)
+    valid = xp.logical_and(xp.greater_equal(y, 0), xp.less(y, bits))
+    return xp.multiply(xp.left_shift(x, xp.multiply(y, valid)), valid, dtype=x.dtype, out=...)
 
 
 def _shift_right(x: Array, y: Array) -> Array:
+    xp = MODULES[type(x)]
     bits = x.dtype.itemsize * 8
-    valid = np.logical_and(np.greater_equal(y, 0), np.less(y, bits))
-    shifted = np.right_shift(x, namespace(x).where(valid, y, bits - 1).astype(x.dtype), out=...)
-    return shifted if x.dtype.kind == "i" else np.multiply(shifted, valid, dtype=x.dtype, out=...)
+    valid = xp.logical_and(xp.greater_equal(y, 0), xp.less(y, bits))
+    shifted = xp.right_shift(x, xp.where(valid, y, bits - 1).astype(x.dtype), out=...)
+    return shifted if x.dtype.kind == "i" else xp.multiply(shifted, valid, dtype=x.dtype, out=...)
 
 
 def _emit_shift(b: Any, x: Any, y: Any, left: bool) -> Any:

@@ -13,20 +13,19 @@ from typing import Any
 
 import numpy as np
 
+import weft.ops.node_names as node_names
 from weft.core import dtypes
-from weft.core.arrays import Array
+from weft.core.arrays import MODULES, Array, as_array, namespace
+from weft.core.devices import DEVICES
 from weft.core.types import TensorType
 from weft.ops.batching import logical_result, logical_type, to_front
 from weft.ops.families import contract
 from weft.ops.record import Op, broadcast_shapes, common_device, ops, quiet, same_shape
 from weft.ops.samples import Maker, Sample
 
-ndarray = np.ndarray
-
 HALF_CHARS = dtypes.float16.numpy.char + dtypes.bfloat16.numpy.char
 PLAIN_CHARS = frozenset("fdFD")  # what BLAS takes as it is
 FLOAT, DOUBLE = dtypes.float32.numpy, dtypes.float64.numpy
-matrix_multiply = np.matmul  # a ufunc: it also serves arrays of other libraries
 EXACT = 2**53  # whole numbers up to here are exact in float64
 
 
@@ -35,7 +34,7 @@ def product(x: Array, y: Array) -> Array:
     """`x @ y` with NumPy's broadcasting, in the operands' dtype."""
     kind = x.dtype
     if (kind is FLOAT or kind is DOUBLE) and x.ndim < 3:
-        return matrix_multiply(x, y)
+        return x @ y
     char = kind.char
     if char not in PLAIN_CHARS:
         if char in HALF_CHARS:
@@ -44,8 +43,8 @@ def product(x: Array, y: Array) -> Array:
     if (
         x.ndim > 2 and y.ndim == 2 and x.size and x.flags.c_contiguous
     ):  # one large product instead of many small ones
-        return np.matmul(x.reshape(-1, x.shape[-1]), y).reshape(x.shape[:-1] + y.shape[1:])
-    return np.matmul(x, y)
+        return (x.reshape(-1, x.shape[-1]) @ y).reshape(x.shape[:-1] + y.shape[1:])
+    return x @ y
 
 
 def _whole_product(x: Array, y: Array) -> Array:
@@ -58,7 +57,7 @@ def _whole_product(x: Array, y: Array) -> Array:
         )
         if bound < EXACT:
             return product(x.astype(np.float64), y.astype(np.float64)).astype(np.int64).astype(x.dtype)
-    return np.matmul(x, y)
+    return x @ y
 
 
 def _widened(*arrays: Array) -> tuple[Array, ...]:
@@ -77,7 +76,7 @@ def _add_product(total: Array, result: Array, beta: Any, alpha: Any, kind: Any) 
     if alpha != 1:
         result *= result.dtype.type(alpha)
     if beta != 0:
-        np.add(result, total if beta == 1 else total * result.dtype.type(beta), out=result)
+        namespace(total).add(result, total if beta == 1 else total * result.dtype.type(beta), out=result)
     else:
         _need(np.broadcast_shapes(total.shape, result.shape) == result.shape)
     return result if result.dtype is kind else result.astype(kind)
@@ -105,10 +104,11 @@ def _mv(x: Array, y: Array) -> Array:
 
 
 def _dot(x: Array, y: Array) -> Array:
+    xp = namespace(x)
     _need(x.ndim == 1 and y.ndim == 1)
     if x.dtype.char == "?":
         raise ValueError("bool")
-    return np.asarray(product(x[None], y)[0]) if x.dtype.char not in PLAIN_CHARS else np.matmul(x, y)
+    return xp.asarray(product(x[None], y)[0]) if x.dtype.char not in PLAIN_CHARS else xp.matmul(x, y)
 
 
 def _addmm(total: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
@@ -141,9 +141,10 @@ def _addbmm(total: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
 
 
 def _addr(total: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
+    xp = namespace(total)
     kind = _addr_dtype(total, x, y).numpy
     if kind.char == "?":
-        result = x.astype(kind)[:, None] & y.astype(kind) if alpha else np.zeros((x.size, y.size), kind)
+        result = x.astype(kind)[:, None] & y.astype(kind) if alpha else xp.zeros((x.size, y.size), kind)
         return result if not beta else result | total.astype(kind)
     total, x, y = (_widened(a.astype(kind))[0] for a in (total, x, y))
     return _add_product(total, x[:, None] * y, beta, alpha, kind)
@@ -153,10 +154,10 @@ def _linear(x: Array, weight: Array, bias: Array | None) -> Array:
     rank = x.ndim
     if weight.ndim != 2:
         _need(weight.ndim == 1)
-        result = np.asarray(product(x, weight))
+        result = as_array(product(x, weight))
         return result if bias is None else (result + bias).astype(x.dtype)
     if rank == 2 and x.dtype.char in PLAIN_CHARS:
-        result = matrix_multiply(x, weight.T)
+        result = x @ weight.T
     else:
         kind = x.dtype
         if kind.char in HALF_CHARS:
@@ -165,7 +166,7 @@ def _linear(x: Array, weight: Array, bias: Array | None) -> Array:
         _need(rank > 0)
         result = product(_fold(x), weight.T).reshape(x.shape[:-1] + weight.shape[:1])
     if bias is not None:
-        np.add(result, bias, out=result)
+        result += bias
     return result
 
 
@@ -383,20 +384,20 @@ def _linear_type(x: TensorType, weight: TensorType, bias: TensorType | None) -> 
 # -- gradients -----------------------------------------------------------------------------------------------
 def transposed(x: Any) -> Any:
     """The last two dimensions exchanged: a view, also of a raw array."""
-    return x.swapaxes(-2, -1) if type(x) is ndarray else ops.transpose(x, -2, -1)
+    return x.swapaxes(-2, -1) if type(x) in DEVICES else ops.transpose(x, -2, -1)
 
 
 def adjoint(x: Any) -> Any:
     """The conjugate transpose."""
     kind = x.dtype
-    if (kind.kind == "c") if type(x) is ndarray else kind.is_complex:
+    if (kind.kind == "c") if type(x) in DEVICES else kind.is_complex:
         x = ops.conj(x)
     return transposed(x)
 
 
 def multiply(x: Any, y: Any) -> Any:
     """`matmul`, without ceremony where both are arrays."""
-    return quiet(product, x, y) if type(x) is ndarray and type(y) is ndarray else matmul(x, y)
+    return quiet(product, x, y) if type(x) in DEVICES and type(y) in DEVICES else matmul(x, y)
 
 
 def reduced(g: Any, shape: tuple[int, ...]) -> Any:
@@ -449,13 +450,13 @@ def _linear_weight(g: Any, _out: Any, x: Any) -> Any:
 
 def _linear_bias(g: Any, _out: Any, _x: Any, _weight: Any, _bias: Any) -> Any:
     if (
-        type(g) is ndarray
+        type(g) in DEVICES
         and g.ndim == 2
         and _bias.ndim == 1
         and g.dtype.char in PLAIN_CHARS
         and g.shape[1] == _bias.shape[0]
     ):
-        return np.add.reduce(g, 0)
+        return MODULES[type(g)].add.reduce(g, 0)
     return reduced(g, _bias.shape)
 
 
@@ -570,28 +571,34 @@ matmul = contract(
         ((2, 2, 3), (3, 4)), ((2, 3), (2, 3, 2)), ((2, 1, 2, 3), (2, 3, 2)), ((0, 3), (3, 2)),
         ((2, 0), (0, 3)),
     ),
+    refuses="nothing", lowering="products", row_major=True,
+    node_name=node_names.product,
 )  # fmt: skip
 mm = contract(
     "mm", _mm, mm_type, "input: Tensor, mat2: Tensor", trusted=True, amp="lower", batch=_batch_two,
     out="exact",
     vjp=(lambda g, _out, _x, y: multiply(g, transposed(y)), lambda g, _out, x: multiply(transposed(x), g)),
     samples=_pairs(((2, 3), (3, 4)), ((0, 3), (3, 2)), ((2, 0), (0, 3))),
+    refuses="nothing", lowering="products", row_major=True,
 )  # fmt: skip
 bmm = contract(
     "bmm", _bmm, bmm_type, "input: Tensor, mat2: Tensor", trusted=True, amp="lower", batch=_batch_two,
     out="exact",
     vjp=(lambda g, _out, _x, y: multiply(g, transposed(y)), lambda g, _out, x: multiply(transposed(x), g)),
     samples=_pairs(((2, 2, 3), (2, 3, 2)), ((0, 2, 3), (0, 3, 2)), ((2, 2, 0), (2, 0, 3))),
+    refuses="nothing", lowering="products", row_major=True,
 )  # fmt: skip
 mv = contract(
     "mv", _mv, mv_type, "input: Tensor, vec: Tensor", trusted=True, batch=_batch_two, out="exact",
     vjp=(lambda g, _out, _x, y: _left_gradient(g, _x, y), lambda g, _out, x: multiply(transposed(x), g)),
     samples=_pairs(((2, 3), (3,)), ((0, 3), (3,)), ((2, 0), (0,))),
+    refuses="nothing", lowering="products", row_major=True,
 )  # fmt: skip
 dot = contract(
     "dot", _dot, dot_type, "input: Tensor, tensor: Tensor", trusted=True, batch=_batch_two, out="exact",
     vjp=(lambda g, _out, _x, y: ops.mul(g, y), lambda g, _out, x: ops.mul(g, x)),
     samples=_pairs(((3,), (3,)), ((0,), (0,))),
+    refuses="nothing", lowering="products", row_major=True,
 )  # fmt: skip
 ADD = ", *, beta: Number = 1, alpha: Number = 1"
 addmm = contract(
@@ -603,6 +610,7 @@ addmm = contract(
         lambda g, _out, _t, x, _y, beta, alpha: scaled(multiply(transposed(x), g), alpha),
     ),
     samples=_sums((2, 4), (2, 3), (3, 4), (4,)), batch=_batch_sum,
+    refuses="nothing", lowering="products", row_major=True,
 )  # fmt: skip
 addmv = contract(
     "addmv", _addmv, _addmv_type, "input: Tensor, mat: Tensor, vec: Tensor" + ADD, trusted=True, inplace=True,
@@ -613,6 +621,7 @@ addmv = contract(
         lambda g, _out, _t, x, _y, beta, alpha: scaled(multiply(transposed(x), g), alpha),
     ),
     samples=_sums((2,), (2, 3), (3,), (1,)), batch=_batch_sum,
+    refuses="nothing", lowering="products",
 )  # fmt: skip
 addr = contract(
     "addr", _addr, _addr_type, "input: Tensor, vec1: Tensor, vec2: Tensor" + ADD, inplace=True,
@@ -622,6 +631,7 @@ addr = contract(
         lambda g, _out, _t, x, _y, beta, alpha: scaled(ops.mv(transposed(g), x), alpha),
     ),
     samples=_sums((2, 3), (2,), (3,), (3,)), batch=_batch_sum,
+    refuses="nothing", lowering="products",
 )  # fmt: skip
 baddbmm = contract(
     "baddbmm", _baddbmm, _baddbmm_type, "input: Tensor, batch1: Tensor, batch2: Tensor" + ADD, inplace=True,
@@ -632,6 +642,7 @@ baddbmm = contract(
         lambda g, _out, _t, x, _y, beta, alpha: scaled(multiply(transposed(x), g), alpha),
     ),
     samples=_sums((2, 2, 4), (2, 2, 3), (2, 3, 4), (4,)), batch=_batch_sum,
+    refuses="nothing", lowering="products", row_major=True,
 )  # fmt: skip
 addbmm = contract(
     "addbmm", _addbmm, _addbmm_type, "input: Tensor, batch1: Tensor, batch2: Tensor" + ADD, inplace=True,
@@ -646,9 +657,12 @@ addbmm = contract(
         ),
     ),
     samples=_sums((2, 4), (2, 2, 3), (2, 3, 4), (4,)), batch=_batch_sum,
+    refuses="nothing", lowering="products",
 )  # fmt: skip
 linear = contract(
     "linear", _linear, _linear_type, "input: Tensor, weight: Tensor, bias: MaybeTensor = None",
     namespace="nn.functional", trusted=True, amp="lower", node="AddmmBackward0", out="exact",
     vjp=(_linear_input, _linear_weight, _linear_bias), samples=_linear_samples, batch=_batch_linear,
+    refuses="nothing", lowering="products", row_major=True,
+    node_name=node_names.linear,
 )  # fmt: skip

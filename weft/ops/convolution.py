@@ -8,13 +8,13 @@ differentiation] in the kernels).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.core.arrays import Array
 from weft.core.dtypes import bool_
 from weft.core.types import TensorType
+from weft.core.warn import warn
 from weft.ops.batching import spread_to, to_front
 from weft.ops.families import composite, contract
 from weft.ops.kernels import convolution as kernels
@@ -113,6 +113,7 @@ convolution_forward: Op = contract(
         lambda g, _out, x, _w, *geometry: convolution_weight(g, x, _w.shape, *geometry[:4]),
     ),
     batch=_batch_forward, samples=_forward_samples, method=False, function=False, out=False,
+    refuses="nothing", lowering="conv",
 )  # fmt: skip
 convolution_input: Op = contract(
     "convolution_input", kernels.grad_input,
@@ -123,6 +124,7 @@ convolution_input: Op = contract(
         lambda g, _out, left, _w, _shape, *geometry: convolution_weight(left, g, _w.shape, *geometry),
     ),
     batch=_batch_input, samples=_input_samples, method=False, function=False, out=False,
+    refuses="nothing", lowering="conv",
 )  # fmt: skip
 convolution_weight: Op = contract(
     "convolution_weight", kernels.grad_weight,
@@ -133,6 +135,7 @@ convolution_weight: Op = contract(
         lambda g, _out, left, _x, _shape, *geometry: convolution_input(left, g, _x.shape, *geometry),
     ),
     batch=_batch_weight, samples=_weight_samples, method=False, function=False, out=False,
+    refuses="nothing", lowering="conv",
 )  # fmt: skip
 
 
@@ -366,6 +369,7 @@ convolution = contract(
     "output_padding: Any, groups: int",
     vjp=(_input_vjp, _weight_vjp, _bias_vjp), batch=_batch, amp="lower", samples=_convolution_samples,
     method=False, out=False,
+    refuses="nothing", lowering="conv",
 )  # fmt: skip
 
 
@@ -391,12 +395,10 @@ def _named_padding(padding: str, weight: Any, stride: Any, dilation: Any, axes: 
         return 0  # the shapes are refused later
     pairs = kernels.same_padding(shape[2:], per_axis(dilation, "dilation", axes))
     if any(low != high for low, high in pairs):
-        warnings.warn(
+        warn(
             "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy "
             "of the input be "
-            "created",
-            UserWarning,
-            stacklevel=3,
+            "created"
         )
         return pairs
     return tuple(low for low, _ in pairs)

@@ -1,21 +1,26 @@
 """Views that are copied: what a view op shows, in memory of its own; and pieces with a promise.
 
 Takes what the view op of the same name takes; gives contiguous tensors. One idea: a list of names, since a
-copy of a view is a clone of it. `unsafe_split` and `unsafe_chunk` give pieces that nobody writes to, which
-for us are the same as others.
+copy of a view is a clone of it. `unsafe_split` and `unsafe_chunk` give pieces on the memory of the whole that
+count as tensors of their own: each may be written to, and the whole does not hear of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
-from weft.core.dtypes import int64
-from weft.core.types import contiguous_format
-from weft.ops.families import composite
-from weft.ops.record import REGISTRY, ops, type_of
+from weft.core.arrays import Array, namespace
+from weft.core.seams import seams
+from weft.core.types import TensorType, contiguous_format
+from weft.ops.batching import spread_to
+from weft.ops.families import composite, index
+from weft.ops.record import REGISTRY, Op, ops, type_of
 from weft.ops.samples import Maker, Sample
-from weft.ops.slicing import narrow as _narrow  # noqa: F401 - the ops that are copied
+from weft.ops.slicing import element_strides, elements_shown
+from weft.ops.slicing import storage_offset as offset_in_storage
+from weft.ops.view import as_sizes
 
 SAMPLES: dict[str, Callable[[Maker], Sample]] = {
     "alias": lambda make: Sample(make(2, 3)),
@@ -65,36 +70,113 @@ for _name, _sample in SAMPLES.items():
     _define(_name, _sample)
 
 
-@composite(
-    "input: Tensor, src: Tensor, size: Shape, stride: Any, storage_offset: Any = None",
-    samples=lambda make: iter([Sample(make(2, 3), make(2, 2), (2, 2), (1, 2), 1)]),
-)
-def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: Any) -> Any:
-    """A copy with the elements replaced that `as_strided` shows."""
-    wanted, given = tuple(size), tuple(type_of(src).shape)
+# -- what `as_strided` shows, written to ---------------------------------------------------------------------
+def _scatter_rule(x: TensorType, src: TensorType, size: Any, stride: Any, *_rest: Any) -> TensorType:
+    wanted, given = tuple(size), tuple(src.shape)
     if wanted != given:
         raise RuntimeError(
             "expected src to have a size equal to the slice of self. src size = "
             f"{list(given)}, slice size = {list(wanted)}"
         )
-    whole = ops.contiguous(input)
-    ones = ops.ones_like(whole, dtype=int64)
-    places = ops.reshape(ops.sub(ops.cumsum(ops.reshape(ones, (-1,)), 0), 1), tuple(type_of(whole).shape))
-    index = ops.reshape(ops.as_strided(places, size, stride, storage_offset), (-1,))
-    flat = ops.index_copy(ops.reshape(whole, (-1,)), 0, index, ops.reshape(src, (-1,)))
-    return ops.reshape(flat, tuple(type_of(input).shape))
+    if any(n > 1 and not step for n, step in zip(wanted, stride, strict=True)):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location. Please clone() the tensor before performing the operation."
+        )
+    return x
+
+
+def _scatter_kernel(
+    x: Array, src: Array, size: Any, stride: Any, shift: int, steps: Any, _storage_offset: Any
+) -> Array:
+    """`shift` counts elements of memory from the start of x, whose strides are `steps`."""
+    xp = namespace(x)
+    places = xp.asarray(elements_shown(x.shape, steps, size, stride, shift)[0].reshape(-1))
+    own = places >= 0  # memory between the elements of x is no part of the result
+    out = xp.array(x, order="K", copy=True)
+    out[xp.unravel_index(places[own], x.shape)] = src.reshape(-1)[own]  # of several for one place, the last
+    return out
+
+
+def _shown(g: Any, size: Any, stride: Any, storage_offset: Any) -> Any:
+    return ops.as_strided(ops.clone(g, memory_format=contiguous_format), size, stride, storage_offset)
+
+
+def _replaced_gradient(
+    g: Any, _out: Any, _x: Any, _src: Any, size: Any, stride: Any, shift: int, steps: Any, offset: Any
+) -> Any:
+    """PyTorch's: that of what was replaced, as if it were still there, and 0 for all else."""
+    shown = _shown(g, size, stride, offset)
+    return _as_strided_scatter(ops.new_zeros(g, tuple(_x.shape)), shown, size, stride, shift, steps, offset)
+
+
+def _source_gradient(
+    g: Any, _out: Any, _x: Any, _src: Any, size: Any, stride: Any, _shift: int, _steps: Any, offset: Any
+) -> Any:
+    return _shown(g, size, stride, offset)
+
+
+def _batch_scatter(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, int]:
+    """One more dimension in front, whose step leaves room for a whole example."""
+    x, src = (spread_to(args[i], dims[i], size) for i in (0, 1))
+    shape, stride, shift, steps, offset = args[2:]
+    held, shown = zip(type_of(x).shape[1:], steps, strict=True), zip(shape, stride, strict=True)
+    step = 1 + abs(shift) + sum(n * each for n, each in (*held, *shown))
+    return op(x, src, (size, *shape), (step, *stride), shift, (step, *steps), offset), 0
+
+
+_as_strided_scatter: Op = index(
+    "_as_strided_scatter", _scatter_kernel, _scatter_rule,
+    "input: Tensor, src: Tensor, size: Any, stride: Any, shift: int, input_stride: Any, storage_offset: Any",
+    vjp=(_replaced_gradient, _source_gradient), batch=_batch_scatter, method=False, function=False,
+    node="AsStridedScatterBackward0",
+)  # fmt: skip
+
+
+def _batch_of_contiguous(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, int]:
+    """Examples count as contiguous, wherever they lie in memory."""
+    x, src = (spread_to(args[i], dims[i], size) for i in (0, 1))
+    shape, stride, offset = args[2:]
+    within = type_of(x).shape[1:]
+    steps = tuple([prod(within[dim + 1 :]) for dim in range(len(within))])
+    own = (as_sizes(shape), as_sizes(stride), offset or 0, steps, offset)
+    return _batch_scatter(_as_strided_scatter, size, (x, src, *own), (0, 0))
+
+
+@composite(
+    "input: Tensor, src: Tensor, size: Shape, stride: Any, storage_offset: Any = None",
+    samples=lambda make: iter([Sample(make(2, 3), make(2, 2), (2, 2), (1, 2), 1, grad=False)]),
+    batch=_batch_of_contiguous,
+)
+def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: Any) -> Any:
+    """A copy with the elements replaced that `as_strided` shows."""
+    size, stride = as_sizes(size), as_sizes(stride)
+    if isinstance(input, TensorType):
+        return _scatter_rule(input, type_of(src), size, stride)
+    steps = element_strides(input)
+    if any(not step and n > 1 for n, step in zip(type_of(input).shape, steps, strict=True)):
+        input = ops.clone(input, memory_format=contiguous_format)
+        steps = element_strides(input)
+    ops.as_strided(input, size, stride, storage_offset)  # says what is out of bounds
+    shift = 0 if storage_offset is None else storage_offset - offset_in_storage(input)
+    return _as_strided_scatter(input, src, size, stride, shift, steps, storage_offset)
+
+
+# -- pieces --------------------------------------------------------------------------------------------------
+def _untied(pieces: Any) -> Any:
+    return type(pieces)(map(seams.untie, pieces))
 
 
 @composite("input: Tensor, chunks: int, dim: Dim = 0", samples=lambda make: iter([Sample(make(5, 2), 2)]))
 def unsafe_chunk(input: Any, chunks: int, dim: int) -> Any:
-    """As `chunk`."""
-    return ops.chunk(input, chunks, dim)
+    """As `chunk`, but the parts are no views."""
+    return _untied(ops.chunk(input, chunks, dim))
 
 
 @composite("input: Tensor, split_size: Any, dim: Dim = 0", samples=lambda make: iter([Sample(make(5, 2), 2)]))
 def unsafe_split(input: Any, split_size: Any, dim: int) -> Any:
-    """As `split`."""
-    return ops.split(input, split_size, dim)
+    """As `split`, but the parts are no views."""
+    return _untied(ops.split(input, split_size, dim))
 
 
 @composite(
@@ -102,5 +184,5 @@ def unsafe_split(input: Any, split_size: Any, dim: int) -> Any:
     samples=lambda make: iter([Sample(make(5, 2), [2, 3])]),
 )
 def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int) -> Any:
-    """As `split_with_sizes`."""
-    return ops.split_with_sizes(input, split_sizes, dim)
+    """As `split_with_sizes`, but the parts are no views."""
+    return _untied(ops.split_with_sizes(input, split_sizes, dim))

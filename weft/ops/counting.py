@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, ArrayModule, namespace
 from weft.core.types import TensorType
-from weft.ops.batching import spread_to, to_front, unchanged
+from weft.ops.batching import DYNAMIC_SHAPE, spread_to, to_front, unchanged
 from weft.ops.families import composite, index
 from weft.ops.record import Op, ops, type_of
 from weft.ops.reduce import wide
@@ -63,6 +63,8 @@ bincount = index(
     "bincount", _bincount_kernel, _bincount_rule,
     "input: Tensor, weights: MaybeTensor = None, minlength: int = 0", samples=_bincount_samples,
     batch=lambda op, size, args, dims: NotImplemented,
+    refuses="integers",
+    unbatchable=DYNAMIC_SHAPE,
 )  # fmt: skip
 
 
@@ -178,7 +180,7 @@ def histogram(input: Any, bins: Any, range: Any, weight: Any, density: bool) -> 
 
 
 # -- places in sorted sequences ------------------------------------------------------------------------------
-def _halving(xp: Any, rows: Array, values: Array, right: bool) -> Array:
+def _halving(xp: ArrayModule, rows: Array, values: Array, right: bool) -> Array:
     """Between which neighbours of its row each value belongs; NaN belongs last."""
     low = xp.zeros(values.shape, xp.int64)
     high = xp.full(values.shape, rows.shape[-1], xp.int64)
@@ -278,6 +280,7 @@ searchsorted: Op = index(
     "searchsorted", _search_kernel, _search_rule,
     f"sorted_sequence: Tensor, input: Operand, *, {SEARCH}, side: Any = None, sorter: MaybeTensor = None",
     method=False, out=True, batch=_search_batch, samples=_search_samples,
+    refuses="integers",
 )  # fmt: skip
 
 
@@ -327,6 +330,7 @@ isin = index(
     method=False, out=True, batch=_isin_batch,
     samples=lambda make: iter([Sample(make.ints(2, 3, high=4), make.ints(3, high=4)),
         Sample(make.ints(2, 3, high=4), 2, invert=True), Sample(1, make.ints(3, high=4))]),
+    refuses="nothing",
 )  # fmt: skip
 
 

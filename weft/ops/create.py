@@ -15,8 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.arrays import Array
+from weft.core.arrays import MODULES, NUMPY, Array, ArrayFunction, ArrayModule, HostArray, is_array, namespace
 from weft.core.device import creation_device
+from weft.core.devices import DEVICES, HOST, Device, device_at, device_of, transfer
 from weft.core.dtypes import BY_NUMPY, dtype, scalar_dtype
 from weft.core.symbolic import Symbolic, any_symbolic, size_of
 from weft.core.types import (
@@ -27,6 +28,7 @@ from weft.core.types import (
     preserve_format,
 )
 from weft.ops.batching import unchanged
+from weft.ops.facts import Placing
 from weft.ops.families import composite, create, index
 from weft.ops.index_batching import batch_assign
 from weft.ops.options import (
@@ -59,22 +61,24 @@ def _size_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(())
 
 
-def _sized(name: str, make: Any, doc: str) -> Any:
+def _sized(name: str, host: ArrayFunction, doc: str) -> Any:
     def rule(size: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
         check_layout(layout)
         return TensorType(checked_size(size, name), chosen(dtype, None, name), creation_device(device))
 
-    def kernel(size: Any, dtype: Any, *_ignored: Any) -> Array:
+    def kernel(size: Any, dtype: Any, _layout: Any, device: Any, *_ignored: Any) -> Array:
+        make: ArrayFunction = host if device is None else getattr(device_at(device).xp, name)
         return make(checked_size(size, name), dtype=chosen(dtype, None, name).numpy)
 
     return create(
         name, kernel, rule, f"*size: Shape, {OPTIONS}", out=True, method=False, doc=doc,
         samples=_size_samples, trusted=True,
+        lowering="pointwise", uniform=True,
     )  # fmt: skip
 
 
-zeros = _sized("zeros", np.zeros, "A tensor of zeros.")
-ones = _sized("ones", np.ones, "A tensor of ones.")
+zeros = _sized("zeros", NUMPY.zeros, "A tensor of zeros.")
+ones = _sized("ones", NUMPY.ones, "A tensor of ones.")
 
 
 def _empty_rule(
@@ -88,10 +92,10 @@ def _empty_rule(
 
 
 def _empty(
-    size: Any, dtype: Any, _layout: Any, _device: Any, _pin: bool, _grad: bool, memory_format: Any
+    size: Any, dtype: Any, _layout: Any, device: Any, _pin: bool, _grad: bool, memory_format: Any
 ) -> Array:
-    kind = chosen(dtype, None, "empty").numpy
-    return in_format(lambda shape: np.empty(shape, kind), checked_size(size, "empty"), memory_format)
+    kind, xp = chosen(dtype, None, "empty").numpy, device_at(device).xp
+    return in_format(lambda shape: xp.empty(shape, kind), checked_size(size, "empty"), memory_format)
 
 
 empty = create(
@@ -121,16 +125,20 @@ def _strided_rule(size: Any, stride: Any, dtype: Any, layout: Any, device: Any, 
     return TensorType(shape, chosen(dtype, None, "empty_strided"), creation_device(device))
 
 
-def strided_array(size: tuple[int, ...], stride: tuple[int, ...], kind: np.dtype[Any]) -> Array:
+def strided_array(
+    size: tuple[int, ...], stride: tuple[int, ...], kind: np.dtype[Any], device: Device = HOST
+) -> Array:
     """New memory of just the extent that these sizes and strides (in elements) reach."""
     extent = 0 if 0 in size else 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     steps = [step * kind.itemsize for step in stride]
-    return np.ndarray(tuple(size), kind, np.empty(extent, kind), 0, steps)
+    return device.window(device.xp.empty(extent, kind), tuple(size), kind, 0, steps)
 
 
 empty_strided = create(
     "empty_strided",
-    lambda size, stride, kind, *_i: strided_array(size, stride, chosen(kind, None, "empty_strided").numpy),
+    lambda size, stride, kind, _layout, device, *_i: strided_array(
+        size, stride, chosen(kind, None, "empty_strided").numpy, device_at(device)
+    ),
     _strided_rule,
     f"size: Shape, stride: Shape, *, {OPTIONS}",
     method=False,
@@ -186,15 +194,16 @@ def _full_rule(
     return TensorType(shape, kind, creation_device(device))
 
 
-def _full(size: Any, fill_value: Any, dtype: Any, *_ignored: Any) -> Array:
+def _full(size: Any, fill_value: Any, dtype: Any, _layout: Any, device: Any, *_ignored: Any) -> Array:
     kind = chosen(dtype, scalar_dtype(fill_value), "full")
-    return np.full(checked_size(size, "full"), fits(fill_value, kind), kind.numpy)
+    return device_at(device).xp.full(checked_size(size, "full"), fits(fill_value, kind), kind.numpy)
 
 
 full = create(
     "full", _full, _full_rule, f"size: Shape, fill_value: Number, *, {OPTIONS}", out=True, method=False,
     doc="A tensor whose elements all have one value.", trusted=True,
     samples=lambda make: iter([Sample((2, 3), 1.5), Sample((0,), True), Sample((), 3, dtype=dtypes.float16)]),
+    lowering="pointwise", uniform=True,
 )  # fmt: skip
 
 
@@ -216,14 +225,15 @@ def _eye_rule(n: Any, m: Any, dtype: Any, layout: Any, device: Any, *_ignored: A
     return TensorType(_eye_sizes(n, m), chosen(dtype, None, "eye"), creation_device(device))
 
 
-def _eye(n: Any, m: Any, dtype: Any, *_ignored: Any) -> Array:
-    return np.eye(*_eye_sizes(n, m), dtype=chosen(dtype, None, "eye").numpy)
+def _eye(n: Any, m: Any, dtype: Any, _layout: Any, device: Any, *_ignored: Any) -> Array:
+    return device_at(device).xp.eye(*_eye_sizes(n, m), dtype=chosen(dtype, None, "eye").numpy)
 
 
 eye = create(
     "eye", _eye, _eye_rule, f"n: int, m: int = None, *, {OPTIONS}", out=True, method=False,
     doc="A matrix with ones on its diagonal.", trusted=True,
     samples=lambda make: iter([Sample(3), Sample(2, 4)]),
+    lowering="pointwise",
 )  # fmt: skip
 
 
@@ -300,14 +310,14 @@ def _arange_rule(
     return TensorType((steps.count,), steps.kind, creation_device(device))
 
 
-def _arange(start: Any, end: Any, step: Any, dtype: Any, *_ignored: Any) -> Array:
-    steps = Steps(start, end, step, dtype)
+def _arange(start: Any, end: Any, step: Any, dtype: Any, _layout: Any, device: Any, *_ignored: Any) -> Array:
+    steps, xp = Steps(start, end, step, dtype), device_at(device).xp
     if steps.kind.category == dtypes.INTEGER:
-        counted = np.arange(steps.count, dtype=np.int64)
+        counted = xp.arange(steps.count, dtype=np.int64)
         counted *= steps.step
         counted += steps.start
     else:
-        counted = np.arange(steps.count, dtype=np.float64)
+        counted = xp.arange(steps.count, dtype=np.float64)
         counted *= float(steps.step)
         counted += float(steps.start)
     return counted.astype(steps.kind.numpy, copy=False)
@@ -318,6 +328,7 @@ arange = create(
     f"start: Number = None, end: Number = None, step: Number = 1, *, {OPTIONS}", out=keep_shape, method=False,
     doc="Numbers from start (0) up to but not including end, by step.", trusted=True,
     samples=lambda make: iter([Sample(5), Sample(1, 6, 2), Sample(0, 1, 0.25)]),
+    lowering="pointwise",
 )  # fmt: skip
 
 
@@ -361,20 +372,23 @@ def _steps_dtype(name: str, numbers: tuple[Any, ...], asked: Any) -> dtype:
     return kind
 
 
-def _even(start: Any, end: Any, steps: int, kind: dtype) -> Array:
-    """Evenly spaced values, each half counted from its own end, in the dtype the values are computed with."""
+def _even(start: Any, end: Any, steps: int, kind: dtype) -> HostArray:
+    """Evenly spaced values, each half counted from its own end, in the dtype they are computed with. Halves
+    (of 16 bits) are rounded after each step, counts too, as in PyTorch.
+    """
     work = np.dtype(np.float64) if kind.category == dtypes.INTEGER else kind.numpy
-    if kind in dtypes.HALVES:
-        work = np.dtype(np.float32)
+    given = np.dtype(np.float32) if kind in dtypes.HALVES else work
     if kind.category == dtypes.INTEGER:
         start, end = int(start), int(end)
-    first, last = work.type(start), work.type(end)
+    first, last, count = (
+        np.asarray([value], given).astype(work) for value in (start, end, max(steps - 1, 1))
+    )
     if steps == 1:
-        return np.full(1, first)
-    step = (last - first) / work.type(max(steps - 1, 1))
-    up = np.arange(steps, dtype=work)
+        return first
+    step = (last - first) / count
+    up = np.arange(steps).astype(work)
     down = up[::-1]
-    return np.where(np.arange(steps) < steps // 2, first + step * up, last - step * down)
+    return np.asarray(np.where(np.arange(steps) < steps // 2, first + step * up, last - step * down))
 
 
 def _linspace(start: Any, end: Any, steps: int, dtype: Any, *_ignored: Any) -> Array:
@@ -387,6 +401,7 @@ linspace = create(
     f"start: Number, end: Number, steps: int, *, {OPTIONS}", out=keep_shape, method=False,
     samples=lambda make: iter([Sample(0, 1, 5), Sample(-3, 10, 4, dtype=dtypes.int64), Sample(1, 0, 0)]),
     doc="Evenly spaced numbers from start to end, both included.",
+    lowering="pointwise",
 )  # fmt: skip
 
 
@@ -394,7 +409,7 @@ def _logspace(start: Any, end: Any, steps: int, base: float, dtype: Any, *_ignor
     kind = _steps_dtype("logspace", (start, end, base), dtype)
     wide = dtypes.complex128 if kind.is_complex else dtypes.float64
     powers = _even(start, end, steps, dtypes.int64 if kind.category == dtypes.INTEGER else wide)
-    return np.power(wide.numpy.type(base), powers).astype(kind.numpy)
+    return np.asarray(np.power(wide.numpy.type(base), powers)).astype(kind.numpy)
 
 
 logspace = create(
@@ -423,19 +438,25 @@ def _like_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3, 4).transpose(2, 0, 1), dtype=dtypes.int64, grad=False)
 
 
-def _like(name: str, make: Any, doc: str) -> Any:
-    def kernel(x: Array, dtype: Any, _layout: Any, _device: Any, _pin: bool, _grad: bool, form: Any) -> Array:
-        return shaped_like(make, x, chosen(dtype, BY_NUMPY[x.dtype], name), form)
+def _module(x: Array, device: Any) -> ArrayModule:
+    """The module that makes arrays beside x, unless a device is named."""
+    return MODULES[type(x)] if device is None else device_at(device).xp
+
+
+def _like(name: str, make: str, doc: str, lowering: str | None = None) -> Any:
+    def kernel(x: Array, dtype: Any, _layout: Any, device: Any, _pin: bool, _grad: bool, form: Any) -> Array:
+        maker = getattr(_module(x, device), make)
+        return shaped_like(maker, x, chosen(dtype, BY_NUMPY[x.dtype], name), form)
 
     return create(
         name, kernel, lambda x, *options: _like_rule(x, name, options), f"input: Tensor, *, {LIKE}",
-        method=False, samples=_like_samples, doc=doc, trusted=True,
+        method=False, samples=_like_samples, doc=doc, trusted=True, lowering=lowering, reads_elements=False,
     )  # fmt: skip
 
 
-zeros_like = _like("zeros_like", np.zeros, "Zeros in the shape of another tensor.")
-ones_like = _like("ones_like", np.ones, "Ones in the shape of another tensor.")
-empty_like = _like("empty_like", np.empty, "Unset elements in the shape of another tensor.")
+zeros_like = _like("zeros_like", "zeros", "Zeros in the shape of another tensor.", lowering="pointwise")
+ones_like = _like("ones_like", "ones", "Ones in the shape of another tensor.", lowering="pointwise")
+empty_like = _like("empty_like", "empty", "Unset elements in the shape of another tensor.")
 
 
 def _full_like_rule(x: TensorType, fill_value: Any, *options: Any) -> TensorType:
@@ -445,15 +466,16 @@ def _full_like_rule(x: TensorType, fill_value: Any, *options: Any) -> TensorType
     return result
 
 
-def _full_like(x: Array, fill_value: Any, dtype: Any, *rest: Any) -> Array:
+def _full_like(x: Array, fill_value: Any, dtype: Any, _layout: Any, device: Any, *rest: Any) -> Array:
     kind = chosen(dtype, BY_NUMPY[x.dtype], "full_like")
-    return shaped_like(np.full, x, kind, rest[-1], fits(fill_value, kind))
+    return shaped_like(_module(x, device).full, x, kind, rest[-1], fits(fill_value, kind))
 
 
 full_like = create(
     "full_like", _full_like, _full_like_rule, f"input: Tensor, fill_value: Number, *, {LIKE}", method=False,
     samples=lambda make: (Sample(*s.args, 2, grad=False, **s.kwargs) for s in _like_samples(make)),
     doc="One value in the shape of another tensor.", trusted=True,
+    lowering="pointwise",
 )  # fmt: skip
 
 
@@ -463,14 +485,15 @@ def _new_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2), (0, 3), dtype=dtypes.bool_, grad=False)
 
 
-def _new(name: str, make: Any, doc: str) -> Any:
+def _new(name: str, make: str, doc: str, lowering: str | None = None) -> Any:
     def rule(x: TensorType, size: Any, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
         check_layout(layout)
         where = x.device if device is None else creation_device(device)
         return TensorType(checked_size(size, name), chosen(dtype, x.dtype, name), where)
 
-    def kernel(x: Array, size: Any, dtype: Any, *_ignored: Any) -> Array:
-        return make(checked_size(size, name), dtype=chosen(dtype, BY_NUMPY[x.dtype], name).numpy)
+    def kernel(x: Array, size: Any, dtype: Any, _layout: Any, device: Any, *_ignored: Any) -> Array:
+        maker: ArrayFunction = getattr(_module(x, device), make)
+        return maker(checked_size(size, name), dtype=chosen(dtype, BY_NUMPY[x.dtype], name).numpy)
 
     return create(
         name,
@@ -481,12 +504,13 @@ def _new(name: str, make: Any, doc: str) -> Any:
         samples=_new_samples,
         trusted=True,
         doc=doc,
+        lowering=lowering,
     )
 
 
-new_zeros = _new("new_zeros", np.zeros, "Zeros of the tensor's dtype and device.")
-new_ones = _new("new_ones", np.ones, "Ones of the tensor's dtype and device.")
-new_empty = _new("new_empty", np.empty, "Unset elements of the tensor's dtype and device.")
+new_zeros = _new("new_zeros", "zeros", "Zeros of the tensor's dtype and device.", lowering="pointwise")
+new_ones = _new("new_ones", "ones", "Ones of the tensor's dtype and device.", lowering="pointwise")
+new_empty = _new("new_empty", "empty", "Unset elements of the tensor's dtype and device.")
 
 
 def _new_full_rule(
@@ -500,9 +524,11 @@ def _new_full_rule(
     return TensorType(shape, kind, x.device if device is None else creation_device(device))
 
 
-def _new_full(x: Array, size: Any, fill_value: Any, dtype: Any, *_ignored: Any) -> Array:
+def _new_full(
+    x: Array, size: Any, fill_value: Any, dtype: Any, _layout: Any, device: Any, *_ignored: Any
+) -> Array:
     kind = chosen(dtype, BY_NUMPY[x.dtype], "new_full")
-    return np.full(checked_size(size, "new_full"), fits(fill_value, kind), kind.numpy)
+    return _module(x, device).full(checked_size(size, "new_full"), fits(fill_value, kind), kind.numpy)
 
 
 new_full = create(
@@ -510,6 +536,7 @@ new_full = create(
     function=False,
     samples=lambda make: (Sample(*s.args, 1, grad=False, **s.kwargs) for s in _new_samples(make)),
     doc="One value, of the tensor's dtype and device.",
+    lowering="pointwise",
 )  # fmt: skip
 
 
@@ -522,8 +549,9 @@ def _new_strided_rule(
 
 new_empty_strided = create(
     "new_empty_strided",
-    lambda x, size, stride, dtype, *_i: strided_array(
-        size, stride, chosen(dtype, BY_NUMPY[x.dtype], "new_empty_strided").numpy
+    lambda x, size, stride, dtype, _layout, device, *_i: strided_array(
+        size, stride, chosen(dtype, BY_NUMPY[x.dtype], "new_empty_strided").numpy,
+        device_of(x) if device is None else device_at(device),
     ),
     _new_strided_rule, f"input: Tensor, size: Shape, stride: Shape, *, {OPTIONS}", function=False,
     samples=lambda make: iter([Sample(make(2), (2, 3), (1, 2), grad=False)]),
@@ -543,12 +571,13 @@ def _fill_rule(x: TensorType, value: Any) -> TensorType:
 
 
 def _fill(x: Array, value: Any) -> Array:
+    xp = namespace(x)
     kind = BY_NUMPY[x.dtype]
-    if isinstance(value, np.ndarray):
-        out = shaped_like(np.empty, x, kind, None)
+    if is_array(value):
+        out = shaped_like(xp.empty, x, kind, None)
         out[...] = cast(value, kind)
         return out
-    return shaped_like(np.full, x, kind, None, fits(value, kind))
+    return shaped_like(xp.full, x, kind, None, fits(value, kind))
 
 
 fill = index(
@@ -556,11 +585,16 @@ fill = index(
     vjp=(lambda g: ops.zeros_like(g), lambda g: ops.sum(g)), batch=batch_assign,
     samples=lambda make: iter([Sample(make(2, 3), 1.5), Sample(make(2, 3), make()), Sample(make(), make())]),
     doc="The tensor's shape, filled with one value.",
+    refuses="nothing", lowering="pointwise", exact=True, elementwise=True,
+    placing=Placing(repeats=True, whole=True),
 )  # fmt: skip
 zero = index(
-    "zero", lambda x: shaped_like(np.zeros, x, BY_NUMPY[x.dtype], None), lambda x: x, "input: Tensor",
+    "zero", lambda x: shaped_like(namespace(x).zeros, x, BY_NUMPY[x.dtype], None), lambda x: x,
+    "input: Tensor",
     vjp=lambda g: ops.zeros_like(g), batch=unchanged, method=False, function=False,
     samples=lambda make: iter([Sample(make(2, 3)), Sample(make())]),
+    refuses="nothing", lowering="pointwise", exact=True, elementwise=True,
+    placing=Placing(repeats=True, whole=True),
 )  # fmt: skip
 
 
@@ -576,6 +610,8 @@ def cast(x: Array, kind: dtype, order: str = "K") -> Array:
         return x
     if x.dtype.kind == "c" and target.kind not in "cb":
         x = x.real
+    if kind is dtypes.float16 and x.dtype.char == "d":
+        x = x.astype(np.float32, order=order)  # PyTorch rounds twice
     return x.astype(target, order=order)
 
 
@@ -586,7 +622,7 @@ def copy_format(x: Array, kind: dtype, form: memory_format | None) -> Array:
         if x.dtype is kind.numpy:
             return x.copy(order=order)
         return cast(x, kind, order)
-    out = in_format(lambda shape: np.empty(shape, kind.numpy), x.shape, form)
+    out = in_format(lambda shape: namespace(x).empty(shape, kind.numpy), x.shape, form)
     out[...] = cast(x, kind)
     return out
 
@@ -609,6 +645,17 @@ _to_copy = index(
     "_to_copy", copy_format, _copy_rule, "input: Tensor, dtype: DType, memory_format: MemoryFormat = None",
     vjp=lambda g, _out, _x: ops._to_copy(g, _x.dtype), node="ToCopyBackward0", samples=_to_copy_samples,
     batch=unchanged, method=False, function=False,
+    refuses="nothing", lowering="pointwise", cheap=True,
+    elementwise=True,
+)  # fmt: skip
+
+
+_to_device = index(
+    "_to_device", lambda x, device, _source: transfer(x, device_at(device)),
+    lambda x, device, _source: TensorType(x.shape, x.dtype, creation_device(device)),
+    "input: Tensor, device: Device, source: Device",
+    vjp=lambda g, _out, _x, device, source: ops._to_device(g, source, device), node="ToCopyBackward0",
+    batch=unchanged, method=False, function=False,
 )  # fmt: skip
 
 
@@ -625,6 +672,8 @@ clone = index(
     lambda x, form: _copy_rule(x, x.dtype, form), "input: Tensor, *, memory_format: MemoryFormat = None",
     vjp=lambda g: g, samples=_clone_samples, batch=unchanged, trusted=True,
     doc="A copy that gradients flow through.",
+    refuses="nothing", lowering="pointwise", cheap=True,
+    elementwise=True,
 )  # fmt: skip
 
 
@@ -632,6 +681,9 @@ def _contiguous_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(2, 3))
     yield Sample(make(2, 3).T)
     yield Sample(make(2, 3, 4, 5), memory_format=channels_last)
+
+
+NOT_PRESERVED = "preserve memory format is unsupported by the contiguous operator"
 
 
 @composite(
@@ -643,14 +695,14 @@ def contiguous(x: Any, form: Any) -> Any:
     if isinstance(x, TensorType):
         return _copy_rule(x, x.dtype, form)
     array = getattr(x, "array", x)
-    if form is contiguous_format and type(array) is np.ndarray and array.flags.c_contiguous:
+    if form is contiguous_format and type(array) in DEVICES and array.flags.c_contiguous:
         return x
     if not hasattr(array, "strides"):  # a value of an interpreter, which has no memory of its own
         return x
     if form is preserve_format:
         if has_format(array.shape, element_strides(array), contiguous_format):
             return x
-        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+        raise RuntimeError(NOT_PRESERVED)
     check_format(form, len(array.shape))
     if has_format(array.shape, element_strides(array), form):
         return x
@@ -667,7 +719,7 @@ def _assign_rule(x: TensorType, src: TensorType, _non_blocking: bool) -> TensorT
 
 
 def _assigned(x: Array, src: Array, _non_blocking: bool) -> Array:
-    out = shaped_like(np.empty, x, BY_NUMPY[x.dtype], None)
+    out = shaped_like(namespace(x).empty, x, BY_NUMPY[x.dtype], None)
     out[...] = cast(src, BY_NUMPY[x.dtype])
     return out
 
@@ -678,4 +730,6 @@ copy = index(
     vjp=(lambda g: ops.zeros_like(g), lambda g, _out, _x, _src: ops.sum_to_size(g, _src.shape)),
     samples=lambda make: iter([Sample(make(2, 3), make(2, 3)), Sample(make(2, 3), make(3)), Sample(make(2,
     3), make())]),
+    refuses="nothing", lowering="pointwise", exact=True, elementwise=True, cheap=True,
+    placing=Placing(whole=True),
 )  # fmt: skip

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, ArrayModule, namespace
 from weft.core.dtypes import float32, float64
+from weft.core.errors import underivable
 from weft.core.types import TensorType
-from weft.ops.families import composite, contract
+from weft.ops.families import HIDDEN, composite, contract
 from weft.ops.losses import REDUCTION, check_reduction, reduced
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 
-HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
 WHERE = "(while checking arguments for ctc_loss_allocate_outputs)"
 
 
-def _padded(xp: Any, targets: Array, lengths: Array) -> Array:
+def _padded(xp: ArrayModule, targets: Array, lengths: Array) -> Array:
     """Labels as `(N, longest)`, whether they came that way or one after another."""
     longest = int(lengths.max()) if lengths.size else 0
     if targets.ndim == 2:
@@ -125,7 +125,7 @@ class _Chain:
         return total
 
 
-def _lengths(xp: Any, tensor: Array | None, given: Any) -> Array:
+def _lengths(xp: ArrayModule, tensor: Array | None, given: Any) -> Array:
     values = (
         tensor if tensor is not None else xp.asarray(given if isinstance(given, (tuple, list)) else (given,))
     )
@@ -191,7 +191,7 @@ def _ctc_vjp(
 
 
 def _no_second(*_rest: Any) -> Any:
-    raise RuntimeError("derivative for aten::_ctc_loss_backward is not implemented")
+    underivable("_ctc_loss_backward")
 
 
 def _no_second_g(g: Any, _out: Any) -> Any:
@@ -213,11 +213,13 @@ LENGTHS = "targets: Tensor, input_lengths: MaybeTensor, target_lengths: MaybeTen
 ctc_elements: Op = contract(
     "_ctc_loss", _ctc_kernel, _ctc_rule, f"log_probs: Tensor, {LENGTHS}, zero_infinity: bool",
     vjp=(_ctc_vjp, None, None, None), samples=_inner_samples, node="CtcLossBackward0", **HIDDEN,
+    refuses="integers",
 )  # fmt: skip
 ctc_backward: Op = contract(
     "_ctc_loss_backward", _ctc_backward_kernel, _ctc_backward_rule,
     f"grad: Tensor, log_probs: Tensor, {LENGTHS}, zero_infinity: bool",
     vjp=(_no_second_g, _no_second_g, None, None, None), samples=_backward_samples, **HIDDEN,
+    refuses="integers",
 )  # fmt: skip
 
 

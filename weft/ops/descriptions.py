@@ -383,9 +383,9 @@ unfold_copy: A copy of what `unfold` shows.
 unique: The different elements, in order.
 unique_consecutive: The elements without those that equal the one before.
 unravel_index: Indices of places that are counted over all of a tensor.
-unsafe_chunk: As `chunk`.
-unsafe_split: As `split`.
-unsafe_split_with_sizes: As `split_with_sizes`.
+unsafe_chunk: As `chunk`, but the parts are no views.
+unsafe_split: As `split`, but the parts are no views.
+unsafe_split_with_sizes: As `split_with_sizes`, but the parts are no views.
 unsqueeze: A new dimension of size 1, as a view.
 unsqueeze_copy: A copy of what `unsqueeze` shows.
 vander: The matrix of powers of a vector's elements.

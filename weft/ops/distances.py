@@ -15,11 +15,10 @@ from weft.core.dims import wrap_dim
 from weft.core.dtypes import HALVES, float32, float64, int64
 from weft.core.types import TensorType
 from weft.ops.batching import leading
-from weft.ops.families import composite, contract, index
+from weft.ops.families import HIDDEN, composite, contract, index
 from weft.ops.record import Op, broadcast_shapes, joint, ops, type_of
 from weft.ops.samples import Maker, Sample
 
-HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
 BLOCK = 1 << 22  # differences held at a time
 
 
@@ -60,6 +59,7 @@ cdist_euclidean: Op = contract(
     batch=leading, samples=lambda make: iter([Sample(make(3, 2), make(4, 2)), Sample(make(2, 3, 2), make(2, 4,
     2))]),
     node="CdistBackward0", **HIDDEN,
+    refuses="nothing",
 )  # fmt: skip
 
 
@@ -130,6 +130,7 @@ upper_pairs: Op = index(
     lambda x: TensorType((2, x.shape[0] * (x.shape[0] - 1) // 2), int64, x.device), "input: Tensor",
     batch=lambda op, size, args, dims: (op(ops.select(args[0], dims[0], 0)), None),
     samples=lambda make: iter([Sample(make(4, 3)), Sample(make(1, 3))]), **HIDDEN,
+    refuses="nothing",
 )  # fmt: skip
 """The places of all pairs of rows, first and second."""
 
@@ -195,7 +196,8 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {kind.ndim} dimensions")
     dim = wrap_dim(dim, kind.ndim)
     axes = tuple(axis for axis in range(kind.ndim) if axis != dim)
-    norms = ops.linalg_vector_norm(input, p, axes, True)
+    half = kind.dtype in HALVES  # norms are not rounded, factors are
+    norms = ops.linalg_vector_norm(input, p, axes, True, dtype=float32 if half else None)
     large = ops.gt(norms, maxnorm)
     factor = ops.where(large, ops.div(maxnorm, ops.add(norms, 1e-7)), 1.0)
-    return ops.mul(input, factor)
+    return ops.mul(input, ops._to_copy(factor, kind.dtype) if half else factor)

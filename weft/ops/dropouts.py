@@ -8,11 +8,11 @@ and what follows is a product (and a sum), so that gradients of every order come
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from weft.core.types import TensorType
+from weft.core.warn import warn
 from weft.ops.families import composite
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
@@ -142,12 +142,10 @@ def dropout1d(x: Any, p: float, training: bool, inplace: bool) -> Any:
 
 def _deprecated(axes: int, rank: int) -> None:
     if rank not in (axes + 1, axes + 2):
-        warnings.warn(
+        warn(
             f"dropout{axes}d: Received a {rank}-D input to dropout{axes}d, which is deprecated and will "
             "result in an error in a future release. To retain the behavior and silence this warning, please "
-            f"use dropout instead. {_note(axes, rank)}",
-            UserWarning,
-            stacklevel=4,
+            f"use dropout instead. {_note(axes, rank)}"
         )
 
 
@@ -163,14 +161,12 @@ def dropout2d(x: Any, p: float, training: bool, inplace: bool) -> Any:
     rank = len(type_of(x).shape)
     _deprecated(2, rank)
     if rank == 3:
-        warnings.warn(
+        warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior "
             "is desired - input is interpreted as shape (N, C, L), where C is the channel dim. This behavior "
             "will change in a future release to interpret the input as one without a batch dimension, i.e. "
             "shape (C, H, W). To maintain the 1D channel-wise dropout behavior, please switch to using "
-            "dropout1d instead.",
-            UserWarning,
-            stacklevel=3,
+            "dropout1d instead."
         )
     return _channels(x, p, training, inplace, True)
 

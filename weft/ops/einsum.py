@@ -7,7 +7,6 @@ and contracted ones, so einsum is that step along a greedy order.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import prod
@@ -18,6 +17,7 @@ from weft.core.arrays import Array, namespace
 from weft.core.dims import outside, wrap_dims
 from weft.core.naming import named
 from weft.core.types import TensorType
+from weft.core.warn import warn
 from weft.ops.batching import logical_result, logical_type, to_front
 from weft.ops.contract import HALF_CHARS, _pairs, multiply, reduced, unsupported
 from weft.ops.families import composite, contract, reduce
@@ -554,12 +554,14 @@ trace_backward = contract(
     batch=lambda op, size, args, dims: (
         ops.diag_embed(ops.expand(ops.unsqueeze(args[0], -1), (size, args[1][0]))), 0
     ) if args[1][0] == args[1][1] else NotImplemented,
+    refuses="nothing", lowering="indexing",
 )  # fmt: skip
 trace = reduce(
     "trace", _trace, _trace_type, "input: Tensor",
     vjp=lambda g, _out, _x: trace_backward(g, _x.shape), amp="float32", out=False,
     samples=lambda make: iter([Sample(make(*shape)) for shape in ((3, 3), (2, 3), (3, 2), (0, 2))]),
     batch=lambda op, _size, args, dims: (ops.sum(ops.diagonal(to_front(args[0], dims[0]), 0, 1, 2), -1), 0),
+    refuses="nothing", lowering="indexing",
 )  # fmt: skip
 
 
@@ -622,6 +624,7 @@ linalg_cross: Op = contract(
         lambda g, _out, _x, y, dim: reduced(linalg_cross(y, g, dim=dim), _x.shape),
         lambda g, _out, x, _y, dim: reduced(linalg_cross(g, x, dim=dim), _y.shape),
     ),
+    refuses="nothing",
 )  # fmt: skip
 
 
@@ -631,7 +634,7 @@ def cross(input: Any, other: Any, dim: int | None) -> Any:
     given).
     """
     if dim is None:
-        warnings.warn(
+        warn(
             named(
                 "Using weft.cross without specifying the dim arg is deprecated.\nPlease either pass the dim "
                 "explicitly or simply "
@@ -639,9 +642,7 @@ def cross(input: Any, other: Any, dim: int | None) -> Any:
                 "that of linalg.cross "
                 "in a future "
                 "release."
-            ),
-            UserWarning,
-            stacklevel=3,
+            )
         )
         shape = _shape(input)
         if 3 not in shape:

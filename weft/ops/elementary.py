@@ -14,8 +14,9 @@ import numpy as np
 
 import weft.ops.bodies as bodies
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import MODULES, Array, namespace
 from weft.core.dtypes import dtype, result_dtype
+from weft.core.errors import underivable
 from weft.core.types import TensorType
 from weft.ops.arithmetic import (
     BOOL,
@@ -32,10 +33,12 @@ from weft.ops.arithmetic import (
     refusing,
     rsub,
     sub,
+    without_gradient,
     zeros,
 )
 from weft.ops.families import composite, float_result, pointwise, promote
 from weft.ops.kernels import elementwise
+from weft.ops.node_names import not_implemented
 from weft.ops.record import Op, Promotion, ops, type_of
 from weft.ops.samples import Maker, Sample, binary_samples
 
@@ -84,6 +87,7 @@ log1p = pointwise(
     domain=(-0.7, 3),
     vjp=lambda g, _out, x: div(g, add(x, 1)),
     aliases=("special.log1p",),
+    node_name=lambda _node: "Log1PBackward0",
 )
 logaddexp = pointwise(
     "logaddexp",
@@ -97,6 +101,7 @@ logaddexp = pointwise(
         lambda g, _out, x, y: mul(g, ops.sigmoid(sub(x, y))),
         lambda g, _out, x, y: mul(g, ops.sigmoid(sub(y, x))),
     ),
+    native_above=True,
 )
 
 
@@ -126,8 +131,9 @@ logaddexp2 = pointwise(
 
 # -- roots ---------------------------------------------------------------------------------------------------
 def _rsqrt(x: Array) -> Array:
-    root = np.sqrt(x, out=...)
-    return np.reciprocal(root, out=root)
+    xp = MODULES[type(x)]
+    root = xp.sqrt(x, out=...)
+    return xp.reciprocal(root, out=root)
 
 
 sqrt = pointwise(
@@ -137,6 +143,7 @@ sqrt = pointwise(
     emit=lambda b, x: b.sqrt(x),
     domain=(0.3, 3),
     vjp=lambda g, out: div(g, mul(out, 2)),
+    exact=True,
 )
 rsqrt = pointwise(
     "rsqrt",
@@ -252,6 +259,8 @@ tanh_backward: Op = pointwise(
         lambda g, _out, _grad, output: tanh_backward(g, output),
         lambda g, _out, grad, output: mul(mul(g, grad), mul(output, -2)),
     ),
+    overwrites=True,
+    native_above=True,
 )
 asinh = pointwise(
     "asinh",
@@ -281,7 +290,7 @@ atanh = pointwise(
 )
 deg2rad = pointwise(
     "deg2rad",
-    lambda x: np.multiply(x, pi / 180, out=...),
+    lambda x: MODULES[type(x)].multiply(x, pi / 180, out=...),
     emit=lambda b, x: b.mul(x, b.like(pi / 180, x)),
     vjp=lambda g: mul(g, pi / 180),
     signature="input: Tensor",
@@ -289,7 +298,7 @@ deg2rad = pointwise(
 )
 rad2deg = pointwise(
     "rad2deg",
-    lambda x: np.multiply(x, 180 / pi, out=...),
+    lambda x: MODULES[type(x)].multiply(x, 180 / pi, out=...),
     emit=lambda b, x: b.mul(x, b.like(180 / pi, x)),
     vjp=lambda g: mul(g, 180 / pi),
     signature="input: Tensor",
@@ -298,9 +307,10 @@ rad2deg = pointwise(
 
 
 def _sinc(x: Array) -> Array:
-    y = np.multiply(x, pi, out=...)
-    zero = np.equal(y, 0)
-    out = np.divide(np.sin(y), y, out=...)
+    xp = MODULES[type(x)]
+    y = xp.multiply(x, pi, out=...)
+    zero = xp.equal(y, 0)
+    out = xp.divide(xp.sin(y), y, out=...)
     if zero.any():
         out[zero] = 1
     return out
@@ -326,6 +336,7 @@ sinc = pointwise(
     domain=(0.2, 2),
     vjp=lambda g, _out, x: _sinc_gradient(g, x),
     aliases=("special.sinc",),
+    native_above=True,
 )
 
 
@@ -362,15 +373,16 @@ trunc = _rounding("trunc", np.trunc, aliases=("fix",))
 
 
 def _round(x: Array, decimals: int) -> Array:
+    xp = MODULES[type(x)]
     if x.dtype.kind != "f":
         if decimals:
             raise TypeError("decimals")  # the rule has the words
         return x.copy()
     if decimals == 0:
-        return np.rint(x, out=...)
+        return xp.rint(x, out=...)
     scale = 10.0 ** abs(decimals)
-    shift, back = (np.multiply, np.divide) if decimals > 0 else (np.divide, np.multiply)
-    return back(np.rint(shift(x, scale)), scale, out=...)
+    shift, back = (xp.multiply, xp.divide) if decimals > 0 else (xp.divide, xp.multiply)
+    return back(xp.rint(shift(x, scale)), scale, out=...)
 
 
 def _emit_round(b: Any, x: Any, decimals: int) -> Any:
@@ -413,7 +425,7 @@ round_ = pointwise(
 )
 frac = pointwise(
     "frac",
-    lambda x: np.subtract(x, np.trunc(x), out=...),
+    lambda x: MODULES[type(x)].subtract(x, MODULES[type(x)].trunc(x), out=...),
     refusing(promote, EXACT | COMPLEX, "frac_cpu"),
     emit=lambda b, x: b.sub(x, b.trunc(x)),
     signature="input: Tensor",
@@ -424,7 +436,8 @@ frac = pointwise(
 
 
 def _heaviside(x: Array, values: Array) -> Array:
-    return namespace(x).where(np.equal(x, 0), values, np.greater(x, 0).astype(x.dtype))
+    xp = MODULES[type(x)]
+    return xp.where(xp.equal(x, 0), values, xp.greater(x, 0).astype(x.dtype))
 
 
 def _heaviside_rule(x: TensorType, values: TensorType) -> TensorType:
@@ -445,9 +458,10 @@ heaviside = pointwise(
         b.eq(x, b.like(0, x)), y, b.select(b.gt(x, b.like(0, x)), b.like(1, x), b.like(0, x))
     ),
     out="exact",
-    samples=binary_samples((0.3, 2), (-2, 2), None),
-    vjp=(lambda g: zeros(g), lambda g: zeros(g)),
+    samples=without_gradient(binary_samples((0.3, 2), (-2, 2), None)),
+    vjp=(lambda g: underivable("heaviside"), lambda g: underivable("heaviside")),
     trusted=False,
+    node_name=not_implemented,
 )
 
 
@@ -477,10 +491,11 @@ def conj(x: Any) -> Any:
 
 
 def _angle(x: Array) -> Array:
+    xp = MODULES[type(x)]
     if x.dtype.kind == "c":
-        return np.arctan2(x.imag, x.real, out=...)
-    out = np.multiply(np.less(x, 0), pi, dtype=x.dtype, out=...)
-    return np.add(out, np.multiply(x, 0, where=np.isnan(x), out=namespace(x).zeros_like(x)), out=...)
+        return xp.arctan2(x.imag, x.real, out=...)
+    out = xp.multiply(xp.less(x, 0), pi, dtype=x.dtype, out=...)
+    return xp.add(out, xp.multiply(x, 0, where=xp.isnan(x), out=xp.zeros_like(x)), out=...)
 
 
 def _emit_angle(b: Any, x: Any) -> Any:
@@ -548,15 +563,15 @@ def _pair_dtypes(operands: list[Any]) -> tuple[dtype, dtype]:
 
 
 def _complex(x: Array, y: Array) -> Array:
-    xp = namespace(x)
     kind = np.complex64 if x.dtype.itemsize == 4 else np.complex128
-    out = xp.empty(np.broadcast_shapes(x.shape, y.shape), kind)
+    out = namespace(x).empty(np.broadcast_shapes(x.shape, y.shape), kind)
     out.real, out.imag = x, y
     return out
 
 
 def _polar(size: Array, turn: Array) -> Array:
-    return _complex(np.multiply(size, np.cos(turn), out=...), np.multiply(size, np.sin(turn), out=...))
+    xp = MODULES[type(size)]
+    return _complex(xp.multiply(size, xp.cos(turn), out=...), xp.multiply(size, xp.sin(turn), out=...))
 
 
 def _pair_samples(make: Maker) -> Iterator[Sample]:

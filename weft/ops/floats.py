@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, as_array, namespace
+from weft.core.devices import device_of
+from weft.core.errors import no_derivative
 from weft.core.types import TensorType
 from weft.ops.arithmetic import COMPLEX, EXACT, refusing
 from weft.ops.batching import unchanged
@@ -33,8 +35,9 @@ def _frexp_rule(x: TensorType) -> tuple[TensorType, TensorType]:
 
 
 def _frexp_kernel(x: Array) -> tuple[Array, Array]:
-    mantissa, exponent = namespace(x).frexp(x)
-    return np.asarray(mantissa), np.asarray(exponent, dtype=np.int32)
+    xp = namespace(x)
+    mantissa, exponent = xp.frexp(x)
+    return xp.asarray(mantissa), xp.asarray(exponent, dtype=np.int32)
 
 
 def _frexp_batch(op: Op, size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> Any:
@@ -49,6 +52,7 @@ frexp = index(
     "frexp", _frexp_kernel, _frexp_rule, "input: Tensor", vjp=_frexp_vjp, returns=FREXP, out="exact",
     outputs_read=(1,), batch=_frexp_batch,
     samples=lambda make: iter([Sample(make(2, 3, low=0.6, high=0.9)), Sample(make(low=0.6, high=0.9))]),
+    refuses="nothing",
 )  # fmt: skip
 
 
@@ -75,7 +79,9 @@ class Native(Promotion):
         operands = self.operands(op, bound)
         kind = self.dtypes(operands)[1].numpy
         assert op.kernel is not None
-        return np.asarray(quiet(op.kernel, *[cast_operand(v, kind) for v in operands]))
+        device = device_of(*operands)
+        ufunc: Any = device.ufunc(op.kernel)  # type: ignore[arg-type]
+        return as_array(quiet(ufunc, *[device.asarray(cast_operand(v, kind)) for v in operands]))
 
 
 nextafter = pointwise(
@@ -102,7 +108,7 @@ def _gamma_slope(g: Any, a: Any, x: Any) -> Any:
 
 def _no_order(name: str) -> Any:
     def rule(g: Any, _out: Any) -> Any:
-        raise NotImplementedError(f"the derivative for '{name}: input' is not implemented.")
+        no_derivative(f"the derivative for '{name}: input' is not implemented.", NotImplementedError)
 
     return rule
 

@@ -15,18 +15,16 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, HostArray, namespace
 from weft.core.device import creation_device
 from weft.core.dims import wrap_dim
 from weft.core.types import TensorType
 from weft.ops.batching import to_front
 from weft.ops.create import OPTIONS
-from weft.ops.families import composite, contract, create
+from weft.ops.families import HIDDEN, composite, contract, create
 from weft.ops.options import check_layout, chosen
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
-
-HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
 
 
 # -- records -------------------------------------------------------------------------------------------------
@@ -120,12 +118,14 @@ c2c: Op = contract(
     jvp=lambda tangents, out, x, dims, scale, forward: c2c(tangents[0], dims, scale, forward),
     batch=_shifted, node="FftC2CBackward0",
     samples=lambda make: iter([Sample(_complex(make, 3, 4), (0, 1), 0.5, True)]), **HIDDEN,
+    refuses="nothing",
 )  # fmt: skip
 r2c: Op = contract(
     "_fft_r2c", _r2c_kernel, _r2c_rule, "input: Tensor, dims: Any, scale: float", vjp=_r2c_vjp,
     jvp=lambda tangents, out, x, dims, scale: r2c(tangents[0], dims, scale),
     conjugates=True, batch=_shifted, node="FftR2CBackward0",
     samples=lambda make: iter([Sample(make(3, 4), (0, 1), 0.5), Sample(make(3, 5), (1,), 1.0)]), **HIDDEN,
+    refuses="nothing",
 )  # fmt: skip
 c2r: Op = contract(
     "_fft_c2r", _c2r_kernel, _c2r_rule, "input: Tensor, dims: Any, scale: float, last: int", vjp=_c2r_vjp,
@@ -133,6 +133,7 @@ c2r: Op = contract(
     conjugates=True, batch=_shifted, node="FftC2RBackward0",
     samples=lambda make: iter([Sample(_complex(make, 3, 3), (0, 1), 0.5, 4),
         Sample(_complex(make, 3, 3), (1,), 1.0, 5)]), **HIDDEN,
+    refuses="nothing",
 )  # fmt: skip
 
 
@@ -381,12 +382,13 @@ def _frequencies(name: str, half: bool) -> None:
 
     def kernel(n: int, d: float, dtype: Any, *_ignored: Any) -> Array:
         kind = chosen(dtype, None, name)
-        out = (
+        out: HostArray = (
             np.arange(n // 2 + 1)
             if half
             else np.concatenate([np.arange((n + 1) // 2), np.arange(-(n // 2), 0)])
         )
-        return (out.astype(kind.numpy) * kind.numpy.type(1.0 / (n * d) if n else 1.0)).astype(kind.numpy)
+        made: HostArray = out.astype(kind.numpy) * kind.numpy.type(1.0 / (n * d) if n else 1.0)
+        return made.astype(kind.numpy)
 
     def rule(n: int, d: float, dtype: Any, layout: Any, device: Any, *_ignored: Any) -> TensorType:
         check_layout(layout)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,13 +15,12 @@ from weft.core.arrays import Array, namespace
 from weft.core.dtypes import int64
 from weft.core.naming import named
 from weft.core.types import TensorType
-from weft.ops.families import composite, contract
+from weft.core.warn import warn
+from weft.ops.families import HIDDEN, composite, contract
 from weft.ops.pooling import fold_lead
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import floats_only, working
-
-HIDDEN: dict[str, Any] = {"method": False, "function": False}
 
 
 def _base_grid(like: Array, size: Sequence[int], align_corners: bool) -> Array:
@@ -76,12 +74,14 @@ affine_grid_generator: Op = contract(
     samples=lambda make: iter([Sample(make(2, 2, 3), (2, 1, 3, 4), True), Sample(make(1, 3, 4), (1, 1, 2, 3,
     1), False)]),
     method=False, out=False,
+    refuses="nothing",
 )  # fmt: skip
 affine_grid_backward: Op = contract(
     "affine_grid_backward", _affine_backward_kernel, _affine_backward_rule,
     "grad: Tensor, size: Any, align_corners: bool",
     vjp=lambda g, _out, _g, size, align: affine_grid_generator(g, size, align), batch=_affine_batch,
-    samples=lambda make: iter([Sample(make(2, 3, 4, 2), (2, 1, 3, 4), True)]), out=False, **HIDDEN,
+    samples=lambda make: iter([Sample(make(2, 3, 4, 2), (2, 1, 3, 4), True)]), **HIDDEN,
+    refuses="nothing",
 )  # fmt: skip
 ALIGN_WARNING = (
     "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please "
@@ -98,7 +98,7 @@ ALIGN_WARNING = (
 def affine_grid(theta: Any, size: Any, align_corners: Any) -> Any:
     """The places at which `grid_sample` reads to apply 2D or 3D affine maps to images of this size."""
     if align_corners is None:
-        warnings.warn(ALIGN_WARNING, UserWarning, stacklevel=3)
+        warn(ALIGN_WARNING)
         align_corners = False
     kind = type_of(theta)
     size = tuple(size)
@@ -253,13 +253,14 @@ def _sample_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, grid: Tensor, mode: str = 'bilinear', padding_mode: str = 'zeros', "
     "align_corners: Any = None",
     namespace="nn.functional", amp="float32", samples=_sample_samples,
+    refuses="nothing",
 )  # fmt: skip
 def grid_sample(input: Any, grid: Any, mode: str, padding_mode: str, align_corners: Any) -> Any:
     """The values of images at places between -1 (the first edge or corner) and 1 (the last)."""
     kind = type_of(input)
     _check_sample(kind, type_of(grid), mode, padding_mode)
     if align_corners is None:
-        warnings.warn(ALIGN_WARNING, UserWarning, stacklevel=3)
+        warn(ALIGN_WARNING)
     _check_places(kind, type_of(grid), mode)
     align = bool(align_corners)
     count, channels, *sizes = kind.shape

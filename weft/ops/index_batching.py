@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.core.arrays import Array
-from weft.core.types import contiguous_format
+from weft.core.arrays import Array, is_array, namespace
 from weft.ops.batching import batch_pointwise, fit, joined, logical_result, spread_to, to_front
 from weft.ops.record import Op, broadcast_shapes, ops, type_of
 from weft.ops.replay import replay, view_scatter
@@ -24,8 +23,8 @@ Result = tuple[Any, Any]
 def rows(size: int, rank: int, like: Any) -> Any:
     """The batch's own positions, shaped to broadcast against an index of this rank behind the batch."""
     shape = (size, *(1,) * rank)
-    if isinstance(like, np.ndarray):
-        return np.arange(size).reshape(shape)
+    if is_array(like):
+        return namespace(like).arange(size).reshape(shape)
     return ops.reshape(ops.arange(0, size), shape)
 
 
@@ -174,7 +173,7 @@ def batch_view_scatter(_op: Op, size: int, args: Any, dims: Any) -> Result:
     whole = spread_to(x, dims[0], size)
     shape = type_of(whole).shape[1:]
     count = int(np.prod(shape, dtype=np.int64))
-    numbers = np.arange(count) if isinstance(x, np.ndarray) else ops.arange(0, count)
+    numbers = namespace(x).arange(count) if is_array(x) else ops.arange(0, count)
     places = ops.reshape(replay(ops.reshape(numbers, shape), steps), (-1,))
     values = ops.reshape(spread_to(source, dims[1], size), (size, type_of(places).numel()))
     written = ops._index_put(ops.reshape(whole, (size, count)), values, [places], (1,), False)
@@ -236,8 +235,9 @@ def batch_masked_fill(op: Op, size: int, args: Any, dims: Any) -> Any:
 # -- flat positions ------------------------------------------------------------------------------------------
 def _shifted(positions: Array, size: int, span: int) -> Array:
     """Positions of every example in a batch laid out one after the other; -1 stays outside."""
-    offsets = np.arange(size).reshape(size, *(1,) * positions.ndim) * span
-    return np.where(positions < 0, -1, positions + offsets)
+    xp = namespace(positions)
+    offsets = xp.arange(size).reshape(size, *(1,) * positions.ndim) * span
+    return xp.where(positions < 0, -1, positions + offsets)
 
 
 def batch_gather_flat(op: Op, size: int, args: Any, dims: Any) -> Result:
@@ -253,8 +253,8 @@ def batch_scatter_flat(op: Op, size: int, args: Any, dims: Any) -> Result:
 
 
 def batch_as_strided(op: Op, size: int, args: Any, dims: Any) -> Result:
-    """Every example as if it were row-major memory of its own."""
-    x = ops.clone(to_front(args[0], dims[0]), memory_format=contiguous_format)
+    """Every example as if it were row-major memory of its own; where it is, writes reach it."""
+    x = ops.contiguous(to_front(args[0], dims[0]))
     span = type_of(x).numel() // max(size, 1)
     shape, stride, offset = tuple(args[1]), tuple(args[2]), args[3] or 0
     last = offset + sum((n - 1) * step for n, step in zip(shape, stride, strict=True))

@@ -7,20 +7,22 @@ kernel, everything else in the type rule.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import MODULES, Array, is_array, namespace
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import BY_NUMPY, result_dtype
+from weft.core.interrupts import let_through
 from weft.core.naming import named
 from weft.core.types import TensorType
-from weft.ops.batching import batch_pointwise
-from weft.ops.families import composite
+from weft.core.warn import warn
+from weft.ops.batching import DYNAMIC_SHAPE, MASKED_SELECT, batch_pointwise
+from weft.ops.facts import Placing
+from weft.ops.families import composite, pointwise
 from weft.ops.families import index as index_family
 from weft.ops.index_batching import (
     batch_along,
@@ -29,8 +31,9 @@ from weft.ops.index_batching import (
     batch_masked_fill,
     batch_take,
 )
+from weft.ops.node_names import by_number
 from weft.ops.options import fits
-from weft.ops.record import Kind, Op, broadcast_shapes, cast_operand, common_device, ops, type_of
+from weft.ops.record import Op, broadcast_shapes, cast_operand, common_device, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.shape import flat
 from weft.ops.slicing import unbind
@@ -120,6 +123,7 @@ gather: Op = index_family(
     out=exact_and_apart,
     vjp=(lambda g, _out, _x, dim, places: ops.scatter_add(ops.new_zeros(g, _x.shape), dim, places, g), None),
     samples=_gather_samples, batch=batch_along,
+    refuses="integers", lowering="indexing",
 )  # fmt: skip
 
 
@@ -193,6 +197,7 @@ index_select: Op = index_family(
             Sample(make(3, 4), 0, make.ints(high=3)),
          Sample(make(), 0, np.zeros(1, np.int64)), Sample(make(3, 4), 0, make.ints(0, high=3))]
     ),
+    refuses="integers", lowering="indexing",
 )  # fmt: skip
 
 
@@ -222,6 +227,7 @@ take: Op = index_family(
         [Sample(make(3, 4), make.ints(2, 3, high=12, low=-12)), Sample(make(3), make.ints(high=3)),
             Sample(make(), make.ints(2, high=1))]
     ),
+    refuses="integers", lowering="indexing",
 )  # fmt: skip
 
 
@@ -229,7 +235,8 @@ take: Op = index_family(
 def broadcast_indices(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     try:
         return broadcast_shapes(*shapes)
-    except RuntimeError:
+    except RuntimeError as error:
+        let_through(error)
         listed = ", ".join(str(list(shape)) for shape in shapes)
         raise IndexError(
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {listed}"
@@ -253,11 +260,14 @@ def index_key(rank: int, indices: Any, dims: tuple[int, ...]) -> tuple[Any, ...]
     return tuple(key)
 
 
+NO_ITEMS = "index is out of bounds for dimension with size 0"
+
+
 def check_indices(shape: tuple[int, ...], indices: Any, dims: tuple[int, ...]) -> None:
     for dim, positions in zip(dims, indices, strict=True):
         size = shape[dim]
         if not size and positions.size:
-            raise IndexError("index is out of bounds for dimension with size 0")
+            raise IndexError(NO_ITEMS)
         check_bounds(
             positions,
             size,
@@ -324,6 +334,8 @@ def _index_rule(x: TensorType, indices: Any, dims: tuple[int, ...]) -> TensorTyp
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if dims and dims[-1] >= x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {dims[-1] + 1})")
+    if any(x.shape[dim] == 0 for dim in dims) and not any(0 in p.shape for p in indices):
+        raise IndexError(NO_ITEMS)  # also where nothing would be read
     return like(x, indexed_shape(x.shape, [p.shape for p in indices], dims)) if dims else x
 
 
@@ -338,6 +350,7 @@ index: Op = index_family(
     "index", _index, _index_rule, "input: Tensor, indices: Tensors, dims: Any", method=False, function=False,
     vjp=(lambda g, _out, _x, indices, dims: ops.index_embed(g, indices, dims, _x.shape), None),
     samples=_index_samples, batch=batch_index,
+    refuses="integers", lowering="indexing",
 )  # fmt: skip
 
 
@@ -354,13 +367,11 @@ def expand_masks(shape: tuple[int, ...], items: Any) -> tuple[list[Any], tuple[i
         kind = type_of(item)
         if kind.dtype is dtypes.bool_ or kind.dtype is dtypes.uint8:
             if kind.dtype is dtypes.uint8:
-                warnings.warn(
+                warn(
                     named(
                         "indexing with dtype weft.uint8 is now deprecated, please use a "
                         "dtype weft.bool instead."
-                    ),
-                    UserWarning,
-                    stacklevel=4,
+                    )
                 )
             check_mask(kind.shape, shape, place)
             parts = nonzero(item, as_tuple=True) if kind.shape else ()
@@ -395,6 +406,7 @@ _nonzero = index_family(
     "_nonzero", lambda x: namespace(x).stack(x.nonzero(), 0).T if x.ndim else _nonzero_scalar(x),
     lambda x: known_data(x, "nonzero"), "input: Tensor",
     method=False, function=False,
+    refuses="nothing",
 )  # fmt: skip
 
 
@@ -411,6 +423,7 @@ def _one_result(op: Op, target: Any, value: Any, tensors: Any) -> None:
 @composite(
     "input: Tensor, *, as_tuple: bool = False", out=_one_result, name="nonzero",
     samples=lambda make: iter([Sample(make(2, 3), grad=False), Sample(make(), grad=False)]),
+    unbatchable=DYNAMIC_SHAPE,
 )  # fmt: skip
 def nonzero(input: Any, as_tuple: bool) -> Any:
     """The positions of elements that are not zero: one row each, or one vector per dimension."""
@@ -421,7 +434,9 @@ def nonzero(input: Any, as_tuple: bool) -> Any:
     return unbind(_nonzero(input), 1)
 
 
-@composite("input: Tensor", samples=lambda make: iter([Sample(make(2, 3), grad=False)]))
+@composite(
+    "input: Tensor", samples=lambda make: iter([Sample(make(2, 3), grad=False)]), unbatchable=DYNAMIC_SHAPE
+)
 def argwhere(input: Any) -> Any:
     return _nonzero(input)
 
@@ -451,6 +466,8 @@ masked_select: Op = index_family(
         [Sample(make(2, 3), make.bools(2, 3)), Sample(make(2, 3), make.bools(3)),
             Sample(make(3), make.bools(2, 1)), Sample(make(), make.bools())]
     ),
+    refuses="nothing",
+    unbatchable=MASKED_SELECT,
 )  # fmt: skip
 
 
@@ -460,18 +477,10 @@ def _where_dtype(x: Any, y: Any) -> Any:
 
 
 def _where_rule(condition: TensorType, x: Any, y: Any) -> TensorType:
-    if condition.dtype is not dtypes.bool_:
-        if condition.dtype is not dtypes.uint8:
-            raise RuntimeError(
-                "where expected condition to be a boolean tensor, but got a tensor with dtype "
-                f"{condition.dtype.scalar_name}"
-            )
-        warnings.warn(
-            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a "
-            "future version of "
-            "PyTorch. Use a boolean condition instead.",
-            UserWarning,
-            stacklevel=5,
+    if condition.dtype not in (dtypes.bool_, dtypes.uint8):
+        raise RuntimeError(
+            "where expected condition to be a boolean tensor, but got a tensor with dtype "
+            f"{condition.dtype.scalar_name}"
         )
     types = [t for t in (condition, x, y) if isinstance(t, TensorType)]
     shape = broadcast_shapes(*[t.shape for t in types[1:]], condition.shape)
@@ -486,7 +495,10 @@ def _where(condition: Array, x: Any, y: Any) -> Array:
     kind = _where_dtype(x, y).numpy
     if condition.dtype != bool:
         condition = condition != 0
-    return namespace(condition).where(condition, cast_operand(x, kind), cast_operand(y, kind))
+    xp, x, y = MODULES[type(condition)], cast_operand(x, kind), cast_operand(y, kind)
+    if xp is not np:
+        x, y = xp.asarray(x), xp.asarray(y)
+    return xp.where(condition, x, y)
 
 
 def _where_samples(make: Maker) -> Iterator[Sample]:
@@ -497,15 +509,15 @@ def _where_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make.bools(), make(), make())
 
 
-select_where: Op = Op(
-    "_where", Kind.POINTWISE, "condition: Tensor, input: Operand, other: Operand", kernel=_where,
-    rule=_where_rule,
+select_where: Op = pointwise(
+    "_where", _where, None, "condition: Tensor, input: Operand, other: Operand", rule=_where_rule,
     vjp=(
         None,
         lambda g, _out, condition: select_where(condition, g, 0),
         lambda g, _out, condition: select_where(condition, 0, g),
     ),
     method=False, function=False, node="WhereBackward0", samples=_where_samples, batch=batch_pointwise,
+    lowering="pointwise",
 )  # fmt: skip
 
 
@@ -522,7 +534,13 @@ def where(condition: Any, input: Any, other: Any) -> Any:
             "where() received an invalid combination of arguments: input and other come together or not at "
             "all"
         )
-    return select_where(condition, input, other)
+    chosen = select_where(condition, input, other)
+    if type_of(condition).dtype is dtypes.uint8:
+        warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a "
+            "future version of PyTorch. Use a boolean condition instead."
+        )
+    return chosen
 
 
 # -- masked_fill ---------------------------------------------------------------------------------------------
@@ -543,19 +561,19 @@ def _masked_fill_rule(x: TensorType, mask: TensorType, value: Any) -> TensorType
 
 
 def _masked_fill(x: Array, mask: Array, value: Any) -> Array:
-    return namespace(x).where(mask, _stored(value, x.dtype), x)
+    xp, stored = MODULES[type(x)], _stored(value, x.dtype)
+    return xp.where(mask, stored if xp is np else xp.asarray(stored), x)
 
 
 def _stored(value: Any, kind: Any) -> Array:
-    if isinstance(value, ndarray) and value.dtype.kind == "c" and kind.kind != "c":
+    if is_array(value) and value.dtype.kind == "c" and kind.kind != "c":
         fits(complex(value) if value.imag else float(value.real), BY_NUMPY[kind])
         value = value.real
     return cast_operand(int(value) if isinstance(value, float) and kind.kind in "iu" else value, kind)
 
 
-masked_fill: Op = Op(
-    "masked_fill", Kind.POINTWISE, "input: Tensor, mask: Tensor, value: Operand", kernel=_masked_fill,
-    rule=_masked_fill_rule,
+masked_fill: Op = pointwise(
+    "masked_fill", _masked_fill, None, "input: Tensor, mask: Tensor, value: Operand", rule=_masked_fill_rule,
     vjp=(
         lambda g, _out, _x, mask: masked_fill(g, mask, 0),
         None,
@@ -567,4 +585,7 @@ masked_fill: Op = Op(
             Sample(make(2, 3), make.bools(2, 1), 0),
          Sample(make(), make.bools(), 2.0)]
     ),
+    lowering="pointwise",
+    placing=Placing(repeats=True, deprecated=("masked_fill_", "tensor[mask] = scalar")),
+    node_name=by_number(2, "MaskedFillBackward0", "MaskedFillBackward1"),
 )  # fmt: skip

@@ -118,6 +118,7 @@ _places: Op = index(
     "input: Tensor, r: int, with_replacement: bool", method=False, function=False,
     batch=lambda op, size, args, dims: (op(ops.select(args[0], dims[0], 0), *args[1:]), None),
     samples=lambda make: iter([Sample(make(4), 2, False), Sample(make(3), 2, True)]),
+    refuses="nothing",
 )  # fmt: skip
 
 

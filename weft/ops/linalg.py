@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, ArrayModule, as_array, namespace
+from weft.core.devices import device_of
 from weft.core.errors import LinAlgError
 from weft.core.lazy import lazy
 from weft.core.naming import named
@@ -79,6 +80,7 @@ def fail(name: str, x: Array, failures: list[tuple[int, int]], text: str) -> Lin
 
 def failures(x: Array, routine: str, **options: Any) -> list[tuple[int, int]]:
     """(position, info) of the first matrix that a LAPACK routine refuses."""
+    x = device_of(x).asnumpy(x)
     function = getattr(lapack, {"f": "s", "d": "d", "F": "c", "D": "z"}[x.dtype.char] + routine)
     for position, matrix in enumerate(x.reshape(-1, *x.shape[-2:])):
         info = int(function(matrix, **options)[-1])
@@ -109,7 +111,7 @@ def level(x: Any, dim: int | None, rank: int) -> Any:
     return ops.reshape(value, (shape[0], *(1,) * gap, *shape[1:])) if gap else value
 
 
-def _batch_solve(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
+def batch_solve(op: Op, _size: int, args: tuple[Any, ...], dims: tuple[Any, ...]) -> tuple[Any, Any]:
     logical_result(op, args, dims)
     first, second = logical_type(args[0], dims[0]), logical_type(args[1], dims[1])
     vector = op is solve and is_vector(first, second)
@@ -142,8 +144,9 @@ def square_samples(make: Maker) -> Iterator[Sample]:
 
 # -- inverse -------------------------------------------------------------------------------------------------
 def _inv(x: Array) -> Array:
+    xp = namespace(x)
     try:
-        return namespace(x).linalg.inv(x)
+        return xp.linalg.inv(x)
     except np.linalg.LinAlgError:
         text = (
             "The diagonal element {info} is zero, the inversion could not be completed because the input "
@@ -310,7 +313,7 @@ def _slogdet_gradient(g: tuple[Any, Any], out: Any, x: Any) -> Any:
 
 
 slogdet = contract(
-    "slogdet", lambda x: tuple(map(np.asarray, namespace(x).linalg.slogdet(x))), _slogdet_type, MATRIX,
+    "slogdet", lambda x: tuple(map(as_array, namespace(x).linalg.slogdet(x))), _slogdet_type, MATRIX,
     namespace="linalg", node="LinalgSlogdetBackward0", returns=SLOGDET, out="exact", vjp=_slogdet_gradient,
     conjugates=True,
     samples=square_samples, batch=batch_leading,
@@ -409,7 +412,7 @@ def _solve_samples(make: Maker) -> Iterator[Sample]:
 solve = contract(
     "solve", _solve, _solve_type, "A: Tensor, B: Tensor, *, left: bool = True", namespace="linalg",
     node="LinalgSolveExBackward0", amp="float32", out="exact", vjp=(_solve_left, _solve_right),
-    samples=_solve_samples, batch=_batch_solve,
+    samples=_solve_samples, batch=batch_solve,
 )  # fmt: skip
 
 
@@ -444,21 +447,21 @@ def _solve_triangular(a: Array, b: Array, upper: bool, left: bool, unitriangular
     if count > size or xp is not np:
         return _substitute(xp, a, b, lead, upper, unitriangular)
     function = getattr(blas, {"f": "s", "d": "d", "F": "c", "D": "z"}[a.dtype.char] + "trsm")
-    out = np.empty((count, size, columns), b.dtype)
+    made: Array = xp.empty((count, size, columns), b.dtype)
     pairs = zip(
-        *(np.broadcast_to(v, lead + v.shape[-2:]).reshape(count, *v.shape[-2:]) for v in (a, b)), strict=True
+        *(xp.broadcast_to(v, lead + v.shape[-2:]).reshape(count, *v.shape[-2:]) for v in (a, b)), strict=True
     )
     for position, (matrix, right) in enumerate(pairs):
-        out[position] = function(1.0, matrix.T, right, lower=int(upper), trans_a=1, diag=int(unitriangular))
-    return out.reshape(*lead, size, columns)
+        made[position] = function(1.0, matrix.T, right, lower=int(upper), trans_a=1, diag=int(unitriangular))
+    return made.reshape(*lead, size, columns)
 
 
 def _substitute(
-    xp: Any, a: Array, b: Array, lead: tuple[int, ...], upper: bool, unitriangular: bool
+    xp: ArrayModule, a: Array, b: Array, lead: tuple[int, ...], upper: bool, unitriangular: bool
 ) -> Array:
     """Row by row, for all matrices of a large batch at once."""
     size, columns = b.shape[-2:]
-    out = xp.array(xp.broadcast_to(b, (*lead, size, columns)))
+    out = xp.array(xp.broadcast_to(b, (*lead, size, columns)), order="C")
     for row in reversed(range(size)) if upper else range(size):
         known = slice(row + 1, size) if upper else slice(0, row)
         out[..., row, :] -= (a[..., row, None, known] @ out[..., known, :])[..., 0, :]
@@ -492,7 +495,7 @@ solve_triangular = contract(
     "solve_triangular", _solve_triangular, _triangular_type,
     "A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False",
     namespace="linalg", node="LinalgSolveTriangularBackward0", out="exact",
-    vjp=(_triangular_left, _triangular_right), samples=_triangular_samples, batch=_batch_solve,
+    vjp=(_triangular_left, _triangular_right), samples=_triangular_samples, batch=batch_solve,
 )  # fmt: skip
 
 
@@ -506,6 +509,7 @@ identity_like = contract(
     "identity_like", _identity, lambda x: x, "input: Tensor", method=False, function=False, out=False,
     vjp=lambda g: None, batch=batch_leading,
     samples=lambda make: iter([Sample(make(2, 2), grad=False), Sample(make(3, 0, 0), grad=False)]),
+    refuses="nothing", lowering="indexing",
 )  # fmt: skip
 
 

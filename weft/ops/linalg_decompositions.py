@@ -75,7 +75,7 @@ def _cholesky(x: Array, upper: bool) -> Array:
         raise fail("linalg.cholesky", x, failures(x, "potrf", lower=not upper), text) from None
     bad = xp.isnan(xp.diagonal(out, 0, -2, -1).real)
     if bad.any():
-        position, order = np.argwhere(bad.reshape(-1, bad.shape[-1]))[0]
+        position, order = xp.argwhere(bad.reshape(-1, bad.shape[-1]))[0]
         raise fail("linalg.cholesky", x, [(int(position), int(order) + 1)], text)
     return out
 
@@ -92,7 +92,8 @@ def hermitian(lower: Any) -> Any:
 
 def _cholesky_gradient(g: Any, out: Any, _x: Any, upper: Any) -> Any:
     factor, g = (adjoint(out), adjoint(g)) if upper else (out, g)
-    inner = hermitian(ops.tril(multiply(adjoint(factor), g)))
+    inner = ops.tril(multiply(adjoint(factor), g))
+    inner = ops.add(inner, adjoint(ops.tril(inner, -1)))  # PyTorch leaves the diagonal its imaginary part
     middle = solve_triangular(adjoint(factor), inner, upper=True)
     return ops.mul(solve_triangular(factor, middle, upper=False, left=False), 0.5)
 
@@ -150,8 +151,9 @@ def _eigen(function: str, x: Array, uplo: str) -> Any:
 
 def _unusable(x: Array) -> list[int]:
     """Positions of the matrices of a batch that are not finite."""
+    xp = namespace(x)
     flat = x.reshape(-1, *x.shape[-2:])
-    return [int(i) for i in np.flatnonzero(~np.isfinite(flat).all((-2, -1)))]
+    return [int(i) for i in xp.flatnonzero(~xp.isfinite(flat).all((-2, -1)))]
 
 
 def _eigh_gradient(g: tuple[Any, Any], out: tuple[Any, Any]) -> Any:
@@ -493,6 +495,8 @@ def _lstsq(a: Array, b: Array, rcond: Any, driver: Any) -> tuple[Array, ...]:
     inner = weights[..., None] * (xp.swapaxes(left, -1, -2).conj() @ right)
     solution = xp.swapaxes(other, -1, -2).conj() @ inner
     rank = xp.asarray(keep.sum(-1), dtype=xp.int64)
+    if driver == "gelsy" and not right.shape[-1]:
+        rank = xp.zeros_like(rank)  # LAPACK's routine of this name ends early, before it looks at the matrix
     rows, columns = a.shape[-2:]
     residuals = xp.empty((0,), values.dtype)
     if rows > columns and driver != "gelsy" and (driver == "gels" or bool((rank == columns).all())):

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, HostArray, namespace
+from weft.core.devices import on_host
 from weft.core.types import TensorType
 from weft.ops.batching import to_front
 from weft.ops.contract import adjoint, multiply, unsupported
-from weft.ops.families import composite, contract
+from weft.ops.families import HIDDEN, composite, contract
 from weft.ops.linalg import (
     batch_leading,
     check_floating,
@@ -35,7 +36,6 @@ from weft.ops.record import Op, ops, type_of
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 
-HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
 LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 INT = dtypes.int32
 
@@ -64,7 +64,8 @@ def _lu_rule(x: TensorType, pivot: bool, check: str) -> tuple[TensorType, Tensor
     return x, TensorType(count, INT, x.device), TensorType(x.shape[:-2], INT, x.device)
 
 
-def _lu_kernel(x: Array, pivot: bool, check: str) -> tuple[Array, Array, Array]:
+@on_host
+def _lu_kernel(x: HostArray, pivot: bool, check: str) -> tuple[HostArray, HostArray, HostArray]:
     lead, (rows, columns) = x.shape[:-2], x.shape[-2:]
     count = min(rows, columns)
     out, pivots = np.empty(x.shape, x.dtype), np.empty((*lead, count), np.int32)
@@ -144,6 +145,7 @@ permutation: Op = contract(
     lambda pivots, rows, kind: TensorType((*pivots.shape[:-1], rows, rows), kind, pivots.device),
     "pivots: Tensor, rows: int, dtype: DType", batch=batch_leading,
     samples=lambda make: iter([Sample(np.asarray([2, 3, 3], np.int32), 3, make.kind)]), **HIDDEN,
+    refuses="integers",
 )  # fmt: skip
 """The matrix P that exchanges rows as LAPACK's pivots say, in order."""
 
@@ -304,7 +306,8 @@ def _ldl_rule(x: TensorType, hermitian: bool, check: str) -> tuple[TensorType, T
     return x, TensorType(x.shape[:-1], INT, x.device), TensorType(x.shape[:-2], INT, x.device)
 
 
-def _ldl_kernel(x: Array, hermitian: bool, check: str) -> tuple[Array, Array, Array]:
+@on_host
+def _ldl_kernel(x: HostArray, hermitian: bool, check: str) -> tuple[HostArray, HostArray, HostArray]:
     lead = x.shape[:-2]
     out, pivots = np.empty(x.shape, x.dtype), np.empty(x.shape[:-1], np.int32)
     infos = np.zeros(lead, np.int32)
@@ -360,7 +363,7 @@ def _ldl_solve_rule(packed: TensorType, pivots: TensorType, b: TensorType, hermi
     return TensorType((*lead, *b.shape[-2:]), b.dtype, b.device)
 
 
-def _check_pivots(rows: Array) -> None:
+def _check_pivots(rows: HostArray) -> None:
     """LAPACK trusts pivots and would write elsewhere: they must be such as `ldl_factor` gives."""
     size = rows.shape[-1]
     order = abs(rows.astype(np.int64))
@@ -373,7 +376,8 @@ def _check_pivots(rows: Array) -> None:
         raise RuntimeError("torch.linalg.ldl_solve: pivots are not those of a factorization")
 
 
-def _ldl_solve_kernel(packed: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
+@on_host
+def _ldl_solve_kernel(packed: HostArray, pivots: HostArray, b: HostArray, hermitian: bool) -> HostArray:
     _check_pivots(pivots)
     lead = np.broadcast_shapes(packed.shape[:-2], b.shape[:-2])
     count = prod(lead)
@@ -406,7 +410,7 @@ CHOLESKY_EX, INV_EX = result("linalg_cholesky_ex", "L", "info"), result("linalg_
 SOLVE_EX = result("linalg_solve_ex", "result", "info")
 
 
-def _infos(x: Array, routine: str, **options: Any) -> Array:
+def _infos(x: HostArray, routine: str, **options: Any) -> HostArray:
     function = _routine(x, routine)
     out = np.zeros(x.shape[:-2], np.int32)
     for place in np.ndindex(x.shape[:-2]):
@@ -420,11 +424,11 @@ def _cholesky_ex_rule(x: TensorType, upper: bool, check: bool) -> tuple[TensorTy
     return x, TensorType(x.shape[:-2], INT, x.device)
 
 
-def _cholesky_ex_kernel(x: Array, upper: bool, check: bool) -> tuple[Array, Array]:
-    xp = namespace(x)
-    infos = _infos(x, "potrf", lower=not upper) if x.size else xp.zeros(x.shape[:-2], np.int32)
+@on_host
+def _cholesky_ex_kernel(x: HostArray, upper: bool, check: bool) -> tuple[HostArray, HostArray]:
+    infos = _infos(x, "potrf", lower=not upper) if x.size else np.zeros(x.shape[:-2], np.int32)
     if not infos.any():
-        return xp.linalg.cholesky(x, upper=upper), infos
+        return np.linalg.cholesky(x, upper=upper), infos
     if check:
         text = (
             "The factorization could not be completed because the input is not positive-definite (the "
@@ -456,7 +460,8 @@ def _inv_ex_rule(x: TensorType, check: bool) -> tuple[TensorType, TensorType]:
     return x, TensorType(x.shape[:-2], INT, x.device)
 
 
-def _inv_ex_kernel(x: Array, check: bool) -> tuple[Array, Array]:
+@on_host
+def _inv_ex_kernel(x: HostArray, check: bool) -> tuple[HostArray, HostArray]:
     infos = _infos(x, "getrf") if x.size else np.zeros(x.shape[:-2], np.int32)
     if check and infos.any():
         text = (
@@ -484,7 +489,8 @@ contract(
 )  # fmt: skip
 
 
-def _singular_kernel(x: Array, check: bool) -> Array:
+@on_host
+def _singular_kernel(x: HostArray, check: bool) -> HostArray:
     infos = _infos(x, "getrf") if x.size else np.zeros(x.shape[:-2], np.int32)
     if check and infos.any():
         text = "The solver failed because the input matrix is singular."

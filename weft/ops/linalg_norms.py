@@ -60,7 +60,7 @@ def _vector_norm_type(x: TensorType, order: Any, dim: Any, keepdim: bool, kind: 
         )
     computed = _check_dtype("vector_norm", x, kind)
     dims = dims_of(dim, x.ndim)
-    if (order < 0 or order == inf) and not x.numel():
+    if not x.numel() and (order < 0 or order == inf):
         _check_empty(x, order, dim, dims)
     return TensorType(reduced_shape(x.shape, dims, keepdim), computed.to_real(), x.device)
 
@@ -108,7 +108,9 @@ def _vector_norm(x: Array, order: Any, dim: Any, keepdim: bool, kind: Any) -> Ar
 
 
 def _vector_norm_gradient(g: Any, out: Any, x: Any, order: Any, dim: Any, keepdim: Any, kind: Any) -> Any:
-    """Elements of zero vectors, and zeros where the slope is infinite, get gradient 0."""
+    """Elements of zero vectors, and zeros where the slope is infinite, get gradient 0. Gradients of that are
+    NaN where vectors are zero, as PyTorch's: there are none.
+    """
     if order == 0:
         return None
     like = type_of(x)
@@ -118,18 +120,58 @@ def _vector_norm_gradient(g: Any, out: Any, x: Any, order: Any, dim: Any, keepdi
     if order == 1:
         return ops.mul(g, ops.sgn(x))
     if order == 2:
-        scale = ops.div(g, _no_zeros(norm))
-        return ops.mul(x, ops.masked_fill(scale, ops.eq(norm, 0), 0))
+        return ops.mul(g, ops.masked_fill(ops.div(x, norm), ops.eq(norm, 0), 0))
     size = ops.abs(x)
     if order in (inf, -inf):
         hits = ops._to_copy(ops.eq(size, norm), type_of(norm).dtype)
         count = _no_zeros(ops.sum(hits, dims_of(dim, like.ndim), True)) if like.ndim else hits
         return ops.mul(ops.sgn(x), ops.mul(hits, ops.div(g, count)))
-    at_zero = ops.eq(size, 0)
-    slope = ops.pow(ops.masked_fill(size, at_zero, 1), order - 1)
-    scale = ops.div(g, ops.pow(_no_zeros(norm), order - 1))
-    scale = ops.masked_fill(scale, ops.eq(norm, 0), 0)
-    return ops.masked_fill(ops.mul(ops.sgn(x), ops.mul(slope, scale)), at_zero, 0)
+    if order < 1:
+        slope = ops.mul(ops.sgn(x), ops.masked_fill(ops.pow(size, order - 1), ops.eq(size, 0), 0))
+        return ops.mul(ops.mul(slope, g), ops.pow(norm, 1 - order))
+    if order < 2:
+        slope = ops.mul(ops.sgn(x), ops.pow(size, order - 1))
+    else:
+        slope = ops.mul(x, ops.pow(size, order - 2))
+    scale = ops.masked_fill(ops.div(g, ops.pow(norm, order - 1)), ops.eq(norm, 0), 0)
+    return ops.mul(slope, scale)
+
+
+def _vector_norm_direction(
+    tangents: tuple[Any, ...], out: Any, x: Any, order: Any, dim: Any, keepdim: Any, kind: Any
+) -> Any:
+    """Like the gradient's, zeros do not move; what they are divided by is masked first, so that gradients of
+    this, which are what forward over reverse mode computes, are zero there too.
+    """
+    if order == 0:
+        return None
+    like, tangent = type_of(x), tangents[0]
+    if kind is not None and like.dtype is not as_dtype(kind):
+        x, tangent = ops._to_copy(x, as_dtype(kind)), ops._to_copy(tangent, as_dtype(kind))
+
+    def total(weights: Any, along: Any) -> Any:
+        """The sum of the direction's parts along these numbers, weighted."""
+        parts = ops.mul(along, tangent)
+        if like.dtype.is_complex:
+            parts = ops.real(ops.mul(ops.conj(along), tangent))
+        return ops.sum(parts if weights is None else ops.mul(weights, parts), dim, keepdim)
+
+    if order == 1:
+        return total(None, ops.sgn(x))
+    if order == 2:
+        return ops.div(total(None, x), ops.masked_fill(out, ops.eq(out, 0), inf))
+    size = ops.abs(x)
+    if order in (inf, -inf):
+        hits = ops._to_copy(ops.eq(size, restore(out, like, dim, keepdim)), type_of(out).dtype)
+        return ops.div(total(hits, ops.sgn(x)), _no_zeros(ops.sum(hits, dim, keepdim)))
+    if order < 1:
+        weights = ops.pow(ops.masked_fill(size, ops.eq(size, 0), inf), order - 1)
+        return ops.mul(total(weights, ops.sgn(x)), ops.pow(out, 1 - order))
+    if order < 2:
+        moved = total(ops.pow(size, order - 1), ops.sgn(x))
+    else:
+        moved = total(ops.pow(size, order - 2), x)
+    return ops.div(moved, ops.masked_fill(ops.pow(out, order - 1), ops.eq(out, 0), inf))
 
 
 def _no_zeros(x: Any) -> Any:
@@ -154,9 +196,10 @@ def _vector_samples(make: Maker) -> Iterator[Sample]:
 
 vector_norm = reduce(
     "vector_norm", _vector_norm, _vector_norm_type,
-    "x: Tensor, ord: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None",
+    "x: Tensor, ord: Number = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType = None",
     namespace="linalg", node="LinalgVectorNormBackward0", out="exact", trusted=True,
-    vjp=_vector_norm_gradient, conjugates=True, samples=_vector_samples,
+    vjp=_vector_norm_gradient, jvp=_vector_norm_direction, conjugates=True, samples=_vector_samples,
+    refuses="nothing", lowering="extremes",
 )  # fmt: skip
 
 

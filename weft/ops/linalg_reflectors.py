@@ -17,18 +17,20 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.types import TensorType
 from weft.ops.batching import to_front
-from weft.ops.contract import adjoint, multiply, unsupported
+from weft.ops.contract import adjoint, multiply, reduced, unsupported
 from weft.ops.families import composite, contract
 from weft.ops.joining import powers
 from weft.ops.linalg import (
     batch_leading,
+    batch_solve,
     check_square,
+    fail,
     identity_like,
     linalg_solve,
     regular,
     solve_triangular,
 )
-from weft.ops.record import Op, ops, type_of
+from weft.ops.record import Op, broadcast_shapes, common_device, ops, type_of
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 
@@ -244,41 +246,109 @@ def _check_factor(b: TensorType, a: TensorType, name: str) -> None:
         )
 
 
-def _two_triangles(b: Any, factor: Any, upper: bool) -> Any:
+def _two_triangles(b: Array, factor: Array, upper: bool) -> Array:
     lower = adjoint(factor) if upper else factor
     inner = solve_triangular(lower, b, upper=False)
-    return solve_triangular(adjoint(lower), inner, upper=True)
+    solved: Array = solve_triangular(adjoint(lower), inner, upper=True)
+    return solved
 
 
 def _factor_samples(make: Maker) -> Iterator[Sample]:
-    yield Sample(make(3, 2), np.tril(regular(make, 3, 3)))
-    yield Sample(make(2, 3, 1), np.triu(regular(make, 3, 3)), True)
+    yield Sample(make(3, 2), _factor(make, False, 3, 3), grad=False)
+    yield Sample(make(2, 3, 1), _factor(make, True, 3, 3), True, grad=False)
 
 
-@composite("input: Tensor, input2: Tensor, upper: bool = False", out=True, samples=_factor_samples)
-def cholesky_solve(input: Any, input2: Any, upper: bool) -> Any:
-    """The solution of A X = input, for the Cholesky factor of A."""
-    _check_factor(type_of(input), type_of(input2), "cholesky_solve")
-    return _two_triangles(input, input2, upper)
+def _factor(make: Maker, upper: bool, *shape: int) -> Any:
+    """A Cholesky factor, with a real diagonal. The triangle that is not read has no finite differences, so
+    samples with it are not for tests of gradients.
+    """
+    matrix = regular(make, *shape)
+    np.einsum("...ii->...i", matrix)[...] = np.arange(1, shape[-1] + 1)
+    return np.triu(matrix) if upper else np.tril(matrix)
 
 
-@composite(
-    "input: Tensor, upper: bool = False", out=True,
-    samples=lambda make: iter(
-        [Sample(np.tril(regular(make, 3, 3))), Sample(np.triu(regular(make, 2, 2)), True)]
-    ),
-)  # fmt: skip
-def cholesky_inverse(input: Any, upper: bool) -> Any:
-    """The inverse of A, for its Cholesky factor."""
-    kind = type_of(input)
-    if kind.ndim < 2:
-        raise RuntimeError("cholesky_inverse: The input tensor A must have at least 2 dimensions.")
-    if kind.shape[-1] != kind.shape[-2]:
+def _along_factor(factor: Any, common: Any, upper: bool) -> Any:
+    """The gradient of a factor from that of A, of which both triangles count, as in PyTorch: also elements
+    of the factor that are not read get what they would if A were multiplied out.
+    """
+    common = ops.add(common, adjoint(common))
+    return ops.neg(multiply(factor, common) if upper else multiply(common, factor))
+
+
+def _cholesky_solve_rule(b: TensorType, a: TensorType, upper: bool) -> TensorType:
+    _check_factor(b, a, "cholesky_solve")
+    if b.dtype is not a.dtype:
         raise RuntimeError(
-            f"cholesky_inverse: A must be batches of square matrices, but they are {kind.shape[-2]} by "
-            f"{kind.shape[-1]} matrices"
+            f"Expected b and A to have the same dtype, but found b of type {b.dtype.scalar_name} and A of "
+            f"type {a.dtype.scalar_name} instead."
         )
-    return _two_triangles(ops.expand(_diagonal(input, *kind.shape[-2:]), tuple(kind.shape)), input, upper)
+    _check_lapack(a, "cholesky_solve_cpu")
+    lead = broadcast_shapes(b.shape[:-2], a.shape[:-2])
+    return TensorType(lead + b.shape[-2:], b.dtype, common_device([b, a]))
+
+
+def _check_lapack(x: TensorType, kernel: str) -> None:
+    if x.dtype.category < dtypes.FLOAT or x.dtype in dtypes.HALVES:
+        raise unsupported(kernel, x.dtype)
+
+
+def _solution_gradient(g: Any, _out: Any, _b: Any, factor: Any, upper: bool) -> Any:
+    return reduced(cholesky_solve(g, factor, upper), _b.shape)
+
+
+def _solution_factor_gradient(g: Any, out: Any, _b: Any, factor: Any, upper: bool) -> Any:
+    common = multiply(cholesky_solve(g, factor, upper), adjoint(out))
+    return reduced(_along_factor(factor, common, upper), tuple(factor.shape))
+
+
+cholesky_solve: Op = contract(
+    "cholesky_solve", _two_triangles, _cholesky_solve_rule,
+    "input: Tensor, input2: Tensor, upper: bool = False", conjugates=True,
+    vjp=(_solution_gradient, _solution_factor_gradient), samples=_factor_samples, batch=batch_solve,
+    doc="The solution of A X = input, for the Cholesky factor of A.",
+)  # fmt: skip
+
+
+def _cholesky_inverse_rule(x: TensorType, upper: bool) -> TensorType:
+    if x.ndim < 2:
+        raise RuntimeError("cholesky_inverse: The input tensor A must have at least 2 dimensions.")
+    if x.shape[-1] != x.shape[-2]:
+        raise RuntimeError(
+            f"cholesky_inverse: A must be batches of square matrices, but they are {x.shape[-2]} by "
+            f"{x.shape[-1]} matrices"
+        )
+    _check_lapack(x, "cholesky_inverse_out_cpu")
+    return x
+
+
+def _cholesky_inverse_kernel(x: Array, upper: bool) -> Array:
+    xp = namespace(x)
+    zeros = xp.einsum("...ii->...i", x) == 0
+    if zeros.any():
+        place = int(xp.flatnonzero(zeros)[0])
+        text = (
+            "The diagonal element {info} is zero, the inversion could not be completed because the input "
+            "matrix is singular."
+        )
+        raise fail("cholesky_inverse", x, [(place // x.shape[-1], place % x.shape[-1] + 1)], text)
+    return _two_triangles(xp.broadcast_to(xp.eye(x.shape[-1], dtype=x.dtype), x.shape), x, upper)
+
+
+def _cholesky_inverse_gradient(g: Any, out: Any, x: Any, upper: bool) -> Any:
+    return _along_factor(x, multiply(out, multiply(g, out)), upper)
+
+
+contract(
+    "cholesky_inverse", _cholesky_inverse_kernel, _cholesky_inverse_rule,
+    "input: Tensor, upper: bool = False", conjugates=True, vjp=_cholesky_inverse_gradient,
+    samples=lambda make: iter(
+        [
+            Sample(_factor(make, False, 3, 3), grad=False), Sample(_factor(make, False, 2, 2, 2), grad=False),
+            Sample(_factor(make, True, 2, 2), True, grad=False),
+        ]
+    ),
+    batch=batch_leading, doc="The inverse of A, for its Cholesky factor.",
+)  # fmt: skip
 
 
 @composite(

@@ -12,19 +12,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.core.arrays import Array, namespace
-from weft.core.dtypes import HALVES, as_dtype, float32, int64, promote_types, uint8
+from weft.core.dtypes import HALVES, as_dtype, bfloat16, float16, float32, int64, promote_types, uint8
+from weft.core.interrupts import let_through
 from weft.core.types import Size, TensorType
 from weft.core.warn import warn
 from weft.ops.batching import spread_to
-from weft.ops.families import composite, float_result, pointwise, reduce
+from weft.ops.families import HIDDEN, composite, float_result, pointwise, reduce
 from weft.ops.normalisation import pairwise_distance
+from weft.ops.options import LARGEST
 from weft.ops.record import Op, broadcast_shapes, ops, same_shape, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import floats_only, log_softmax, working
 
 LEGACY = "size_average: Any = None, reduce: Any = None"
 REDUCTION = "reduction: str = 'mean'"
-HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
 SILENT: dict[str, Any] = {**HIDDEN, "inplace": False}
 
 
@@ -130,7 +131,7 @@ mse_elements = reduce(
     vjp=(_mse_vjp, lambda g, _out, x, y, reduction: ops.neg(_mse_vjp(g, _out, x, y, reduction))),
     batch=_mse_batch,
     samples=lambda make: iter([Sample(make(2, 3), make(2, 3), how) for how in ("mean", "sum", "none")]),
-    trusted=True, **HIDDEN,
+    trusted=True, **HIDDEN, refuses="nothing", lowering="losses",
 )  # fmt: skip
 
 
@@ -171,24 +172,65 @@ def l1_loss(input: Any, target: Any, size_average: Any, reduce: Any, reduction: 
 def _huber_kernel(x: Array, y: Array, delta: float) -> Array:
     xp = namespace(x)
     distance = xp.abs(x - y)
-    return xp.where(distance <= delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta))
+    edge, half = xp.asarray(delta, x.dtype), xp.asarray(0.5, x.dtype)
+    far = edge * (distance - xp.multiply(half, edge, out=...))
+    return xp.where(distance <= edge, half * distance * distance, far)
 
 
 def _emit_huber(b: Any, x: Any, y: Any, delta: float) -> Any:
-    distance, edge = b.abs(b.sub(x, y)), b.like(delta, x)
-    near = b.mul(b.mul(b.like(0.5, x), distance), distance)
-    far = b.mul(edge, b.sub(distance, b.like(0.5 * delta, x)))
+    distance, edge, half = b.abs(b.sub(x, y)), b.like(delta, x), b.like(0.5, x)
+    near = b.mul(b.mul(half, distance), distance)
+    far = b.mul(edge, b.sub(distance, b.mul(half, edge)))
     return b.select(b.le(distance, edge), near, far)
+
+
+def _huber_slope(x: Any, y: Any, delta: float) -> Any:
+    """The difference, up to the edge; an edge that no element can reach is none, and `clamp` refuses it."""
+    difference = ops.sub(x, y)
+    return difference if delta > LARGEST[type_of(x).dtype] else ops.clamp(difference, -delta, delta)
 
 
 huber_elements = pointwise(
     "huber_elements", _huber_kernel, float_result, emit=_emit_huber,
     signature="input: Tensor, target: Tensor, delta: float = 1.0",
     vjp=(
-        lambda g, _out, x, y, delta: ops.mul(g, ops.clamp(ops.sub(x, y), -delta, delta)),
-        lambda g, _out, x, y, delta: ops.neg(ops.mul(g, ops.clamp(ops.sub(x, y), -delta, delta))),
+        lambda g, _out, x, y, delta: ops.mul(g, _huber_slope(x, y, delta)),
+        lambda g, _out, x, y, delta: ops.neg(ops.mul(g, _huber_slope(x, y, delta))),
     ),
     samples=lambda make: iter([Sample(make(2, 3), make(2, 3), 0.7), Sample(make(3), make(), 1.0)]), **SILENT,
+    native_above=True, stepwise=(bfloat16,),
+)  # fmt: skip
+
+
+def _smooth_kernel(x: Array, y: Array, beta: float) -> Array:
+    xp = namespace(x)
+    distance = xp.abs(x - y)
+    edge, half = xp.asarray(beta, x.dtype), xp.asarray(0.5, x.dtype)
+    far = distance - xp.multiply(half, edge, out=...)
+    return xp.where(distance < edge, half * distance * distance / edge, far)
+
+
+def _emit_smooth(b: Any, x: Any, y: Any, beta: float) -> Any:
+    distance, edge, half = b.abs(b.sub(x, y)), b.like(beta, x), b.like(0.5, x)
+    near = b.div(b.mul(b.mul(half, distance), distance), edge)
+    return b.select(b.lt(distance, edge), near, b.sub(distance, b.mul(half, edge)))
+
+
+def _smooth_gradient(g: Any, x: Any, y: Any, beta: float) -> Any:
+    gap = ops.sub(x, y)
+    far = ops.ge(ops.abs(gap), beta)
+    return ops.where(far, ops.mul(ops.sign(gap), g), ops.div(ops.mul(gap, g), beta))
+
+
+smooth_l1_elements = pointwise(
+    "smooth_l1_elements", _smooth_kernel, float_result, emit=_emit_smooth,
+    signature="input: Tensor, target: Tensor, beta: float = 1.0",
+    vjp=(
+        lambda g, _out, x, y, beta: _smooth_gradient(g, x, y, beta),
+        lambda g, _out, x, y, beta: ops.neg(_smooth_gradient(g, x, y, beta)),
+    ),
+    samples=lambda make: iter([Sample(make(2, 3), make(2, 3), 0.7), Sample(make(3), make(), 1.0)]), **SILENT,
+    native_above=True, stepwise=(float16,),
 )  # fmt: skip
 
 
@@ -231,8 +273,7 @@ def smooth_l1_loss(
     _only_floats("smooth_l1_cpu", input, target)
     if beta == 0:
         return reduced(ops.abs(ops.sub(input, target)), reduction)
-    loss = huber_elements(input, target, beta)
-    return reduced(loss if beta == 1 else ops.div(loss, beta), reduction)
+    return reduced(smooth_l1_elements(input, target, beta), reduction)
 
 
 # -- probabilities -------------------------------------------------------------------------------------------
@@ -288,7 +329,7 @@ bce_elements = pointwise(
     "binary_cross_entropy", _bce_kernel, float_result, signature="input: Tensor, target: Tensor",
     vjp=(_bce_vjp, lambda g, _out, x: ops.mul(g, ops.sub(ops.log(ops.rsub(x, 1)), ops.log(x)))),
     samples=lambda make: iter([Sample(make(2, 3, low=0.1, high=0.9), make(2, 3, low=0.1, high=0.9))]),
-    **SILENT,
+    **SILENT, refuses="anything", lowering="losses",
 )  # fmt: skip
 
 
@@ -406,8 +447,9 @@ def _nll_kernel(x: Array, target: Array, weight: Array | None, reduction: str, i
         try:
             total = xp.add.reduce(x[xp.arange(x.shape[0]), target], out=...)
             return xp.divide(total, -x.shape[0] if reduction == "mean" else -1, out=total)
-        except IndexError:
-            pass  # the slow way tells which target it was
+        except IndexError as error:
+            let_through(error)
+            # the slow way tells which target it was
     work = float32.numpy if as_dtype(kind) in HALVES else kind
     target = target.reshape(()) if x.ndim == 1 else target
     classes = x.shape[0] if x.ndim == 1 else x.shape[1]
@@ -576,7 +618,7 @@ nll_elements: Op = reduce(
             g, x, target, weight, reduction, ignore
         ),
     ),
-    batch=_nll_batch, samples=_nll_samples, trusted=True, **HIDDEN,
+    batch=_nll_batch, samples=_nll_samples, trusted=True, **HIDDEN, refuses="integers", lowering="losses",
 )  # fmt: skip
 nll_backward: Op = reduce(
     "nll_loss_backward", _nll_backward_kernel, _nll_backward_rule,
@@ -590,7 +632,7 @@ nll_backward: Op = reduce(
             grad, g, target, weight, reduction, ignore
         ),
     ),
-    batch=_nll_backward_batch, samples=_nll_backward_samples, **HIDDEN,
+    batch=_nll_backward_batch, samples=_nll_backward_samples, **HIDDEN, refuses="integers", lowering="losses",
 )  # fmt: skip
 
 

@@ -17,13 +17,12 @@ from weft.core.arrays import Array, namespace
 from weft.core.dtypes import float32, float64, int64
 from weft.core.types import Size, TensorType
 from weft.ops.batching import unchanged
-from weft.ops.families import composite, index
+from weft.ops.families import HIDDEN, composite, index
 from weft.ops.losses import LEGACY, REDUCTION, check_reduction, legacy_reduction, reduced
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 
 PLACE: dict[str, Any] = {"namespace": "nn.functional", "amp": "float32"}
-HIDDEN: dict[str, Any] = {"method": False, "function": False}
 REDUCTIONS = ("mean", "sum", "none")
 
 
@@ -156,6 +155,7 @@ within: Op = index(
     "within", _within_kernel, lambda target, low, high, message: target,
     "input: Tensor, low: int, high: int, message: str", batch=unchanged,
     samples=lambda make: iter([Sample(make.ints(3, high=4), 0, 4, "out of range")]), **HIDDEN,
+    refuses="integers",
 )  # fmt: skip
 """The same numbers; refuses those outside [low, high)."""
 

@@ -30,21 +30,24 @@ def _masked(x: Any, mask: Any, nothing: float) -> Any:
     kind: TensorType = type_of(mask)
     if kind.dtype is not dtypes.bool_:
         mask = ops.ne(mask, 0)
-    return ops.where(mask, x, nothing)
+    return ops.where(mask, x, bool(nothing) if type_of(x).dtype is dtypes.bool_ else nothing)
 
 
 def _cast(x: Any, dtype: Any) -> Any:
     return x if dtype is None or type_of(x).dtype is dtype else ops._to_copy(x, dtype)
 
 
-def _least(kind: dtypes.dtype, sign: int) -> Any:
-    """What no element is below (sign -1) or above (sign 1)."""
-    if kind.is_floating_point:
-        return sign * inf
+def _bounded(x: Any, mask: Any, sign: int, name: str) -> Any:
+    """The tensor with a number where the mask is false that no element is below (sign -1) or above (1)."""
+    if mask is None:
+        return x
+    kind = type_of(x).dtype
     if kind is dtypes.bool_:
-        return sign > 0
+        raise NotImplementedError(f"identity of {name} on {kind!r} input")
+    if kind.category >= dtypes.FLOAT:
+        return _masked(x, mask, sign * inf)
     limits = dtypes.iinfo(kind)
-    return limits.max if sign > 0 else limits.min
+    return _masked(x, mask, limits.max if sign > 0 else limits.min)
 
 
 def _dims(dim: Any) -> Any:
@@ -86,7 +89,7 @@ def _product(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _extreme(x: Any, mask: Any, dim: Any, keepdim: bool, sign: int) -> Any:
-    x = _masked(x, mask, _least(type_of(x).dtype, -sign))
+    x = _bounded(x, mask, -sign, "amax" if sign > 0 else "amin")
     return (ops.amax if sign > 0 else ops.amin)(x, () if dim is None else dim, keepdim)
 
 
@@ -110,6 +113,8 @@ def _mean(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _variance(x: Any, mask: Any, dim: Any, keepdim: bool, correction: Any) -> Any:
+    if type_of(x).dtype is dtypes.bool_:
+        ops.sub(x, 1.0)  # which refuses that
     if type_of(x).dtype.category < dtypes.FLOAT:
         x = ops._to_copy(x, dtypes.get_default_dtype())
     gap = _masked(ops.sub(x, _mean(x, mask, dim, True)), mask, 0)
@@ -128,7 +133,7 @@ _fold("mean", "The mean of what counts.", _mean)
 
 def _log_sum(x: Any, mask: Any, dim: Any, keepdim: bool) -> Any:
     places = tuple(range(type_of(x).ndim)) if dim is None else dim
-    return ops.logsumexp(_masked(x, mask, -inf), places, keepdim)
+    return _cast(ops.logsumexp(_bounded(x, mask, -1, "logsumexp"), places, keepdim), type_of(x).dtype)
 
 
 _fold("logsumexp", "The logarithm of the sum of exponentials of what counts.", _log_sum)
@@ -139,9 +144,8 @@ def _place(name: str, sign: int) -> Op:
 
     def body(input: Any, dim: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
         x = _cast(input, dtype)
-        kind = type_of(x).dtype
-        found = getattr(ops, name)(_masked(x, mask, _least(kind, -sign)), dim, keepdim)
-        return ops._to_copy(found, kind)
+        found = getattr(ops, name)(_bounded(x, mask, -sign, name), dim, keepdim)
+        return ops._to_copy(found, type_of(x).dtype)
 
     body.__doc__ = "Where the extreme of what counts lies."
     return composite(
@@ -207,9 +211,9 @@ def std(input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool, dty
 
 
 # -- along one dimension -------------------------------------------------------------------------------------
-def _line(name: str, doc: str, nothing: float, run: Callable[..., Any]) -> Op:
+def _line(name: str, doc: str, fill: Callable[..., Any], run: Callable[..., Any]) -> Op:
     def body(input: Any, dim: int, dtype: Any, mask: Any) -> Any:
-        return run(_masked(_cast(input, dtype), mask, nothing), dim)
+        return run(fill(_cast(input, dtype), mask), dim)
 
     def samples(make: Maker) -> Iterator[Sample]:
         for sample in _line_samples(make):  # differences of infinities say nothing
@@ -220,15 +224,28 @@ def _line(name: str, doc: str, nothing: float, run: Callable[..., Any]) -> Op:
     return composite(LINE, name=name, namespace="masked", samples=samples)(body)
 
 
-_line("cumsum", "The running sum of what counts.", 0, lambda x, dim: ops.cumsum(x, dim))
-_line("cumprod", "The running product of what counts.", 1, lambda x, dim: ops.cumprod(x, dim))
-_line("softmax", "Softmax over what counts.", -inf, lambda x, dim: ops.softmax(x, dim))
+def _running(op: Op) -> Callable[[Any, int], Any]:
+    return lambda x, dim: op(x, dim, dtype=type_of(x).dtype)
+
+
+def _above(x: Any, mask: Any) -> Any:
+    return _bounded(x, mask, -1, "amax")
+
+
+_line("cumsum", "The running sum of what counts.", lambda x, mask: _masked(x, mask, 0), _running(ops.cumsum))
 _line(
-    "log_softmax", "The logarithm of softmax over what counts.", -inf, lambda x, dim: ops.log_softmax(x, dim)
-)
+    "cumprod", "The running product of what counts.", lambda x, mask: _masked(x, mask, 1),
+    _running(ops.cumprod),
+)  # fmt: skip
+_line("softmax", "Softmax over what counts.", _above, lambda x, dim: ops.softmax(x, dim))
 _line(
-    "softmin", "Softmax of the negated elements that count.", inf, lambda x, dim: ops.softmax(ops.neg(x), dim)
-)
+    "log_softmax", "The logarithm of softmax over what counts.", _above,
+    lambda x, dim: ops.log_softmax(x, dim),
+)  # fmt: skip
+_line(
+    "softmin", "Softmax of the negated elements that count.", lambda x, mask: _bounded(x, mask, 1, "amin"),
+    lambda x, dim: ops.softmax(ops.neg(x), dim),
+)  # fmt: skip
 
 
 @composite(
@@ -254,6 +271,5 @@ def normalize(input: Any, ord: float, dim: int, eps: float, dtype: Any, mask: An
 )  # fmt: skip
 def logaddexp(input: Any, other: Any, dtype: Any, input_mask: Any, other_mask: Any) -> Any:
     """log(exp(input) + exp(other)), each where it counts."""
-    return ops.logaddexp(
-        _masked(_cast(input, dtype), input_mask, -inf), _masked(_cast(other, dtype), other_mask, -inf)
-    )
+    found = ops.logaddexp(_masked(input, input_mask, -inf), _masked(other, other_mask, -inf))
+    return _cast(found, type_of(input).dtype if dtype is None else dtype)

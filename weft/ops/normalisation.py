@@ -12,16 +12,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.core import modes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, ArrayModule, namespace
 from weft.core.dtypes import HALVES, dtype, finfo, float32, promote_types
 from weft.core.types import Size, TensorType
 from weft.ops.batching import spread_to, to_front
-from weft.ops.families import composite, reduce
+from weft.ops.families import HIDDEN, composite, reduce
 from weft.ops.record import Op, broadcast_shapes, joint, ops, same_shape, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import floats_only, no_grad, working
-
-HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
 
 
 # -- the common core of the norms ----------------------------------------------------------------------------
@@ -32,9 +30,8 @@ HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
 #     x  <- -r**2 * (S * xh + b * P(G) + a * P(gh)),   a = mean(G * xh), b = mean(gh * xh),
 #                                                      S = mean(G * gh) - mean(G) * mean(gh) - a * b
 # and `weight`'s gradient sum(g * xh) adds, for its cotangent W, W * xh to g and r * P(W * g) to x. All of it
-# is written in
-# ops of x, so that the third order follows from the second.
-def _moments(xp: Any, x: Array, dims: tuple[int, ...], eps: float) -> tuple[Array, Array, Array, Array]:
+# is written in ops of x, so that the third order follows from the second.
+def _moments(xp: ArrayModule, x: Array, dims: tuple[int, ...], eps: float) -> tuple[Array, ...]:
     """The centred array, the mean, the variance and the reciprocal deviation."""
     count = max(math.prod(x.shape[d] for d in dims), 1)
     mean = xp.add.reduce(x, dims, keepdims=True)
@@ -180,6 +177,7 @@ norm_backward = reduce(
     "norm_backward", _norm_backward_kernel, _norm_backward_rule,
     "grad: Tensor, input: Tensor, weight: MaybeTensor, shape: Any, dims: Any, eps: float, needs: Any",
     vjp=joint(_norm_second), batch=_norm_backward_batch, samples=_norm_backward_samples, **HIDDEN,
+    refuses="nothing", lowering="folds", native_above=True,
 )  # fmt: skip
 
 
@@ -294,6 +292,7 @@ layer_norm = reduce(
     "cudnn_enable: bool = True",
     vjp=joint(_layer_vjp), batch=_layer_batch, samples=_layer_samples, trusted=True, method=False, out=False,
     aliases=("nn.functional.layer_norm",), node="NativeLayerNormBackward0",
+    refuses="nothing", lowering="folds", native_above=True,
 )  # fmt: skip
 
 
@@ -374,7 +373,7 @@ group_norm = reduce(
     "1e-05, "
     "cudnn_enabled: bool = True",
     vjp=joint(_group_vjp), batch=_group_batch, samples=_group_samples, method=False, out=False,
-    node="NativeGroupNormBackward0",
+    node="NativeGroupNormBackward0", refuses="nothing", lowering="norms",
 )  # fmt: skip
 
 
@@ -469,8 +468,9 @@ def _training_samples(make: Maker) -> Iterator[Sample]:
 
 batch_norm_training = reduce(
     "batch_norm_training", _training_kernel, _training_rule,
-    "input: Tensor, weight: MaybeTensor, bias: MaybeTensor, eps: float", vjp=joint(_training_vjp),
-    batch=_training_batch, samples=_training_samples, node="NativeBatchNormBackward0", **HIDDEN,
+    "input: Tensor, weight: MaybeTensor, bias: MaybeTensor, eps: float", vjp=joint(_training_vjp), **HIDDEN,
+    batch=_training_batch, samples=_training_samples, node="NativeBatchNormBackward0", refuses="nothing",
+    lowering="norms",
 )  # fmt: skip
 
 
@@ -530,7 +530,7 @@ batch_norm_inference = reduce(
     "input: Tensor, weight: MaybeTensor, bias: MaybeTensor, running_mean: Tensor, running_var: Tensor, eps: "
     "float",
     vjp=joint(_inference_vjp), batch=_inference_batch, samples=_inference_samples,
-    node="NativeBatchNormBackward0", **HIDDEN,
+    node="NativeBatchNormBackward0", **HIDDEN, refuses="nothing", lowering="norms",
 )  # fmt: skip
 
 

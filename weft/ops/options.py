@@ -108,6 +108,8 @@ def fits(value: Any, kind: dtype) -> Any:
         return int(value) if value >= 0 or kind.is_signed else int(value) % (int(info.max) + 1)
     if abs(value) > LARGEST[kind] and abs(value) != math.inf:
         raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
+    if kind is dtypes.float16 and type(value) is float:
+        return float(np.float32(value))  # PyTorch rounds twice
     return value
 
 
@@ -170,7 +172,8 @@ def shaped_like(make: Any, x: Array, kind: dtype, form: memory_format | None, *r
     if form is None or form is preserve_format:
         flat = [step for n, step in zip(x.shape, x.strides, strict=True) if n > 1]
         if 0 in flat or all(a >= b for a, b in zip(flat, flat[1:], strict=False)):
-            return make(x.shape, *rest, dtype=kind.numpy)
+            made: Array = make(x.shape, *rest, dtype=kind.numpy)
+            return made
         order = sorted(range(len(x.shape)), key=lambda d: (-x.strides[d], d))
         made = make(tuple(x.shape[d] for d in order), *rest, dtype=kind.numpy)
         return made.transpose([order.index(d) for d in range(len(order))])

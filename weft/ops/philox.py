@@ -60,7 +60,8 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import NUMPY, Array, ArrayModule, namespace
+from weft.core.interrupts import let_through
 
 MULTIPLIER: Final = (0xD2E7470EE14C6C93, 0xCA5A826395121157)  # Philox4x64's, for counter words 0 and 2
 WEYL: Final = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)  # what each round adds to the key
@@ -104,13 +105,14 @@ class _Stream:
 _idle: Final[list[_Stream]] = []
 
 
-def words(key: int, offset: int, count: int, xp: Any = np) -> Array:
+def words(key: int, offset: int, count: int, xp: ArrayModule = NUMPY) -> Array:
     """The 4 * count words of blocks offset .. offset + count - 1, as uint64 in one dimension."""
     if xp is not np:
         return reference_words(key, offset, count, xp)
     try:
         stream = _idle.pop()
-    except IndexError:
+    except IndexError as error:
+        let_through(error)
         stream = _Stream()
     if stream.next != offset or stream.key != key:
         stream.seek(key, offset)
@@ -136,7 +138,7 @@ def multiply_high(x: Array, y: int) -> Array:
     return high
 
 
-def reference_words(key: int, offset: int, count: int, xp: Any = np) -> Array:
+def reference_words(key: int, offset: int, count: int, xp: ArrayModule = NUMPY) -> Array:
     """What `words` gives, in array operations only."""
     first = xp.arange(count, dtype=xp.uint64) + xp.asarray(offset, dtype=xp.uint64)
     second, third, fourth = xp.zeros_like(first), xp.zeros_like(first), xp.zeros_like(first)
@@ -188,7 +190,7 @@ Transform = Callable[[Array], Array]  # words -> the values of all their lanes
 
 
 def _fill(
-    transform: Transform, key: int, offset: int, shape: Sequence[int], dtype: Any, bits: int, xp: Any
+    transform: Transform, key: int, offset: int, shape: Sequence[int], dtype: Any, bits: int, xp: ArrayModule
 ) -> Array:
     """An array of this shape, made chunk by chunk; the assignment rounds to the dtype."""
     count = math.prod(shape)
@@ -235,7 +237,7 @@ class Precision:
 
 
 @functools.cache
-def _precision(bits: int, xp: Any) -> Precision:
+def _precision(bits: int, xp: ArrayModule) -> Precision:
     digits, log_terms, circle_terms = (24, 5, 6) if bits == 32 else (53, 10, 9)
     floating, unsigned, signed = (np.dtype(f"{kind}{bits // 8}") for kind in "fui")
 
@@ -277,7 +279,7 @@ def constants(bits: int) -> Precision:
     return _precision(bits, np)
 
 
-def _precision_of(dtype: Any, xp: Any) -> Precision:
+def _precision_of(dtype: Any, xp: ArrayModule) -> Precision:
     return _precision(64 if dtype == _float64 else 32, xp)
 
 
@@ -357,7 +359,7 @@ def _circle(turns: Array, precision: Precision) -> tuple[Array, Array]:
     return cosine, sine
 
 
-def _standard_normal(lanes: Array, precision: Precision, xp: Any) -> Array:
+def _standard_normal(lanes: Array, precision: Precision, xp: ArrayModule) -> Array:
     radius = _log(_open(lanes[0::2], precision), precision)
     radius *= precision.minus_two
     xp.sqrt(radius, out=radius)
@@ -378,7 +380,7 @@ def _floating(
     offset: int,
     shape: Sequence[int],
     dtype: Any,
-    xp: Any,
+    xp: ArrayModule,
 ) -> Array:
     """Fill from lanes of the precision that the dtype is drawn with; overflow to infinity warns no one."""
     precision = _precision_of(dtype, xp)
@@ -408,7 +410,7 @@ def uniform(
     dtype: Any,
     low: float = 0.0,
     high: float = 1.0,
-    xp: Any = np,
+    xp: ArrayModule = NUMPY,
 ) -> Array:
     """Uniform in [low, high), from as many bits as the dtype has digits."""
     dtype = np.dtype(dtype)
@@ -448,7 +450,7 @@ def normal(
     dtype: Any,
     mean: complex = 0.0,
     std: float = 1.0,
-    xp: Any = np,
+    xp: ArrayModule = NUMPY,
 ) -> Array:
     """Normal; of a complex number each part has half the variance."""
     dtype = np.dtype(dtype)
@@ -469,7 +471,13 @@ def normal(
 
 
 def log_normal(
-    key: int, offset: int, shape: Sequence[int], dtype: Any, mean: float = 1.0, std: float = 2.0, xp: Any = np
+    key: int,
+    offset: int,
+    shape: Sequence[int],
+    dtype: Any,
+    mean: float = 1.0,
+    std: float = 2.0,
+    xp: ArrayModule = NUMPY,
 ) -> Array:
     """The exponential of a normal number."""
 
@@ -483,7 +491,7 @@ def log_normal(
 
 
 def exponential(
-    key: int, offset: int, shape: Sequence[int], dtype: Any, rate: float = 1.0, xp: Any = np
+    key: int, offset: int, shape: Sequence[int], dtype: Any, rate: float = 1.0, xp: ArrayModule = NUMPY
 ) -> Array:
     """Exponential with this rate (PyTorch's lambd); never zero before it is rounded to a half type."""
 
@@ -502,7 +510,7 @@ def cauchy(
     dtype: Any,
     median: float = 0.0,
     sigma: float = 1.0,
-    xp: Any = np,
+    xp: ArrayModule = NUMPY,
 ) -> Array:
     """Cauchy: minus the cotangent of an angle in the upper half of the circle, where the sine is positive."""
 
@@ -535,7 +543,9 @@ def most_trials(dtype: Any) -> float:
     return min(most, math.nextafter(2.0**63, 0)) if dtype.kind in "iu" else most
 
 
-def geometric(key: int, offset: int, shape: Sequence[int], dtype: Any, p: float, xp: Any = np) -> Array:
+def geometric(
+    key: int, offset: int, shape: Sequence[int], dtype: Any, p: float, xp: ArrayModule = NUMPY
+) -> Array:
     """How many trials of probability p until the first success: 1 up to the most that the dtype holds."""
     dtype = np.dtype(dtype)
     most = most_trials(dtype)
@@ -553,7 +563,7 @@ def geometric(key: int, offset: int, shape: Sequence[int], dtype: Any, p: float,
 
 
 def integers(
-    key: int, offset: int, shape: Sequence[int], dtype: Any, low: int, high: int, xp: Any = np
+    key: int, offset: int, shape: Sequence[int], dtype: Any, low: int, high: int, xp: ArrayModule = NUMPY
 ) -> Array:
     """Integers in [low, high), where high - low is at most 2**64 and the dtype can hold them."""
     dtype = np.dtype(dtype)
@@ -568,7 +578,7 @@ def integers(
     return _fill(numbers, key, offset, shape, dtype, 64, xp)
 
 
-def full_range(key: int, offset: int, shape: Sequence[int], dtype: Any, xp: Any = np) -> Array:
+def full_range(key: int, offset: int, shape: Sequence[int], dtype: Any, xp: ArrayModule = NUMPY) -> Array:
     """What `random_()` without bounds gives: integers up to 2**digits of a floating dtype, else up to max."""
     dtype = np.dtype(dtype)
     if dtype.kind == "b":
@@ -580,22 +590,24 @@ def full_range(key: int, offset: int, shape: Sequence[int], dtype: Any, xp: Any 
     return integers(key, offset, shape, dtype, 0, last + 1, xp)
 
 
-def bernoulli(key: int, offset: int, shape: Sequence[int], dtype: Any, p: Any = 0.5, xp: Any = np) -> Array:
+def bernoulli(
+    key: int, offset: int, shape: Sequence[int], dtype: Any, p: Any = 0.5, xp: ArrayModule = NUMPY
+) -> Array:
     """One with probability p, otherwise zero; p is a number, or an array of exactly this shape."""
     dtype = np.dtype(dtype)
     if not isinstance(p, (int, float)):
         count = math.prod(shape)
         lanes = words(key, offset, blocks("bernoulli", count), xp).view(np.uint32)[:count]
-        threshold = p.astype(np.float64)
-        threshold *= 2.0**32
-        return (lanes.reshape(shape) < threshold).astype(dtype)
+        bounds: Array = p.astype(np.float64)
+        bounds *= 2.0**32
+        return (lanes.reshape(shape) < bounds).astype(dtype)
     threshold = math.ceil(p * 2**32)
     if threshold == 2**32:  # which is no uint32
         return xp.ones(shape, dtype=dtype)
     return _fill(lambda raw: raw.view(np.uint32) < threshold, key, offset, shape, dtype, 32, xp)
 
 
-def permutation(key: int, offset: int, count: int, dtype: Any = np.int64, xp: Any = np) -> Array:
+def permutation(key: int, offset: int, count: int, dtype: Any = np.int64, xp: ArrayModule = NUMPY) -> Array:
     """The numbers 0 .. count - 1 in random order.
 
     Each sits in the low bits of its random word, and the words are sorted: as no two are equal, every way of
@@ -660,7 +672,7 @@ def multinomial(key: int, offset: int, weights: Array, samples: int, replacement
     return xp.ascontiguousarray(order[..., :samples])
 
 
-def _search(rising: Array, target: Array, xp: Any) -> Array:
+def _search(rising: Array, target: Array, xp: ArrayModule) -> Array:
     """For each target the first index of its row where the row exceeds it; the last element always does."""
     if rising.ndim == 1:
         return xp.searchsorted(rising, target, side="right")

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.arrays import Array, namespace
-from weft.core.lazy import lazy
+from weft.core.arrays import Array, ArrayModule, as_array, is_array, namespace
+from weft.core.devices import special_functions
 from weft.ops.arithmetic import COMPLEX, NARROW, refusing
 from weft.ops.families import float_result, pointwise
 from weft.ops.record import Op
 from weft.ops.samples import Maker, Sample
 
-special = lazy("scipy.special")
 Step = Callable[[Array, int, Array, Array], Array]
 Closed = Callable[[Array, Array], Array]
 """Takes points and degrees, gives values."""
@@ -39,8 +38,8 @@ def _kernel(
     """
 
     def kernel(x: Any, n: Any) -> Array:
-        kind = x.dtype if isinstance(x, np.ndarray) else n.dtype
-        xp = namespace(x if isinstance(x, np.ndarray) else n)
+        kind = x.dtype if is_array(x) else n.dtype
+        xp = namespace(x, n)
         x, n = xp.broadcast_arrays(xp.asarray(x, dtype=kind), xp.asarray(n, dtype=kind))
         degree = xp.trunc(n)
         degree = xp.where(xp.isfinite(degree), degree, -1)
@@ -70,11 +69,11 @@ def _by_angle(kind: str) -> Closed:
     }[kind]  # fmt: skip
     mirrored = {"t": "t", "u": "u", "v": "w", "w": "v"}[kind]
 
-    def ratio(xp: Any, suffix: str, angle: Array, degree: Array) -> Array:
-        above = getattr(xp, numerator + suffix)((degree + shift) * angle)
+    def ratio(xp: ArrayModule, suffix: str, angle: Array, degree: Array) -> Array:
+        above: Array = getattr(xp, numerator + suffix)((degree + shift) * angle)
         return above if denominator is None else above / getattr(xp, numerator + suffix)(denominator * angle)
 
-    def at_one(xp: Any, degree: Array) -> Array:
+    def at_one(xp: ArrayModule, degree: Array) -> Array:
         return {"t": xp.ones_like(degree), "u": degree + 1, "v": xp.ones_like(degree)}.get(
             kind, 2 * degree + 1
         )
@@ -101,8 +100,9 @@ def _by_scipy(name: str) -> Closed:
     """Steps as well, but one element at a time, in compiled code."""
 
     def closed(x: Array, degree: Array) -> Array:
-        out = getattr(special, name)(degree.astype(np.int64), x.astype(np.float64))
-        return np.where(np.isinf(out), np.nan, out)
+        xp = namespace(x)
+        out = getattr(special_functions(x), name)(degree.astype(np.int64), x.astype(np.float64))
+        return xp.where(xp.isinf(out), np.nan, out)
 
     return closed
 
@@ -199,7 +199,7 @@ def _bessel(name: str, kernel: Callable[[Array], Array], doc: str) -> Op:
 
 
 def _loop(name: str) -> Callable[[Array], Array]:
-    return lambda x: np.asarray(getattr(special, name)(x))
+    return lambda x: as_array(getattr(special_functions(x), name)(x))
 
 
 for _name, _scipy, _doc in (
@@ -215,5 +215,5 @@ for _name, _scipy, _doc in (
     ("scaled_modified_bessel_k1", "k1e", "As `modified_bessel_k1`, times exp(x)."),
 ):
     _bessel(_name, _loop(_scipy), _doc)
-_bessel("airy_ai", lambda x: np.asarray(special.airy(x)[0]), "The Airy function Ai.")
+_bessel("airy_ai", lambda x: as_array(special_functions(x).airy(x)[0]), "The Airy function Ai.")
 _bessel("spherical_bessel_j0", _spherical, "The spherical Bessel function of order 0: sin(x) / x.")

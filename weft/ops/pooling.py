@@ -22,7 +22,6 @@ from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 
 COUNT_WORDS = {2: "two", 3: "three"}
-HIDDEN = {"method": False, "function": False, "out": False}
 
 
 # -- arguments -----------------------------------------------------------------------------------------------
@@ -204,7 +203,8 @@ avg_pool_backward = reduce(
     vjp=lambda g, _out, _g, _shape, kernel, *rest: AVERAGE[len(kernel)](g, kernel,
     *rest[: 4 + (len(kernel) > 1)]),
     batch=lambda op, size, args, dims: _batch_backward(op, size, args, dims, len(args[2])),
-    samples=_backward_samples, **HIDDEN,
+    samples=_backward_samples, method=False, function=False, out=False,
+    refuses="nothing", lowering="pools",
 )  # fmt: skip
 
 
@@ -271,6 +271,7 @@ def _average(axes: int) -> None:
         f"input: Tensor, {GEOMETRY}" + (", divisor_override: Any = None" if axes > 1 else ""),
         vjp=vjp_line if axes == 1 else vjp, batch=lead_batch(axes), samples=samples,
         node=f"AvgPool{axes}DBackward0", amp="float32" if axes == 3 else None, **place,
+        refuses="nothing", lowering="pools",
     )  # fmt: skip
 
 
@@ -290,7 +291,8 @@ adaptive_avg_pool_backward = reduce(
     lambda g, shape, axes: TensorType(shape, g.dtype, g.device), "grad: Tensor, input_shape: Any, axes: int",
     vjp=lambda g, _out, _g, _shape, axes: ADAPTIVE[axes](g, tuple(_g.shape[len(_g.shape) - axes :])),
     batch=lambda op, size, args, dims: _batch_backward(op, size, args, dims, args[2]),
-    samples=_adaptive_backward_samples, **HIDDEN,
+    samples=_adaptive_backward_samples, method=False, function=False, out=False,
+    refuses="nothing", lowering="resize",
 )  # fmt: skip
 
 
@@ -374,6 +376,7 @@ def _adaptive(axes: int) -> None:
         vjp=lambda g, _out, _x: adaptive_avg_pool_backward(g, _x.shape, axes), batch=lead_batch(axes),
         samples=samples, node=f"AdaptiveAvgPool{axes}DBackward0", amp="float32" if axes == 3 else None,
         **place,
+        refuses="nothing", lowering="resize",
     )  # fmt: skip
 
 
@@ -395,6 +398,7 @@ pool_scatter: Op = index(
     "grad: Tensor, indices: Tensor, spatial: Any, unique: bool",
     vjp=(lambda g, _out, _g, places, spatial: pool_gather(g, places, len(spatial)), None), batch=leading,
     samples=_scatter_samples, method=False, function=False,
+    refuses="integers", lowering="pools",
 )  # fmt: skip
 pool_gather: Op = index(
     "pool_gather", kernels.gather,
@@ -403,6 +407,7 @@ pool_gather: Op = index(
     vjp=(lambda g, _out, _x, places, axes: pool_scatter(g, places, tuple(_x.shape[len(_x.shape) - axes :]),
     False), None),
     batch=leading, samples=_gather_samples, method=False, function=False,
+    refuses="integers", lowering="pools",
 )  # fmt: skip
 MAXIMUM: dict[int, Op] = {}
 ADAPTIVE_MAXIMUM: dict[int, Op] = {}
@@ -445,11 +450,12 @@ def _maximum(axes: int) -> None:
         yield Sample(make.distinct(3, *space), (3, 2, 2)[:axes], stride=1, padding=1, ceil_mode=True)
         yield Sample(make.distinct(1, 2, *space), 2, 2, 1, 2)
 
-    facts: dict[str, Any] = {"function": axes == 1, "method": False}
     MAXIMUM[axes] = index(
         f"{name}_with_indices", kernel, rule, f"input: Tensor, {MAX_GEOMETRY}", vjp=vjp,
         batch=lead_batch(axes),
-        samples=samples, node=f"MaxPool{axes}DWithIndicesBackward0", outputs_read=(1,), **facts,
+        samples=samples, node=f"MaxPool{axes}DWithIndicesBackward0", outputs_read=(1,),
+        function=axes == 1, method=False,
+        refuses="nothing", lowering="pools",
     )  # fmt: skip
 
     def body(
@@ -542,6 +548,7 @@ def _adaptive_maximum(axes: int) -> None:
         lambda x, size: kernels.adaptive_max_pool(x, adaptive_size(name, axes, size, x.shape)), rule,
         "input: Tensor, output_size: Any", vjp=vjp, batch=lead_batch(axes), samples=samples, method=False,
         function=axes == 1, node=f"AdaptiveMaxPool{axes}DBackward0", outputs_read=(1,),
+        refuses="nothing", lowering="pools",
     )  # fmt: skip
 
     def body(x: Any, output_size: Any, return_indices: bool) -> Any:

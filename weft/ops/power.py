@@ -1,7 +1,8 @@
 """Powers, of whole numbers and of floats.
 
 Gives `pow` and `float_power`. One idea: exponents that have a cheaper function are told by their value, in
-kernels as in bodies.
+kernels as in bodies, if they are numbers; a tensor of exponents, even of no dimension, takes the function of
+all of them. The two differ: `sqrt(-inf)` is NaN and `sqrt(-0.0)` is -0.0, `pow` with 0.5 has `inf` and 0.0.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Any
 import numpy as np
 
 import weft.ops.bodies as bodies
+import weft.ops.node_names as node_names
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import MODULES, Array, is_array
 from weft.core.dtypes import dtype
 from weft.core.types import TensorType
 from weft.ops.arithmetic import COMPLEX, INTEGERS, NARROW, Refusing, is_bare, keep, kind_of, mul, sub, zeros
@@ -27,47 +29,65 @@ from weft.ops.samples import Maker, Sample, binary_samples
 
 def _whole_power(x: Array, y: Array) -> Array:
     """Integer powers; a negative exponent rounds the reciprocal towards zero."""
-    below = np.less(y, 0)
-    if not np.any(below):
-        return np.power(x, y, out=...)
-    odd = np.bitwise_and(y, 1) == 1
-    xp = namespace(x)
+    xp = MODULES[type(x)]
+    below = xp.less(y, 0)
+    if not xp.any(below):
+        return xp.power(x, y, out=...)
+    odd = xp.bitwise_and(y, 1) == 1
     inverse = xp.where(x == 1, 1, xp.where(x == -1, xp.where(odd, -1, 1), 0)).astype(x.dtype)
-    return xp.where(below, inverse, np.power(x, np.maximum(y, 0)))
+    return xp.where(below, inverse, xp.power(x, xp.maximum(y, 0)))
 
 
 def _float_exponent(x: Array, exponent: float) -> Array | None:
     """Exponents that have a cheaper function."""
+    xp = MODULES[type(x)]
     if exponent == 2:
-        return np.square(x, out=...)
+        return xp.square(x, out=...)
     if exponent == 0.5:
-        return np.sqrt(x, out=...)
+        return xp.sqrt(x, out=...)
     if exponent == 1:
-        return np.positive(x, out=...)
+        return xp.positive(x, out=...)
     if exponent == 3:
-        return np.multiply(np.square(x), x, out=...)
+        return xp.multiply(xp.square(x), x, out=...)
     if exponent == -1:
-        return np.reciprocal(x, out=...)
+        return xp.reciprocal(x, out=...)
     if exponent == -0.5:
-        return np.reciprocal(np.sqrt(x), out=...)
+        return xp.reciprocal(xp.sqrt(x), out=...)
     if exponent == -2:
-        return np.reciprocal(np.square(x), out=...)
+        return xp.reciprocal(xp.square(x), out=...)
     return None
 
 
+def _spread_power(x: Any, y: Any) -> Array:
+    """Powers with an exponent for each element: NumPy takes roots where one exponent stands for all. They lie
+    in memory as those of other exponents do.
+    """
+    steps = np.nditer((x, y, None), ("zerosize_ok",), op_dtypes=(x.dtype, y.dtype, x.dtype))
+    spread = steps.operands[2]
+    shape = spread.shape
+    spread = spread.reshape(shape or (1,))
+    spread[...] = y
+    made: Array = np.power(x, spread, out=...)
+    return made if shape else made.reshape(shape)
+
+
 def _pow(x: Array, y: Any) -> Array:
+    xp = MODULES[type(x)]
     kind = x.dtype.kind
-    if kind == "f" and (type(y) is float or type(y) is int or y.ndim == 0):
-        out = _float_exponent(x, float(y))
-        if out is not None:
-            return out
+    if kind == "f":
+        if type(y) not in MODULES:
+            out = _float_exponent(x, float(y))
+            return xp.power(x, y, out=...) if out is None else out
+        one_for_all = y.size <= 1 or 0 in y.strides or y.shape != x.shape
+        if one_for_all and xp is np and xp.any(xp.equal(y, 0.5)):
+            return _spread_power(x, y)
     if kind == "b":
-        return np.logical_or(x, np.logical_not(y), out=...)
+        return xp.logical_or(x, xp.logical_not(y), out=...)
     if kind in "iu":
         if is_bare(y) and y < 0:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
         return _whole_power(x, y)
-    return np.power(x, y, out=...)
+    return xp.power(x, y, out=...)
 
 
 def _pow_rule(x: Any, y: Any) -> TensorType:
@@ -122,7 +142,21 @@ def _power_dtypes(operands: list[Any]) -> tuple[dtype, dtype]:
     return compute, result
 
 
-power = Refusing(promote, _power_dtypes)
+class _NumberExponent(Promotion):
+    """Gives the kernel exponents that are numbers as scalars, so that it can tell them from tensors."""
+
+    __slots__ = ()
+
+    def cast(self, slot: int, value: Any, carrier: np.dtype[Any]) -> Any:
+        made = super().cast(slot, value, carrier)
+        return made if slot == 0 or is_array(value) else made[()]
+
+
+class _Power(_NumberExponent, Refusing):
+    __slots__ = ()
+
+
+power = _Power(promote, _power_dtypes)
 pow_: Op = pointwise(
     "pow",
     _pow,
@@ -135,6 +169,7 @@ pow_: Op = pointwise(
         lambda g, _out, x, exponent: _base_gradient(pow_, g, x, exponent),
         lambda g, out, x, exponent: _exponent_gradient(g, out, x, exponent),
     ),
+    node_name=node_names.power,
 )
 
 
@@ -146,7 +181,7 @@ def _double(operands: list[Any]) -> tuple[dtype, dtype]:
 float_power: Op = pointwise(
     "float_power",
     _pow,
-    Promotion("double", _double),
+    _NumberExponent("double", _double),
     emit=bodies.power,
     signature="input: Operand, exponent: Operand",
     samples=_power_samples,

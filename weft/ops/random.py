@@ -8,8 +8,8 @@ arguments alone. So whoever replays or compiles a program passes the offsets in,
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
+from threading import local
 from typing import Any, Final
 
 import numpy as np
@@ -17,11 +17,14 @@ import numpy as np
 import weft.ops.philox as philox
 from weft.core import dtypes
 from weft.core import generator as generators
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, is_array, namespace
 from weft.core.device import creation_device
+from weft.core.devices import device_at
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.naming import named
+from weft.core.symbolic import Symbolic
 from weft.core.types import TensorType, preserve_format
+from weft.core.warn import warn
 from weft.ops.create import LIKE, OPTIONS
 from weft.ops.families import create, random, sampler
 from weft.ops.options import C_NAMES, check_layout, checked_size, chosen, fits
@@ -53,8 +56,10 @@ def _sized(draw: str) -> Op:
     """`philox_<draw>`: draws in a shape."""
 
     def kernel(size: Any, key: int, offset: int, *rest: Any) -> Array:
-        *parameters, kind, _device, _grad = rest
-        return getattr(philox, draw)(key, offset, tuple(size), kind.numpy, *parameters)
+        *parameters, kind, device, _grad = rest
+        xp = device_at(device).xp
+        drawn: Array = getattr(philox, draw)(key, offset, tuple(size), kind.numpy, *parameters, xp=xp)
+        return drawn
 
     def rule(size: Any, _key: int, _offset: int, *rest: Any) -> TensorType:
         return TensorType(size, rest[-3], creation_device(rest[-2]))
@@ -81,13 +86,15 @@ def _over(draw: str) -> Op:
     """`philox_<draw>_like`: draws in the place of a tensor's elements, to which no gradient flows."""
 
     def kernel(x: Array, key: int, offset: int, *parameters: Any) -> Array:
-        return getattr(philox, draw)(key, offset, x.shape, x.dtype, *parameters)
+        drawn: Array = getattr(philox, draw)(key, offset, x.shape, x.dtype, *parameters, xp=namespace(x))
+        return drawn
 
     words = [p for p in ("input: Tensor, key: int, offset: int", PARAMETERS[draw]) if p]
     return random(
         f"philox_{draw}_like", kernel, lambda x, *_rest: x, ", ".join(words), vjp=lambda g: ops.zeros_like(g),
         node=NODES[draw], method=False, function=False,
         samples=lambda make: iter([Sample(make(2, 3), 7, 5, *_example(draw), grad=False)]),
+        refuses="nothing",
     )  # fmt: skip
 
 
@@ -107,7 +114,9 @@ for _draw in PARAMETERS:
 
 philox_permutation = create(
     "philox_permutation",
-    lambda n, key, offset, dtype, device, _grad: philox.permutation(key, offset, n, dtype.numpy),
+    lambda n, key, offset, dtype, device, _grad: philox.permutation(
+        key, offset, n, dtype.numpy, device_at(device).xp
+    ),
     lambda n, key, offset, dtype, device, _grad: TensorType((n,), dtype, creation_device(device)),
     "n: int, key: int, offset: int, dtype: DType, device: Device = None, requires_grad: bool = False",
     method=False, function=False,
@@ -119,7 +128,7 @@ def _bernoulli_by(p: Array, key: int, offset: int, kind: dtype, size: Any) -> Ar
     xp = namespace(p)
     if not bool(((p >= 0) & (p <= 1)).all()):
         raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
-    return philox.bernoulli(key, offset, tuple(size), kind.numpy, xp.broadcast_to(p, tuple(size)))
+    return philox.bernoulli(key, offset, tuple(size), kind.numpy, xp.broadcast_to(p, tuple(size)), xp)
 
 
 philox_bernoulli_by = random(
@@ -133,12 +142,12 @@ philox_bernoulli_by = random(
 
 
 def _normal_by(mean: Any, std: Any, key: int, offset: int) -> Array:
-    tensor = mean if isinstance(mean, np.ndarray) else std
+    tensor = mean if is_array(mean) else std
     xp = namespace(tensor)
-    if isinstance(std, np.ndarray) and std.size and not bool((std >= 0).all()):
+    if is_array(std) and std.size and not bool((std >= 0).all()):
         raise RuntimeError("normal expects all elements of std >= 0.0")
-    shape = broadcast_shapes(*[v.shape for v in (mean, std) if isinstance(v, np.ndarray)])
-    draws = philox.normal(key, offset, shape, tensor.dtype)
+    shape = broadcast_shapes(*[v.shape for v in (mean, std) if is_array(v)])
+    draws = philox.normal(key, offset, shape, tensor.dtype, xp=xp)
     work = np.dtype(np.float32) if BY_NUMPY[tensor.dtype] in dtypes.HALVES else tensor.dtype
     result = xp.multiply(draws, std, dtype=work, casting="unsafe")
     result = xp.add(result, mean, dtype=work, casting="unsafe")
@@ -181,8 +190,19 @@ philox_multinomial = random(
 
 
 # -- taking from a stream ------------------------------------------------------------------------------------
+class Drawing(local):
+    """Whether this thread may draw: not while a body is run on types, when no generator may move on."""
+
+    allowed = True
+
+
+drawing: Final = Drawing()
+
+
 def take(draw: str, count: int, kind: dtype, generator: Any, name: str) -> tuple[int, int]:
     """(key, offset) for one draw of so many elements; the generator moves on."""
+    if not drawing.allowed:
+        raise RuntimeError(f"{name}() would draw")
     source = generators.default_generator if generator is None else generator
     if not isinstance(source, generators.Generator):
         raise TypeError(
@@ -230,7 +250,7 @@ def _like(
     op = getattr(ops, f"philox_{draw}")
     if isinstance(x, TensorType):
         return op.on_types(bound)
-    if isinstance(x, np.ndarray):
+    if is_array(x):
         return op.on_arrays(bound)
     made = op.face(*bound)
     if form is None or form is preserve_format or where.type == "meta":
@@ -243,6 +263,11 @@ def _written(name: str, draw: str, x: Any, parameters: tuple[Any, ...], generato
     like = type_of(x)
     key, offset = take(draw, like.numel(), like.dtype, generator, name)
     return getattr(ops, f"philox_{draw}_like")(x, key, offset, *parameters)
+
+
+def _floats(*values: Any) -> tuple[Any, ...]:
+    """Parameters as the floats they stand for; those that a capture keeps open are not asked for values."""
+    return tuple([value if isinstance(value, (complex, Symbolic)) else float(value) for value in values])
 
 
 # -- checks --------------------------------------------------------------------------------------------------
@@ -297,12 +322,10 @@ def check_integers(kind: dtype, low: int, high: int) -> None:
             if not -most <= value <= most:
                 raise RuntimeError(f"{label} is out of bounds for {C_NAMES[kind]}")
             if abs(value) > 2 ** DIGITS[kind]:
-                warnings.warn(
+                warn(
                     f"{label} is out of bounds [-(2^{DIGITS[kind]}), 2^{DIGITS[kind]}]. Due to precision "
                     f"limitations "
-                    f"{C_NAMES[kind]} can support discrete uniform distribution only within this range.",
-                    UserWarning,
-                    stacklevel=6,
+                    f"{C_NAMES[kind]} can support discrete uniform distribution only within this range."
                 )
         return
     least, most = (0, 1) if kind is dtypes.bool_ else (np.iinfo(kind.numpy).min, np.iinfo(kind.numpy).max)
@@ -324,7 +347,14 @@ def _whole(value: Any, name: str, label: str) -> int:
 DRAWN: Final = f"generator: Generator = None, {OPTIONS}"
 
 
-@sampler(f"*size: Shape, {DRAWN}", method=False, out=True, samples=lambda make: iter([Sample((2, 3))]))
+@sampler(
+    f"*size: Shape, {DRAWN}",
+    method=False,
+    out=True,
+    samples=lambda make: iter([Sample((2, 3))]),
+    refuses="nothing",
+    lowering="random",
+)
 def rand(
     size: Any, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
 ) -> Any:
@@ -335,7 +365,14 @@ def rand(
     return _created("rand", "uniform", size, (0.0, 1.0), kind, generator, device, requires_grad)
 
 
-@sampler(f"*size: Shape, {DRAWN}", method=False, out=True, samples=lambda make: iter([Sample((2, 3))]))
+@sampler(
+    f"*size: Shape, {DRAWN}",
+    method=False,
+    out=True,
+    samples=lambda make: iter([Sample((2, 3))]),
+    refuses="nothing",
+    lowering="random",
+)
 def randn(
     size: Any, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
 ) -> Any:
@@ -351,6 +388,8 @@ def randn(
     method=False,
     out=True,
     samples=lambda make: iter([Sample(5, (2, 3)), Sample(-2, 5, (4,))]),
+    refuses="nothing",
+    lowering="random",
 )
 def randint(
     low: Any,
@@ -380,7 +419,9 @@ def randint(
     return _created("randint", "integers", size, (low, high), kind, generator, device, requires_grad)
 
 
-@sampler(f"n: int, *, {DRAWN}", method=False, out=True, samples=lambda make: iter([Sample(5)]))
+@sampler(
+    f"n: int, *, {DRAWN}", method=False, out=True, samples=lambda make: iter([Sample(5)]), refuses="nothing"
+)
 def randperm(
     n: int, generator: Any, dtype: Any, layout: Any, device: Any, pin_memory: bool, requires_grad: bool
 ) -> Any:
@@ -412,13 +453,27 @@ def _like_samples(*rest: Any) -> Callable[[Maker], Iterator[Sample]]:
 LIKE_DRAWN: Final = f"generator: Generator = None, {LIKE}"
 
 
-@sampler(f"input: Tensor, *, {LIKE_DRAWN}", method=False, samples=_like_samples())
+@sampler(
+    f"input: Tensor, *, {LIKE_DRAWN}",
+    method=False,
+    samples=_like_samples(),
+    refuses="nothing",
+    lowering="random",
+    reads_elements=False,
+)
 def rand_like(x: Any, generator: Any, *options: Any) -> Any:
     """Uniform numbers in [0, 1) in the shape of another tensor."""
     return _like("rand_like", "uniform", x, (0.0, 1.0), generator, options, check_uniform)
 
 
-@sampler(f"input: Tensor, *, {LIKE_DRAWN}", method=False, samples=_like_samples())
+@sampler(
+    f"input: Tensor, *, {LIKE_DRAWN}",
+    method=False,
+    samples=_like_samples(),
+    refuses="nothing",
+    lowering="random",
+    reads_elements=False,
+)
 def randn_like(x: Any, generator: Any, *options: Any) -> Any:
     """Normal numbers in the shape of another tensor."""
     return _like("randn_like", "normal", x, (0.0, 1.0), generator, options, check_normal)
@@ -428,6 +483,9 @@ def randn_like(x: Any, generator: Any, *options: Any) -> Any:
     f"input: Tensor, low: int = None, high: int = None, *, {LIKE_DRAWN}",
     method=False,
     samples=_like_samples(5),
+    refuses="nothing",
+    lowering="random",
+    reads_elements=False,
 )
 def randint_like(x: Any, low: Any, high: Any, generator: Any, *options: Any) -> Any:
     """Whole numbers of [low, high) in the shape of another tensor."""
@@ -446,7 +504,7 @@ def _become(_op: Any, target: Any, value: Any, _tensors: Any) -> None:
     """An `out=` of another shape is resized without a word; one of another dtype takes the values cast."""
     value.array = value.array.astype(target.array.dtype, copy=False)
     if target.array.shape != value.array.shape:
-        target.array = np.empty(value.array.shape, target.array.dtype)
+        target.array = namespace(target.array).empty(value.array.shape, target.array.dtype)
 
 
 def _become_indices(op: Any, target: Any, value: Any, tensors: Any) -> None:
@@ -462,14 +520,17 @@ def _bernoulli_samples(make: Maker) -> Iterator[Sample]:
 
 
 @sampler(
-    "input: Tensor, p: float = None, *, generator: Generator = None", out=_become, samples=_bernoulli_samples
+    "input: Tensor, p: float = None, *, generator: Generator = None",
+    out=_become,
+    samples=_bernoulli_samples,
+    lowering="random",
 )
 def bernoulli(x: Any, p: Any, generator: Any) -> Any:
     """Ones with the probabilities that the tensor holds (or with p, in its shape), else zeros."""
     like = type_of(x)
     if p is not None:
         _check_probability(p)
-        return _written("bernoulli", "bernoulli", x, (float(p),), generator)
+        return _written("bernoulli", "bernoulli", x, _floats(p), generator)
     if not like.dtype.is_floating_point:
         _refuse("bernoulli_tensor_cpu_p_", like.dtype)
     key, offset = take("bernoulli", like.numel(), like.dtype, generator, "bernoulli")
@@ -521,6 +582,7 @@ def _normal_samples(make: Maker) -> Iterator[Sample]:
     method=False,
     out=True,
     samples=_normal_samples,
+    lowering="random",
 )
 def normal(
     mean: Any,
@@ -569,33 +631,43 @@ IN_PLACE: Final[dict[str, Any]] = {
 }
 
 
-@sampler("input: Tensor, from_: float = 0, to: float = 1, *, generator: Generator = None", **IN_PLACE)
+@sampler(
+    "input: Tensor, from_: float = 0, to: float = 1, *, generator: Generator = None",
+    **IN_PLACE,
+    refuses="nothing",
+    lowering="random",
+)
 def uniform(x: Any, from_: float, to: float, generator: Any) -> Any:
     """Uniform numbers in [from, to)."""
     check_uniform(type_of(x).dtype, from_, to)
-    return _written("uniform_", "uniform", x, (float(from_), float(to)), generator)
+    return _written("uniform_", "uniform", x, _floats(from_, to), generator)
 
 
 @sampler(
     "input: Tensor, mean: float = 0, std: float = 1, *, generator: Generator = None",
     aliases=("normal",),
     **IN_PLACE,
+    refuses="nothing",
+    lowering="random",
 )
 def _normal(x: Any, mean: float, std: float, generator: Any) -> Any:
     """Normal numbers."""
     check_normal(type_of(x).dtype, std)
-    return _written("normal_", "normal", x, (mean, float(std)), generator)
+    return _written("normal_", "normal", x, _floats(mean, std), generator)
 
 
 @sampler(
-    "input: Tensor, p: Operand = 0.5, *, generator: Generator = None", aliases=("bernoulli",), **IN_PLACE
+    "input: Tensor, p: Operand = 0.5, *, generator: Generator = None",
+    aliases=("bernoulli",),
+    **IN_PLACE,
+    lowering="random",
 )
 def _bernoulli(x: Any, p: Any, generator: Any) -> Any:
     """Ones with probability p (a number, or a tensor that broadcasts), else zeros."""
     like = type_of(x)
     if not hasattr(p, "shape"):
         _check_probability(p)
-        return _written("bernoulli_", "bernoulli", x, (float(p),), generator)
+        return _written("bernoulli_", "bernoulli", x, _floats(p), generator)
     given = type_of(p)
     if not given.dtype.is_floating_point:
         _refuse("bernoulli_tensor_cpu_p_", given.dtype)
@@ -622,7 +694,12 @@ def _check_expands(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
             )
 
 
-@sampler("input: Tensor, lambd: float = 1, *, generator: Generator = None", **IN_PLACE)
+@sampler(
+    "input: Tensor, lambd: float = 1, *, generator: Generator = None",
+    **IN_PLACE,
+    refuses="nothing",
+    lowering="random",
+)
 def exponential(x: Any, lambd: float, generator: Any) -> Any:
     """Exponentially distributed numbers of this rate."""
     kind = type_of(x).dtype
@@ -634,10 +711,15 @@ def exponential(x: Any, lambd: float, generator: Any) -> Any:
         )
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={_number(lambd)}")
-    return _written("exponential_", "exponential", x, (float(lambd),), generator)
+    return _written("exponential_", "exponential", x, _floats(lambd), generator)
 
 
-@sampler("input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator = None", **IN_PLACE)
+@sampler(
+    "input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator = None",
+    **IN_PLACE,
+    refuses="nothing",
+    lowering="random",
+)
 def cauchy(x: Any, median: float, sigma: float, generator: Any) -> Any:
     """Numbers of a Cauchy distribution."""
     kind = type_of(x).dtype
@@ -649,10 +731,14 @@ def cauchy(x: Any, median: float, sigma: float, generator: Any) -> Any:
             "but you specified "
             f"{C_NAMES[kind].replace('int64_t', 'long int')}"
         )
-    return _written("cauchy_", "cauchy", x, (float(median), float(sigma)), generator)
+    return _written("cauchy_", "cauchy", x, _floats(median, sigma), generator)
 
 
-@sampler("input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator = None", **IN_PLACE)
+@sampler(
+    "input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator = None",
+    **IN_PLACE,
+    refuses="nothing",
+)
 def log_normal(x: Any, mean: float, std: float, generator: Any) -> Any:
     """Exponentials of normal numbers."""
     kind = type_of(x).dtype
@@ -660,12 +746,14 @@ def log_normal(x: Any, mean: float, std: float, generator: Any) -> Any:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={_number(std)}")
     if not kind.is_floating_point:
         _refuse("log_normal_cpu", kind)
-    return _written("log_normal_", "log_normal", x, (float(mean), float(std)), generator)
+    return _written("log_normal_", "log_normal", x, _floats(mean, std), generator)
 
 
 @sampler(
     "input: Tensor, p: float, *, generator: Generator = None",
     **(IN_PLACE | {"samples": lambda make: iter([Sample(make(2, 3), 0.25, grad=False)])}),
+    refuses="nothing",
+    lowering="random",
 )
 def geometric(x: Any, p: float, generator: Any) -> Any:
     """How many trials until the first success, each with probability p."""
@@ -674,13 +762,15 @@ def geometric(x: Any, p: float, generator: Any) -> Any:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={_number(p)}")
     if kind.category in (dtypes.BOOL, dtypes.COMPLEX):
         _refuse("geometric_cpu", kind)
-    return _written("geometric_", "geometric", x, (float(p),), generator)
+    return _written("geometric_", "geometric", x, _floats(p), generator)
 
 
 @sampler(
     "input: Tensor, from_: int = None, to: int = None, *, generator: Generator = None",
     name="random",
     **IN_PLACE,
+    refuses="nothing",
+    lowering="random",
 )
 def random_(x: Any, from_: Any, to: Any, generator: Any) -> Any:
     """Whole numbers of [from, to), or of all that the dtype can count to."""

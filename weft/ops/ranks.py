@@ -15,14 +15,17 @@ from weft.core.arrays import Array, namespace
 from weft.core.dims import wrap_dim
 from weft.core.types import TensorType
 from weft.ops.batching import unchanged
-from weft.ops.families import composite, index, reduce
+from weft.ops.families import HIDDEN, composite, index, reduce
+from weft.ops.forward import total
 from weft.ops.record import Op, ops, type_of
 from weft.ops.reduce import (
     check_elements,
+    extreme_gradient,
     folds,
     only_place,
     reduced_shape,
     shared_gradient,
+    value_overloads,
     values_op,
     wide,
 )
@@ -30,7 +33,6 @@ from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
 from weft.ops.sorting import order_of
 
-HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
 LONG = dtypes.int64.numpy
 
 
@@ -41,6 +43,25 @@ def _refuse(name: str, x: TensorType, *refused: Any) -> None:
 
 # -- least and greatest --------------------------------------------------------------------------------------
 AMINMAX = result("aminmax", "min", "max")
+
+
+def _both_rule(x: TensorType, dim: Any, keepdim: bool) -> tuple[TensorType, TensorType]:
+    one = ops.amin.on_types((x, dim, keepdim))
+    return one, one
+
+
+def _both_gradient(g: tuple[Any, Any], out: tuple[Any, Any], x: Any, dim: Any, keepdim: bool) -> Any:
+    parts = [None if g[i] is None else extreme_gradient(g[i], out[i], x, dim, keepdim) for i in (0, 1)]
+    return total(parts)
+
+
+_aminmax: Op = reduce(
+    "_aminmax", lambda x, dim, keepdim: (ops.amin(x, dim, keepdim), ops.amax(x, dim, keepdim)), _both_rule,
+    "input: Tensor, dim: Dims, keepdim: bool", vjp=_both_gradient, node="AminmaxBackward0",
+    samples=lambda make: iter([Sample(make.distinct(2, 3), (), False), Sample(make.distinct(2, 3), 1, True)]),
+    **HIDDEN,
+    refuses="nothing", lowering="extremes",
+)  # fmt: skip
 
 
 def _both_samples(make: Maker) -> Iterator[Sample]:
@@ -67,7 +88,7 @@ def aminmax(input: Any, dim: Any, keepdim: bool) -> Any:
         )
     _refuse("aminmax_cpu", kind)
     dims = () if dim is None else (dim,)
-    return AMINMAX(ops.amin(input, dims, keepdim), ops.amax(input, dims, keepdim))
+    return AMINMAX(*_aminmax(input, dims, keepdim))
 
 
 # -- running extremes ----------------------------------------------------------------------------------------
@@ -98,7 +119,15 @@ def _running(name: str, fold: str) -> Op:
         yield Sample(make.distinct(), 0)
         yield Sample(make(0, 3), 0)
 
-    find = index(f"_{name}_indices", kernel, rule, "input: Tensor, dim: Dim", samples=samples, **HIDDEN)
+    find = index(
+        f"_{name}_indices",
+        kernel,
+        rule,
+        "input: Tensor, dim: Dim",
+        samples=samples,
+        **HIDDEN,
+        refuses="nothing",
+    )
     returned = result(name, "values", "indices")
 
     def body(input: Any, dim: int) -> Any:
@@ -141,9 +170,14 @@ def _kth_samples(make: Maker) -> Iterator[Sample]:
 
 KTHVALUE = result("kthvalue", "values", "indices")
 _kth_indices = reduce(
-    "_kthvalue_indices", _kth_kernel, _kth_rule, "input: Tensor, k: int, dim: Dim, keepdim: bool", **HIDDEN
+    "_kthvalue_indices",
+    _kth_kernel,
+    _kth_rule,
+    "input: Tensor, k: int, dim: Dim, keepdim: bool",
+    **HIDDEN,
+    refuses="nothing",
 )
-_kth_values = values_op("_kthvalue_values", "KthvalueBackward0")
+_kth_values = values_op("_kthvalue_values", "KthvalueBackward0", lowering=None)
 
 
 @composite(
@@ -193,9 +227,14 @@ def _mode_samples(make: Maker) -> Iterator[Sample]:
 
 MODE = result("mode", "values", "indices")
 _mode_indices = reduce(
-    "_mode_indices", _mode_kernel, _mode_rule, "input: Tensor, dim: Dim, keepdim: bool", **HIDDEN
+    "_mode_indices",
+    _mode_kernel,
+    _mode_rule,
+    "input: Tensor, dim: Dim, keepdim: bool",
+    **HIDDEN,
+    refuses="nothing",
 )
-_mode_values = values_op("_mode_values", "ModeBackward0")
+_mode_values = values_op("_mode_values", "ModeBackward0", lowering=None)
 
 
 @composite(
@@ -254,8 +293,9 @@ NANMEDIAN = result("nanmedian", "values", "indices")
 _nanmedian_indices: Op = reduce(
     "_nanmedian_indices", _nanmedian_kernel, _nanmedian_rule, "input: Tensor, dim: Dim, keepdim: bool",
     **HIDDEN,
+    refuses="nothing",
 )  # fmt: skip
-_nanmedian_values = values_op("_nanmedian_values", "NanmedianBackward1")
+_nanmedian_values = values_op("_nanmedian_values", "NanmedianBackward1", lowering=None)
 _nanmedian_all = reduce(
     "_nanmedian_all", _nanmedian_all_kernel, _nanmedian_all_rule, "input: Tensor",
     node="NanmedianBackward0", vjp=lambda g, out, x: shared_gradient(g, out, x, None, False),
@@ -263,6 +303,7 @@ _nanmedian_all = reduce(
         ops._values(flat := ops.reshape(ops.movedim(args[0], places[0], 0), (size, -1)),
                     _nanmedian_indices(flat, 1, False), 1, False), 0,
     ), **HIDDEN,
+    refuses="nothing",
 )  # fmt: skip
 
 
@@ -278,6 +319,7 @@ def _nanmedian_samples(make: Maker) -> Iterator[Sample]:
     returns=NANMEDIAN,
     out="exact",
     samples=_nanmedian_samples,
+    overloads=value_overloads("nanmedian"),
 )
 def nanmedian(input: Any, dim: Any, keepdim: bool) -> Any:
     """The middle value of what is not NaN, and with dim where it lies."""

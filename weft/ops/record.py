@@ -33,42 +33,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
-from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeVar, Unpack
 
 import numpy as np
 
-from weft.core.arrays import Array
+from weft.core.arrays import Array, as_array, is_array
+from weft.core.devices import DEVICES, HOST, device_of
 from weft.core.dtypes import BY_NUMPY, HALVES, dtype, dtype_of, float32
+from weft.core.interrupts import let_through
 from weft.core.naming import named
 from weft.core.types import TensorType
-from weft.ops.large import NAMES as LARGE
-from weft.ops.large import large
+from weft.ops.facts import DEFAULTS, OpFacts, Placing, Refuses
+from weft.ops.facts import Joint as Joint
+from weft.ops.facts import Kind as Kind
+from weft.ops.facts import Rule as Rule
+from weft.ops.facts import joint as joint
+from weft.ops.native_above import native_above
 from weft.ops.signature import Signature
 
 ndarray = np.ndarray
-Rule = Callable[..., Any]
-
-
-class Kind(Enum):
-    """What sort of op this is; purity, aliasing and fusibility follow from it."""
-
-    POINTWISE = "pointwise"
-    REDUCE = "reduce"
-    VIEW = "view"
-    CONTRACT = "contract"
-    INDEX = "index"
-    RANDOM = "random"
-    CREATE = "create"
-    COMPOSITE = "composite"
-
-
+Result = TypeVar("Result")
 _QUIET: Final = copy_context()
 _QUIET.run(np.seterr, all="ignore")
 run_quietly: Final = _QUIET.run
 
 
-def quiet(kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def quiet(kernel: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
     """Runs a kernel with NumPy's floating point warnings off (40 ns, where np.errstate takes a microsecond).
 
     A context can be entered by one thread at a time; whoever finds it taken pays for np.errstate.
@@ -82,92 +72,83 @@ def quiet(kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return kernel(*args, **kwargs)
 
 
-class Joint:
-    """A gradient rule for all inputs at once: `fn(needs, g, out, *params) -> one gradient per tensor`."""
-
-    __slots__ = ("function",)
-
-    def __init__(self, function: Rule) -> None:
-        self.function = function
-
-
-def joint(function: Rule) -> Joint:
-    return Joint(function)
-
-
 class Op:
-    """One op. Fields are facts; `face` is filled by the tensor layer."""
+    """One op: its name, kind and signature, and what `weft.ops.facts` lists. `face` is filled by the tensor
+    layer.
+    """
 
     __slots__ = (
-        "name",
-        "kind",
-        "signature",
-        "kernel",
-        "rule",
-        "vjp",
-        "batch",
-        "amp",
-        "body",
-        "emit",
-        "samples",
-        "namespace",
-        "aliases",
-        "method",
-        "function",
-        "inplace",
-        "out",
-        "node_name",
-        "trusted",
-        "promotion",
-        "known",
-        "known_scalar",
-        "face",
-        "doc",
-        "jvp",
-        "returns",
-        "several",
-        "operands",
-        "outputs_read",
-        "conjugates",
-    )
+        "name", "kind", "signature", "kernel", "rule", "promotion", "body", "known", "known_scalar", "face",
+        "operands", *DEFAULTS,
+    )  # fmt: skip
+    vjp: tuple[Rule | None, ...] | Joint | None
+    jvp: Rule | None
+    batch: Rule | None
+    unbatchable: str | None
+    outputs_read: tuple[int, ...] | None
+    conjugates: bool
+    amp: str | None
+    refuses: Refuses | None
+    draws: bool | None
+    shares_memory: bool
+    reads_elements: bool
+    apart: bool
+    placing: Placing | None
+    elementwise: bool
+    exact: bool
+    uniform: bool
+    row_major: bool
+    returns: Any
+    several: bool
+    overloads: tuple[tuple[str, str], ...]
+    unrounded: tuple[int, ...]
+    rounded: tuple[int, ...]
+    stepwise: tuple[dtype, ...]
+    cheap: bool
+    emit: Any
+    lowering: str | None
+    native_above: bool
+    overwrites: bool
+    trusted: bool
+    namespace: str
+    aliases: tuple[str, ...]
+    method: bool
+    function: bool
+    inplace: bool | str
+    out: Any
+    of_numbers: bool
+    node: str | None
+    node_name: Callable[[Any], str] | None
+    samples: Callable[..., Iterator[Any]] | None
+    doc: str
 
-    def __init__(self, name: str, kind: Kind, signature: str, **facts: Any) -> None:
-        self.name = name
-        self.kind = kind
-        self.signature = Signature(signature)
-        self.kernel: Callable[..., Any] | None = facts.pop("kernel", None)
-        self.rule: Rule | None = facts.pop("rule", None)
-        self.vjp: tuple[Rule | None, ...] | Joint | None = _as_rules(facts.pop("vjp", None))
-        self.batch: Rule | None = facts.pop("batch", None)
-        self.jvp: Rule | None = facts.pop("jvp", None)
-        self.amp: str | None = facts.pop("amp", None)
-        self.body: Callable[..., Any] | None = facts.pop("body", None)
-        self.emit: Any = facts.pop("emit", None)
-        self.samples: Callable[..., Iterator[Any]] | None = facts.pop("samples", None)
-        self.namespace: str = facts.pop("namespace", "")
-        self.aliases: tuple[str, ...] = facts.pop("aliases", ())
-        self.method: bool = facts.pop("method", not self.namespace)
-        self.function: bool = facts.pop("function", True)
-        self.inplace: bool | str = facts.pop(
-            "inplace", False
-        )  # "exact": the tensor must have the result's dtype
-        self.out: bool | str = facts.pop("out", False)  # "exact": an out= tensor must have the result's dtype
-        self.node_name: str | None = facts.pop("node", None)
-        self.trusted: bool = facts.pop("trusted", False)
-        self.promotion: Promotion | None = facts.pop("promotion", None)
-        self.doc: str = facts.pop("doc", "")
-        self.several: bool = facts.pop("several", False)  # a view op with a tuple of results
-        self.returns: Any = facts.pop("returns", None)  # a named tuple class, where PyTorch gives one
-        self.outputs_read: tuple[int, ...] | None = facts.pop("outputs_read", None)  # by the vjp; None: all
-        self.conjugates: bool = facts.pop("conjugates", False)  # see Note [Complex gradients]
-        if self.kernel is not None and name in LARGE:
-            self.kernel = large(self, self.kernel)
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        signature: str,
+        kernel: Callable[..., Any] | None = None,
+        rule: Rule | None = None,
+        promotion: Promotion | None = None,
+        body: Callable[..., Any] | None = None,
+        **facts: Unpack[OpFacts],
+    ) -> None:
+        self.name, self.kind, self.signature = name, kind, Signature(signature)
+        self.kernel, self.rule, self.promotion, self.body = kernel, rule, promotion, body
+        for field, default in DEFAULTS.items():
+            setattr(self, field, facts.get(field, default))
+        unknown = facts.keys() - DEFAULTS.keys()
+        if unknown:
+            raise TypeError(f"op {name!r} has no field {min(unknown)!r}")
+        self.vjp = _as_rules(self.vjp)
+        if self.method is None:
+            self.method = not self.namespace
+        if kernel is not None and self.native_above:
+            self.kernel = native_above(self, kernel)
         self.known: set[Any] = set()  # dtypes (or tuples of them) for which the kernel alone is right
         self.known_scalar: dict[type, set[np.dtype[Any]]] = {float: set(), int: set()}
         self.operands = _ufunc_operands(self)
         self.face: Callable[..., Any] = _no_face
-        if facts:
-            raise TypeError(f"op {name!r} has no field {next(iter(facts))!r}")
         if self.qualified_name in REGISTRY:
             raise ValueError(f"op {self.qualified_name!r} is defined twice")
         REGISTRY[self.qualified_name] = self
@@ -199,21 +180,22 @@ class Op:
                     if self.operands == 2:
                         return run_quietly(self.kernel, first, other, out=...)  # type: ignore[arg-type]
                     return run_quietly(self.kernel, first, out=...)  # type: ignore[arg-type]
-                except RuntimeError:  # another thread has the quiet context
+                except RuntimeError as error:  # another thread has the quiet context
+                    let_through(error)
                     return quiet(self.kernel, *args, out=...)  # type: ignore[arg-type]
         elif self.kind is Kind.VIEW and not kwargs and type(args[0]) is ndarray:
             if len(args) == 1 or type(args[1]) not in INTERPRETERS:
                 return self.kernel(*self.signature.bind(args, kwargs))  # type: ignore[misc]
         for value in args:
             kind = type(value)
-            if kind is ndarray:
+            if kind is ndarray or kind in DEVICES:
                 if INTERPRETERS.keys().isdisjoint(map(type, args)):
                     return self.on_arrays(self.signature.bind(args, kwargs))
                 break
             if kind is TensorType:
                 return self.on_types(self.signature.bind(args, kwargs))
             if (kind is tuple or kind is list) and value and not isinstance(value[0], (int, float)):
-                if type(value[0]) is ndarray and all(type(item) is ndarray for item in value):
+                if type(value[0]) in DEVICES and all(type(item) in DEVICES for item in value):
                     return self.on_arrays(self.signature.bind(args, kwargs))
                 if type(value[0]) is TensorType:
                     return self.on_types(self.signature.bind(args, kwargs))
@@ -249,7 +231,7 @@ class Op:
             return self.body(*bound)
         out = quiet(self.kernel, *bound)
         kind = type(out)
-        return out if kind is ndarray or kind is tuple or kind is list else np.asarray(out)
+        return out if kind is ndarray or kind is tuple or kind is list else as_array(out)
 
 
 REGISTRY: Final[dict[str, Op]] = {}
@@ -321,26 +303,36 @@ class Promotion:
         first = operands[0]
         kernel = op.kernel
         assert kernel is not None
-        same = all(type(v) is ndarray and v.dtype is first.dtype for v in operands)
-        if same and first.dtype in op.known:
-            out = quiet(kernel, *operands, out=...) if isinstance(kernel, np.ufunc) else quiet(kernel, *bound)
-            return out if type(out) is ndarray else np.asarray(out)
+        same = all(type(v) in DEVICES and v.dtype is first.dtype for v in operands)
+        is_ufunc, device = isinstance(kernel, np.ufunc), device_of(*operands)
+        if is_ufunc and device is not HOST:
+            kernel = device.ufunc(kernel)  # type: ignore[arg-type]
+        if same and device is HOST and first.dtype in op.known:
+            return as_array(quiet(kernel, *operands, out=...) if is_ufunc else quiet(kernel, *bound))
         compute, result = self.dtypes(operands)
-        if compute in HALVES and same and self.is_exact(op, compute) and accepted(op, bound):
+        exact = device is HOST and compute in HALVES and same and self.is_exact(op, compute)
+        if exact and accepted(op, bound):
             op.known.add(compute.numpy)  # at once: strides of what is cast before may be others
             return self.run(op, bound)
-        carrier = float32.numpy if compute in HALVES else compute.numpy
-        cast = list(bound)
+        stepwise = compute in op.stepwise
+        carrier = float32.numpy if compute in HALVES and not stepwise else compute.numpy
+        cast = list(bound) if compute not in HALVES else in_half(op, bound, compute.numpy)
         for slot in slots:
             if cast[slot] is not None:
-                cast[slot] = cast_operand(cast[slot], carrier)
-        if isinstance(kernel, np.ufunc):
-            out = quiet(kernel, *[cast[slot] for slot in slots], out=...)
+                cast[slot] = self.cast(slot, cast[slot], carrier)
+                if device is not HOST and type(cast[slot]) is ndarray:
+                    cast[slot] = device.asarray(cast[slot])
+        if is_ufunc:
+            out: Array = quiet(kernel, *[cast[slot] for slot in slots], out=...)
         else:
-            out = np.asarray(quiet(kernel, *cast))
-        if accepted(op, bound):
+            out = as_array(quiet(kernel, *cast))
+        if device is HOST and accepted(op, bound):  # other libraries may promote otherwise
             self.remember(op, operands, same, compute, out.dtype is result.numpy)
         return out if out.dtype is result.numpy else quiet(out.astype, result.numpy)
+
+    def cast(self, _slot: int, value: Any, carrier: np.dtype[Any]) -> Any:
+        """An operand as the kernel takes it."""
+        return cast_operand(value, carrier)
 
     def is_exact(self, op: Op, compute: dtype) -> bool:
         """Whether the kernel takes this half type itself."""
@@ -365,28 +357,59 @@ def accepted(op: Op, bound: tuple[Any, ...]) -> bool:
     """Whether an op's own rule takes what its kernel was given: who calls kernels may not have asked it."""
     if op.rule is None:
         return True
-    types = [TensorType(v.shape, BY_NUMPY[v.dtype]) if type(v) is ndarray else v for v in bound]
+    types = [type_of(v) if type(v) in DEVICES else v for v in bound]
     try:
         op.rule(*types)
-    except Exception:
+    except Exception as error:
+        let_through(error)
         return False
     return True
 
 
+TAKING_THE_FIRST: Final = frozenset({np.maximum, np.minimum})
+"""Ufuncs that give the first of two zeros for halves, and the second for float32."""
+
+
 def exact_half(kernel: np.ufunc, native: np.dtype[Any]) -> bool:
     """Whether the ufunc has a loop for this half type that keeps it (those loops round once, from
-    float32).
+    float32) and gives what its loop for float32 gives.
     """
+    if kernel in TAKING_THE_FIRST:
+        return False
     try:
         resolved = kernel.resolve_dtypes((native,) * kernel.nin + (None,) * kernel.nout)
-    except TypeError:
+    except TypeError as error:
+        let_through(error)
         return False
     return all(kind == native for kind in resolved[: kernel.nin]) and resolved[-1] in (native, np.dtype(bool))
 
 
+def in_half(op: Op, bound: tuple[Any, ...], kind: np.dtype[Any]) -> list[Any]:
+    """The arguments of an op that computes with halves: what is of another type is rounded to the half first,
+    as in PyTorch, where it is promoted before the kernel widens it.
+    """
+    cast = list(bound)
+    for slot in (*op.signature.tensor_slots, *op.rounded):
+        value = cast[slot]
+        if value is None or getattr(value, "dtype", None) is kind:
+            continue
+        single = not getattr(value, "shape", ())
+        if not (single and slot in op.unrounded):
+            cast[slot] = to_half(value, kind)
+    return cast
+
+
+def to_half(value: Any, kind: np.dtype[Any]) -> Any:
+    """An array or a number, rounded to a half by way of float32; a number remains one."""
+    rounded: Any = quiet(cast_operand(value, float32.numpy).astype, kind)
+    if type(value) is int:
+        return int(rounded) if np.isfinite(rounded) else float(rounded)
+    return rounded if hasattr(value, "shape") else float(rounded)
+
+
 def cast_operand(value: Any, carrier: np.dtype[Any]) -> Array:
     """The operand as an array of the computing dtype; integers wrap, as in PyTorch."""
-    if type(value) is ndarray or isinstance(value, np.ndarray):
+    if is_array(value):
         return value if value.dtype is carrier else quiet(value.astype, carrier)
     array = np.asarray(value)
     if array.dtype == object:
@@ -443,10 +466,11 @@ def type_of(value: Any) -> TensorType:
     """The TensorType of an array, a tensor or a type."""
     if isinstance(value, TensorType):
         return value
-    device = getattr(value, "device", None)
+    device = DEVICES.get(type(value))
+    place = getattr(value, "device", None) if device is None else device.place
     kind = dtype_of(value)
     return (
         TensorType(value.shape, kind)
-        if device is None or isinstance(device, str)
-        else TensorType(value.shape, kind, device)
+        if place is None or isinstance(place, str)
+        else TensorType(value.shape, kind, place)
     )

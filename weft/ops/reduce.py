@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod as product
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import NUMPY, Array, ArrayFunction, namespace
 from weft.core.dims import wrap_dim, wrap_dims
 from weft.core.dtypes import BY_NUMPY, HALVES, as_dtype, dtype, float32
 from weft.core.types import TensorType
 from weft.ops.batching import logical_type, spread_to
+from weft.ops.facts import OpFacts
 from weft.ops.families import composite, reduce
 from weft.ops.index_batching import batch_prod
+from weft.ops.node_names import if_given
 from weft.ops.record import Op, ops, type_of
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample
@@ -112,14 +114,13 @@ def narrowed(x: Array, kind: Any) -> Array:
 # -- sums --------------------------------------------------------------------------------------------------
 def fold_sum(x: Array, axes: Any, keepdims: bool, carrier: Any) -> Array:
     """The sum over these axes, accumulated in `carrier`, with pairwise accuracy whatever the strides."""
-    xp = namespace(x)
     if x.size > SEQUENTIAL and carrier.itemsize == (4 if carrier.kind == "f" else 8) and carrier.kind in "fc":
         order = sorted(axes, key=lambda axis: abs(x.strides[axis]))
         if _sequential(x, axes) > SEQUENTIAL:
             for axis in order:
                 x = _blocked(x, axis, carrier)
             return x if keepdims else x.reshape(reduced_shape(x.shape, axes, False))
-    return xp.add.reduce(x, axes, dtype=carrier, keepdims=keepdims, out=...)
+    return namespace(x).add.reduce(x, axes, dtype=carrier, keepdims=keepdims, out=...)
 
 
 def _sequential(x: Array, axes: tuple[int, ...]) -> int:
@@ -153,7 +154,7 @@ def _blocked(x: Array, axis: int, carrier: Any) -> Array:
     return _blocked(partial, axis, carrier)
 
 
-_add_up = np.add.reduce
+_add_up: ArrayFunction = cast(ArrayFunction, np.add.reduce)
 _ROW = 1024
 _ONES = {char: np.ones(_ROW, char) for char in "fd"}
 
@@ -166,7 +167,7 @@ def _total(x: Array, keepdim: bool) -> Array:
         return _add_up(x, None, keepdims=keepdim, out=...)
     flat = x.reshape(-1)
     whole = flat.size // _ROW * _ROW
-    out = _add_up(np.matmul(flat[:whole].reshape(-1, _ROW), _ONES[x.dtype.char]), None, out=...)
+    out = _add_up(namespace(x).matmul(flat[:whole].reshape(-1, _ROW), _ONES[x.dtype.char]), None, out=...)
     if whole < flat.size:
         out += _add_up(flat[whole:])
     return out.reshape((1,) * x.ndim) if keepdim else out
@@ -217,6 +218,8 @@ FOLD: Final = "input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype:
 sum_ = reduce(
     "sum", _sum, _sum_rule, FOLD, trusted=True, samples=_folds_with_dtype,
     vjp=lambda g, _out, _x, dim, keepdim: spread(g, _x, dim, keepdim),
+    refuses="nothing", lowering="folds",
+    node_name=if_given(0, "SumBackward0", "SumBackward1"),
 )  # fmt: skip
 
 
@@ -241,8 +244,7 @@ def _mean(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
     if kind is None and dim is None and own.char in "fd" and type(x) is ndarray:
         if x.flags.c_contiguous:
             total = _total(x, keepdim)
-            return np.true_divide(total, x.size, total)
-    xp = namespace(x)
+            return NUMPY.true_divide(total, x.size, total)
     given = BY_NUMPY[own] if kind is None else as_dtype(kind)
     if given.category < dtypes.FLOAT:
         raise RuntimeError("mean() of whole numbers")  # the type rule says it in full
@@ -252,15 +254,26 @@ def _mean(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
     dims = dims_of(dim, x.ndim)
     total = fold_sum(x, dims, keepdim, carrier.numpy)
     count = carrier.numpy.type(count_of(x.shape, dims))
-    return narrowed(xp.true_divide(total, count, out=total), given.numpy)
+    return narrowed(namespace(x).true_divide(total, count, out=total), given.numpy)
 
 
-def _mean_gradient(g: Any, _out: Any, _x: TensorType, dim: Any, keepdim: bool) -> Any:
+def mean_gradient(g: Any, _out: Any, _x: TensorType, dim: Any, keepdim: bool) -> Any:
     count = count_of(_x.shape, dims_of(dim, _x.ndim))
     return ops.div(spread(g, _x, dim, keepdim), max(count, 1))  # this order: a tensor that can be written to
 
 
-mean = reduce("mean", _mean, _mean_rule, FOLD, trusted=True, samples=_folds_with_dtype, vjp=_mean_gradient)
+mean = reduce(
+    "mean",
+    _mean,
+    _mean_rule,
+    FOLD,
+    trusted=True,
+    samples=_folds_with_dtype,
+    vjp=mean_gradient,
+    refuses="nothing",
+    lowering="folds",
+    node_name=if_given(0, "MeanBackward0", "MeanBackward1"),
+)
 
 
 # -- products ----------------------------------------------------------------------------------------------
@@ -319,6 +332,8 @@ prod = reduce(
     "prod", _prod, _prod_rule,
     "input: Tensor, dim: MaybeDim = None, keepdim: bool = False, *, dtype: DType = None", vjp=_prod_gradient,
     samples=_prod_samples, batch=batch_prod, amp="float32", trusted=True,
+    refuses="nothing", lowering="folds",
+    node_name=if_given(0, "ProdBackward0", "ProdBackward1"),
 )  # fmt: skip
 
 
@@ -338,7 +353,7 @@ def _extreme_kernel(ufunc: str) -> Any:
     def kernel(x: Array, dim: Any, keepdim: bool) -> Array:
         kind = x.dtype
         x = wide(x)
-        out = getattr(namespace(x), ufunc).reduce(x, dims_of(dim, x.ndim), keepdims=keepdim, out=...)
+        out: Array = getattr(namespace(x), ufunc).reduce(x, dims_of(dim, x.ndim), keepdims=keepdim, out=...)
         return narrowed(out, kind)
 
     return kernel
@@ -366,6 +381,7 @@ def _batch_tie_weights(op: Op, size: int, args: tuple[Any, ...], places: tuple[A
 _tie_weights = reduce(
     "_tie_weights", _tie_weights_kernel, lambda x, value, dim: x, "input: Tensor, value: Tensor, dim: Dims",
     method=False, function=False, out=False, vjp=(None, None), batch=_batch_tie_weights,
+    refuses="nothing", lowering="extremes",
 )  # fmt: skip
 """Each element's share of the gradient of an extreme: equal shares for all that equal the value, else 0."""
 
@@ -373,6 +389,13 @@ _tie_weights = reduce(
 def shared_gradient(g: Any, out: Any, x: Any, dim: Any, keepdim: bool) -> Any:
     own = type_of(x)
     return ops.mul(restore(g, own, dim, keepdim), _tie_weights(x, restore(out, own, dim, keepdim), dim))
+
+
+def extreme_gradient(g: Any, out: Any, x: Any, dim: Any, keepdim: bool) -> Any:
+    """Equal shares for all that equal the value. NaN equals nothing: where it is the extreme, all get NaN."""
+    own = type_of(x)
+    hits = ops.eq(x, restore(out, own, dim, keepdim))
+    return ops.div(ops.mul(restore(g, own, dim, keepdim), hits), ops.sum(hits, dim, True))
 
 
 def _extreme_samples(make: Maker) -> Iterator[Sample]:
@@ -389,7 +412,8 @@ def _extreme(name: str, ufunc: str) -> Op:
     return reduce(
         name, _extreme_kernel(ufunc), _extreme_rule(f"{name[1:]}_values_cpu", name),
         "input: Tensor, dim: Dims = (), keepdim: bool = False",
-        vjp=shared_gradient, samples=_extreme_samples, out="exact", trusted=True,
+        vjp=extreme_gradient, samples=_extreme_samples, out="exact", trusted=True,
+        refuses="nothing", lowering="folds",
     )  # fmt: skip
 
 
@@ -404,6 +428,7 @@ def _extreme_of_all(name: str, ufunc: str) -> Op:
         vjp=lambda g, out, x: shared_gradient(g, out, x, None, False), method=False, function=False,
         out=False, node=f"{name.capitalize()}Backward1", batch=_batch_all(ufunc), trusted=True,
         samples=lambda make: iter([Sample(make.distinct(2, 3)), Sample(make.distinct())]),
+        refuses="nothing", lowering="extremes",
     )  # fmt: skip
 
 
@@ -486,6 +511,7 @@ def _place_op(name: str) -> Op:
     return reduce(
         name, _place_kernel(name), _place_rule(name, True), PLACE, samples=_place_samples,
         batch=_batch_places, out="exact", trusted=True,
+        refuses="nothing", lowering="extremes",
     )  # fmt: skip
 
 
@@ -538,21 +564,22 @@ _placed = reduce(
     "input: Tensor, indices: Tensor, shape: Any, dim: Dim, keepdim: bool",
     vjp=(lambda g, _out, _g, indices, _shape, dim, keepdim: _values(g, indices, dim, keepdim), None),
     method=False, function=False, out=False, batch=_batch_values,
+    refuses="nothing", lowering="extremes",
 )  # fmt: skip
 """Zeros of the shape, but the given elements at their indices along dim: the transpose of taking values."""
 
 
-def values_op(name: str, node: str) -> Op:
+def values_op(name: str, node: str, lowering: str | None = "indexing") -> Op:
     """An op that takes elements at indices along a dimension, none twice; each user has its own in graphs."""
     return reduce(
         name, _values_kernel, _values_rule, "input: Tensor, indices: Tensor, dim: Dim, keepdim: bool",
         node=node,
         vjp=(lambda g, _out, _x, indices, dim, keepdim: _placed(g, indices, _x.shape, dim, keepdim), None),
-        method=False, function=False, out=False, batch=_batch_values,
+        method=False, function=False, out=False, batch=_batch_values, refuses="nothing", lowering=lowering,
     )  # fmt: skip
 
 
-_values: Op = values_op("_values", "GatherBackward0")
+_values: Op = values_op("_values", "GatherBackward0", lowering=None)
 
 
 def _check_extremes(op: Op, target: Any, value: Any, tensors: Any) -> None:
@@ -565,12 +592,19 @@ def _check_extremes(op: Op, target: Any, value: Any, tensors: Any) -> None:
         )
 
 
+def value_overloads(name: str, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """The forms of an op that gives a value of all, or values with indices along a dimension."""
+    along = "input: Tensor, dim: Dim, keepdim: bool = False"
+    return ("input: Tensor", "Tensor"), (along, f"_{name}_result"), *more
+
+
 def _overloads(name: str, finder: str) -> Op:
     """`max(x)`, `max(x, dim)`, `max(x, other)`: the three forms of one name."""
     returned = result(name, "values", "indices")
     find = reduce(
         f"_{name}_indices", _place_kernel(finder), _place_rule(name, False),
         "input: Tensor, dim: MaybeDim, keepdim: bool", method=False, function=False, out=False, trusted=True,
+        refuses="nothing", lowering="extremes",
     )  # fmt: skip
     take = values_op(f"_{name}_values", f"{name.capitalize()}Backward0")
     all_of, elementwise = f"_{name}_all", f"{name}imum"
@@ -596,9 +630,14 @@ def _overloads(name: str, finder: str) -> Op:
         yield Sample(make.distinct(2, 3), make(3, low=5, high=6))
         yield Sample(make.distinct(2, 3), other=make(2, 1, low=-9, high=-8))
 
-    facts = {"name": name, "returns": returned, "out": _check_extremes, "samples": samples}
+    facts: OpFacts = {
+        "returns": returned,
+        "out": _check_extremes,
+        "samples": samples,
+        "overloads": value_overloads(name, ("input: Tensor, other: Tensor", "Tensor")),
+    }
     signature = "input: Tensor, dim: MaybeOperand = None, keepdim: bool = False, *, other: MaybeTensor = None"
-    return composite(signature, **facts)(body)
+    return composite(signature, name, **facts)(body)
 
 
 max_ = _overloads("max", "argmax")
@@ -621,7 +660,9 @@ def _truth_kernel(ufunc: str) -> Any:
         kind = x.dtype
         if kind.kind != "b":
             x = x != 0
-        out = getattr(namespace(x), ufunc).reduce(x, _truth_dims(dim, x.ndim), keepdims=keepdim, out=...)
+        out: Array = getattr(namespace(x), ufunc).reduce(
+            x, _truth_dims(dim, x.ndim), keepdims=keepdim, out=...
+        )
         return out.astype(kind) if kind == dtypes.uint8.numpy else out
 
     return kernel
@@ -651,6 +692,7 @@ def _truth_op(name: str, ufunc: str) -> Op:
     return reduce(
         name, _truth_kernel(ufunc), _truth_rule, TRUTH, samples=_truth_samples, batch=_batch_truth,
         trusted=True, out=_check_truth,
+        refuses="nothing", lowering="folds",
     )  # fmt: skip
 
 

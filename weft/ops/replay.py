@@ -60,7 +60,8 @@ def read(value: Any, steps: Steps) -> Any:
 def retypes(steps: Steps) -> bool:
     """Whether a step looks at memory as another type."""
     parts = [part for _op, rest, _position in steps for part in rest]
-    return any(
+    pairs = (ops.view_as_real, ops.view_as_complex)
+    return any(op in pairs for op, _rest, _position in steps) or any(
         isinstance(each, dtype) for part in parts for each in (part if type(part) is tuple else (part,))
     )
 
@@ -75,6 +76,13 @@ def _scatter(base: Array, source: Array, steps: Steps) -> Array:
     places = xp.asarray(read(xp.arange(1, base.size + 1).reshape(base.shape), steps)).reshape(-1)
     inside = places > 0  # 0: memory outside the base
     result.reshape(-1)[places[inside] - 1] = source.reshape(-1)[inside]
+    return result if base.flags.c_contiguous else _laid_as(base, result)
+
+
+def _laid_as(base: Array, values: Array) -> Array:
+    """The values in the order in which a copy of the base lies in memory."""
+    result = namespace(base).array(base, copy=True, order="K")
+    result[...] = values
     return result
 
 
@@ -93,5 +101,7 @@ def _samples(make: Maker) -> Iterator[Sample]:
 view_scatter = index(
     "view_scatter", _scatter, lambda x, src, steps: x, "input: Tensor, src: Tensor, steps: Any",
     vjp=(lambda g, _out, _x, _src, steps: _zero(g, steps), lambda g, _out, _x, _src, steps: read(g, steps)),
+    conjugates=True,  # steps that show parts of complex numbers are no holomorphic functions
     samples=_samples, method=False, function=False, node="CopySlices",
+    refuses="nothing", lowering="indexing", cheap=True,
 )  # fmt: skip

@@ -59,7 +59,7 @@ def result(name: str, *fields: str) -> type[Result]:
     if known is None:
         members: dict[str, Any] = {field: property(itemgetter(i)) for i, field in enumerate(fields)}
         members |= {"__slots__": (), "_fields": fields, "__module__": "weft.return_types"}
-        known = _KNOWN[name] = type(name, (Result,), members)
+        known = _KNOWN.setdefault(name, type(name, (Result,), members))
     if known._fields != fields:
         raise ValueError(f"return type {name!r} has the fields {known._fields}, not {fields}")
     return known

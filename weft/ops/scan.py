@@ -1,7 +1,8 @@
 """Scans: running sums and products along a dimension, and differences, which undo running sums.
 
 Takes an array and a dimension, gives an array of the same shape. One idea: the gradient of a running product
-is a linear recurrence (`_linear_scan`), which needs no division, so zeros are right at every order.
+is a linear recurrence (`_linear_scan`), which needs no division, so zeros are right at every order. What is
+carried along is wider than the elements, as in PyTorch: a running sum of ones in float32 would end at 2**24.
 """
 
 from __future__ import annotations
@@ -10,15 +11,29 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, ArrayModule, namespace
 from weft.core.dims import wrap_dim
-from weft.core.dtypes import HALVES, float32
+from weft.core.dtypes import HALVES, dtype_of, float32
 from weft.core.types import TensorType
 from weft.ops.batching import logical_type, spread_to
 from weft.ops.families import composite, index
 from weft.ops.record import Op, ops, type_of
-from weft.ops.reduce import narrowed, summed_dtype, wide
+from weft.ops.reduce import narrowed, summed_dtype
 from weft.ops.samples import Maker, Sample
+
+CARRIERS = {dtypes.float32: dtypes.float64, dtypes.complex64: dtypes.complex128} | dict.fromkeys(
+    HALVES, float32
+)
+
+
+def carrier_of(kind: dtypes.dtype) -> Any:
+    """NumPy's dtype of what is carried along in running folds of elements of this dtype."""
+    return CARRIERS.get(kind, kind).numpy
+
+
+def widest(x: Array) -> Array:
+    """The array in the type that running folds of it are carried along in."""
+    return x.astype(carrier_of(dtype_of(x)), copy=False)
 
 
 def _scan_rule(name: str) -> Any:
@@ -37,13 +52,14 @@ def _scan_kernel(ufunc: str) -> Any:
         given = summed_dtype(x, kind)
         if given is dtypes.bool_:
             raise NotImplementedError("a running fold of bools")  # the type rule says it in full
-        carrier = float32 if given in HALVES else given
         axis = wrap_dim(dim, x.ndim)
         if x.dtype.kind == "c" and given.category < dtypes.COMPLEX:
             x = x.real
         if not x.ndim:
             return x.astype(given.numpy)
-        out = getattr(namespace(x), ufunc).accumulate(x, axis, dtype=carrier.numpy)
+        out = getattr(namespace(x), ufunc).accumulate(x, axis, dtype=carrier_of(given))
+        if ufunc == "add" and given.category >= dtypes.FLOAT:
+            out += 0  # sums begin with 0: -0.0 is none
         return narrowed(out, given.numpy)
 
     return kernel
@@ -80,6 +96,7 @@ def _cumsum_gradient(g: Any, _out: Any, _x: TensorType, dim: int) -> Any:
 cumsum = index(
     "cumsum", _scan_kernel("add"), _scan_rule("cumsum"), SCAN, vjp=_cumsum_gradient, samples=_scan_samples,
     inplace=True, out=True, trusted=True,
+    refuses="nothing", lowering="scatter",
 )  # fmt: skip
 
 
@@ -97,6 +114,7 @@ def _cumprod_gradient(g: Any, out: Any, x: Any, dim: int) -> Any:
 cumprod = index(
     "cumprod", _scan_kernel("multiply"), _scan_rule("cumprod"), SCAN, vjp=_cumprod_gradient,
     samples=_zeros_samples, inplace=True, out=True, trusted=True,
+    refuses="nothing", lowering="scatter",
 )  # fmt: skip
 
 
@@ -120,6 +138,7 @@ _shift: Op = index(
     samples=lambda make: iter(
         [Sample(make(2, 3), 1, 1, 0), Sample(make(2, 3), 0, -1, 1), Sample(make(2, 0), 1, 1, 0)]
     ),
+    refuses="nothing", lowering="indexing",
 )  # fmt: skip
 """The elements moved along a dimension by `by` places; what is vacated holds `fill`."""
 
@@ -134,13 +153,13 @@ def _linear_scan_kernel(x: Array, factors: Array, dim: int, reverse: bool) -> Ar
     if not x.ndim or not x.size:
         return x.copy()
     axis = dim % x.ndim
-    total = _doubled(xp, wide(x), wide(factors), axis, reverse)
+    total = _doubled(xp, widest(x), widest(factors), axis, reverse)
     if not xp.isfinite(total).all():
-        total = _one_by_one(xp, wide(x), wide(factors), axis, reverse)
+        total = _one_by_one(xp, widest(x), widest(factors), axis, reverse)
     return narrowed(total, x.dtype)
 
 
-def _one_by_one(xp: Any, x: Array, factors: Array, axis: int, reverse: bool) -> Array:
+def _one_by_one(xp: ArrayModule, x: Array, factors: Array, axis: int, reverse: bool) -> Array:
     total = xp.array(x, copy=True)
     along, scale = xp.moveaxis(total, axis, 0), xp.moveaxis(xp.broadcast_to(factors, x.shape), axis, 0)
     if reverse:
@@ -150,7 +169,7 @@ def _one_by_one(xp: Any, x: Array, factors: Array, axis: int, reverse: bool) -> 
     return total
 
 
-def _doubled(xp: Any, x: Array, factors: Array, axis: int, reverse: bool) -> Array:
+def _doubled(xp: ArrayModule, x: Array, factors: Array, axis: int, reverse: bool) -> Array:
     total, factors = xp.array(x, copy=True), xp.array(factors, copy=True)
     step = 1
     while step < x.shape[axis]:
@@ -187,6 +206,7 @@ _linear_scan: Op = index(
     samples=lambda make: iter(
         [Sample(make(3, 4), make(3, 4), 1, False), Sample(make(5, 2), make(5, 2), 0, True)]
     ),
+    refuses="nothing", lowering="scatter",
 )  # fmt: skip
 """y[i] = x[i] + factors[i] y[i-1] along a dimension (y[i+1] if reverse)."""
 

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, is_array, namespace
 from weft.core.dims import wrap_dim
+from weft.core.errors import no_derivative
 from weft.core.types import TensorType
+from weft.ops.facts import Placing
 from weft.ops.families import composite
 from weft.ops.families import index as index_family
 from weft.ops.index_batching import batch_along, batch_index_embed, batch_index_put, batch_rows
@@ -37,15 +39,14 @@ from weft.ops.indexing import (
     select_where,
     take,
 )
+from weft.ops.node_names import by_number
 from weft.ops.options import fits
 from weft.ops.record import Op, broadcast_shapes, cast_operand, joint, ops, type_of
 from weft.ops.replay import view_scatter
 from weft.ops.samples import Maker, Sample
 from weft.ops.shape import cat
 from weft.ops.slicing import basic_slice, diagonal, select, slice_
-from weft.ops.view import embed, expand, like, reshape, sum_to_size
-
-ndarray = np.ndarray
+from weft.ops.view import embed, like, reshape, sum_to_size
 
 
 # -- flat memory ---------------------------------------------------------------------------------------------
@@ -102,7 +103,7 @@ def places_of_index(shape: tuple[int, ...], indices: Any, dims: tuple[int, ...])
     places = xp.zeros((), np.int64)
     for dim, positions in zip(dims, indices, strict=True):
         places = places + xp.where(positions < 0, positions + shape[dim], positions) * strides[dim]
-    places = places.reshape(*common, *(1,) * after)
+    places = xp.reshape(places, (*common, *(1,) * after))
     for order, dim in enumerate(rest):
         trailing = len(rest) - 1 - order + (len(common) if order < place else 0)
         places = places + (xp.arange(shape[dim]) * strides[dim]).reshape(-1, *(1,) * trailing)
@@ -145,11 +146,13 @@ def _flat_places(x: Array, dim: int, places: Array) -> Array:
 
 def _cropped(src: Any, places: Array, kind: Any) -> Array:
     """What scatter reads of src: as much as the index covers."""
-    if not isinstance(src, ndarray):
-        return namespace(places).broadcast_to(cast_operand(src, kind), places.shape)
-    if src.ndim != places.ndim:  # of a zero-dim one and a vector
-        src = src.reshape(places.shape) if not places.ndim or places.size == 1 else src.reshape(1)
-    return src[tuple(slice(n) for n in places.shape)] if src.shape != places.shape else src
+    if not is_array(src):
+        xp = namespace(places)
+        return xp.broadcast_to(xp.asarray(cast_operand(src, kind)), places.shape)
+    given: Array = src
+    if given.ndim != places.ndim:  # of a zero-dim one and a vector
+        given = given.reshape(places.shape) if not places.ndim or places.size == 1 else given.reshape(1)
+    return given[tuple(slice(n) for n in places.shape)] if given.shape != places.shape else given
 
 
 def _scatter_rule(
@@ -181,7 +184,7 @@ def _scatter_vjp(
     g: Any, _out: Any, _x: TensorType, dim: int, places: Any, _src: Any, value: Any, reduce: Any
 ) -> Any:
     if reduce is not None:
-        raise RuntimeError("derivative for scatter with reduce is not implemented: use scatter_reduce")
+        no_derivative("derivative for scatter with reduce is not implemented: use scatter_reduce")
     return scatter(g, dim, places, 0)
 
 
@@ -210,6 +213,8 @@ scatter: Op = index_family(
     "None",
     inplace=True, out=exact_and_apart, samples=_scatter_samples, batch=batch_along,
     vjp=(_scatter_vjp, None, lambda g, _out, _x, dim, places, _src: source_gradient(g, dim, places, _src)),
+    refuses="integers", lowering="scatter", apart=True, placing=Placing(),
+    node_name=by_number(2, "ScatterBackward1", "ScatterBackward0"),
 )  # fmt: skip
 
 
@@ -229,6 +234,7 @@ scatter_add: Op = index_family(
     _check_scatter, "input: Tensor, dim: Dim, index: Tensor, src: Tensor", inplace=True, out=exact_and_apart,
     samples=_add_samples, batch=batch_along,
     vjp=(lambda g: g, None, lambda g, _out, _x, dim, places, _src: source_gradient(g, dim, places, _src)),
+    refuses="integers", lowering="scatter", apart=True,
 )  # fmt: skip
 
 
@@ -347,6 +353,7 @@ scatter_reduce: Op = index_family(
     "input: Tensor, dim: Dim, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True",
     inplace=True, out=exact_and_apart, vjp=joint(_scatter_reduce_vjp), samples=_scatter_reduce_samples,
     batch=batch_along,
+    refuses="integers", lowering="scatter",
 )  # fmt: skip
 
 
@@ -401,7 +408,7 @@ def _index_add(x: Array, dim: int, places: Array, source: Array, alpha: Any) -> 
         f"index {{bad}} is out of bounds for dimension {wrap_dim(dim, x.ndim)} with size {{size}}",
     )
     if alpha != 1:
-        source = source * cast_operand(alpha, source.dtype)
+        source = source * cast_operand(alpha, source.dtype)[()]
     return reduce_at(namespace(x).add, x, _rows(x, dim, places), source) if places.size else x.copy()
 
 
@@ -428,6 +435,7 @@ index_add: Op = index_family(
     "input: Tensor, dim: Dim, index: Tensor, source: Tensor, *, alpha: Number = 1", inplace=True,
     out=exact_and_apart, vjp=(lambda g: g, None, _index_add_vjp), samples=_index_add_samples,
     batch=batch_rows,
+    refuses="integers", lowering="scatter", apart=True,
 )  # fmt: skip
 
 
@@ -493,6 +501,7 @@ index_copy: Op = index_family(
             Sample(make(3, 4), -1, np.array([1]), make(3, 1)),
          Sample(make(3), 0, np.asarray(1), make()), Sample(make(), 0, np.zeros(1, np.int64), make())]
     ),
+    refuses="integers", lowering="scatter", apart=True, placing=Placing(),
 )  # fmt: skip
 
 
@@ -524,7 +533,7 @@ def _index_fill(x: Array, dim: int, places: Array, value: Any) -> Array:
     if places.size:
         line = namespace(x).where(places < 0, places + size, places)
         number = int(value) if isinstance(value, float) and x.dtype.kind in "iu" else value
-        result.reshape(-1)[_rows(x, dim, line).reshape(-1)] = cast_operand(number, x.dtype)
+        result.reshape(-1)[_rows(x, dim, line).reshape(-1)] = cast_operand(number, x.dtype)[()]
     return result
 
 
@@ -542,6 +551,9 @@ index_fill: Op = index_family(
         [Sample(make(3, 4), 0, np.array([2, 0]), 1.5), Sample(make(3, 4), -1, np.array([1, -1]), make()),
             Sample(make(), 0, np.asarray(0), make())]
     ),
+    refuses="integers", lowering="scatter", placing=Placing(repeats=True, deprecated=("index_fill_",
+    "tensor[mask] = scalar")),
+    node_name=by_number(2, "IndexFillBackward0", "IndexFillBackward1"),
 )  # fmt: skip
 
 
@@ -601,6 +613,8 @@ _index_put: Op = index_family(
     "input: Tensor, values: Tensor, indices: Tensors, dims: Any, accumulate: bool = False",
     vjp=(_put_vjp_input, _put_vjp_values, None), method=False, function=False, inplace=True,
     node="IndexPutBackward0", samples=_put_samples, batch=batch_index_put,
+    refuses="integers", lowering="scatter", apart=True, placing=Placing(repeats=True,
+    deprecated=("index_put_", "tensor[indices] = tensor")),
 )  # fmt: skip
 index_embed: Op = index_family(
     "index_embed",
@@ -609,6 +623,7 @@ index_embed: Op = index_family(
     vjp=(lambda g, _out, _x, indices, dims: index(g, indices, dims), None), method=False, function=False,
     samples=lambda make: iter([Sample(make(5, 4), [make.ints(5, high=3)], (0,), (3, 4))]),
     batch=batch_index_embed,
+    refuses="integers", lowering="scatter",
 )  # fmt: skip
 
 
@@ -622,6 +637,9 @@ def _index_put_samples(make: Maker) -> Iterator[Sample]:
     "input: Tensor, indices: Any, values: Tensor, accumulate: bool = False",
     inplace=True,
     samples=_index_put_samples,
+    placing=Placing(repeats=True),
+    refuses="integers",
+    draws=False,
 )
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool) -> Any:
     """The tensor with values written (or added) where the index tensors point."""
@@ -681,6 +699,7 @@ masked_scatter: Op = index_family(
             Sample(make(3), make.bools(2, 3), make(6)),
          Sample(make(), make.bools(), make(1))]
     ),
+    refuses="integers", placing=Placing(),
 )  # fmt: skip
 
 
@@ -695,11 +714,12 @@ _take_backward: Op = index_family(
     "input: Tensor, index: Tensor, shape: Any",
     vjp=(lambda g, _out, _x, places: take(g, places), None), method=False, function=False,
     samples=lambda make: iter([Sample(make(5), make.ints(5, high=6, low=-6), (2, 3))]),
+    refuses="integers", lowering="scatter",
 )  # fmt: skip
 
 
 # -- writes into views ---------------------------------------------------------------------------------------
-def _check_source(name: str, view_type: TensorType, src: Any) -> None:
+def _check_source(view_type: TensorType, src: Any) -> None:
     kind = type_of(src)
     if kind.shape != view_type.shape:
         raise RuntimeError(
@@ -715,7 +735,7 @@ def _check_source(name: str, view_type: TensorType, src: Any) -> None:
 )
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     """A copy with one slice replaced."""
-    _check_source("select_scatter", select(type_of(input), dim, index), src)
+    _check_source(select(type_of(input), dim, index), src)
     return view_scatter(input, src, ((select, (dim, index), None),))
 
 
@@ -726,8 +746,8 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
 )
 def slice_scatter(input: Any, src: Any, dim: int, start: int | None, end: int | None, step: int) -> Any:
     """A copy with a range of slices replaced."""
-    region = slice_(type_of(input), dim, start, end, step)
-    return view_scatter(input, expand(src, region.shape), ((slice_, (dim, start, end, step), None),))
+    _check_source(slice_(type_of(input), dim, start, end, step), src)
+    return view_scatter(input, src, ((slice_, (dim, start, end, step), None),))
 
 
 @composite(
@@ -736,5 +756,5 @@ def slice_scatter(input: Any, src: Any, dim: int, start: int | None, end: int | 
 )
 def diagonal_scatter(input: Any, src: Any, offset: int, dim1: int, dim2: int) -> Any:
     """A copy with a diagonal replaced."""
-    _check_source("diagonal_scatter", diagonal(type_of(input), offset, dim1, dim2), src)
+    _check_source(diagonal(type_of(input), offset, dim1, dim2), src)
     return view_scatter(input, src, ((diagonal, (offset, dim1, dim2), None),))

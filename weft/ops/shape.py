@@ -6,7 +6,6 @@ roll and roll back).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from operator import index as as_index
 from typing import Any
@@ -19,7 +18,9 @@ from weft.core.dims import wrap_dim, wrap_dims
 from weft.core.dtypes import promote_types
 from weft.core.naming import named
 from weft.core.types import TensorType, contiguous_format
+from weft.core.warn import warn
 from weft.ops.batching import joined, leading
+from weft.ops.facts import Placing
 from weft.ops.families import composite, index
 from weft.ops.index_batching import (
     batch_cat,
@@ -130,6 +131,7 @@ def _cat_samples(make: Maker) -> Iterator[Sample]:
 cat: Op = index(
     "cat", _cat, _cat_rule, "tensors: Tensors, dim: Dim = 0", vjp=_cat_vjp, aliases=("concat", "concatenate"),
     method=False, out=check_joined, amp="widest", samples=_cat_samples, batch=batch_cat, trusted=True,
+    refuses="nothing", lowering="joining", cheap=True,
 )  # fmt: skip
 
 
@@ -163,6 +165,7 @@ stack: Op = index(
     trusted=True,
     samples=lambda make: iter([Sample([make(2, 3), make(2, 3)]), Sample([make(2), make(2)], -1),
         Sample([make(), make()])]),
+    refuses="nothing", lowering="pointwise",
 )  # fmt: skip
 
 
@@ -236,6 +239,11 @@ def _repeat_rule(x: TensorType, repeats: Any) -> TensorType:
     return like(x, shape)
 
 
+def _repeat(x: Array, repeats: Any) -> Array:
+    made = namespace(x).tile(x, tuple(map(as_index, repeats)))
+    return made if x.size else namespace(x).zeros(made.shape, x.dtype)  # NumPy gives a view of nothing
+
+
 def _repeat_vjp(g: Any, _out: Any, _x: TensorType, repeats: Any) -> Any:
     """Sums over the copies: each dimension as (copies, size)."""
     repeats = as_sizes(repeats)
@@ -257,9 +265,10 @@ def _repeat_samples(make: Maker) -> Iterator[Sample]:
 
 
 repeat: Op = index(
-    "repeat", lambda x, repeats: namespace(x).tile(x, tuple(map(as_index, repeats))), _repeat_rule,
+    "repeat", _repeat, _repeat_rule,
     "input: Tensor, *repeats: Shape", function=False, vjp=_repeat_vjp, samples=_repeat_samples,
     batch=batch_repeat,
+    refuses="nothing", lowering="pointwise",
 )  # fmt: skip
 
 
@@ -291,6 +300,7 @@ def _counts_rule(repeats: TensorType) -> None:
 
 _repeat_positions = index(
     "_repeat_positions", _repeat_counts, _counts_rule, "repeats: Tensor", method=False, function=False,
+    refuses="integers",
 )  # fmt: skip
 
 
@@ -304,6 +314,8 @@ def _interleave_samples(make: Maker) -> Iterator[Sample]:
 @composite(
     "input: Tensor, repeats: Any = None, dim: Any = None, *, output_size: Any = None",
     samples=_interleave_samples,
+    refuses="integers",
+    draws=False,
 )
 def repeat_interleave(input: Any, repeats: Any, dim: int | None, output_size: int | None) -> Any:
     """Each item repeated in place: by one number, or each by its own."""
@@ -363,6 +375,7 @@ flip: Op = index(
     batch=batch_flip,
     samples=lambda make: iter([Sample(make(2, 3), 0), Sample(make(2, 3), (0, -1)), Sample(make(2, 3), ()),
         Sample(make(), (0,))]),
+    refuses="nothing", lowering="pointwise",
 )  # fmt: skip
 
 
@@ -420,6 +433,7 @@ def _roll_samples(make: Maker) -> Iterator[Sample]:
 roll: Op = index(
     "roll", _roll, _roll_rule, "input: Tensor, shifts: Any, dims: Dims = ()", samples=_roll_samples,
     vjp=lambda g, _out, _x, shifts, dims: roll(g, _back(shifts), dims), batch=batch_roll,
+    refuses="nothing", lowering="indexing",
 )  # fmt: skip
 
 
@@ -475,12 +489,8 @@ def meshgrid(tensors: Any, indexing: str | None) -> Any:
         if kind.dtype is not types[0].dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     if indexing is None:
-        warnings.warn(
-            named(
-                "weft.meshgrid: in an upcoming release, it will be required to pass the indexing argument."
-            ),
-            UserWarning,
-            stacklevel=3,
+        warn(
+            named("weft.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
         )
         indexing = "ij"
     if indexing not in ("ij", "xy"):
@@ -517,11 +527,13 @@ tril: Op = index(
     "tril", lambda x, k: namespace(x).tril(x, k), _triangle_rule("tril"), "input: Tensor, diagonal: int = 0",
     inplace=True, out="exact", vjp=lambda g, _out, _x, k: tril(g, k), samples=_triangle_samples,
     batch=leading,
+    refuses="nothing", lowering="pointwise", placing=Placing(repeats=True),
 )  # fmt: skip
 triu: Op = index(
     "triu", lambda x, k: namespace(x).triu(x, k), _triangle_rule("triu"), "input: Tensor, diagonal: int = 0",
     inplace=True, out="exact", vjp=lambda g, _out, _x, k: triu(g, k), samples=_triangle_samples,
     batch=leading,
+    refuses="nothing", lowering="pointwise", placing=Placing(repeats=True),
 )  # fmt: skip
 
 
@@ -557,6 +569,7 @@ diag_embed: Op = index(
     "input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1",
     vjp=lambda g, _out, _x, offset, dim1, dim2: diagonal(g, offset, dim1, dim2), samples=_diag_embed_samples,
     batch=batch_diag_embed,
+    refuses="nothing", lowering="indexing",
 )  # fmt: skip
 
 
@@ -566,6 +579,7 @@ _diagonal_copy: Op = index(
     vjp=lambda g, _out, _x, offset: _diagonal_back(g, _x.shape, offset), method=False, function=False,
     node="DiagonalBackward0_copy",
     samples=lambda make: iter([Sample(make(3, 4)), Sample(make(3, 4), -1)]), batch=batch_diagonal_copy,
+    refuses="nothing", lowering="indexing",
 )  # fmt: skip
 
 

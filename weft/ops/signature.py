@@ -19,7 +19,7 @@ SINGLE: Final = frozenset({TENSOR, OPERAND, OPTIONAL, OPTIONAL_OPERAND})
 MISSING: Final = object()
 
 
-class Parameter:
+class OpParameter:
     """One parameter: name, annotation (one of the words above, or a plain type) and default."""
 
     __slots__ = ("name", "annotation", "default", "keyword_only", "variadic")
@@ -40,7 +40,7 @@ class Signature:
         self.text = text
 
     @cached_property
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self) -> tuple[OpParameter, ...]:
         function = ast.parse(f"def f({self.text}): ...").body[0]
         assert isinstance(function, ast.FunctionDef)
         arguments = function.args
@@ -77,6 +77,11 @@ class Signature:
         return tuple(
             i for i, p in enumerate(self.parameters) if p.annotation in ("Number", "int", "float", "Shape")
         )
+
+    @cached_property
+    def float_slots(self) -> tuple[int, ...]:
+        """Positions of the parameters that hold numbers to compute with."""
+        return tuple(i for i, p in enumerate(self.parameters) if p.annotation in ("Number", "float"))
 
     @cached_property
     def positional(self) -> int:
@@ -129,10 +134,12 @@ class Signature:
         return bound
 
 
-def _parameter(argument: ast.arg, default: ast.expr | None, keyword_only: bool, variadic: bool) -> Parameter:
+def _parameter(
+    argument: ast.arg, default: ast.expr | None, keyword_only: bool, variadic: bool
+) -> OpParameter:
     annotation = ast.unparse(argument.annotation) if argument.annotation is not None else "Any"
     value: Any = MISSING if default is None else ast.literal_eval(default)
-    return Parameter(argument.arg, annotation, value, keyword_only, variadic)
+    return OpParameter(argument.arg, annotation, value, keyword_only, variadic)
 
 
 def flatten_variadic(values: tuple[Any, ...]) -> tuple[Any, ...]:

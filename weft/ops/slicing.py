@@ -14,9 +14,9 @@ from operator import index as as_index
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, HostArray, is_array, namespace
+from weft.core.devices import DEVICES, device_of
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import complex128, float64
 from weft.core.symbolic import size_of
@@ -30,8 +30,6 @@ from weft.ops.record import Op, ops, type_of
 from weft.ops.replay import READERS
 from weft.ops.samples import Maker, Sample
 from weft.ops.view import along, as_sizes, embed, like, restride
-
-ndarray = np.ndarray
 
 
 # -- select, slice, narrow -----------------------------------------------------------------------------------
@@ -448,9 +446,10 @@ def _even_split(name: str, x: Any, sections: Any, dim: int) -> Any:
 
 # -- windows and free strides --------------------------------------------------------------------------------
 def _gather_flat(x: Array, positions: Array) -> Array:
-    flat, positions = x.reshape(-1), np.asarray(positions)
+    xp = namespace(x)
+    flat, positions = x.reshape(-1), xp.asarray(positions)
     if not flat.size:
-        return namespace(x).zeros(positions.shape, x.dtype)
+        return xp.zeros(positions.shape, x.dtype)
     taken = flat[positions.reshape(-1)]
     if positions.size and positions.min() < 0:
         taken[positions.reshape(-1) < 0] = 0
@@ -461,21 +460,23 @@ def _scatter_flat(g: Array, positions: Array, shape: tuple[int, ...]) -> Array:
     xp = namespace(g)
     wide = xp.float32 if g.dtype.itemsize == 2 and g.dtype.kind not in "iu" else g.dtype
     total = xp.zeros(prod(shape) + 1, wide)  # the last element takes what lies outside (position -1)
-    xp.add.at(total, np.asarray(positions).reshape(-1), g.reshape(-1).astype(wide))
+    xp.add.at(total, xp.asarray(positions).reshape(-1), g.reshape(-1).astype(wide))
     return total[:-1].reshape(shape).astype(g.dtype, copy=False)
 
 
 gather_flat: Op = index(
-    "gather_flat", _gather_flat, lambda x, positions: like(x, np.shape(positions)),
+    "gather_flat", _gather_flat, lambda x, positions: like(x, positions.shape),
     "input: Tensor, positions: Any",
     vjp=lambda g, _out, _x, positions: scatter_flat(g, positions, _x.shape), method=False, function=False,
     samples=lambda make: iter([Sample(make(2, 3), np.array([0, 5, 5, -1]))]), batch=batch_gather_flat,
+    refuses="integers", lowering="indexing",
 )  # fmt: skip
 scatter_flat: Op = index(
     "scatter_flat", _scatter_flat, lambda g, positions, shape: like(g, shape),
     "input: Tensor, positions: Any, shape: Any",
     vjp=lambda g, _out, _x, positions: gather_flat(g, positions), method=False, function=False,
     samples=lambda make: iter([Sample(make(4), np.array([0, 5, 5, -1]), (2, 3))]), batch=batch_scatter_flat,
+    refuses="integers", lowering="indexing",
 )  # fmt: skip
 
 
@@ -517,20 +518,20 @@ unfold: Op = view_family(
 
 def owner(x: Array) -> Array:
     """The array that holds the memory x looks at."""
-    while isinstance(x.base, ndarray):
+    while is_array(x.base):
         x = x.base
     return x
 
 
 def address(x: Array) -> int:
-    return x.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return device_of(x).address(x)
 
 
 def reach(x: Array) -> int:
     """How many bytes lie between the first element's begin and the last one's end."""
     if not x.size:
         return 0
-    return x.dtype.itemsize + sum((n - 1) * step for n, step in zip(x.shape, x.strides, strict=True))  # type: ignore[no-any-return]
+    return x.dtype.itemsize + sum((n - 1) * step for n, step in zip(x.shape, x.strides, strict=True))
 
 
 def _free_strides(x: Array, size: Any, stride: Any, shift: int, _steps: Any) -> Array:
@@ -552,11 +553,11 @@ def _free_strides(x: Array, size: Any, stride: Any, shift: int, _steps: Any) -> 
     if 0 in size:
         return restride(x, size, strides)
     if not storage.flags.c_contiguous and not storage.flags.f_contiguous:
-        storage = numpy_as_strided(storage, (size_in_bytes // item,), (item,))
-    return ndarray(size, x.dtype, storage, start, strides)
+        storage = restride(storage, (size_in_bytes // item,), (item,))
+    return device_of(x).window(storage, size, x.dtype, start, strides)
 
 
-def _positions(size: Any, stride: Any, shift: int) -> Array:
+def _positions(size: Any, stride: Any, shift: int) -> HostArray:
     """For each element its place in memory, in elements."""
     places = np.asarray(shift)
     for n, step in zip(size, stride, strict=True):
@@ -564,7 +565,7 @@ def _positions(size: Any, stride: Any, shift: int) -> Array:
     return places
 
 
-def _elements(shape: Any, steps: Any, size: Any, stride: Any, shift: int) -> tuple[Array, Array]:
+def elements_shown(shape: Any, steps: Any, size: Any, stride: Any, shift: int) -> tuple[HostArray, HostArray]:
     """For each element of an as_strided view, which element of its input lies there (-1: none); and for each
     element of the input, which one stands for all that share its place."""
     held = _positions(shape, steps, 0).reshape(-1)
@@ -576,7 +577,7 @@ def _elements(shape: Any, steps: Any, size: Any, stride: Any, shift: int) -> tup
 
 
 def _free_vjp(g: Any, _out: Any, _x: TensorType, size: Any, stride: Any, shift: int, steps: Any) -> Any:
-    seen, first = _elements(_x.shape, steps, size, stride, shift)
+    seen, first = elements_shown(_x.shape, steps, size, stride, shift)
     spread = scatter_flat(g, seen, _x.shape)
     if len(np.unique(first)) == first.size:
         return spread
@@ -586,7 +587,7 @@ def _free_vjp(g: Any, _out: Any, _x: TensorType, size: Any, stride: Any, shift: 
 
 
 def _read_free(value: Any, size: Any, stride: Any, shift: int, steps: Any) -> Any:
-    return gather_flat(value, _elements(type_of(value).shape, steps, size, stride, shift)[0])
+    return gather_flat(value, elements_shown(type_of(value).shape, steps, size, stride, shift)[0])
 
 
 def _batch_free(op: Op, size: int, args: Any, dims: Any) -> Any:
@@ -597,7 +598,7 @@ def _batch_free(op: Op, size: int, args: Any, dims: Any) -> Any:
         return op(x, (size, *shape), (held[dim], *stride), shift, held), 0
     within = type_of(x).shape[:dim] + type_of(x).shape[dim + 1 :]
     return batch_gather_flat(
-        gather_flat, size, (x, _elements(within, steps, shape, stride, shift)[0]), (dim, None)
+        gather_flat, size, (x, elements_shown(within, steps, shape, stride, shift)[0]), (dim, None)
     )
 
 
@@ -617,10 +618,10 @@ def element_strides(x: Any) -> tuple[int, ...]:
 
 def storage_offset(x: Any) -> int:
     """How many elements of the memory lie before the first of x."""
-    array = x if type(x) is ndarray else x.array
-    if type(array) is not ndarray:
+    array: Array = x if type(x) in DEVICES else x.array
+    if type(array) not in DEVICES:
         return 0
-    return (address(array) - address(owner(array))) // array.dtype.itemsize  # type: ignore[no-any-return]
+    return (address(array) - address(owner(array))) // array.dtype.itemsize
 
 
 @composite(
@@ -694,9 +695,12 @@ def _complex_rule(x: TensorType) -> TensorType:
     return TensorType(x.shape[:-1], x.dtype.to_complex(), x.device)
 
 
+NOT_PAIRED = "Tensor must have a last dimension with stride 1"
+
+
 def _view_as_complex(x: Array) -> Array:
     if x.strides[-1] != x.dtype.itemsize:
-        raise RuntimeError("Tensor must have a last dimension with stride 1")
+        raise RuntimeError(NOT_PAIRED)
     return x.view(namespace(x).result_type(x.dtype, namespace(x).complex64))[..., 0]
 
 

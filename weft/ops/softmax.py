@@ -10,17 +10,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.core import modes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, ArrayModule, namespace
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import HALVES, as_dtype, dtype, float32
 from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.batching import aligned, spread_to
-from weft.ops.families import composite, reduce
+from weft.ops.families import HIDDEN, composite, reduce
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 
-HIDDEN: dict[str, Any] = {"method": False, "function": False, "out": False}
 SHORT_ROWS = 16  # rows so short are summed faster with the rows' axis last
 MANY = 1 << 14  # elements from which on the choice of algorithm pays
 PIECE = 1 << 16  # elements that stay in cache
@@ -42,7 +41,7 @@ def no_grad(function: Any, *args: Any) -> Any:
         modes.leave(token)
 
 
-def _row_sums(xp: Any, x: Array, axis: int) -> Array:
+def _row_sums(xp: ArrayModule, x: Array, axis: int) -> Array:
     """Sums along an axis that stays, as size one."""
     if (
         x.size > MANY
@@ -55,13 +54,13 @@ def _row_sums(xp: Any, x: Array, axis: int) -> Array:
     return xp.add.reduce(x, axis, keepdims=True)
 
 
-def _softmax_core(xp: Any, x: Array, axis: int) -> Array:
+def _softmax_core(xp: ArrayModule, x: Array, axis: int) -> Array:
     out = xp.subtract(x, xp.maximum.reduce(x, axis, keepdims=True))
     xp.exp(out, out)
     return xp.divide(out, _row_sums(xp, out, axis), out)
 
 
-def _log_softmax_core(xp: Any, x: Array, axis: int, out: Array | None = None) -> Array:
+def _log_softmax_core(xp: ArrayModule, x: Array, axis: int, out: Array | None = None) -> Array:
     if out is None and x.size >= 2 * PIECE and axis in (-1, x.ndim - 1) and x.flags.c_contiguous:
         return _log_softmax_by_rows(xp, x.reshape(-1, x.shape[-1])).reshape(x.shape)
     out = xp.subtract(x, xp.maximum.reduce(x, axis, keepdims=True), out)
@@ -69,7 +68,7 @@ def _log_softmax_core(xp: Any, x: Array, axis: int, out: Array | None = None) ->
     return xp.subtract(out, xp.log(total, total), out)
 
 
-def _log_softmax_by_rows(xp: Any, rows: Array) -> Array:
+def _log_softmax_by_rows(xp: ArrayModule, rows: Array) -> Array:
     """A few rows at a time: the exponentials then fit in cache, where all at once they would take fresh
     pages.
     """
@@ -185,6 +184,7 @@ softmax_backward: Op = reduce(
     "softmax_backward", _softmax_backward_kernel, _backward_rule, GRADIENT,
     vjp=(lambda g, _out, _grad, out, dim: softmax_backward(g, out, dim), _softmax_second),
     batch=_backward_batch, samples=_backward_samples, **HIDDEN,
+    refuses="nothing", lowering="folds", native_above=True,
 )  # fmt: skip
 log_softmax_backward: Op = reduce(
     "log_softmax_backward", _log_softmax_backward_kernel, _backward_rule, GRADIENT,
@@ -193,18 +193,21 @@ log_softmax_backward: Op = reduce(
         _log_softmax_second,
     ),
     batch=_backward_batch, samples=_backward_samples, **HIDDEN,
+    refuses="nothing", lowering="folds", native_above=True,
 )  # fmt: skip
 SOFTMAX = "input: Tensor, dim: Dim, dtype: DType = None"
 softmax = reduce(
     "softmax", lambda x, dim, dtype: _along(_softmax_core, x, dim, dtype), _softmax_rule("softmax"), SOFTMAX,
     vjp=lambda g, out, _x, dim: softmax_backward(g, out, dim), samples=_softmax_samples, trusted=True,
     out="exact",
+    refuses="nothing", lowering="folds", native_above=True,
 )  # fmt: skip
 log_softmax = reduce(
     "log_softmax", lambda x, dim, dtype: _along(_log_softmax_core, x, dim, dtype),
     _softmax_rule("log_softmax"), SOFTMAX,
     vjp=lambda g, out, _x, dim: log_softmax_backward(g, out, dim), samples=_softmax_samples, trusted=True,
     out="exact",
+    refuses="nothing", lowering="folds", native_above=True,
 )  # fmt: skip
 
 

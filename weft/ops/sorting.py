@@ -14,6 +14,7 @@ from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dims import wrap_dim
 from weft.core.types import TensorType
+from weft.ops.batching import DYNAMIC_SHAPE
 from weft.ops.families import composite, index
 from weft.ops.reduce import narrowed, only_place, values_op, wide
 from weft.ops.return_types import result
@@ -63,6 +64,7 @@ argsort = index(
     "argsort", _argsort_kernel, _sort_rule,
     "input: Tensor, dim: Dim = -1, descending: bool = False, *, stable: bool = False", samples=_sort_samples,
     out=True, trusted=True,
+    refuses="nothing",
 )  # fmt: skip
 
 _sort_values = values_op("_sort_values", "SortBackward0")
@@ -117,6 +119,7 @@ def _topk_kernel(x: Array, k: int, dim: int, largest: bool) -> Array:
 _topk_indices = index(
     "_topk_indices", _topk_kernel, _topk_rule, "input: Tensor, k: int, dim: Dim, largest: bool", method=False,
     function=False, trusted=True,
+    refuses="nothing",
 )  # fmt: skip
 _topk_values = values_op("_topk_values", "TopkBackward0")
 
@@ -185,6 +188,8 @@ def _unique_kernel(x: Array, dim: Any) -> tuple[Array, Array, Array]:
 _unique = index(
     "_unique", _unique_kernel, _unique_rule, "input: Tensor, dim: Any", method=False, function=False,
     node="Unique2Backward0",
+    refuses="nothing",
+    unbatchable=DYNAMIC_SHAPE,
 )  # fmt: skip
 
 
@@ -200,6 +205,8 @@ def _unique_samples(make: Maker) -> Iterator[Sample]:
 @composite(
     "input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, "
     "dim: MaybeDim = None", samples=_unique_samples,
+    refuses="nothing", draws=False,
+    unbatchable=DYNAMIC_SHAPE,
 )  # fmt: skip
 def unique(input: Any, sorted: bool, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
     """Distinct values in order (whatever `sorted` says); with dim, distinct slices."""
@@ -229,6 +236,7 @@ def _consecutive_kernel(x: Array, dim: Any) -> tuple[Array, Array, Array]:
 _unique_consecutive = index(
     "_unique_consecutive", _consecutive_kernel, _unique_rule, "input: Tensor, dim: Any", method=False,
     function=False, node="UniqueConsecutiveBackward0",
+    refuses="nothing",
 )  # fmt: skip
 
 
@@ -243,6 +251,8 @@ def _consecutive_samples(make: Maker) -> Iterator[Sample]:
 @composite(
     "input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: MaybeDim = None",
     samples=_consecutive_samples,
+    refuses="nothing", draws=False,
+    unbatchable=DYNAMIC_SHAPE,
 )  # fmt: skip
 def unique_consecutive(input: Any, return_inverse: bool, return_counts: bool, dim: Any) -> Any:
     """One of each run of equal neighbours; with dim, of equal neighbouring slices."""

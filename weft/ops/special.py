@@ -6,7 +6,7 @@ precision of its input, so these records differ from elementary ones only in whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import log as ln
 from math import pi, sqrt
 from typing import Any
@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 import weft.ops.bodies as bodies
+import weft.ops.node_names as node_names
 from weft.core import dtypes
-from weft.core.arrays import Array
-from weft.core.lazy import lazy
+from weft.core.arrays import Array, as_array, namespace
+from weft.core.devices import special_functions
+from weft.core.dtypes import HALVES, dtype_of
 from weft.core.types import TensorType
 from weft.ops.arithmetic import (
     COMPLEX,
@@ -38,11 +40,10 @@ from weft.ops.kernels import elementwise
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample, binary_samples
 
-special = lazy("scipy.special")
 ROOT_PI = sqrt(pi)
 
 
-def from_scipy(name: str) -> Any:
+def from_scipy(name: str) -> Callable[..., Array]:
     """A kernel that finds its loop in scipy.special at the first call."""
 
     def kernel(*operands: Any) -> Array:
@@ -50,7 +51,7 @@ def from_scipy(name: str) -> Any:
             operands[1]
         ):  # to scipy a bare int is an int64, and the result a double
             operands = (operands[0], operands[0].dtype.type(operands[1]))
-        return np.asarray(getattr(special, name)(*operands))
+        return as_array(getattr(special_functions(*operands), name)(*operands))
 
     return kernel
 
@@ -68,11 +69,12 @@ def _special(name: str, kernel: Any, label: str, **facts: Any) -> Op:
 # -- gamma ---------------------------------------------------------------------------------------------------
 def _lgamma(x: Array) -> Array:
     """SciPy's, which is not infinite where x is negative infinity, and is where x is subnormal."""
-    out = np.asarray(special.gammaln(x))
-    odd = np.logical_or(np.equal(x, -np.inf), np.less(np.abs(x), np.finfo(out.dtype).tiny))
+    xp = namespace(x)
+    out = as_array(special_functions(x).gammaln(x))
+    odd = xp.logical_or(xp.equal(x, -np.inf), xp.less(xp.abs(x), np.finfo(out.dtype).tiny))
     if odd.any():
-        out = np.where(odd, np.negative(np.log(np.minimum(np.abs(x), 1))), out)
-        out = np.where(np.equal(x, -np.inf), out.dtype.type(np.inf), out)
+        out = xp.where(odd, xp.negative(xp.log(xp.minimum(xp.abs(x), 1))), out)
+        out = xp.where(xp.equal(x, -np.inf), out.dtype.type(np.inf), out)
     return out
 
 
@@ -90,10 +92,11 @@ lgamma: Op = pointwise(
 
 def _digamma(x: Array) -> Array:
     """Poles of either sign at the zeros, as in PyTorch; NaN at the other poles."""
-    out = np.asarray(special.digamma(x))
-    zero = np.equal(x, 0)
+    xp = namespace(x)
+    out = as_array(special_functions(x).digamma(x))
+    zero = xp.equal(x, 0)
     if zero.any():
-        out[zero] = np.copysign(np.inf, -x[zero])
+        out[zero] = xp.copysign(np.inf, -x[zero])
     return out
 
 
@@ -111,7 +114,7 @@ digamma: Op = pointwise(
 def _polygamma(x: Array, n: int) -> Array:
     if n == 0:
         return _digamma(x)
-    return np.asarray(special.polygamma(n, x)).astype(x.dtype, copy=False)
+    return as_array(special_functions(x).polygamma(n, x)).astype(x.dtype, copy=False)
 
 
 def _polygamma_rule(x: TensorType, n: int) -> TensorType:
@@ -206,6 +209,7 @@ erf = pointwise(
     emit=elementwise.emit_erf,
     aliases=("special.erf",),
     vjp=lambda g, _out, x: mul(g, mul(_bell(x), 2 / ROOT_PI)),
+    native_above=True,
 )
 erfc = pointwise(
     "erfc",
@@ -215,6 +219,7 @@ erfc = pointwise(
     signature="input: Tensor",
     aliases=("special.erfc",),
     vjp=lambda g, _out, x: mul(g, mul(_bell(x), -2 / ROOT_PI)),
+    native_above=True,
 )
 erfinv = pointwise(
     "erfinv",
@@ -307,9 +312,10 @@ entr = _special(
 
 
 def _logit(x: Array, eps: float | None) -> Array:
+    xp = namespace(x)
     if eps is not None:
-        x = np.clip(x, eps, 1 - eps)
-    return np.log(np.divide(x, np.subtract(1, x)), out=...)
+        x = xp.minimum(xp.maximum(x, xp.asarray(eps, x.dtype)), xp.asarray(1 - eps, x.dtype))
+    return xp.log(xp.divide(x, xp.subtract(1, x)), out=...)
 
 
 def _emit_logit(b: Any, x: Any, eps: float | None) -> Any:
@@ -339,6 +345,8 @@ logit = pointwise(
     emit=_emit_logit,
     aliases=("special.logit",),
     vjp=lambda g, _out, x, eps: _logit_gradient(g, x, eps),
+    native_above=True,
+    stepwise=HALVES,
 )
 
 
@@ -359,9 +367,23 @@ def _emit_product(b: Any, x: Any, y: Any, factor: Any) -> Any:
     return b.select(nothing, b.like(0, x), b.mul(x, factor))
 
 
+def _product(name: str, factor: str) -> Any:
+    """x times a function of y: SciPy's, and NumPy's for halves, whose factor is rounded as the product is."""
+    kernel = from_scipy(name)
+
+    def run(x: Array, y: Array) -> Array:
+        if dtype_of(x) not in HALVES:
+            return kernel(x, y)
+        xp = namespace(x)
+        nothing = xp.logical_and(xp.equal(x, 0), xp.equal(y, y))
+        return xp.where(nothing, x.dtype.type(0), xp.multiply(x, getattr(xp, factor)(y)))
+
+    return run
+
+
 xlogy: Op = pointwise(
     "xlogy",
-    from_scipy("xlogy"),
+    _product("xlogy", "log"),
     refusing(float_result, COMPLEX, "xlogy_cpu"),
     emit=lambda b, x, y: _emit_product(b, x, y, b.log(y)),
     signature="input: Operand, other: Operand",
@@ -371,10 +393,13 @@ xlogy: Op = pointwise(
         lambda g, _out, x, y: _unless_pole(xlogy(g, y), x, y, 0.0),
         lambda g, _out, x, y: _ratio(g, x, y),
     ),
+    native_above=True,
+    stepwise=HALVES,
+    node_name=node_names.xlogy,
 )
 xlog1py: Op = _special(
     "xlog1py",
-    from_scipy("xlog1py"),
+    _product("xlog1py", "log1p"),
     "xlog1py_cpu",
     emit=lambda b, x, y: _emit_product(b, x, y, b.log1p(y)),
     signature="input: Operand, other: Operand",
@@ -383,4 +408,5 @@ xlog1py: Op = _special(
         lambda g, _out, x, y: _unless_pole(xlog1py(g, y), x, y, -1.0),
         lambda g, _out, x, y: _ratio(g, x, add(y, 1)),
     ),
+    stepwise=HALVES,
 )

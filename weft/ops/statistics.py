@@ -14,10 +14,11 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dims import wrap_dim
-from weft.core.dtypes import HALVES, dtype_of, float32
+from weft.core.dtypes import HALVES, dtype_of, float32, float64
 from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.families import composite, reduce
+from weft.ops.forward import total
 from weft.ops.record import Op, ops, type_of
 from weft.ops.reduce import (
     check_elements,
@@ -25,11 +26,13 @@ from weft.ops.reduce import (
     dims_of,
     fold_sum,
     folds,
+    mean_gradient,
     narrowed,
     only_place,
     reduced_shape,
     restore,
     shared_gradient,
+    value_overloads,
     values_op,
     wide,
 )
@@ -45,15 +48,16 @@ def _var_rule(x: TensorType, dim: Any, _correction: float, keepdim: bool) -> Ten
 
 
 def _variance(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
-    """The variance of an array that is not of a half type."""
+    """The variance of an array of real numbers, in float64 whatever these are, as in PyTorch: squares of
+    numbers near the limits of their type are beyond these, while a deviation is not.
+    """
     xp = namespace(x)
     dims = dims_of(dim, x.ndim)
     count = count_of(x.shape, dims)
+    given, x = x, x.astype(float64.numpy, copy=False)
     mean = fold_sum(x, dims, True, x.dtype)
     xp.true_divide(mean, x.dtype.type(count), out=mean)
-    deviation = xp.subtract(x, mean)
-    if x.dtype.kind == "c":
-        deviation = xp.abs(deviation)
+    deviation = xp.subtract(x, mean, out=None if x is given else x)
     squares = (
         xp.multiply(deviation, deviation, out=deviation) if x.ndim else xp.asarray(deviation * deviation)
     )
@@ -62,13 +66,38 @@ def _variance(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
     return xp.true_divide(total, total.dtype.type(freedom if freedom > 0 else 0), out=total)
 
 
+def _complex_variance(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
+    """The sum of the parts' variances, each of them in the parts' type."""
+    kind = dtype_of(x).to_real().numpy
+    real, imaginary = (narrowed(_variance(part, dim, correction, keepdim), kind) for part in (x.real, x.imag))
+    return namespace(x).asarray(real + imaginary)
+
+
+def _rounded(value: Array, kind: Any) -> Array:
+    """float64 in another type; halves are rounded from float32."""
+    return narrowed(value if kind is float64 else narrowed(value, float32.numpy), kind.numpy)
+
+
 def _var_kernel(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
-    return narrowed(_variance(wide(x), dim, correction, keepdim), dtype_of(x).to_real().numpy)
+    if x.dtype.kind == "c":
+        return _complex_variance(x, dim, correction, keepdim)
+    return _rounded(_variance(x, dim, correction, keepdim), dtype_of(x))
 
 
 def _std_kernel(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
-    variance = _variance(wide(x), dim, correction, keepdim)
-    return narrowed(namespace(x).sqrt(variance, out=variance), dtype_of(x).to_real().numpy)
+    xp = namespace(x)
+    if x.dtype.kind == "c":
+        return xp.asarray(xp.sqrt(_complex_variance(x, dim, correction, keepdim)))
+    variance = _variance(x, dim, correction, keepdim)
+    return _rounded(xp.sqrt(variance, out=variance), dtype_of(x))
+
+
+def _wide_mean(input: Any, dim: Any, keepdim: bool) -> Any:
+    """The mean as a variance's by-product has it, which `mean` has not: summed in float64."""
+    kind = type_of(input).dtype
+    if kind.is_complex or kind is float64:
+        return ops.mean(input, dim, keepdim)
+    return ops._to_copy(ops.mean(input, dim, keepdim, dtype=float64), kind)
 
 
 def _var_gradient(g: Any, _out: Any, x: Any, dim: Any, correction: float, keepdim: bool) -> Any:
@@ -84,16 +113,28 @@ def _std_gradient(g: Any, out: Any, x: Any, dim: Any, correction: float, keepdim
     return _var_gradient(through, None, x, dim, correction, keepdim)
 
 
+def _half_forward(tangent: Any, x: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    """Half the direction of the variance: the mean of deviation times direction."""
+    own = type_of(x)
+    freedom = count_of(own.shape, dims_of(dim, own.ndim)) - correction
+    deviation = ops.mul(ops.sub(x, ops.mean(x, dim, True)), 1 / freedom if freedom else inf)
+    if own.dtype.is_complex:
+        return ops.sum(ops.real(ops.mul(ops.conj(deviation), tangent)), dim, keepdim)
+    return ops.sum(ops.mul(deviation, tangent), dim, keepdim)
+
+
+def _var_forward(
+    tangents: tuple[Any, ...], _out: Any, x: Any, dim: Any, correction: float, keepdim: bool
+) -> Any:
+    return ops.mul(_half_forward(tangents[0], x, dim, correction, keepdim), 2)
+
+
 def _std_forward(
     tangents: tuple[Any, ...], out: Any, x: Any, dim: Any, correction: float, keepdim: bool
 ) -> Any:
-    """The mean of deviation times direction over the result, and 0 where the gradient is."""
-    own = type_of(x)
-    dims = dims_of(dim, own.ndim)
-    freedom = count_of(own.shape, dims) - correction
-    deviation = ops.mul(ops.sub(x, ops.mean(x, dim, True)), 1 / freedom if freedom else inf)
-    total = ops.sum(ops.mul(deviation, tangents[0]), dim, keepdim)
-    return ops.div(total, ops.masked_fill(out, ops.eq(out, 0), inf))  # masked first: gradients stay finite
+    """That of the variance over twice the result, and 0 where the gradient is."""
+    half = _half_forward(tangents[0], x, dim, correction, keepdim)
+    return ops.div(half, ops.masked_fill(out, ops.eq(out, 0), inf))  # masked first: gradients stay finite
 
 
 def _corrected(make: Maker) -> Iterator[Sample]:
@@ -107,11 +148,48 @@ def _spread_op(name: str, kernel: Any, gradient: Any, forward: Any = None) -> Op
         f"_{name}", kernel, _var_rule, "input: Tensor, dim: Dims, correction: float, keepdim: bool",
         vjp=gradient, conjugates=True, node=f"{name.capitalize()}Backward0", method=False, function=False,
         out=False, jvp=forward, samples=_corrected, trusted=True,
+        refuses="nothing", lowering="extremes",
     )  # fmt: skip
 
 
 _var = _spread_op("var", _var_kernel, _var_gradient)
 _std = _spread_op("std", _std_kernel, _std_gradient, _std_forward)
+
+
+def _with_mean(name: str, kernel: Any, gradient: Any, forward: Any) -> Op:
+    """The op of this name together with the mean: two results of one node."""
+
+    def both(x: Array, dim: Any, correction: float, keepdim: bool) -> tuple[Array, Array]:
+        return kernel(x, dim, correction, keepdim), _wide_mean(x, dim, keepdim)
+
+    def rule(x: TensorType, dim: Any, correction: float, keepdim: bool) -> tuple[TensorType, TensorType]:
+        first = _var_rule(x, dim, correction, keepdim)
+        return first, TensorType(first.shape, x.dtype, x.device)
+
+    def backward(
+        g: tuple[Any, Any], out: tuple[Any, Any], x: Any, dim: Any, correction: float, keepdim: bool
+    ) -> Any:
+        parts = [
+            None if g[0] is None else gradient(g[0], out[0], x, dim, correction, keepdim),
+            None if g[1] is None else mean_gradient(g[1], None, type_of(x), dim, keepdim),
+        ]
+        return total(parts)
+
+    def direction(
+        tangents: tuple[Any, ...], out: tuple[Any, Any], x: Any, dim: Any, correction: float, keepdim: bool
+    ) -> tuple[Any, Any]:
+        return forward(tangents, out[0], x, dim, correction, keepdim), _wide_mean(tangents[0], dim, keepdim)
+
+    return reduce(
+        f"_{name}_mean", both, rule, "input: Tensor, dim: Dims, correction: float, keepdim: bool",
+        vjp=backward, conjugates=True, node=f"{name.capitalize()}MeanBackward0", method=False, function=False,
+        out=False, jvp=direction, samples=_corrected, outputs_read=(0,) if name == "std" else (),
+        refuses="nothing", lowering="extremes",
+    )  # fmt: skip
+
+
+_var_mean = _with_mean("var", _var_kernel, _var_gradient, _var_forward)
+_std_mean = _with_mean("std", _std_kernel, _std_gradient, _std_forward)
 
 
 def _overloads(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
@@ -171,14 +249,14 @@ def std(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> 
 def var_mean(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
     """The variance and the mean."""
     dim, correction, keepdim = _overloads("var_mean", input, dim, unbiased, keepdim, correction)
-    return _var(input, dim, correction, keepdim), ops.mean(input, dim, keepdim)
+    return _var_mean(input, dim, correction, keepdim)
 
 
 @composite(SPREAD, samples=_spread_samples, method=False)
 def std_mean(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
     """The standard deviation and the mean."""
     dim, correction, keepdim = _overloads("std_mean", input, dim, unbiased, keepdim, correction)
-    return _std(input, dim, correction, keepdim), ops.mean(input, dim, keepdim)
+    return _std_mean(input, dim, correction, keepdim)
 
 
 # -- log-sum-exp -------------------------------------------------------------------------------------------
@@ -213,6 +291,7 @@ logsumexp = reduce(
     "logsumexp", _logsumexp_kernel, _logsumexp_rule, "input: Tensor, dim: Dims, keepdim: bool = False",
     vjp=_logsumexp_gradient, trusted=True, aliases=("special.logsumexp",),
     samples=lambda make: (s for s in folds(make) if len(s.args) > 1),
+    refuses="nothing", lowering="extremes",
 )  # fmt: skip
 
 
@@ -277,10 +356,12 @@ _median_all = reduce(
         ops._values(flat := ops.reshape(ops.movedim(args[0], places[0], 0), (size, -1)),
                     _median_indices(flat, 1, False), 1, False), 0,
     ),
+    refuses="nothing",
 )  # fmt: skip
 _median_indices: Op = reduce(
     "_median_indices", _median_indices_kernel, _median_indices_rule, "input: Tensor, dim: Dim, keepdim: bool",
     method=False, function=False, out=False, trusted=True,
+    refuses="nothing",
 )  # fmt: skip
 _median_values = values_op("_median_values", "MedianBackward1")
 MEDIAN = result("median", "values", "indices")
@@ -300,6 +381,7 @@ def _median_samples(make: Maker) -> Iterator[Sample]:
     returns=MEDIAN,
     out="exact",
     samples=_median_samples,
+    overloads=value_overloads("median"),
 )
 def median(input: Any, dim: Any, keepdim: bool) -> Any:
     """The middle value (the lower of two), and with dim where it lies."""

@@ -11,14 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 from operator import index as as_index
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 
-from weft.core.arrays import Array, namespace
+import weft.ops.node_names as node_names
+from weft.core.arrays import Array, is_array, namespace
+from weft.core.devices import DEVICES
 from weft.core.dims import wrap_dim, wrap_dims
 from weft.core.dtypes import dtype
+from weft.core.errors import no_derivative
+from weft.core.interrupts import let_through
 from weft.core.symbolic import size_of
 from weft.core.types import TensorType, contiguous_format
 from weft.ops.batching import expanded, permuted
@@ -37,6 +41,7 @@ NOT_VIEWABLE = (
     "two contiguous "
     "subspaces). Use .reshape(...) instead."
 )
+NOT_DENSE = "self.stride(-1) must be 1"
 
 
 # -- dimensions and sizes ------------------------------------------------------------------------------------
@@ -83,7 +88,7 @@ def known_data(x: TensorType, name: str) -> None:
 
 
 # -- arrays --------------------------------------------------------------------------------------------------
-def restride(x: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+def restride(x: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """A writable view at the same start with these sizes and byte strides; the caller answers for the
     bounds.
     """
@@ -93,7 +98,7 @@ def restride(x: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Arra
         return namespace(x).lib.stride_tricks.as_strided(x, shape, strides)
     if type(x) is not ndarray:
         if type(x) is Outline:
-            return x.restrided(shape, strides)
+            return cast(Array, x.restrided(shape, strides))
         raise TypeError("only arrays can be viewed")
     return numpy_as_strided(x, shape, strides)
 
@@ -104,18 +109,12 @@ def along(dim: int, item: Any) -> tuple[Any, ...]:
 
 
 def check_apart(target: Any, tensors: Any) -> None:
-    """Raises unless an `out=` tensor has memory of its own, each element once."""
+    """Raises unless an `out=` tensor has memory of its own."""
     written = target.array
-    if not isinstance(written, ndarray):
-        return
-    if 0 in written.strides and written.size > 1:
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-            "location. Please "
-            "clone() the tensor before performing the operation."
-        )
+    memory = is_array(written)  # a traced array has none; views of one are told apart later
     for x in tensors:
-        if isinstance(x.array, ndarray) and np.may_share_memory(x.array, written):
+        shares = memory and type(x.array) is type(written)
+        if x is target or (shares and namespace(written).may_share_memory(x.array, written)):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
                 "a single memory "
@@ -135,6 +134,7 @@ embed: Op = index(
     vjp=lambda g, _out, _g, shape, steps: replay(g, steps), method=False, function=False,
     node="EmbedBackward0",
     samples=lambda make: iter([Sample(make(3), (2, 3), ((ops.select, (0, 1), None),))]), batch=batch_embed,
+    refuses="nothing", lowering="indexing",
 )  # fmt: skip
 
 
@@ -142,11 +142,13 @@ embed: Op = index(
 def _view(x: Array, size: Any) -> Array:
     try:
         out = x.reshape(size, copy=False)
-    except ValueError:
+    except ValueError as error:
+        let_through(error)
         raise RuntimeError(NOT_VIEWABLE) from None
     except TypeError:
         if len(size) == 1 and type(size[0]) is dtype:
-            return _reinterpret(x, size[0])
+            reinterpreted: Array = _reinterpret(x, size[0])
+            return reinterpreted
         raise
     if size and min(size) < -1:  # NumPy takes any negative size for -1
         raise ValueError("negative size")
@@ -158,7 +160,8 @@ def _outline_view(x: Outline, size: Any) -> Outline:
         return _reinterpret(x, size[0])  # type: ignore[no-any-return]
     try:
         return x.reshape(tuple(size))
-    except ValueError:
+    except ValueError as error:
+        let_through(error)
         raise RuntimeError(NOT_VIEWABLE) from None
 
 
@@ -171,11 +174,11 @@ def _view_rule(x: TensorType, size: Any) -> TensorType:
     return like(x, infer_sizes(as_sizes(size), x.numel()))
 
 
-def _reinterpret(x: Array, kind: dtype) -> Array:
+def _reinterpret(x: Any, kind: dtype) -> Any:
     old, new = x.dtype.itemsize, kind.itemsize
     if old != new and x.ndim and x.strides[-1] != old:
         raise RuntimeError(
-            f"self.stride(-1) must be 1 to view {type_of(x).dtype.scalar_name} as {kind.scalar_name} "
+            f"{NOT_DENSE} to view {type_of(x).dtype.scalar_name} as {kind.scalar_name} "
             "(different element sizes), "
             f"but got {x.strides[-1] // old}"
         )
@@ -201,7 +204,7 @@ def _reinterpret_rule(x: TensorType, kind: dtype) -> TensorType:
 
 def _view_vjp(g: Any, _out: Any, _x: TensorType, size: Any) -> Any:
     if len(size) == 1 and type(size[0]) is dtype:
-        raise NotImplementedError("view(dtype) reinterprets bits: it has no derivative")
+        no_derivative("view(dtype) reinterprets bits: it has no derivative", NotImplementedError)
     return reshape(g, _x.shape)
 
 
@@ -228,6 +231,8 @@ _unsafe_view: Op = index(
     lambda x, size: like(x, infer_sizes(size, x.numel())), "input: Tensor, size: Shape",
     vjp=lambda g, _out, _x: ops.reshape(g, _x.shape), method=False, function=False,
     node="UnsafeViewBackward0", samples=lambda make: iter([Sample(make(2, 6), (3, 4))]),
+    refuses="nothing", cheap=True,
+    shares_memory=True,
 )  # fmt: skip
 
 
@@ -237,25 +242,35 @@ def _reshape_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(4, 3).T, (2, -1))
 
 
-@composite("input: Tensor, *shape: Shape", samples=_reshape_samples)
+@composite("input: Tensor, *shape: Shape", samples=_reshape_samples, cheap=True)
 def reshape(input: Any, shape: Any) -> Any:
     """A view with these sizes where strides allow it, else a copy."""
     return reshaped(input, shape)
 
 
 def reshaped(input: Any, shape: Any) -> Any:
-    if type(input) is ndarray:
+    if type(input) in DEVICES:
         return input.reshape(tuple(map(as_index, shape)))
     try:
         return view(input, tuple(shape))
     except RuntimeError as error:
+        let_through(error)
         if error.args[0] is not NOT_VIEWABLE:
             raise
     shape = infer_sizes(as_sizes(shape), type_of(input).numel())
     return _unsafe_view(ops.clone(input, memory_format=contiguous_format), shape)
 
 
-READERS[view] = reshaped
+def _read(value: Any, size: Any) -> Any:
+    """What a view shows, of a value that lies otherwise. As one op where it may be: only running tells of a
+    gradient whether that copies.
+    """
+    if type(value) in DEVICES or (len(size) == 1 and type(size[0]) is dtype):
+        return reshaped(value, size)
+    return reshape(value, tuple(size))
+
+
+READERS[view] = _read
 
 
 alias = view_family(
@@ -337,6 +352,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     try:
         filled = infer_sizes(sizes, shape[dim])
     except RuntimeError as error:
+        let_through(error)
         if "is invalid for input" in str(error):
             raise RuntimeError(
                 f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
@@ -622,6 +638,7 @@ squeeze: Op = view_family(
     "input: Tensor, dim: Dims = None", trusted=True,
     vjp=lambda g, _out, _x: view(g, _x.shape) if g.ndim != _x.ndim else g, samples=_squeeze_samples,
     batch=batch_squeeze,
+    node_name=node_names.squeeze,
 )  # fmt: skip
 
 

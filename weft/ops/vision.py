@@ -7,21 +7,19 @@ linear, so each gradient is the transposed map, and the transposed map's gradien
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.core.arrays import Array
 from weft.core.dtypes import bool_, uint8
 from weft.core.types import TensorType
+from weft.core.warn import warn
 from weft.ops.batching import leading, to_front
-from weft.ops.families import composite, index
+from weft.ops.families import HIDDEN, composite, index
 from weft.ops.kernels import folding, padding, resize
 from weft.ops.pooling import ADAPTIVE, fold_lead, lead_batch
 from weft.ops.record import Op, type_of
 from weft.ops.samples import Maker, Sample
-
-HIDDEN: dict[str, Any] = {"method": False, "function": False}
 
 
 # -- padding -------------------------------------------------------------------------------------------------
@@ -59,6 +57,7 @@ constant_pad_nd: Op = index(
     _constant_rule, "input: Tensor, pad: Any, value: Number = 0",
     vjp=lambda g, _out, _x, pad: constant_pad_nd(g, tuple(-width for width in pad)), batch=leading,
     samples=_constant_samples, method=False,
+    refuses="nothing", lowering="indexing",
 )  # fmt: skip
 BORDERS: dict[tuple[str, int], Op] = {}
 
@@ -77,6 +76,7 @@ border_backward = index(
     vjp=lambda g, _out, _g, _shape, pad, mode: BORDERS[mode, len(pad) // 2](g, pad),
     batch=lambda op, size, args, dims: (op(to_front(args[0], dims[0]), (size, *args[1]), *args[2:]), 0),
     samples=_pad_backward_samples, **HIDDEN,
+    refuses="nothing", lowering="scatter",
 )  # fmt: skip
 
 
@@ -133,6 +133,7 @@ def _border(mode: str, axes: int, name: str) -> None:
         vjp=lambda g, _out, _x, pad: border_backward(g, _x.shape, pad, mode), batch=leading, samples=samples,
         node="".join(part.capitalize() for part in name.split("_"))[:-1] + "DBackward0",
         amp=None if mode == "circular" else "float32", **HIDDEN,
+        refuses="nothing", lowering="indexing",
     )  # fmt: skip
 
 
@@ -200,6 +201,7 @@ upsample_backward = index(
         g, tuple(_g.shape[2:]), align, scales
     ),
     batch=fold_lead, samples=_resize_backward_samples, **HIDDEN,
+    refuses="nothing", lowering="resize",
 )  # fmt: skip
 
 
@@ -244,6 +246,7 @@ def _resampler(name: str, mode: str, axes: int, antialias: bool = False) -> None
             g, tuple(_x.shape[2:]), mode, align, scales, antialias
         ),
         batch=fold_lead, samples=samples, node=f"{node}Backward0", **HIDDEN,
+        refuses="nothing", lowering="resize",
     )  # fmt: skip
 
 
@@ -360,11 +363,7 @@ UPSAMPLE_SIGNATURE = "input: Tensor, size: Any = None, scale_factor: Any = None"
 )  # fmt: skip
 def upsample(input: Any, size: Any, scale_factor: Any, mode: str, align_corners: Any) -> Any:
     """The old name of `interpolate`."""
-    warnings.warn(
-        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
-        UserWarning,
-        stacklevel=3,
-    )
+    warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -502,11 +501,13 @@ unfold: Op = index(
     vjp=lambda g, _out, _x, kernel, gaps, pads, steps: fold(g, tuple(_x.shape[-2:]), kernel, gaps, pads,
     steps),
     batch=lead_batch(2), samples=_unfold_samples, node="Im2ColBackward0",
+    refuses="nothing", lowering="indexing",
 )  # fmt: skip
 fold: Op = index(
     "fold", _fold_kernel, _fold_rule, f"input: Tensor, output_size: Any, {BLOCK}", namespace="nn.functional",
     vjp=lambda g, _out, _x, _size, kernel, gaps, pads, steps: unfold(g, kernel, gaps, pads, steps),
     batch=lead_batch(1), samples=_fold_samples, node="Col2ImBackward0",
+    refuses="nothing",
 )  # fmt: skip
 
 
@@ -589,12 +590,14 @@ pixel_shuffle: Op = index(
     samples=lambda make: iter([Sample(make(8, 2, 3), 2), Sample(make(2, 1, 9, 1, 2), 3), Sample(make(2, 2,
     2), 1)]),
     aliases=("nn.functional.pixel_shuffle",), method=False,
+    refuses="nothing", lowering="indexing",
 )  # fmt: skip
 pixel_unshuffle: Op = index(
     "pixel_unshuffle", _unshuffle_kernel, _unshuffle_rule, "input: Tensor, downscale_factor: int",
     vjp=lambda g, _out, _x, factor: pixel_shuffle(g, factor), batch=leading,
     samples=lambda make: iter([Sample(make(2, 4, 6), 2), Sample(make(2, 1, 1, 3, 6), 3)]),
     aliases=("nn.functional.pixel_unshuffle",), method=False,
+    refuses="nothing", lowering="indexing",
 )  # fmt: skip
 channel_shuffle: Op = index(
     "channel_shuffle",
@@ -603,4 +606,5 @@ channel_shuffle: Op = index(
     vjp=lambda g, _out, _x, groups: channel_shuffle(g, _x.shape[1] // groups), batch=fold_lead,
     samples=lambda make: iter([Sample(make(2, 6, 2), 2), Sample(make(1, 4, 2, 3), 4)]),
     aliases=("nn.functional.channel_shuffle",), method=False,
+    refuses="nothing", lowering="indexing",
 )  # fmt: skip

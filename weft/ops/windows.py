@@ -12,18 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, ArrayModule, namespace
 from weft.core.dtypes import int64
 from weft.core.types import TensorType
 from weft.ops.batching import spread_to
-from weft.ops.families import composite, index
+from weft.ops.families import HIDDEN, composite, index
 from weft.ops.kernels import pooling as kernels
 from weft.ops.pooling import pool_gather, pool_scatter
 from weft.ops.record import Op, ops, type_of
 from weft.ops.samples import Maker, Sample
 from weft.ops.softmax import no_grad
-
-HIDDEN: dict[str, Any] = {"method": False, "function": False}
 
 
 def each(value: Any, axes: int) -> tuple[int, ...]:
@@ -103,6 +101,7 @@ max_unpool: Op = index(
     "input: Tensor, indices: Tensor, output_size: Any, axes: int",
     vjp=(lambda g, _out, _x, indices, _size, axes: pool_gather(g, indices, axes), None),
     batch=_unpool_batch, samples=_unpool_samples, node="MaxUnpool2DBackward0", **HIDDEN,
+    refuses="integers",
 )  # fmt: skip
 
 
@@ -164,7 +163,7 @@ def _unpool(axes: int) -> None:
 FRACTIONAL: dict[int, Op] = {}
 
 
-def _starts(xp: Any, draws: Array, length: int, count: int, taps: int) -> Array:
+def _starts(xp: ArrayModule, draws: Array, length: int, count: int, taps: int) -> Array:
     """Where the windows of one axis start, `(N, C, count)`, from one draw for each plane."""
     work = xp.float64 if draws.dtype == xp.float64 else xp.float32
     draws = draws.astype(work)[..., None]
@@ -172,7 +171,7 @@ def _starts(xp: Any, draws: Array, length: int, count: int, taps: int) -> Array:
         return xp.full((*draws.shape[:-1], 1), length - taps, xp.int64)
     step = work(length - taps) / work(count - 1)
     numbers = xp.arange(count, dtype=work)
-    found = ((numbers + draws) * step).astype(xp.int64) - (draws * step).astype(xp.int64)
+    found: Array = ((numbers + draws) * step).astype(xp.int64) - (draws * step).astype(xp.int64)
     found[..., -1] = length - taps
     return found
 
@@ -195,8 +194,8 @@ def _fractional_kernel(
         shape[2 + axis], shape[2 + axes + axis] = counts[axis], taps[axis]
         flat = flat * spatial[axis] + places.reshape(shape)
     flat = xp.broadcast_to(flat, (*whole.shape[:2], *counts, *taps)).reshape(*whole.shape[:2], *counts, -1)
-    lead = xp.arange(whole.shape[0])[:, None], xp.arange(whole.shape[1])[None, :]
-    lead = tuple(part.reshape(*part.shape, *(1,) * (axes + 1)) for part in lead)
+    numbers = xp.arange(whole.shape[0])[:, None], xp.arange(whole.shape[1])[None, :]
+    lead = tuple(part.reshape(*part.shape, *(1,) * (axes + 1)) for part in numbers)
     values = whole.reshape(*whole.shape[:2], -1)[(*lead, flat)]
     best = xp.argmax(values, -1)[..., None]
     out = xp.take_along_axis(values, best, -1)[..., 0], xp.take_along_axis(flat, best, -1)[..., 0]

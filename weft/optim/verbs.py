@@ -16,7 +16,8 @@ from typing import Any, Final
 import numpy as np
 
 from weft.core import modes
-from weft.core.arrays import Array
+from weft.core.arrays import MODULES, Array
+from weft.core.devices import DEVICES
 from weft.core.seams import seams
 from weft.ops.record import quiet
 from weft.tensor.base import Parameter, Tensor
@@ -29,15 +30,14 @@ rule tests only what is None, bool or int."""
 PIECE: Final = 16384  # elements: four arrays of float64 and their results stay in a core's own cache
 FLOAT32: Final = np.dtype(np.float32)
 FLOAT64: Final = np.dtype(np.float64)
-ndarray: Final = np.ndarray
 
 
 class Arrays:
-    """The verbs on NumPy arrays of one dtype."""
+    """The verbs on arrays of one device and dtype."""
 
     @staticmethod
     def neg(x: Array) -> Array:
-        return np.negative(x, out=...)
+        return MODULES[type(x)].negative(x, out=...)
 
     @staticmethod
     def copy(x: Array) -> Array:
@@ -46,58 +46,64 @@ class Arrays:
     @staticmethod
     def scale(x: Array, factor: float) -> None:
         """x *= factor"""
-        np.multiply(x, factor, out=x)
+        x *= factor
 
     @staticmethod
     def add(x: Array, y: Array, alpha: float) -> None:
         """x += alpha * y"""
-        np.add(x, np.multiply(y, alpha), out=x)
+        x += y * alpha
 
     @staticmethod
     def plus(x: Array, y: Array, alpha: float) -> Array:
         """x + alpha * y"""
-        scaled = np.multiply(y, alpha, out=...)
-        return np.add(x, scaled, out=scaled)
+        xp = MODULES[type(x)]
+        scaled = xp.multiply(y, alpha, out=...)
+        return xp.add(x, scaled, out=scaled)
 
     @staticmethod
     def add_product(x: Array, left: Array, right: Array, value: float) -> None:
         """x += value * left * right"""
-        product = np.multiply(left, right, out=...)
-        np.add(x, np.multiply(product, value, out=product), out=x)
+        product = left * right
+        product *= value
+        x += product
 
     @staticmethod
     def plus_product(x: Array, left: Array, right: Array, value: float) -> Array:
         """x + value * left * right"""
-        product = np.multiply(left, right, out=...)
-        return np.add(x, np.multiply(product, value, out=product), out=product)
+        xp = MODULES[type(x)]
+        product = xp.multiply(left, right, out=...)
+        return xp.add(x, xp.multiply(product, value, out=product), out=product)
 
     @staticmethod
     def add_quotient(x: Array, left: Array, right: Array, value: float) -> None:
         """x += value * left / right"""
-        quotient = np.true_divide(left, right, out=...)
-        np.add(x, np.multiply(quotient, value, out=quotient), out=x)
+        quotient = left / right
+        quotient *= value
+        x += quotient
 
     @staticmethod
     def approach(x: Array, end: Array, weight: Any, near: bool) -> None:
         """x moves towards end by this part of the way: from the nearer side, as lerp does. See `way`."""
-        span = np.subtract(end, x, out=...)
+        span = end - x
+        span *= weight if near else 1 - weight
         if near:
-            np.add(x, np.multiply(span, weight, out=span), out=x)
+            x += span
         else:
-            np.subtract(end, np.multiply(span, 1 - weight, out=span), out=x)
+            MODULES[type(x)].subtract(end, span, out=x)
 
     @staticmethod
     def raise_to(x: Array, y: Array) -> None:
         """x = maximum(x, y)"""
-        np.maximum(x, y, out=x)
+        MODULES[type(x)].maximum(x, y, out=x)
 
     @staticmethod
     def root(x: Array, divisor: float | None, summand: float) -> Array:
         """sqrt(x) / divisor + summand"""
-        result = np.sqrt(x, out=...)
+        result = MODULES[type(x)].sqrt(x, out=...)
         if divisor is not None:
-            np.true_divide(result, divisor, out=result)
-        return np.add(result, summand, out=result)
+            result /= divisor
+        result += summand
+        return result
 
 
 class Tensors:
@@ -187,7 +193,9 @@ def is_direct() -> bool:
 def arrays_of(tensors: tuple[Any, ...]) -> tuple[Array, ...] | None:
     """The arrays, if a rule may run on them: plain tensors of one shape and dtype that may be written to."""
     first = tensors[0].array
-    shape, dtype = first.shape, first.dtype
+    shape, dtype, library = first.shape, first.dtype, type(first)
+    if library not in DEVICES:
+        return None
     if dtype is not FLOAT32 and dtype is not FLOAT64:
         return None
     gradient = tensors[1]
@@ -195,7 +203,7 @@ def arrays_of(tensors: tuple[Any, ...]) -> tuple[Array, ...] | None:
     for tensor in tensors:
         kind = type(tensor)
         array = tensor.array
-        if (kind is not Parameter and kind is not Tensor) or type(array) is not ndarray:
+        if (kind is not Parameter and kind is not Tensor) or type(array) is not library:
             return None
         if array is not first and (array.dtype is not dtype or array.shape != shape):
             return None
@@ -222,7 +230,8 @@ def update(rule: Rule, rows: Iterable[Row]) -> None:
         if row[1] is not given or arrays[0].dtype is not dtype:
             given, dtype = row[1], arrays[0].dtype
             # A ufunc takes an array of its own dtype twice as fast as a Python number.
-            numbers = tuple([np.asarray(n, dtype) if type(n) is float else n for n in given])
+            asarray = MODULES[type(arrays[0])].asarray
+            numbers = tuple([asarray(n, dtype) if type(n) is float else n for n in given])
             tested = tuple([0.5 if type(n) is float else n for n in given])
             writes = writes_of(rule, len(arrays), tested)
         direct.append((arrays, numbers))
@@ -260,7 +269,7 @@ def count_up(steps: list[Any]) -> None:
     """Counts one more step in step tensors."""
     direct = is_direct()
     for step in steps:
-        if direct and type(step) is Tensor and type(step.array) is ndarray:
+        if direct and type(step) is Tensor and type(step.array) in DEVICES:
             step.array.fill(step.array.item() + 1)
             step.bump()
         else:

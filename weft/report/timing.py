@@ -11,6 +11,7 @@ from copy import copy
 from typing import Any
 
 from weft.core.generator import Generator, fork_rng
+from weft.core.interrupts import let_through
 from weft.core.lazy import lazy
 
 _stepping: Any = lazy("weft.native.stepping")
@@ -28,7 +29,10 @@ def seconds_of_steps(program: Any, inputs: Sequence[Any], rounds: int = ROUNDS) 
                 for number in range(program.count):
                     stepping.step()
                     best[number] = min(best[number], stepping.seconds)
-            except Exception:  # what stops a program (an index out of range, say) is told where it is called
+            except (
+                Exception
+            ) as error:  # what stops a program (an index out of range, say) is told by its call
+                let_through(error)
                 return None
     return best
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import weft.tensor.source as source
 from weft.core import modes
+from weft.core.arrays import is_array, namespace
 from weft.core.dtypes import BY_NUMPY, HALVES, as_dtype, float32
 from weft.core.types import TensorType
 from weft.ops.record import REGISTRY, Joint, Op, quiet
@@ -20,8 +19,6 @@ from weft.tensor.meta import MetaArray, recorder_of
 from weft.tensor.plan import OUT, Plan
 from weft.tensor.tape import Node, check_versions, freed, saved_arrays
 
-ndarray = np.ndarray
-
 
 def unbroadcast(array: Any, shape: tuple[int, ...]) -> Any:
     """Sums a gradient over the dimensions along which its input was broadcast."""
@@ -29,14 +26,15 @@ def unbroadcast(array: Any, shape: tuple[int, ...]) -> Any:
     axes = tuple(range(lead)) + tuple(
         i + lead for i, n in enumerate(shape) if n == 1 and array.shape[i + lead] != 1
     )
+    xp = namespace(array)
     if not axes:
-        return np.broadcast_to(array, shape).copy() if array.shape != shape else array
+        return xp.broadcast_to(array, shape).copy() if array.shape != shape else array
     kind = BY_NUMPY[array.dtype]
     if kind in HALVES:
         return (
-            quiet(np.add.reduce, array, axes, dtype=float32.numpy, out=...).reshape(shape).astype(array.dtype)
+            quiet(xp.add.reduce, array, axes, dtype=float32.numpy, out=...).reshape(shape).astype(array.dtype)
         )
-    return quiet(np.add.reduce, array, axes, out=...).reshape(shape)
+    return quiet(xp.add.reduce, array, axes, out=...).reshape(shape)
 
 
 def cast(array: Any, kind: Any) -> Any:
@@ -130,7 +128,7 @@ def revive(node: Node, source: int, value: Any) -> Any:
 
 
 def _revive_input(node: Node, position: int, value: Any) -> Any:
-    if type(value) is not ndarray and type(value) is not MetaArray:
+    if type(value) is not MetaArray and not is_array(value):
         return value
     target = node.next[position]
     if target is None:
@@ -244,24 +242,29 @@ NAMESPACE: dict[str, Any] = {
 
 
 def compile_backward(op: Op, plan: Plan) -> None:
-    """Gives the op's node class its two backward functions."""
+    """Gives the op's node class its two backward functions, and says so last: who is interrupted before makes
+    them again, as does another thread."""
     node_class: Any = plan.node_class
+    if op.vjp is not None:
+        node_class.raw_backward, node_class.graph_backward = backward_functions(op, plan)
     node_class.compiled = True
-    if op.vjp is None:
-        return
+
+
+def backward_functions(op: Op, plan: Plan) -> tuple[Any, Any]:
+    """The gradient rules of an op as two functions of a node and a gradient: on arrays, and on tensors."""
     if not plan.fixed:
-        node_class.raw_backward = lambda node, grad: interpret(node, grad, False)
-        node_class.graph_backward = lambda node, grad: interpret(node, grad, True)
-        return
+        return (
+            lambda node, grad: interpret(node, grad, False),
+            lambda node, grad: interpret(node, grad, True),
+        )
     namespace = dict(NAMESPACE)
     if isinstance(op.vjp, Joint):
         namespace["JOINT"] = op.vjp.function
-    else:
+    elif op.vjp is not None:
         namespace |= {f"V{i}": rule for i, rule in enumerate(op.vjp)}
     text = source.backward_source(op, plan, graph=False) + source.backward_source(op, plan, graph=True)
     exec(compile(text, f"<weft backward of {op.name}>", "exec"), namespace)
-    node_class.raw_backward = namespace["raw_backward"]
-    node_class.graph_backward = namespace["graph_backward"]
+    return namespace["raw_backward"], namespace["graph_backward"]
 
 
 def differentiable(op: Op) -> bool:

@@ -23,7 +23,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft.core import modes
+from weft.core.arrays import Array
 from weft.core.device import cpu, device
+from weft.core.devices import DEVICES, HOST
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import Size
@@ -80,14 +82,19 @@ class Tensor(Methods):
     @property
     def device(self) -> device:
         array = self.array
-        return array.device if type(array) is MetaArray else cpu
+        kind = type(array)
+        if kind is ndarray:
+            return cpu
+        return array.device if kind is MetaArray else DEVICES.get(kind, HOST).place
 
     @property
     def ndim(self) -> int:
-        return self.array.ndim  # type: ignore[no-any-return]
+        array: Array = self.array
+        return array.ndim
 
     def dim(self) -> int:
-        return self.array.ndim  # type: ignore[no-any-return]
+        array: Array = self.array
+        return array.ndim
 
     ndimension = dim
 
@@ -98,20 +105,24 @@ class Tensor(Methods):
         return self.array.shape[wrap_dim(dim, self.array.ndim)]
 
     def numel(self) -> int:
-        return self.array.size  # type: ignore[no-any-return]
+        array: Array = self.array
+        return array.size
 
     nelement = numel
 
     def element_size(self) -> int:
-        return self.array.dtype.itemsize  # type: ignore[no-any-return]
+        array: Array = self.array
+        return array.dtype.itemsize
 
     @property
     def itemsize(self) -> int:
-        return self.array.dtype.itemsize  # type: ignore[no-any-return]
+        array: Array = self.array
+        return array.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        return self.array.size * self.array.dtype.itemsize  # type: ignore[no-any-return]
+        array: Array = self.array
+        return array.size * array.dtype.itemsize
 
     def stride(self, dim: int | None = None) -> Any:
         """Steps, in elements, from one item to the next along each dimension (or one of them)."""
@@ -125,11 +136,11 @@ class Tensor(Methods):
 
     def storage_offset(self) -> int:
         """How many elements after the start of its storage the first element lies."""
-        array = self.array
+        array: Array = self.array
         root = storage_root(array)
         if root is array:
             return 0
-        return (address(array) - address(root)) // array.dtype.itemsize  # type: ignore[no-any-return]
+        return (address(array) - address(root)) // array.dtype.itemsize
 
     def data_ptr(self) -> int:
         """The address of the first element; 0 where there is none."""
@@ -177,16 +188,11 @@ class Tensor(Methods):
 
 def storage_root(array: Any) -> Any:
     """The array whose memory this one lies in: the last array of its chain of bases."""
-    base = array.base
-    while base is not None:
-        if isinstance(base, ndarray):
-            array = base
-        base = getattr(base, "base", None)
-    return array
+    return DEVICES.get(type(array), HOST).base(array)
 
 
 def address(array: Any) -> int:
-    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return DEVICES.get(type(array), HOST).address(array)
 
 
 class ParameterKind(type):

@@ -8,35 +8,36 @@ idea: all of `to`, `float()`, `type()` and `cpu()` settle what is wanted and mee
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from weft.core import dtypes, modes
+from weft.core.arrays import MODULES, namespace
 from weft.core.device import cpu, creation_device, device, meta
+from weft.core.devices import DEVICES, device_of, transfer
 from weft.core.dtypes import BY_NUMPY, dtype
+from weft.core.interrupts import let_through
 from weft.core.naming import named
 from weft.core.types import memory_format, preserve_format
+from weft.core.warn import warn
 from weft.ops.create import copy_format
 from weft.ops.options import C_NAMES, check_format, dtype_argument, fits, has_format
 from weft.ops.record import REGISTRY, ops, quiet
 from weft.tensor.base import PLAIN, Tensor, fresh, method, public, wrap
 from weft.tensor.inplace import check_writable, dispatch_inplace
 from weft.tensor.meta import MetaArray
-from weft.tensor.views import check_overlap
+from weft.tensor.views import check_overlap, overlaps_itself
 
 ONE_ELEMENT = "only one element tensors can be converted to Python scalars"
 
 
 # -- to another kind of tensor -------------------------------------------------------------------------------
-def warn_complex(source: dtype, target: dtype, level: int = 4) -> None:
+def warn_complex(source: dtype, target: dtype) -> None:
     """PyTorch's warning where imaginary parts get lost."""
     if source.is_complex and dtypes.BOOL < target.category < dtypes.COMPLEX:
-        warnings.warn(
-            "Casting complex values to real discards the imaginary part", UserWarning, stacklevel=level
-        )
+        warn("Casting complex values to real discards the imaginary part")
 
 
 def converted(
@@ -52,14 +53,16 @@ def converted(
             check_format(form, tensor.ndim)
         return tensor
     if where == here:
-        warn_complex(tensor.dtype, kind, 5)
+        warn_complex(tensor.dtype, kind)
         mode = modes.current()
         if mode is False or (mode is True and not tensor.tracked and tensor.origin is None):
-            if tensor.__class__ in PLAIN and tensor.array.__class__ is np.ndarray:
+            if tensor.__class__ in PLAIN and tensor.array.__class__ in DEVICES:
                 return wrap(quiet(copy_format, tensor.array, kind, form))
         return ops._to_copy(tensor, kind, form)  # type: ignore[no-any-return]
     if here is meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    if where is not meta:
+        return converted(ops._to_device(tensor, where, here), kind, where, False, form)
     array = tensor.array
     strides = [step // array.dtype.itemsize * kind.itemsize for step in array.strides]
     return fresh(MetaArray(array.shape, kind.numpy, strides))
@@ -257,20 +260,18 @@ def __contains__(self: Tensor, element: Any) -> bool:
 def _plainly_writable(target: Tensor, *sources: Any) -> bool:
     """Whether a write needs nothing but the write: no gradient is recorded, nobody overrides."""
     mode = modes.current()
-    if (
-        mode.__class__ is not bool
-        or target.__class__ not in PLAIN
-        or target.array.__class__ is not np.ndarray
-    ):
+    if mode.__class__ is not bool or target.__class__ not in PLAIN or target.array.__class__ not in DEVICES:
         return False
     for tensor in sources:
         if isinstance(tensor, Tensor):
-            if tensor.__class__ not in PLAIN or tensor.array.__class__ is not np.ndarray:
+            if tensor.__class__ not in PLAIN or tensor.array.__class__ not in DEVICES:
                 return False
             if mode and (tensor.tracked or tensor.origin is not None):
                 return False
     if mode and (target.tracked or target.origin is not None):
         return False
+    if overlaps_itself(target.array):
+        return False  # see Note [Writes to memory that overlaps itself] in `weft.tensor.inplace`
     check_writable(target, False, False)
     return True
 
@@ -289,16 +290,20 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Any:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     if _plainly_writable(self, src):
         source, target = src.array, self.array
+        if type(source) is not type(target):
+            source = transfer(source, device_of(target))
         check_overlap(target, (source,))
         if source.dtype.kind == "c" and target.dtype.kind not in "cb":
             source = source.real
-        try:
-            quiet(np.copyto, target, source, casting="unsafe")
-        except ValueError:
-            pass  # the rule knows why
-        else:
-            self.bump()
-            return self
+        if source.ndim <= target.ndim:  # NumPy would drop leading dimensions of size 1
+            try:
+                quiet(MODULES[type(target)].copyto, target, source, casting="unsafe")
+            except ValueError as error:
+                let_through(error)
+                # the rule knows why
+            else:
+                self.bump()
+                return self
     return dispatch_inplace(REGISTRY["copy"], (self, src, non_blocking), copy_)
 
 
@@ -317,7 +322,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             self.bump()
             return self
     else:
-        warn_complex(value.dtype, self.dtype, 3)
+        warn_complex(value.dtype, self.dtype)
     return dispatch_inplace(REGISTRY["fill"], (self, value), fill_)
 
 
@@ -351,7 +356,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
         raise RuntimeError(
             "Can't call map_() on Variable that requires grad. Use var.detach().map_() instead."
         )
-    other = np.broadcast_to(tensor.array, self.array.shape)
+    other = namespace(tensor.array).broadcast_to(tensor.array, self.array.shape)
     for place in np.ndindex(self.array.shape):
         self.array[place] = callable(self.array[place].item(), other[place].item())
     self.bump()

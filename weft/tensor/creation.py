@@ -7,17 +7,20 @@ the rest.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.device import creation_device
+from weft.core.device import cpu, creation_device
+from weft.core.devices import device_at, transfer
 from weft.core.dtypes import BY_NUMPY, promote_types
+from weft.core.interrupts import let_through
 from weft.core.naming import named
 from weft.core.types import TensorType
+from weft.core.warn import warn
+from weft.ops.create import cast
 from weft.ops.options import dtype_argument
 from weft.ops.record import quiet
 from weft.tensor.base import Tensor, fresh, public
@@ -161,14 +164,16 @@ def _fill(data: Data, kind: dtypes.dtype) -> Any:
         if type(None) in data.kinds:  # which NumPy takes for NaN
             raise TypeError
         wide = np.array(leaves, np.complex128 if kind.is_complex else np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
+        let_through(error)
         wrong = next(
             type(v).__name__ for v in leaves if isinstance(v, complex) or not hasattr(v, "__float__")
         )
         raise TypeError(f"must be real number, not {wrong}") from None
-    except OverflowError:
+    except OverflowError as error:
+        let_through(error)
         raise RuntimeError("int too large to convert to float") from None
-    return quiet(wide.astype, kind.numpy).reshape(data.shape)
+    return quiet(cast, wide, kind).reshape(data.shape)
 
 
 def _fill_integers(leaves: list[Any], kind: dtypes.dtype, kinds: set[type]) -> Any:
@@ -177,7 +182,8 @@ def _fill_integers(leaves: list[Any], kind: dtypes.dtype, kinds: set[type]) -> A
     if leaves and kinds <= {int, bool}:
         try:
             whole = np.array(leaves, np.int64)
-        except OverflowError:
+        except OverflowError as error:
+            let_through(error)
             raise ValueError("Overflow when unpacking long long") from None
         if kind is dtypes.int64:
             return whole
@@ -206,18 +212,25 @@ def build(data: Any, dtype: Any, where: Any, name: str = "tensor") -> Tensor:
     kind = None if dtype is None else dtype_argument(dtype, name)
     if isinstance(data, Tensor):
         array: Any = data.array
-        if data.is_meta or creation_device(data.device if where is None else where).type == "meta":
+        place = creation_device(data.device if where is None else where)
+        if data.is_meta or place.type == "meta":
             return fresh(meta_array(TensorType(array.shape, kind or data.dtype)))
-        return fresh(quiet(array.astype, (kind or data.dtype).numpy, copy=True))
+        return fresh(transfer(quiet(array.astype, (kind or data.dtype).numpy, copy=True), device_at(place)))
     if isinstance(data, (np.ndarray, np.generic)):
         array = checked_array(np.asarray(data))
         array = np.array(array, array.dtype if kind is None else kind.numpy, copy=True, order="C")
     else:
         walked = Data(data)
         array = _fill(walked, kind or _infer(walked))
-    if creation_device(where).type == "meta":
+    place = creation_device(where)
+    if place.type == "meta":
         return fresh(meta_array(TensorType(array.shape, BY_NUMPY[array.dtype])))
-    return fresh(array)
+    return fresh(array if place is cpu else transfer(array, device_at(place)))
+
+
+def advise_copy(name: str) -> None:
+    """Warns of a tensor that is copied by a function of this name."""
+    warn(named(COPY_ADVICE.format(name)))
 
 
 @public
@@ -226,7 +239,7 @@ def tensor(
 ) -> Tensor:
     """A tensor with a copy of `data`: numbers, nested sequences, an array or a tensor."""
     if isinstance(data, Tensor):
-        warnings.warn(named(COPY_ADVICE.format("weft.tensor")), UserWarning, stacklevel=2)
+        advise_copy("weft.tensor")
     made = build(data, dtype, device)
     return require_gradient(made) if requires_grad else made
 

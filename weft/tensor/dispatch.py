@@ -9,32 +9,43 @@ nowhere else.
 from __future__ import annotations
 
 import numbers
-import warnings
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 import weft.tensor.overrides as overrides
 from weft.core import modes
+from weft.core.arrays import as_array, namespace
 from weft.core.device import cpu, meta
+from weft.core.devices import DEVICES, device_at
 from weft.core.dtypes import BY_NUMPY, FLOAT, get_default_dtype, scalar_dtype
 from weft.core.errors import argument_name
+from weft.core.interrupts import let_through
+from weft.core.symbolic import Symbolic
 from weft.core.types import TensorType, contiguous_format, preserve_format
-from weft.ops.record import Kind, Op, quiet, run_quietly
+from weft.core.warn import warn
+from weft.ops.record import Kind, Op, ops, quiet, run_quietly
 from weft.ops.signature import OPERAND, OPTIONAL, OPTIONAL_OPERAND
 from weft.tensor.backward import compile_backward
 from weft.tensor.base import PLAIN, Tensor, wrap
-from weft.tensor.meta import FAKE, MetaArray, faking, is_fake_array, meta_array, meta_view, refuse_read
+from weft.tensor.meta import (
+    FAKE,
+    MetaArray,
+    contiguous_strides,
+    faking,
+    is_fake_array,
+    meta_array,
+    meta_view,
+    refuse_read,
+)
 from weft.tensor.plan import OUT, Plan, plan_of
 from weft.tensor.saved import pack_saved
+from weft.tensor.storage import rearrange
 from weft.tensor.tape import INFERENCE, complex_class, next_sequence
 from weft.tensor.views import check_overlap, make_view, refresh, refuse_overlap
 from weft.tensor.wrapper import Wrapper, highest, mapping
 
 ndarray = np.ndarray
-
-
-OF_NUMBERS = frozenset({"add", "sub", "mul", "div"})  # ops that take two numbers, too
 
 
 def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
@@ -52,7 +63,7 @@ def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
             return result
     bound = plain_numbers(op, bound)
     tensors = gather(op, bound)
-    if not tensors and op.name in OF_NUMBERS:
+    if not tensors and op.of_numbers:
         tensors = [wrap(np.asarray(bound[0], scalar_dtype(bound[0]).numpy))]
         bound = (tensors[0], *bound[1:])
     key = None
@@ -85,7 +96,7 @@ def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
     if grad:
         refresh_all(tensors)
     original, bound = bound, unwrap_indices(op, bound)
-    types = op.on_types(tuple(map(typed, bound)))
+    types = op.on_types(tuple([typed(each) for each in bound]))
     if _asks_meta(types) or _is_hollow(op, bound, tensors, mode):
         arrays = _meta_results(op, bound, tensors, types)
         if key is not None and bound is original and type(arrays) is MetaArray:
@@ -93,7 +104,8 @@ def dispatch(op: Op, bound: tuple[Any, ...], casts: bool = True) -> Any:
                 HOLLOW.clear()
             HOLLOW[key] = arrays.shape, arrays.dtype, arrays.strides, arrays.device, arrays.exact
     else:
-        arrays = op.on_arrays(tuple(map(untensored, bound)))
+        raw = tuple([untensored(each) for each in bound])
+        arrays = op.on_arrays(raw) if op.kind is not Kind.CREATE else create_at(op, raw, types)
         if op.trusted and op.promotion is None and tensors and not involves_complex(tensors, []):
             op.known.add(dtypes_key(tensors))
     results = finish_call(op, bound, tensors, arrays, mode, grad)
@@ -134,6 +146,8 @@ def hollow_key(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
 
 UNSURE = object()
+NUMBERS: Final = frozenset({bool, int, float, complex, type(None)})
+"""Classes of Python's own numbers, and of what stands for none."""
 
 
 def trusted_call(op: Op, bound: tuple[Any, ...], grad: bool) -> Any:
@@ -153,20 +167,34 @@ def trusted_call(op: Op, bound: tuple[Any, ...], grad: bool) -> Any:
         elif value is not None:
             raw[slot] = getattr(value, "array", None)
             tensors.append(value)
-    if not all(type(t) in PLAIN and type(t.array) is ndarray for t in tensors):
+    if not all(type(t) in PLAIN and type(t.array) in DEVICES for t in tensors):
         return UNSURE
     if not tensors or dtypes_key(tensors) not in op.known or "Index" in signature.words:
         return UNSURE
+    if any(type(bound[slot]) not in NUMBERS for slot in signature.float_slots):
+        return UNSURE
     try:
         arrays = run_quietly(op.kernel, *raw)  # type: ignore[arg-type]
-    except Exception:  # the generic route says why
+    except Exception as error:  # the generic route says why
+        let_through(error)
         return UNSURE
     kind = type(arrays)
     if kind is not ndarray and kind is not tuple and kind is not list:
-        arrays = np.asarray(arrays)
+        arrays = as_array(arrays)
     if grad:
         refresh_all(tensors)
     return finish_call(op, bound, tensors, arrays, grad, grad)
+
+
+def create_at(op: Op, raw: tuple[Any, ...], types: Any) -> Any:
+    """What a creation op makes on the device that its type rule says; kernels that know no devices make it on
+    the CPU first.
+    """
+    if types.device is cpu:
+        return op.on_arrays(raw)
+    named_device = [types.device if name == "device" else v for name, v in zip(op.signature.names, raw)]
+    arrays = op.on_arrays(tuple(named_device))
+    return device_at(types.device).asarray(arrays) if type(arrays) is ndarray else arrays
 
 
 def refresh_all(tensors: list[Tensor]) -> None:
@@ -215,7 +243,7 @@ def require_gradient(tensor: Tensor) -> Tensor:
 
 
 def plain_numbers(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Zero-dim tensors that stand for numbers or sizes become numbers."""
+    """Zero-dim tensors that stand for numbers or sizes become numbers, and numbers those of Python's."""
     changed: list[Any] | None = None
     for slot in op.signature.number_slots:
         value = bound[slot]
@@ -230,12 +258,24 @@ def plain_numbers(op: Op, bound: tuple[Any, ...]) -> tuple[Any, ...]:
             plain = tuple(
                 item.item() if isinstance(item, Tensor) and item.array.size == 1 else item for item in value
             )
+        elif slot in op.signature.float_slots and type(value) not in NUMBERS:
+            plain = plain_number(value)
         else:
             continue
         if changed is None:
             changed = list(bound)
         changed[slot] = plain
     return bound if changed is None else tuple(changed)
+
+
+def plain_number(value: Any) -> Any:
+    """NumPy's numbers and those of subclasses as numbers of Python's, anything else as it is."""
+    if isinstance(value, Symbolic):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    kinds: tuple[Any, ...] = (int, float, complex)
+    return next((kind(value) for kind in kinds if isinstance(value, kind)), value)
 
 
 def named(op: Op, results: Any) -> Any:
@@ -290,10 +330,13 @@ def typed(value: Any) -> Any:
     """Tensors become their types, in the way type rules want their arguments."""
     if isinstance(value, Tensor):
         array = value.array
-        where = cpu if type(array) is ndarray else array.device if type(value) in PLAIN else value.device
+        if type(array) is ndarray:
+            where = cpu
+        else:
+            where = array.device if type(array) is MetaArray and type(value) in PLAIN else value.device
         return TensorType(array.shape, BY_NUMPY[array.dtype], where)
     if type(value) is list or type(value) is tuple:
-        return type(value)(typed(item) for item in value)
+        return type(value)([typed(item) for item in value])
     return value
 
 
@@ -302,7 +345,7 @@ def untensored(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.array
     if type(value) is list or type(value) is tuple:
-        return type(value)(untensored(item) for item in value)
+        return type(value)([untensored(item) for item in value])
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -344,7 +387,8 @@ def _meta_results(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], types: 
         raise NotImplementedError(f"{op.name}: the result's shape depends on values, and there are none")
     first = tensors[0].array if tensors else None
     if op.kind is Kind.VIEW and type(first) is MetaArray:
-        return meta_view(op.kernel, first, tuple(map(untensored, bound[1:])), types)  # type: ignore[arg-type]
+        rest = tuple([untensored(each) for each in bound[1:]])
+        return meta_view(op.kernel, first, rest, types)  # type: ignore[arg-type]
     if "stride" in op.signature.names and op.kind is Kind.CREATE:
         return _strided_result(types, bound[op.signature.names.index("stride")])
     exact = _gives_row_major(op, bound, tensors)
@@ -353,15 +397,9 @@ def _meta_results(op: Op, bound: tuple[Any, ...], tensors: list[Tensor], types: 
     return _meta_result(types, where, exact)
 
 
-ROW_MAJOR = (Kind.POINTWISE, Kind.CREATE, Kind.REDUCE, Kind.INDEX)
-"""Kinds of ops whose kernels give row-major results for row-major arguments."""
-PRODUCTS = frozenset({"matmul", "mm", "bmm", "mv", "dot", "addmm", "baddbmm", "linear"})
-"""Further ops that do."""
-
-
 def _gives_row_major(op: Op, bound: tuple[Any, ...], tensors: list[Tensor]) -> bool:
     """Whether the result of a call is known to lie row by row."""
-    if op.kind not in ROW_MAJOR and op.name not in PRODUCTS:
+    if not op.row_major:
         return False
     names = op.signature.names
     if "memory_format" in names:
@@ -549,9 +587,14 @@ def dispatch_out(op: Op, bound: tuple[Any, ...], out: Any) -> Any:
                 f"Expected out tensor to have dtype {value.dtype.cpp_name}, but got "
                 f"{target.dtype.cpp_name} instead"
             )
+        if op.kind is Kind.POINTWISE and any(t is target for t in tensors) and target.shape != value.shape:
+            raise RuntimeError(
+                f"output with shape {list(target.shape)} doesn't match the broadcast shape "
+                f"{list(value.shape)}"
+            )
         if callable(op.out):  # raises where this op wants more than a castable dtype
             op.out(op, target, value, tensors)
-        store(target, value.array, silent=_resizes_silently(op))
+        store(target, value.array, silent=_resizes_silently(op), constant=op.uniform)
     return out if isinstance(out, Tensor) else named(op, tuple(out))
 
 
@@ -564,7 +607,7 @@ def _refreshed(tensor: Tensor) -> Tensor:
 
 def _resizes_silently(op: Op) -> bool:
     """Creation from sizes alone gives `out=` its shape without a word."""
-    return op.signature.gradient_slot is not None and not op.signature.tensor_slots and op.name != "arange"
+    return op.signature.gradient_slot is not None and not op.signature.tensor_slots and op is not ops.arange
 
 
 def _adopt_options(op: Op, bound: tuple[Any, ...], target: Tensor) -> tuple[Any, ...]:
@@ -580,38 +623,35 @@ def _adopt_options(op: Op, bound: tuple[Any, ...], target: Tensor) -> tuple[Any,
     return tuple(options.get(name, value) for name, value in given.items())
 
 
-def store(target: Tensor, array: Any, silent: bool = False) -> None:
+def store(target: Tensor, array: Any, silent: bool = False, constant: bool = False) -> None:
     """Copies a result into an `out=` tensor, resizing it if its shape is another's (`silent`: as creation
-    ops do).
+    ops do). Elements of one value (`constant`) may share memory.
     """
     source, wanted = BY_NUMPY[array.dtype], BY_NUMPY[target.array.dtype]
     if source.category > wanted.category:
         raise RuntimeError(
             f"result type {source.scalar_name} can't be cast to the desired output type {wanted.scalar_name}"
         )
-    if type(target.array) is not MetaArray:
+    if not constant:
         refuse_overlap(target.array)
     if target.array.shape != array.shape:
         resize_out(target, array.shape, silent)
     if type(target.array) is not MetaArray:
-        quiet(np.copyto, target.array, array, casting="unsafe")
+        quiet(namespace(target.array).copyto, target.array, array, casting="unsafe")
     target.bump()
 
 
 def resize_out(target: Tensor, shape: tuple[int, ...], silent: bool = False) -> None:
     """Gives an `out=` tensor the result's shape; only an empty one may be resized without a word."""
     if target.array.size and not silent:
-        warnings.warn(
+        warn(
             "An output with one or more elements was resized since it had shape "
             f"{list(target.array.shape)}, which does not "
             f"match the required output shape {list(shape)}. This behavior is deprecated, and in a "
             "future release outputs will "
-            "not be resized unless they have zero elements.",
-            UserWarning,
-            stacklevel=4,
+            "not be resized unless they have zero elements."
         )
-    target.array = (
-        meta_array(TensorType(shape, target.dtype), target.array.device)
-        if type(target.array) is MetaArray
-        else np.empty(shape, target.array.dtype)
-    )
+    if type(target.array) is MetaArray:
+        target.array = meta_array(TensorType(shape, target.dtype), target.array.device)
+    else:
+        rearrange(target, shape, contiguous_strides(shape))

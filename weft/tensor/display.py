@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.core.devices import device_of
 from weft.core.dtypes import get_default_dtype
 from weft.tensor.base import PUBLIC, Parameter, Tensor, method
 from weft.tensor.meta import MetaArray, refuse_read
@@ -29,7 +30,7 @@ def show(
         refuse_read("repr")
         name = "FakeTensor"
     return format_tensor(
-        tensor.array,
+        tensor.array if unreal else device_of(tensor.array).asnumpy(tensor.array),
         dtype_name=tensor.dtype.name,
         default_float=default.name,
         default_complex=default.to_complex().name,

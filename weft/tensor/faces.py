@@ -15,13 +15,15 @@ import numpy as np
 
 import weft.tensor.source as source
 from weft.core import modes
+from weft.core.arrays import as_array
 from weft.core.device import is_plain
+from weft.core.interrupts import let_through
 from weft.ops.descriptions import documentation
 from weft.ops.record import REGISTRY, Op, run_quietly
 from weft.ops.signature import flatten_variadic
 from weft.tensor.backward import compile_backward
 from weft.tensor.base import PLAIN, Parameter, Tensor
-from weft.tensor.dispatch import dispatch, dispatch_out
+from weft.tensor.dispatch import NUMBERS, dispatch, dispatch_out
 from weft.tensor.inplace import dispatch_inplace
 from weft.tensor.node_names import labelled
 from weft.tensor.plan import plan_of
@@ -41,13 +43,15 @@ SHARED: dict[str, Any] = {
     "dispatch_out": dispatch_out,
     "dispatch_inplace": dispatch_inplace,
     "ndarray": np.ndarray,
-    "asarray": np.asarray,
+    "asarray": as_array,
     "flatten_variadic": flatten_variadic,
     "copyto": np.copyto,
     "attach_view": attach_view,
     "_on_cpu": is_plain,
     "__name__": "weft",
     "labelled": labelled,
+    "let_through": let_through,
+    "NUMBERS": NUMBERS,
 }
 
 
@@ -74,9 +78,9 @@ def stub(op: Op, name: str, write: Callable[[Op, str], str]) -> FunctionType:
         python_name = name if name.isidentifier() else "face"
         exec(compile(write(op, python_name), f"<weft {name}>", "exec"), namespace)
         made = namespace[python_name]
-        function.__code__ = made.__code__
-        function.__defaults__ = made.__defaults__
+        function.__defaults__ = made.__defaults__  # the stub, which takes anything, does not look at these
         function.__kwdefaults__ = made.__kwdefaults__
+        function.__code__ = made.__code__  # last: from here on calls need all of it
 
     namespace["materialise"] = materialise
     exec(_STUB, namespace)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,11 @@ import numpy as np
 
 from weft.core import dtypes, threads
 from weft.core.device import device, get_default_device, set_default_device
+from weft.core.devices import DEVICES
 from weft.core.dtypes import as_dtype, dtype, finfo, get_default_dtype, iinfo, result_dtype, set_default_dtype
 from weft.core.naming import named
 from weft.core.types import MEMORY_FORMATS, Size, layout, memory_format, strided
+from weft.core.warn import warn_at_level
 from weft.ops.options import has_format
 from weft.tensor.base import PUBLIC, Tensor, method, public
 
@@ -147,7 +148,8 @@ def is_inference(input: Tensor) -> bool:
 @public
 def get_device(input: Tensor) -> int:
     """The number of the tensor's accelerator; -1 for the CPU."""
-    return -1
+    where = input.device
+    return -1 if where.type == "cpu" else where.index or 0
 
 
 @public
@@ -214,7 +216,7 @@ def _check_dtypes(name: str, **kinds: Any) -> None:
 @public
 def set_default_tensor_type(t: Any) -> None:
     """Sets the default dtype by the name of a tensor type (deprecated)."""
-    warnings.warn(
+    warn_at_level(
         named(
             "weft.set_default_tensor_type() is deprecated, please use weft.set_default_dtype() and "
             "weft.set_default_device() as "
@@ -233,8 +235,8 @@ def set_default_tensor_type(t: Any) -> None:
 @method
 def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
     """Whether the elements lie in memory in this order (row-major unless another is named)."""
-    if memory_format is None and type(self.array) is np.ndarray:
-        return self.array.flags.c_contiguous
+    if memory_format is None and type(self.array) in DEVICES:
+        return bool(self.array.flags.c_contiguous)
     form = MEMORY_FORMATS["contiguous_format"] if memory_format is None else memory_format
     if form is MEMORY_FORMATS["preserve_format"]:
         raise RuntimeError("preserve memory format is unsupported by is_contiguous")
@@ -252,14 +254,17 @@ for _name in ("is_same_size", "is_nonzero", "get_device"):
     setattr(Tensor, _name, PUBLIC[_name])
 
 for _name, _value in {
-    "layout": strided, "is_cpu": None, "is_cuda": False, "is_sparse": False, "is_sparse_csr": False,
+    "layout": strided, "is_sparse": False, "is_sparse_csr": False,
     "is_quantized": False,
     "is_mkldnn": False, "is_mps": False, "is_xpu": False, "is_xla": False, "is_nested": False,
     "is_vulkan": False, "is_ipu": False,
     "is_hpu": False, "is_mtia": False, "is_maia": False,
 }.items():  # fmt: skip
-    _getter = (lambda self: not self.is_meta) if _name == "is_cpu" else (lambda self, value=_value: value)
+    _getter = lambda self, value=_value: value
     setattr(Tensor, _name, property(_getter, doc="A fact about the storage."))
+for _name in ("cpu", "cuda"):
+    _getter = lambda self, name=_name: self.device.type == name
+    setattr(Tensor, f"is_{_name}", property(_getter, doc=f"Whether the tensor is on a {_name} device."))
 
 
 @public

@@ -15,16 +15,19 @@ by nothing.
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from weft.core.arrays import namespace
+from weft.core.devices import DEVICES, device_of, transfer
 from weft.core.dtypes import BY_NUMPY, HALVES, bool_, int64, uint8
+from weft.core.interrupts import let_through
 from weft.core.modes import current, grad_enabled
 from weft.core.naming import named
 from weft.core.symbolic import size_of
+from weft.core.warn import warn
 from weft.ops.indexing import INTEGERS, check_mask, index, index_key
 from weft.ops.indexing import where as where_op
 from weft.ops.options import fits
@@ -52,12 +55,29 @@ from weft.tensor.backward import compile_backward
 from weft.tensor.base import PLAIN, Tensor, method, public, wrap
 from weft.tensor.creation import build
 from weft.tensor.dispatch import finish_call, typed
-from weft.tensor.inplace import alias_of, check_history, check_writable, dispatch_inplace
+from weft.tensor.inplace import (
+    alias_of,
+    check_history,
+    check_writable,
+    dispatch_inplace,
+    put_overlapping,
+)
 from weft.tensor.meta import MetaArray
 from weft.tensor.overrides import has_override, intercept_call
 from weft.tensor.plan import plan_of
 from weft.tensor.tape import INFERENCE, next_sequence
-from weft.tensor.views import DEFAULT, NO_GRAD, View, attach_view, check_overlap, cut_off, refresh
+from weft.tensor.views import (
+    DEFAULT,
+    NO_GRAD,
+    View,
+    attach_view,
+    check_overlap,
+    cut_off,
+    overlaps_itself,
+    refresh,
+    refuse_overlap,
+    repeats,
+)
 from weft.tensor.wrapper import Wrapper
 
 ndarray = np.ndarray
@@ -109,8 +129,8 @@ def __getitem__(self: Tensor, key: Any) -> Tensor:
                 )
             elif kind is Tensor and key.array.ndim and _is_index(key.array):
                 return _picked(self, key, mode)
-        except (IndexError, TypeError):
-            pass
+        except (IndexError, TypeError) as error:
+            let_through(error)
     return _general(self, key)
 
 
@@ -216,6 +236,8 @@ def split_key(self: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
     """The view that the basic part of a key names (the tensor itself if it names everything), and the index
     tensors along its dimensions, None where there is none. See Note [Indexing]."""
     items = _as_items(key)
+    if type(self.array) is not ndarray and type(self.array) in DEVICES:
+        items = [_beside(self, item) for item in items]
     rank = self.array.ndim
     wanted = sum(_width(item) for item in items)
     if wanted > rank:
@@ -239,7 +261,7 @@ def split_key(self: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
                 basic += [FULL] * _width(item)
             else:  # a zero-dim mask
                 basic.append(None)
-                item = wrap(np.zeros(1 if item.array else 0, np.int64))
+                item = wrap(namespace(self.array).zeros(1 if item.array else 0, np.int64))
             tensors.append(item)
         else:
             basic.append(item)
@@ -252,6 +274,13 @@ def split_key(self: Tensor, key: Any) -> tuple[Tensor, list[Any]]:
     last = next(item for item in reversed(basic) if not (isinstance(item, slice) and item == FULL))
     op = basic_unsqueeze if last is None else basic_slice if isinstance(last, slice) else basic_select
     return op(self, tuple(basic)), tensors
+
+
+def _beside(self: Tensor, item: Any) -> Any:
+    """An index tensor on the tensor's device: lists and arrays of NumPy's may index any."""
+    if not isinstance(item, Tensor) or type(item.array) is not ndarray:
+        return item
+    return wrap(transfer(item.array, device_of(self.array)))
 
 
 def _too_many(self: Tensor, items: list[Any], rank: int) -> str:
@@ -281,7 +310,7 @@ def _as_items(key: Any) -> list[Any]:
     if isinstance(key, tuple):
         return [_as_item(item) for item in key]
     if _means_tuple(key):
-        warnings.warn(SEQUENCE_WARNING, UserWarning, stacklevel=5)
+        warn(SEQUENCE_WARNING)
         return [_as_item(item) for item in key]
     return [_as_item(key)]
 
@@ -319,7 +348,8 @@ def _as_item(item: Any) -> Any:
         return item
     try:
         return size_of(item)
-    except TypeError:
+    except TypeError as error:
+        let_through(error)
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
             "indices "
@@ -333,7 +363,8 @@ def _as_slice(key: slice) -> slice:
             return bound
         try:
             return size_of(bound)  # type: ignore[no-any-return]
-        except TypeError:
+        except TypeError as error:
+            let_through(error)
             raise TypeError("slice indices must be integers or None or have an __index__ method") from None
 
     step = plain(key.step)
@@ -355,13 +386,11 @@ def integer_indices(view: Tensor, items: list[Any]) -> tuple[list[Tensor], tuple
         array = item.array
         if BY_NUMPY[array.dtype] in (bool_, uint8):
             if BY_NUMPY[array.dtype] is uint8:
-                warnings.warn(
+                warn(
                     named(
                         "indexing with dtype weft.uint8 is now deprecated, please use a "
                         "dtype weft.bool instead."
-                    ),
-                    UserWarning,
-                    stacklevel=4,
+                    )
                 )
             check_mask(array.shape, shape, place)
             if isinstance(item, Wrapper):
@@ -392,8 +421,8 @@ def __setitem__(self: Tensor, key: Any, value: Any) -> None:
             if places is not None:
                 try:
                     _store(self.array, places, value.array if tensor else value)
-                except (IndexError, ValueError, TypeError, OverflowError):
-                    pass
+                except (IndexError, ValueError, TypeError, OverflowError) as error:
+                    let_through(error)
                 else:
                     self.bump()
                     return
@@ -409,7 +438,7 @@ def _plain_key(key: Any) -> Any:
         return key if _plain_slice(key) else None
     if kind is tuple:
         return key if _basic_op(key) is not None else None
-    if kind is Tensor and key.array.ndim and type(key.array) is ndarray and _is_index(key.array):
+    if kind is Tensor and key.array.ndim and type(key.array) in DEVICES and _is_index(key.array):
         return key.array
     return None
 
@@ -439,7 +468,7 @@ def _is_plain(tensor: Tensor) -> bool:
     elif mode is not False:
         return False
     array = tensor.array  # one whose elements share memory is refused elsewhere
-    if type(array) is not ndarray or 0 in array.strides:
+    if type(array) not in DEVICES or 0 in array.strides:
         return False
     return tensor.cell is not INFERENCE and type(tensor) in PLAIN
 
@@ -476,9 +505,12 @@ def _set_general(self: Tensor, key: Any, value: Any) -> None:
             view = self
     if number:
         if not items and not infinite:
+            if repeats(view.array):
+                refuse_overlap(view.array)  # `fill_` does not
             view.fill_(value)
             return
-        value = wrap(quiet(np.asarray(value).astype, self.array.dtype))
+        cast = quiet(np.asarray(value).astype, self.array.dtype)
+        value = wrap(transfer(cast, device_of(self.array)))
     shape = value.array.shape
     ones = next((i for i, n in enumerate(shape) if n != 1), len(shape))
     if not items:
@@ -506,6 +538,9 @@ def _put(view: Tensor, items: list[Any], value: Tensor, ones: int) -> None:
     if ones:
         value = value[(0,) * ones]
     bound = (view, value, indices, dims, False)
+    if overlaps_itself(view.array):
+        put_overlapping(view, items, bound)
+        return
     if not _is_plain(view) or not _is_plain(value) or grad_enabled() and view.origin is not None:
         dispatch_inplace(_index_put, bound, Tensor._index_put_)
         return
@@ -515,7 +550,8 @@ def _put(view: Tensor, items: list[Any], value: Tensor, ones: int) -> None:
     check_overlap(view.array, (value.array,), apart=True)
     try:
         view.array[index_key(rank, [item.array for item in indices], dims)] = value.array
-    except IndexError:
+    except IndexError as error:
+        let_through(error)
         dispatch_inplace(_index_put, bound, Tensor._index_put_)
         return
     view.bump()
@@ -540,7 +576,7 @@ def split(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
 # -- transposes and parts as attributes ----------------------------------------------------------------------
 def _warn_of_zero_dim(name: str) -> None:
     advice = "Consider using x.conj()." if "H" in name else "This function is the identity in these cases."
-    warnings.warn(f"Tensor.{name} is deprecated on 0-D tensors. {advice}", UserWarning, stacklevel=3)
+    warn(f"Tensor.{name} is deprecated on 0-D tensors. {advice}")
 
 
 def _matrix_transpose(self: Tensor) -> Tensor:
@@ -559,14 +595,12 @@ def _all_transpose(self: Tensor) -> Tensor:
     """Dimensions in reverse order."""
     rank = self.array.ndim
     if rank != 2:
-        warnings.warn(
+        warn(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and "
             "it will throw an error "
             "in a future release. Consider `x.mT` to transpose batches of matrices or "
             "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` "
-            "to reverse the dimensions of a tensor.",
-            UserWarning,
-            stacklevel=2,
+            "to reverse the dimensions of a tensor."
         )
     return permute(self, tuple(range(rank - 1, -1, -1)))  # type: ignore[no-any-return]
 
@@ -681,6 +715,9 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
         raise RuntimeError("dimensions must larger than 1")
     if rank > 2 and len(set(shape)) > 1:
         raise RuntimeError("all dimensions of input must be of equal length")
+    if rank == 2 and not (wrap and shape[0] > shape[1]) and overlaps_itself(self.array):
+        ops.diagonal(self).fill_(fill_value)  # the other elements may share memory
+        return self
     rows = np.arange(min(shape))
     places = (rows,) * rank
     if wrap and rank == 2 and shape[0] > shape[1]:

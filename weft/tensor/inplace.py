@@ -7,14 +7,16 @@ memory, bumps its version, and moves its history (through its base, if it is a v
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
-
-import numpy as np
+from typing import Any
 
 import weft.tensor.overrides as overrides
 from weft.core import modes
+from weft.core.arrays import namespace
 from weft.core.dtypes import BY_NUMPY
-from weft.ops.record import REGISTRY, Kind, Op, quiet
+from weft.core.warn import warn
+from weft.ops.indexing import expand_masks, index_key
+from weft.ops.record import Kind, Op, ops, quiet
+from weft.ops.view import restride
 from weft.tensor.base import PLAIN, Tensor, wrap
 from weft.tensor.dispatch import (
     build_node,
@@ -33,9 +35,12 @@ from weft.tensor.views import (
     can_have_gradient,
     check_overlap,
     forbidden_text,
+    made_again,
     moved,
+    overlaps_itself,
     refresh,
     refuse_overlap,
+    repeats,
 )
 from weft.tensor.wrapper import Entry, highest, mapping
 
@@ -72,8 +77,12 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
     if type(mode) is not bool and mode.witness is not None:
         mode.witness(op, tensors, target)
     tracked = grad and any(t.tracked for t in tensors) and can_have_gradient(target)
-    check_writable(target, grad, tracked)
+    overlapping = overlaps_itself(target.array) and not tracked and may_overlap(op, bound, grad)
+    check_writable(target, grad, tracked, overlapping)
     tracked = tracked or (grad and target.tracked)
+    if overlapping and op is ops.index_put and len(bound[1]) <= target.array.ndim:
+        indices, dims = expand_masks(target.array.shape, bound[1])
+        return put_overlapping(target, bound[1], (target, bound[2], indices, dims, bound[3]))
     if op.composed:
         if tracked:  # what the body saves must not be what is written next
             before = alias_of(target)
@@ -85,9 +94,12 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
     result = target.array
     if type(result) is not MetaArray:
         raw = tuple(map(untensored, bound))
-        if op.kind is Kind.POINTWISE or op.name == "copy" or op.name in APART:
-            others = raw[1:2] if op.name == "masked_fill" else raw[1:]  # its value is read first
-            check_overlap(target.array, others, apart=op.name in APART)
+        if op.kind is Kind.POINTWISE or op is ops.copy or op.apart:
+            others = raw[1:2] if op is ops.masked_fill else raw[1:]  # its value is read first
+            check_overlap(target.array, others, apart=op.apart)
+        if overlapping:
+            overwrite(op, raw, target)
+            return target
         result = op.on_arrays(raw)
     if not tracked:
         write(target, result)
@@ -100,8 +112,88 @@ def dispatch_inplace(op: Op, bound: tuple[Any, ...], face: Any) -> Tensor:
     return target
 
 
-APART: Final = frozenset({"scatter", "scatter_add", "index_add", "index_copy", "_index_put"})
-"""Ops that write here and there while they read: what they read must lie elsewhere altogether."""
+# Note [Writes to memory that overlaps itself]
+# PyTorch refuses most writes to memory with a repeated dimension (`expand`), but some ops do not look; where
+# strides fold otherwise (`unfold`), it refuses none. An op that puts values in places is well defined if
+# elements that share a place are given one value. Only what the op writes is stored, since an element it
+# leaves alone may share its place with one that it writes. Where values differ, the order of the machine's
+# loops would decide; so it would for ops that read what they replace (`add_`), and then find what they have
+# written themselves. Those are refused, and so is a write that a gradient would have to follow.
+def may_overlap(op: Op, bound: tuple[Any, ...], grad: bool) -> bool:
+    """Whether an op may write to its first argument, whose elements share memory."""
+    target = bound[0]
+    base = target if target.origin is None else target.origin.base
+    if type(target.array) is MetaArray or (grad and (target.tracked or base.tracked)):
+        return False
+    if any(step < 0 for step in target.array.strides):
+        return False
+    if op.placing is None:
+        return False
+    if repeats(target.array):
+        return op.placing.repeats and not (op is ops.fill and isinstance(bound[1], Tensor))
+    given = dict(zip(op.signature.names, bound, strict=True))
+    return given.get("reduce") is None and not (op is ops.put and given["accumulate"])
+
+
+def overwrite(op: Op, raw: tuple[Any, ...], target: Tensor) -> None:
+    """Stores what an op writes, and nothing else, into memory that overlaps itself."""
+    array = target.array
+    warn_of_repeats(op, array)
+    if op is ops._index_put and raw[4]:
+        op.on_arrays(raw)  # raises for indices out of bounds
+        quiet(namespace(array).add.at, array, index_key(array.ndim, raw[2], raw[3]), raw[1])
+    elif op.placing is not None and op.placing.whole:
+        put_where(array, op.on_arrays(raw), True)
+    else:
+        xp = namespace(array)
+        low, high = (op.on_arrays((xp.full(array.shape, n, array.dtype), *raw[1:])) for n in (0, 1))
+        put_where(array, low, (low != 0) | (high != 1))
+    target.bump()
+
+
+def put_where(array: Any, values: Any, where: Any) -> None:
+    """Writes values to memory that overlaps itself; raises where a place would be given different ones."""
+    xp = namespace(array)
+    scratch = xp.zeros_like(memory_of(array))
+    trial = restride(scratch, array.shape, array.strides)
+    quiet(xp.copyto, trial, values, casting="unsafe", where=where)
+    wanted = quiet(values.astype, array.dtype)
+    if not (((trial == wanted) | ((trial != trial) & (wanted != wanted))) | ~xp.asarray(where)).all():
+        refuse_overlap(array)
+    quiet(xp.copyto, array, values, casting="unsafe", where=where)
+
+
+def memory_of(array: Any) -> Any:
+    """The span of memory that an array without negative strides lies in, as a vector."""
+    reach = sum(step * (size - 1) for step, size in zip(array.strides, array.shape, strict=True))
+    return restride(array, (reach // array.itemsize + 1,), (array.itemsize,))
+
+
+def warn_of_repeats(op: Op, array: Any) -> None:
+    """PyTorch's warning before a write to repeated dimensions that it means to refuse one day."""
+    if op.placing is not None and op.placing.deprecated is not None and repeats(array):
+        method, example = op.placing.deprecated
+        warn(
+            f"Use of {method} on expanded tensors is deprecated. Please clone() the tensor before performing "
+            f"this operation. This also applies to advanced indexing e.g. {example}"
+        )
+
+
+def put_overlapping(target: Tensor, items: Any, bound: tuple[Any, ...]) -> Tensor:
+    """`index_put_` at index tensors (or None) into memory that may overlap itself; PyTorch writes a single
+    value under a mask by `masked_fill_`, and warns of both.
+    """
+    inner = ops._index_put
+    dispatch_inplace(inner, bound, writing_face(inner))
+    places = [item for item in items if item is not None]
+    if (
+        len(places) == 1
+        and typed(places[0]).dtype.name == "bool"
+        and bound[1].array.size == 1
+        and not bound[4]
+    ):
+        warn_of_repeats(ops.masked_fill, target.array)
+    return target
 
 
 def types_of_write(op: Op, target: Tensor, types: tuple[Any, ...]) -> Any:
@@ -138,6 +230,10 @@ def node_of_write(op: Op, bound: tuple[Any, ...], target: Tensor, mode: Any) -> 
 def alias_of(tensor: Tensor) -> Tensor:
     """A stand-in with the tensor's present history, for a node whose input it is."""
     alias = wrap(tensor.array, tensor.tracked)
+    if tensor.origin is not None and getattr(tensor.node, "hooks", None) is not None:
+        again = made_again(tensor.origin)  # see Note [Views and the tape] in `weft.tensor.views`
+        alias.node, alias.index, alias.cell = again.node, again.index, tensor.cell
+        return alias
     alias.node, alias.index, alias.cell = tensor.node, tensor.index, tensor.cell
     if tensor.tracked and tensor.node is None:
         alias.node = tensor  # a leaf: the edge ends at the tensor itself
@@ -156,12 +252,12 @@ def assign(target: Tensor, value: Tensor) -> Tensor:
         return target
     if not value.tracked:  # the old history stays, with a gradient of zeros
         node = build_node(
-            REGISTRY["view_scatter"], (alias_of(target), wrap(value.array), ()), target.array, [target], mode
+            ops.view_scatter, (alias_of(target), wrap(value.array), ()), target.array, [target], mode
         )
         index = 0
     else:
         if value.node is None or value.array.dtype is not target.array.dtype:
-            value = REGISTRY["_to_copy"](value, BY_NUMPY[target.array.dtype])
+            value = ops._to_copy(value, BY_NUMPY[target.array.dtype])
         node, index = value.node, value.index
     write(target, value.array)
     set_history(target, node, index)
@@ -171,7 +267,7 @@ def assign(target: Tensor, value: Tensor) -> Tensor:
 def write(target: Tensor, result: Any) -> None:
     """Stores a result into the tensor's memory and bumps its version."""
     if result is not target.array and type(target.array) is not MetaArray:
-        quiet(np.copyto, target.array, result, casting="unsafe")
+        quiet(namespace(target.array).copyto, target.array, result, casting="unsafe")
     target.bump()
 
 
@@ -196,23 +292,22 @@ def scatter_history(target: Tensor, written: Tensor) -> None:
     """See Note [Views and the tape] in `weft.tensor.views`."""
     view = target.origin
     base = view.base
-    node = build_node(
-        REGISTRY["view_scatter"], (alias_of(base), written, view.steps), base.array, [base], True
-    )
+    node = build_node(ops.view_scatter, (alias_of(base), written, view.steps), base.array, [base], True)
     _move(base, node, 0)
     view.seen = -1
     refresh(target)
 
 
-def check_writable(target: Tensor, grad: bool, tracked: bool) -> None:
-    """Raises where PyTorch forbids writing to this tensor."""
+def check_writable(target: Tensor, grad: bool, tracked: bool, overlapping: bool = False) -> None:
+    """Raises where PyTorch forbids writing to this tensor; `overlapping`: its elements may share memory."""
     if target.cell is INFERENCE and not modes.modes().inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to "
             "get a normal "
             "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
         )
-    refuse_overlap(target.array)
+    if not overlapping:
+        refuse_overlap(target.array)
     check_history(target, grad, tracked)
 
 

@@ -8,8 +8,8 @@ tensors, byte orders).
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from weft.core.device import creation_device
 from weft.core.dtypes import BY_NUMPY, bfloat16
 from weft.core.errors import argument_name
 from weft.core.naming import named
-from weft.tensor.base import PUBLIC, Tensor, fresh, method, public
+from weft.core.warn import warn_at_level
+from weft.tensor.base import PUBLIC, Tensor, fresh, method, public, storage_root
 
 _SUPPORTED = "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint8, and bool"
 _READ_ONLY = (
@@ -47,11 +48,21 @@ class Owner:
         }
 
 
+_LENT: WeakValueDictionary[int, Any] = WeakValueDictionary()
+"""Whole arrays that others hold as well, by their ids: tensors were made from them, or they from tensors."""
+
+
+def is_lent(root: Any) -> bool:
+    """Whether somebody else holds the memory of a storage, who would not move along with it."""
+    return isinstance(root.base, Owner) or _LENT.get(id(root)) is root
+
+
 def adopt(array: Any) -> Any:
     """An array on the same memory whose chain of bases ends there: what a tensor made from it counts as its
     storage.
     """
     if array.base is None and type(array) is np.ndarray:
+        _LENT[id(array)] = array
         return array.view()
     held = np.asarray(Owner(array))
     return held if held.dtype == array.dtype else held.view(array.dtype)
@@ -93,7 +104,7 @@ def alias_array(array: Any) -> Tensor:
     """A tensor on the memory of a NumPy array."""
     array = checked_array(array)
     if not array.flags.writeable:
-        warnings.warn(named(_READ_ONLY.format(what="NumPy array")), UserWarning, stacklevel=3)
+        warn_at_level(named(_READ_ONLY.format(what="NumPy array")), UserWarning, stacklevel=3)
     return fresh(adopt(array))
 
 
@@ -108,15 +119,18 @@ def from_numpy(ndarray: Any) -> Tensor:
 @method
 def numpy(self: Tensor, *, force: bool = False) -> Any:
     """The elements as a NumPy array on the same memory; `force` detaches first."""
-    if self.is_meta:
+    where = self.device
+    if where.type != "cpu":
         raise TypeError(
-            "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            f"can't convert {where} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
             "memory first."
         )
     if self.tracked and not force:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
+    root = storage_root(self.array)
+    _LENT[id(root)] = root
     return self.array.view()
 
 
@@ -235,7 +249,7 @@ def frombuffer(
         dtype.numpy
     )
     if not array.flags.writeable:
-        warnings.warn(named(_READ_ONLY.format(what="buffer")), UserWarning, stacklevel=2)
+        warn_at_level(named(_READ_ONLY.format(what="buffer")), UserWarning, stacklevel=2)
     made = fresh(adopt(array))
     return made.requires_grad_() if requires_grad else made
 

@@ -5,7 +5,6 @@ Takes what PyTorch's legacy constructors take (sizes, data or a tensor), gives t
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from weft.core import dtypes
@@ -18,7 +17,7 @@ from weft.ops.options import dtype_argument
 from weft.ops.record import ops
 from weft.tensor.base import PUBLIC, Tensor, method, public
 from weft.tensor.conversion import converted
-from weft.tensor.creation import COPY_ADVICE, build
+from weft.tensor.creation import advise_copy, build
 from weft.tensor.views import attach_alias
 
 
@@ -89,7 +88,7 @@ def new_tensor(
 ) -> Tensor:
     """A tensor with a copy of `data`, of this one's dtype and device."""
     if isinstance(data, Tensor):
-        warnings.warn(COPY_ADVICE.format("tensor.new_tensor"), UserWarning, stacklevel=2)
+        advise_copy("tensor.new_tensor")
     made = build(
         data, self.dtype if dtype is None else dtype, self.device if device is None else device, "new_tensor"
     )

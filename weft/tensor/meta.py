@@ -19,6 +19,7 @@ import numpy as np
 
 from weft.core import modes
 from weft.core.device import device, meta
+from weft.core.interrupts import let_through
 from weft.core.symbolic import Symbolic, any_symbolic
 from weft.core.types import TensorType
 from weft.ops.outline import KERNELS, Outline
@@ -137,7 +138,7 @@ def meta_array(type_: TensorType, where: device = meta, exact: bool = False) -> 
     return MetaArray(type_.shape, type_.dtype.numpy, None, where, exact)
 
 
-class _Holder:
+class _UntouchedMemory:
     """Describes memory to NumPy that nobody will touch."""
 
     __slots__ = ("__array_interface__",)
@@ -152,7 +153,7 @@ def _hollow(array: MetaArray) -> Any:
     kind = array.dtype
     if kind.kind == "V" or not kind.isbuiltin:  # bfloat16: the interface cannot name it
         return np.lib.stride_tricks.as_strided(np.zeros(1, kind), array.shape, array.strides)
-    holder = _Holder()
+    holder = _UntouchedMemory()
     holder.__array_interface__ = {
         "shape": array.shape, "strides": array.strides, "typestr": kind.str, "version": 3,
         "data": (_NOWHERE.__array_interface__["data"][0], False),
@@ -176,6 +177,7 @@ def meta_view(kernel: Callable[..., Any], array: MetaArray, args: tuple[Any, ...
         else:
             out = kernel(_hollow(array), *args)
     except RuntimeError as error:
+        let_through(error)
         if "setStorage" in str(error):  # it may reach beyond this array, into the memory that it lies in
             refuse_read("as_strided")
         raise
@@ -190,7 +192,8 @@ def outlined(kernel: Callable[..., Any], array: MetaArray, args: tuple[Any, ...]
     """
     try:
         return KERNELS.get(kernel, kernel)(Outline(array.shape, array.strides, array.dtype), *args)
-    except (AttributeError, TypeError):
+    except (AttributeError, TypeError) as error:
+        let_through(error)
         shape, strides = map(as_index, array.shape), map(as_index, array.strides)
         return kernel(_hollow(MetaArray(shape, array.dtype, strides)), *args)
 

@@ -7,11 +7,11 @@ Takes and gives what PyTorch's functions of these names do.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from weft.core.naming import named
+from weft.core.warn import warn
 from weft.ops.record import ops
 from weft.tensor.base import PUBLIC, Tensor, method, public
 from weft.tensor.faces import FUNCTIONS
@@ -81,14 +81,14 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 @method
 def resize(self: Tensor, *sizes: Any) -> Tensor:
     """`resize_`, which is what to call instead."""
-    warnings.warn("non-inplace resize is deprecated", stacklevel=2)
+    warn("non-inplace resize is deprecated")
     return self.clone().resize_(*sizes)
 
 
 @method
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     """`resize_as_`, which is what to call instead."""
-    warnings.warn("non-inplace resize_as is deprecated", stacklevel=2)
+    warn("non-inplace resize_as is deprecated")
     return self.clone().resize_as_(tensor)
 
 
@@ -104,13 +104,12 @@ def reinforce(self: Tensor, reward: Any) -> NoReturn:
 @public
 def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, **options: Any) -> Any:
     """Numbers from `start` to `end`, which is among them; `arange` is what to call instead."""
-    warnings.warn(
+    warn(
         named(
             "weft.range is deprecated and will be removed in a future release because its behavior is "
             "inconsistent with Python's range builtin. Instead, use weft.arange, which produces values in "
             "[start, end)."
-        ),
-        stacklevel=2,
+        )
     )
     if end is None:
         start, end = 0, start

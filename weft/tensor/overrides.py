@@ -15,13 +15,13 @@ positional where the signature allows it, keyword-only ones by name, defaults le
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterable
 from functools import wraps
 from types import FunctionType
 from typing import Any, Final, TypeVar
 
 from weft.core.modes import current, enter, enter_functions, leave, modes
+from weft.core.warn import warn_at_level
 from weft.ops.record import Op
 from weft.ops.signature import MISSING, TENSORS
 from weft.tensor.base import PLAIN, Parameter, Tensor, new
@@ -93,7 +93,7 @@ def offer(
         if type(handler) is FunctionType and not isinstance(
             inspect.getattr_static(type(value), "__torch_function__"), staticmethod
         ):
-            warnings.warn(PLAIN_METHOD, UserWarning, stacklevel=3)
+            warn_at_level(PLAIN_METHOD, UserWarning, stacklevel=3)
             handler = handler.__get__(value)
         result = handler(function, types, args, kwargs)
         if result is not NotImplemented:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any
 
 from weft.core.dtypes import dtype
 from weft.core.modes import enter, leave
 from weft.core.naming import named
+from weft.core.warn import warn_at_level
 from weft.tensor.base import Tensor, method, wrap
 from weft.tensor.meta import MetaArray
 from weft.tensor.storage import described, rebuild
@@ -58,7 +58,7 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     _settled(self)
     hooks = getattr(self, "_backward_hooks", None)
     if hooks:
-        warnings.warn(
+        warn_at_level(
             named(
                 f"backward hooks {list(hooks.values())!r} on tensor will not be serialized. If this is "
                 "expected, you can decorate the function with @weft.utils.hooks.unserializable_hook to "

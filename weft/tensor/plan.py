@@ -78,9 +78,7 @@ class Plan:
 
     def _make_node_class(self) -> type[Node]:
         op = self.op
-        name = (
-            op.node_name or "".join(part.capitalize() for part in op.name.strip("_").split("_")) + "Backward0"
-        )
+        name = op.node or "".join(part.capitalize() for part in op.name.strip("_").split("_")) + "Backward0"
         names = op.signature.names
         labels = tuple(
             "result" if s == OUT else "self" if names[s] == "input" else names[s] for s in self.saved
@@ -104,7 +102,8 @@ _PLANS: dict[Op, Plan] = {}
 
 
 def plan_of(op: Op) -> Plan:
+    """The one plan of an op: node classes are compared, and have their backward functions added."""
     plan = _PLANS.get(op)
     if plan is None:
-        plan = _PLANS[op] = Plan(op)
+        plan = _PLANS.setdefault(op, Plan(op))
     return plan

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.arrays import Array
+from weft.core.arrays import HostArray
 from weft.core.naming import naming
 
 __all__ = ["PrintOptions", "format_tensor", "get_printoptions", "printoptions", "set_printoptions"]
@@ -90,7 +90,7 @@ def _spell_whole(value: float) -> str:
     return f"{value:.0f}." if math.isfinite(value) else f"{value:.0f}"
 
 
-def _real_column(values: Array, options: PrintOptions) -> Column:
+def _real_column(values: HostArray, options: PrintOptions) -> Column:
     """The column for float64 values: whole ('1.'), fixed ('1.5000') or scientific ('1.5000e+00').
 
     Zeros, infinities and NaN have no say: neither in the choice nor in the width.
@@ -115,7 +115,7 @@ def _real_column(values: Array, options: PrintOptions) -> Column:
     return Column(max(len(spell(value)) for value in counted.tolist()), spell)
 
 
-def _complex_column(values: Array, options: PrintOptions) -> Column:
+def _complex_column(values: HostArray, options: PrintOptions) -> Column:
     real = _real_column(values.real, options)
     imaginary = _real_column(values.imag, options)
 
@@ -128,7 +128,7 @@ def _complex_column(values: Array, options: PrintOptions) -> Column:
     return Column(real.width + imaginary.width + 1, spell)
 
 
-def _condense(array: Array, edge: int) -> tuple[Array, tuple[bool, ...]]:
+def _condense(array: HostArray, edge: int) -> tuple[HostArray, tuple[bool, ...]]:
     """The array without its middle in every long dimension, and which dimensions lost one."""
     gaps = tuple(length > 2 * edge for length in array.shape)
     if any(gaps):
@@ -160,7 +160,7 @@ def _nested(
     return "[" + separator.join(parts) + "]"
 
 
-def _widened(array: Array) -> Array:
+def _widened(array: HostArray) -> HostArray:
     """Floats as float64 and complex as complex128, exactly; bfloat16 counts as kind 'V' in NumPy."""
     if array.dtype.kind in "biu":
         return array
@@ -168,7 +168,7 @@ def _widened(array: Array) -> Array:
         return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def _contents(array: Array, indent: int, options: PrintOptions) -> str:
+def _contents(array: HostArray, indent: int, options: PrintOptions) -> str:
     """The elements between the outer parentheses."""
     gaps: tuple[bool, ...] = (False,) * array.ndim
     if array.size > options.threshold:
@@ -208,7 +208,7 @@ def _with_suffixes(text: str, suffixes: list[str], start: int, indent: int, line
 
 
 def format_tensor(
-    array: Array,
+    array: HostArray,
     *,
     dtype_name: str,
     default_float: str = "float32",

@@ -18,7 +18,7 @@ class Generator(core.Generator):
     __slots__ = ()
     __module__ = "weft"
 
-    def get_state(self) -> Tensor:
+    def get_state(self) -> Tensor:  # type: ignore[override]
         """Seed and offset as a tensor of bytes, for `set_state`."""
         return wrap(core.Generator.get_state(self))
 

@@ -1,7 +1,7 @@
 """Saved tensors under hooks, and where nodes were made under anomaly detection.
 
 Takes a new node, lets the innermost pack hook have what it saved, and gives it back through the unpack hook.
-One idea: a node under hooks holds a `Packed` where others hold a plain tuple, and the generated backward
+One idea: a node under hooks holds `PackedValues` where others hold a plain tuple, and the generated backward
 asks it for arrays or tensors.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from weft.core import modes
 from weft.tensor.backward import revive
 from weft.tensor.base import Tensor, wrap
-from weft.tensor.plan import OUT, Plan
+from weft.tensor.plan import OUT, Plan, plan_of
 from weft.tensor.tape import Node, saved_arrays
 
 evaluating: ContextVar[Any] = ContextVar("weft_evaluating", default=None)
@@ -43,7 +43,7 @@ class Item:
         return tensor
 
 
-class Packed:
+class PackedValues:
     """Stands for `node.saved` under hooks: values in the same order, some of them packed."""
 
     __slots__ = ("values",)
@@ -79,7 +79,7 @@ def pack_saved(node: Node, plan: Plan, bound: tuple[Any, ...], _outputs: list[Te
     for source, value in zip(plan.saved, node.saved):
         original = None if source == OUT else bound[source]
         packed.append(_packed(value, original, pack, unpack))
-    node.saved = Packed(tuple(packed))
+    node.saved = PackedValues(tuple(packed))
     node.versions = None
 
 
@@ -173,7 +173,7 @@ class SavedTensor:
             )
         drop_versions(node, self.position)
         values[self.position] = _packed(value, None, pack_hook, unpack_hook)
-        node.saved = Packed(tuple(values))
+        node.saved = PackedValues(tuple(values))
 
 
 def drop_versions(node: Node, position: int) -> None:
@@ -184,3 +184,14 @@ def drop_versions(node: Node, position: int) -> None:
     places = [p for p, _, item in saved_arrays(node) if type(item) is not Item]
     left = [pair for i, pair in enumerate(pairs) if i >= len(places) or places[i] != position]
     node.versions = tuple(x for pair in left for x in pair) or None
+
+
+def drop_unread(node: Node) -> None:
+    """Drops what a node saved for inputs to which it has no edge any more, as if these had never had one."""
+    if type(node.saved) is not tuple or node.op is None or not plan_of(node.op).fixed:
+        return
+    read = plan_of(node.op).saved_for(tuple(target is not None for target in node.next))
+    for position, source in enumerate(node.saved_sources):
+        if source not in read and hasattr(node.saved[position], "dtype"):
+            drop_versions(node, position)
+            node.saved = (*node.saved[:position], None, *node.saved[position + 1 :])

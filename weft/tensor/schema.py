@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from weft.core import dtypes
 from weft.core.device import device
+from weft.core.interrupts import let_through
 from weft.core.naming import named
 from weft.tensor.base import Tensor
 
@@ -73,6 +74,7 @@ def infer_schema(
     try:
         signature = inspect.signature(prototype_function, eval_str=True)
     except NameError as error:
+        let_through(error)
         raise ValueError(
             f"infer_schema(func): Unsupported type annotation: {error}. It is not a type."
         ) from error

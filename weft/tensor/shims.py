@@ -21,13 +21,13 @@ within a mode too. The handler asks the modes of its own context, so other threa
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from types import CodeType, FunctionType
 from typing import Any
 
 from weft.core.modes import current
+from weft.core.once import lock
 from weft.tensor.base import PLAIN, PUBLIC, Tensor
 from weft.tensor.overrides import disabled_torch_function, intercept_call
 
@@ -93,9 +93,11 @@ def equip(cls: type[Tensor]) -> None:
     for name, value in attributes().items():
         owner = next(base for base in cls.__mro__ if name in base.__dict__)
         if owner is Tensor:
-            if value not in _SHIMS:
-                _SHIMS[value] = property_shim(value) if isinstance(value, property) else method_shim(value)
-            setattr(cls, name, _SHIMS[value])
+            shim = _SHIMS.get(value)
+            if shim is None:
+                made = property_shim(value) if isinstance(value, property) else method_shim(value)
+                shim = _SHIMS.setdefault(value, made)
+            setattr(cls, name, shim)
 
 
 def method_shim(plain: FunctionType) -> Callable[..., Any]:
@@ -193,20 +195,22 @@ def _swaps() -> Iterator[Swap]:
 
 
 _SWAPS: list[Swap] = []
-_lock = threading.Lock()
+_lock = lock()
 _active = 0
 
 
 def activate() -> None:
-    """A function mode was entered."""
+    """A function mode was entered. Who is interrupted here has entered none: functions with shims that nobody
+    needs still do what they do, and the next mode that is left takes them away.
+    """
     global _active
     with _lock:
-        _active += 1
-        if _active == 1:
+        if not _active:
             if not _SWAPS:
-                _SWAPS.extend(_swaps())
+                _SWAPS[:] = list(_swaps())
             for swap in _SWAPS:
                 swap.function.__code__ = swap.shim
+        _active += 1
 
 
 def deactivate() -> None:

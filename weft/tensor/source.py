@@ -12,7 +12,7 @@ For `mul` the text is, shortened:
             x0 = input.array; x1 = other.array; m = _mode()
             if x0.dtype is x1.dtype and x0.dtype in K and (m is True or m is False):
                 try: r = run(kernel, x0, x1, out=...)            # kernel first …
-                except Exception: pass
+                except Exception as e: let_through(e)            # … unless somebody interrupts
                 else:
                     t = new(Tensor); t.array = r; …
                     if m is True and (input.tracked or other.tracked): n = new(N); n.saved = …; t.node = n
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from weft.ops.record import Kind, Op
-from weft.ops.signature import MISSING, OPERAND, OPTIONAL, Parameter
+from weft.ops.signature import MISSING, OPERAND, OPTIONAL, OpParameter
 from weft.tensor.plan import OUT, Plan, RuleFacts
 
 NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
@@ -143,8 +143,8 @@ def _create_block(op: Op, plan: Plan) -> list[str]:
         f"    if {' and '.join([*_at_home(op), '(_m is True or _m is False)', '_on_cpu()'])}:",
         "        try:",
         f"            _r = {_kernel_call(op, plan)}",
-        "        except Exception:",
-        "            pass",
+        "        except Exception as _error:",
+        "            let_through(_error)",
         "        else:",
         "            _t = new(Tensor)",
         "            _t.array = _r",
@@ -170,7 +170,7 @@ def inplace_source(op: Op, plan: Plan, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _inplace_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Parameter | None) -> list[str]:
+def _inplace_block(op: Op, plan: Plan, tensors: list[OpParameter], scalar: OpParameter | None) -> list[str]:
     """Writes straight into contiguous memory where no gradient is recorded; whatever raises goes the
     generic way.
     """
@@ -178,6 +178,7 @@ def _inplace_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Paramet
     target = tensors[0].name
     untracked = [f"not {p.name}.tracked and {p.name}.origin is None" for p in live]
     conditions, known = _operand_conditions(tensors, scalar)
+    conditions += _number_conditions(op)
     same = [f"x{i}.dtype is x0.dtype" for i, p in enumerate(tensors) if i and p is not scalar]
     operands = ", ".join(f"x{i}" for i in range(len(tensors)))
     if isinstance(op.kernel, np.ufunc):
@@ -198,8 +199,8 @@ def _inplace_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Paramet
         "            if c is None or type(c) is list:",
         "                try:",
         f"                    {write}",
-        "                except Exception:",
-        "                    pass",
+        "                except Exception as _error:",
+        "                    let_through(_error)",
         "                else:",
         "                    if c is None:",
         f"                        {target}.cell = [1]",
@@ -233,7 +234,11 @@ def _view_block(op: Op, plan: Plan, bound: str) -> list[str]:
     return [*lines, *_deeper([*made, "            return t"])]
 
 
-AFTERWARDS = ["            except Exception:", "                pass", "            else:"]
+AFTERWARDS = [
+    "            except Exception as _error:",
+    "                let_through(_error)",
+    "            else:",
+]
 """What follows the kernel: where it raises, control falls through to the dispatcher, whose error then does
 not say that it was raised while another one was handled."""
 
@@ -257,8 +262,8 @@ def composite_block(op: Op, bound: str) -> list[str]:
         f"    if {' and '.join(checks)}:",
         "        m = _mode()",
         "        if m is True or m is False:",
-        f"            return labelled(BODY{bound}, {op.node_name!r})"
-        if op.node_name
+        f"            return labelled(BODY{bound}, {op.node!r})"
+        if op.node
         else f"            return BODY{bound}",
     ]
 
@@ -267,10 +272,11 @@ def _plain(name: str) -> str:
     return f"(type({name}) is Tensor or type({name}) is Parameter)"
 
 
-def fast_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Parameter | None) -> list[str]:
+def fast_block(op: Op, plan: Plan, tensors: list[OpParameter], scalar: OpParameter | None) -> list[str]:
     """The straight-line path for plain tensors (and, with `scalar`, a Python number as second operand)."""
     conditions, known = _operand_conditions(tensors, scalar)
-    lines = [f"    if {' and '.join([*conditions, *_at_home(op)])}:", *_array_lines(tensors, scalar)]
+    conditions = [*conditions, *_number_conditions(op), *_at_home(op)]
+    lines = [f"    if {' and '.join(conditions)}:", *_array_lines(tensors, scalar)]
     others = [i for i, p in enumerate(tensors) if p is not scalar][1:]
     same = " and ".join(f"x{i}.dtype is x0.dtype" for i in others)
     dtypes = f"x0.dtype in {known}"
@@ -301,7 +307,7 @@ def fast_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Parameter |
     return [*lines, *_deeper(rest)]
 
 
-def _operand_conditions(tensors: list[Parameter], scalar: Parameter | None) -> tuple[list[str], str]:
+def _operand_conditions(tensors: list[OpParameter], scalar: OpParameter | None) -> tuple[list[str], str]:
     """What the operands must be for a fast block, and the name of the set that knows their dtypes."""
     conditions = [_plain(p.name) for p in tensors if p is not scalar]
     if scalar is None:
@@ -314,7 +320,20 @@ def _operand_conditions(tensors: list[Parameter], scalar: Parameter | None) -> t
     ], f"KS[type({scalar.name})]"
 
 
-def _array_lines(tensors: list[Parameter], scalar: Parameter | None) -> list[str]:
+def _number_conditions(op: Op) -> list[str]:
+    """Numbers that kernels compute with must be Python's own: NumPy has dtypes for others, as for its own and
+    for subclasses of `float`, and makes results of these.
+    """
+    found = []
+    for position in op.signature.float_slots:
+        parameter = op.signature.parameters[position]
+        text = f"type({parameter.name}) in NUMBERS"
+        is_default = f"{parameter.name} is D_{parameter.name} or "
+        found.append(text if parameter.default is MISSING else f"({is_default}{text})")
+    return found
+
+
+def _array_lines(tensors: list[OpParameter], scalar: OpParameter | None) -> list[str]:
     return [f"        x{i} = {p.name if p is scalar else p.name + '.array'}" for i, p in enumerate(tensors)]
 
 
@@ -345,7 +364,7 @@ def _plain_names(op: Op, plan: Plan) -> list[str]:
     return [op.signature.parameters[i].name for i in plan.plain_slots]
 
 
-def _record_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Parameter | None) -> list[str]:
+def _record_block(op: Op, plan: Plan, tensors: list[OpParameter], scalar: OpParameter | None) -> list[str]:
     live = [p for p in tensors if p is not scalar]
     pad = " " * 20
     lines = ["            if m is True:"]
@@ -377,7 +396,7 @@ def _record_block(op: Op, plan: Plan, tensors: list[Parameter], scalar: Paramete
     return lines
 
 
-def _save_lines(plan: Plan, tensors: list[Parameter], scalar: Parameter | None, pad: str) -> list[str]:
+def _save_lines(plan: Plan, tensors: list[OpParameter], scalar: OpParameter | None, pad: str) -> list[str]:
     """Saves each source under the condition that some input whose rule reads it needs a gradient."""
     lines: list[str] = []
     values: list[str] = []
@@ -424,7 +443,7 @@ def _save_lines(plan: Plan, tensors: list[Parameter], scalar: Parameter | None, 
 
 
 def _save_condition(
-    plan: Plan, tensors: list[Parameter], scalar: Parameter | None, source: int
+    plan: Plan, tensors: list[OpParameter], scalar: OpParameter | None, source: int
 ) -> str | None:
     if plan.joint is not None:
         return None

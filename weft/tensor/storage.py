@@ -7,37 +7,24 @@ is all a storage needs.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
+from gc import get_objects
+from sys import getrefcount
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from weft.core.device import cpu, device, meta
+from weft.core.arrays import is_array, namespace
+from weft.core.device import device, meta
+from weft.core.devices import device_at, device_of
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import memory_format, preserve_format
-from weft.ops.options import C_NAMES, in_format, strides_in
+from weft.core.warn import warn_at_level
+from weft.ops.options import C_NAMES, strides_in
 from weft.tensor.base import PUBLIC, Tensor, address, method, public, storage_root
-from weft.tensor.interchange import adopt
+from weft.tensor.interchange import adopt, is_lent
 from weft.tensor.meta import MetaArray, contiguous_strides
-
-
-class Window:
-    """The extent of an array as bytes, for NumPy; `base` leads back to the array, so that views of it have
-    the same root.
-    """
-
-    __slots__ = ("__array_interface__", "base")
-
-    def __init__(self, root: Any) -> None:
-        low, high = np.lib.array_utils.byte_bounds(root)
-        self.base = root
-        self.__array_interface__ = {
-            "version": 3, "data": (low, not root.flags.writeable),
-            "shape": (high - low if root.size else 0,), "typestr": "|u1",
-        }  # fmt: skip
-
 
 _KNOWN: WeakValueDictionary[int, UntypedStorage] = WeakValueDictionary()
 """Storages that somebody holds, by the id of their root array (which they keep alive)."""
@@ -50,27 +37,30 @@ class UntypedStorage:
 
     def __init__(self, size: Any = 0, *, device: Any = None) -> None:
         if isinstance(size, int):
-            self._hold(np.empty(size, np.uint8))
+            self._hold(device_at(device).xp.empty(size, np.uint8))
         else:
-            self._hold(np.array(list(size), np.uint8))
+            self._hold(device_at(device).xp.array(list(size), np.uint8))
 
     def _hold(self, root: Any) -> None:
         self.root = root
         self.owner: Any = None  # the tensor that follows a resize
-        self.bytes: Any = None if type(root) is MetaArray else np.asarray(Window(root))
+        self.bytes: Any = None if type(root) is MetaArray else device_of(root).extent(root)
 
     @property
     def device(self) -> device:
-        return meta if self.bytes is None else cpu
+        return meta if self.bytes is None else device_of(self.bytes).place
 
     @property
     def is_cuda(self) -> bool:
-        return False
+        return self.device.type == "cuda"
 
     def nbytes(self) -> int:
         return int(self.root.nbytes) if self.bytes is None else int(self.bytes.size)
 
     size = __len__ = nbytes
+
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.nbytes()
 
     def element_size(self) -> int:
         return 1
@@ -79,19 +69,30 @@ class UntypedStorage:
         return 0 if self.bytes is None or not self.bytes.size else address(self.bytes)
 
     def resizable(self) -> bool:
-        return True
+        return self.bytes is None or not is_lent(self.root)
+
+    def check_resizable(self) -> None:
+        if not self.resizable():
+            raise RuntimeError("Trying to resize storage that is not resizable")
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Moves to new memory of this many bytes; the tensor that this storage was asked from goes too."""
-        grown = np.empty(size, np.uint8)
+        """Moves to new memory of this many bytes; the tensors that lie in this storage go too."""
+        return self.moved(size, _tensors_in(self.root))
+
+    def moved(self, size: int, tensors: list[Tensor]) -> UntypedStorage:
+        """As `resize_`, with these tensors, and the one that this storage was asked from, of those in it."""
+        self.check_resizable()
+        grown = namespace(self.bytes).empty(size, np.uint8)
         keep = min(size, self.bytes.size)
         grown[:keep] = self.bytes[:keep]
-        tensor = self.owner
-        offset = tensor.storage_offset() if tensor is not None else 0
+        owner = self.owner
+        places = [(tensor, tensor.storage_offset()) for tensor in tensors if tensor is not owner]
+        if owner is not None:
+            places.append((owner, owner.storage_offset()))
         self._hold(grown)
+        self.owner = owner
         _KNOWN[id(grown)] = self
-        if tensor is not None:
-            self.owner = tensor
+        for tensor, offset in places:
             if reach(tensor.array.shape, tensor.stride(), offset) * tensor.itemsize <= size:
                 tensor.array = over(self, tensor.array.dtype, offset, tensor.array.shape, tensor.stride())
         return self
@@ -202,6 +203,9 @@ class TypedStorage:
     def nbytes(self) -> int:
         return self._untyped.nbytes()
 
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.nbytes()
+
     def size(self) -> int:
         return self._untyped.nbytes() // self.dtype.itemsize
 
@@ -264,12 +268,12 @@ def over(
     storage: UntypedStorage, kind: np.dtype[Any], offset: int, size: tuple[int, ...], stride: tuple[int, ...]
 ) -> Any:
     """An array over a storage; offset and strides count elements."""
-    steps = tuple(step * kind.itemsize for step in stride)
+    steps: Any = tuple(step * kind.itemsize for step in stride)
     if storage.bytes is None:
         return MetaArray(size, kind, steps)
     if 0 in size:
-        return np.ndarray(size, kind, storage.bytes, min(offset * kind.itemsize, storage.nbytes()))
-    return np.ndarray(size, kind, storage.bytes, offset * kind.itemsize, steps)
+        steps, offset = None, min(offset, storage.nbytes() // kind.itemsize)
+    return device_of(storage.bytes).window(storage.bytes, size, kind, offset * kind.itemsize, steps)
 
 
 def reach(size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> int:
@@ -287,7 +291,7 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 @method
 def storage(self: Tensor) -> TypedStorage:
     """The memory under this tensor, read as its dtype."""
-    warnings.warn(
+    warn_at_level(
         "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only "
         "storage class. This "
         "should only matter to you if you are using storages directly.  To access UntypedStorage directly, "
@@ -316,7 +320,7 @@ def set_(
     if self.tracked:
         raise RuntimeError("set_() on a Tensor that requires grad is not supported; use .detach() or no_grad")
     if source is None:
-        self.array = np.empty(0, self.array.dtype)
+        self.array = namespace(self.array).empty(0, self.array.dtype)
     else:
         if isinstance(source, Tensor) and source.dtype is not self.dtype:
             raise RuntimeError(
@@ -361,6 +365,42 @@ def _part(self: Tensor, source: Any, offset: int, size: Any, stride: Any) -> Any
     return over(held, kind, offset, size, stride)
 
 
+def _is_shared(self: Tensor) -> bool:
+    """Whether anybody else may have memory of this tensor. Nobody has where each array that leads to it, from
+    the tensor's own to the one that owns it, is held by the one before it alone.
+    """
+    holder = self.array
+    if getrefcount(holder) > 3:  # the tensor, the name and the argument
+        return True
+    while getattr(holder, "base", None) is not None:
+        if getrefcount(holder.base) > 2:  # the array and the argument
+            return True
+        holder = holder.base
+    return False
+
+
+def _tensors_in(root: Any) -> list[Tensor]:
+    """All tensors whose memory is this array's. Arrays do not know their views, so all objects are asked."""
+    found = []
+    for each in get_objects():
+        if issubclass(type(each), Tensor):
+            array = getattr(each, "array", None)
+            if is_array(array) and storage_root(array) is root:
+                found.append(each)
+    return found
+
+
+def rearrange(self: Tensor, size: tuple[int, ...], stride: tuple[int, ...]) -> None:
+    """Gives a tensor other sizes in its memory, which grows where it is too small, for all that lie in it."""
+    shared = _is_shared(self)
+    held, kind = storage_of(self), self.array.dtype
+    offset = self.storage_offset()
+    needed = reach(size, stride, offset) * kind.itemsize
+    if needed > held.nbytes():
+        held.moved(needed, _tensors_in(held.root) if shared else [])
+    self.array = over(held, kind, offset, size, stride)
+
+
 @method
 def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = None) -> Tensor:
     """Gives this tensor another shape, row-major; more memory is taken where needed, and left unset."""
@@ -378,19 +418,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
     if self.is_meta:
         self.array = MetaArray(size, kind, [step * kind.itemsize for step in stride])
         return self
-    held = storage_of(self)
-    offset = self.storage_offset()
-    needed = reach(size, stride, offset)
-    if needed * kind.itemsize > held.nbytes():
-        fresh = in_format(lambda shape: np.empty(shape, kind), (needed,), None)
-        whole = fresh.view(np.uint8)
-        whole[: held.nbytes()] = held.bytes
-        self.array = np.ndarray(
-            size, kind, fresh, offset * kind.itemsize, [step * kind.itemsize for step in stride]
-        )
-        self.origin = None
-    else:
-        self.array = over(held, kind, offset, size, stride)
+    rearrange(self, size, stride)
     self.bump()
     return self
 

@@ -31,7 +31,7 @@ from weft.core import modes
 from weft.core.dtypes import dtype
 from weft.ops.record import Kind, Op
 from weft.ops.samples import Maker
-from weft.ops.signature import MISSING, Parameter
+from weft.ops.signature import MISSING, OpParameter
 from weft.tensor.base import Tensor, wrap
 from weft.tensor.faces import FUNCTIONS
 from weft.tensor.source import numpy_aliases
@@ -61,16 +61,6 @@ WORDS = {
 """What the annotation words of signatures mean to a type checker; see `weft.ops.signature`."""
 ELEMENTS = {"Shape": "_int", "Dims": "_int", "Dim": "_int", "Tensors": "Tensor", "Tensor": "Tensor"}
 """What one argument of a variadic parameter of these words is."""
-OVERLOADS: dict[str, tuple[tuple[str, str], ...]] = {
-    name: (
-        (FIRST, "Tensor"),
-        (f"{FIRST}, dim: Dim, keepdim: bool = False", f"_{name}_result"),
-        *(((f"{FIRST}, other: Tensor", "Tensor"),) if name in ("max", "min") else ()),
-    )
-    for FIRST in ("input: Tensor",)
-    for name in ("max", "min", "median", "nanmedian")
-}
-"""Ops whose result depends on how they are called: signatures and results."""
 SAMPLES = 40
 PROPERTIES = {"grad": "Tensor | None", "_base": "Tensor | None"}
 FIXED = """\
@@ -143,7 +133,7 @@ IMPORTS = {
 
 
 # -- ops ---------------------------------------------------------------------------------------------------
-def word_type(parameter: Parameter) -> str:
+def word_type(parameter: OpParameter) -> str:
     """The type of one parameter of a signature."""
     text = WORDS.get(parameter.annotation)
     if text is None:
@@ -232,9 +222,9 @@ def _inplace_forms(op: Op, method: bool) -> list[Form]:
 
 def _forms(op: Op, method: bool) -> list[Form]:
     """Parameters and result for each way to call an op that types tell apart."""
-    if op.name in OVERLOADS:
+    if op.overloads:
         forms: list[Form] = []
-        for signature, outcome in OVERLOADS[op.name]:
+        for signature, outcome in op.overloads:
             shape = Op.__new__(Op)
             shape.signature = type(op.signature)(signature)
             out = out_type(outcome) if op.out else None

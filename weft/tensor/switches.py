@@ -27,7 +27,11 @@ _switches: Final = _Switches()
 @public
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Asks for algorithms that give the same bits each time: all of Weft's do."""
-    _switches.deterministic, _switches.warn_only = bool(mode), bool(warn_only)
+    for place, given in (("'mode' (position 1)", mode), ("'warn_only'", warn_only)):
+        if type(given) is not bool:
+            name = f"_set_deterministic_algorithms(): argument {place}"
+            raise TypeError(f"{name} must be bool, not {type(given).__name__}")
+    _switches.deterministic, _switches.warn_only = mode, warn_only
 
 
 @public

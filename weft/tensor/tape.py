@@ -7,8 +7,9 @@ points in a circle.
 # Note [Node layout]
     next      per tensor input: Node, leaf Tensor, or None where no gradient flows
     slots     per tensor input: which output of the node behind it; None when all are 0
-    saved     arrays and numbers that the gradient rules read, in the plan's order; None once freed; `Packed`
-    under hooks versions  (cell, count, cell, count, …) of the saved tensors, or None
+    saved     arrays and numbers that the gradient rules read, in the plan's order; `PackedValues` under
+              hooks; None once freed
+    versions  (cell, count, cell, count, …) of the saved tensors, or None
     params    the op's non-tensor arguments, in order
     types     shape, dtype, shape, dtype, … of the tensor inputs (then of the output, where a rule asks for
     it)
@@ -18,15 +19,15 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Any, ClassVar, NoReturn
 
 from weft.core import modes
+from weft.core.arrays import MODULES
 from weft.core.dtypes import BY_NUMPY
 from weft.core.naming import named, naming
 from weft.ops.record import REGISTRY
 from weft.ops.sweep import LEAF_SEQUENCE
+from weft.tensor.meta import recorder_of
 
 next_sequence = count().__next__
 
@@ -167,7 +168,7 @@ def short_name(node: Node) -> str:
     return name.rpartition("Backward")[0] or name
 
 
-def freed() -> None:
+def freed() -> NoReturn:
     raise RuntimeError(FREED)
 
 
@@ -189,6 +190,9 @@ class InferenceCell:
 
     def __getitem__(self, _item: int) -> int:
         if transforming.get():
+            recorder = recorder_of(modes.current())
+            if recorder is not None:
+                recorder.host.saves_inference()
             return 0
         raise RuntimeError(
             named(
@@ -236,7 +240,8 @@ class ComplexBackward(Node):
 
 
 def _conjugate_array(value: Any) -> Any:
-    return np.conjugate(value, out=...) if value is not None and value.dtype.kind == "c" else value
+    is_complex = value is not None and value.dtype.kind == "c"
+    return MODULES[type(value)].conjugate(value, out=...) if is_complex else value
 
 
 def _conjugated(grad: Any, turn: Any) -> Any:
@@ -251,5 +256,5 @@ def complex_class(plain: type) -> type:
     made = _COMPLEX.get(plain)
     if made is None:
         members = {"__slots__": (), "plain": plain}
-        made = _COMPLEX[plain] = type(plain.__name__, (ComplexBackward, plain), members)
+        made = _COMPLEX.setdefault(plain, type(plain.__name__, (ComplexBackward, plain), members))
     return made

@@ -7,22 +7,23 @@ another view of it) is written to, `refresh` rebuilds a view's node from the bas
 # Note [Views and the tape]
     b = a * 2; v = b[0]; v.mul_(3); b.sum().backward()
 The write to v makes  n1 = mul(v_old, 3)  and then  b.node = view_scatter(b_old, n1): b's gradient outside of
-v goes to b_old, the part inside goes through n1 and v_old's own node. Another view w of b still holds the
-old node; its `seen` version is behind its cell's, so the next use replays its steps on b and takes that node.
+v goes to b_old, the part inside goes through n1 and v_old's own node (or, if that has hooks, through a node
+like it: hooks on v_old hear only of what used v before the write). Another view w of b still holds the old
+node; its `seen` version is behind its cell's, so the next use replays its steps on b and takes that node.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from weft.core.arrays import is_array, namespace
 from weft.core.dtypes import BY_NUMPY
 from weft.core.modes import current, enter, leave
+from weft.core.seams import seams
 from weft.core.symbolic import any_symbolic
 from weft.ops.record import Op
 from weft.ops.replay import replay
-from weft.tensor.base import PLAIN, Tensor, wrap
+from weft.tensor.base import PLAIN, Tensor, address, wrap
 from weft.tensor.meta import MetaArray
 from weft.tensor.tape import INFERENCE, Node, next_sequence, short_name
 
@@ -71,6 +72,21 @@ def attach_view(parent: Tensor, array: Any, step: tuple[Any, ...], creation: int
     if creation >= NO_GRAD and tensor.origin.base.tracked:
         cut_off(tensor)
     return tensor
+
+
+def untie(piece: Any) -> Any:
+    """Makes a view a tensor of its own, on the same memory. A fake stays a view, so that a graph knows whose
+    memory it is.
+    """
+    if type(piece) not in PLAIN or piece.origin is None or type(piece.array) is MetaArray:
+        return piece
+    if type(piece.node) is Stop:
+        piece.node, piece.tracked = None, False
+    piece.origin = piece.cell = None
+    return piece
+
+
+seams.untie = untie
 
 
 class Stop(Node):
@@ -128,16 +144,21 @@ def refresh(tensor: Tensor) -> None:
     if view.creation != DEFAULT:
         raise RuntimeError(forbidden_text(tensor, view, "its base or another view of its base has been"))
     view.seen = count
-    plain = type(base) in PLAIN and type(current()) is bool
-    token = enter(grad=True) if plain else enter(grad=True, inference=False, shielded=True, functions=())
-    try:
-        again = replay(base, view.steps)
-    finally:
-        leave(token)
+    again = made_again(view)
     before = tensor.node, tensor.index
     tensor.node, tensor.index, tensor.tracked = again.node, again.index, again.tracked
     if tensor.hooks is not None:
         moved(tensor, *before)
+
+
+def made_again(view: View) -> Tensor:
+    """A view made anew from its base, with a node of its own."""
+    plain = type(view.base) in PLAIN and type(current()) is bool
+    token = enter(grad=True) if plain else enter(grad=True, inference=False, shielded=True, functions=())
+    try:
+        return replay(view.base, view.steps)  # type: ignore[no-any-return]
+    finally:
+        leave(token)
 
 
 def moved(tensor: Tensor, node: Any, index: int) -> None:
@@ -208,6 +229,11 @@ def overlaps_itself(array: Any) -> bool:
     return False
 
 
+def repeats(array: Any) -> bool:
+    """Whether a dimension of several indices has stride 0, as `expand` makes it."""
+    return any(step == 0 and size > 1 for step, size in zip(array.strides, array.shape, strict=True))
+
+
 def refuse_overlap(array: Any) -> None:
     """Raises where a write would store two elements in one place."""
     if overlaps_itself(array):
@@ -226,13 +252,14 @@ def check_overlap(written: Any, others: tuple[Any, ...], apart: bool = False) ->
         if type(other) is list or type(other) is tuple:
             check_overlap(written, tuple(other), apart)
         elif (
-            isinstance(other, np.ndarray)
-            and np.may_share_memory(written, other)
+            is_array(other)
+            and type(other) is type(written)
+            and namespace(other).may_share_memory(written, other)
             and written.size
             and other.size
             and (apart or not _same_place(written, other))
-            and _is_dense(written)
-            and _is_dense(other)
+            and is_dense(written)
+            and is_dense(other)
         ):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
@@ -240,7 +267,7 @@ def check_overlap(written: Any, others: tuple[Any, ...], apart: bool = False) ->
             )
 
 
-def _is_dense(array: Any) -> bool:
+def is_dense(array: Any) -> bool:
     """Whether the elements fill their span of memory, in whatever order."""
     if array.flags.forc:
         return True
@@ -255,7 +282,7 @@ def _is_dense(array: Any) -> bool:
 
 
 def _same_place(a: Any, b: Any) -> bool:
-    same_start = a.__array_interface__["data"] == b.__array_interface__["data"]
+    same_start = address(a) == address(b)
     return bool(
         same_start
         and a.shape == b.shape

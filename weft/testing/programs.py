@@ -136,7 +136,6 @@ def remove_optimized_module_prefix(name: str) -> str:
 # -- decorators of tests -------------------------------------------------------------------------------------
 PYTHON_312 = hasattr(sys, "monitoring")
 PYTHON_313 = hasattr(sys, "_is_gil_enabled")
-PYTHON_314 = hasattr(sys, "remote_exec")
 
 
 def skipIfNotPy311(fn: Any) -> Any:
@@ -145,7 +144,6 @@ def skipIfNotPy311(fn: Any) -> Any:
 
 
 skipIfNotPy312 = unittest.skipIf(not PYTHON_312, "Requires Python 3.12+")
-skipIfNotPy314 = unittest.skipIf(not PYTHON_314, "Requires Python 3.14+")
 skipIfPy312 = unittest.skipIf(PYTHON_312, "Not supported in Python 3.12+")
 skipIfOnlyNotPy312 = unittest.skipIf(not PYTHON_312 or PYTHON_313, "Requires Python 3.12")
 
@@ -158,19 +156,6 @@ def expectedFailureDynamic(fn: Any) -> Any:
     """The test fails in classes that `make_test_cls_with_patches` makes for dynamic shapes."""
     fn._expected_failure_dynamic = True
     return fn
-
-
-expectedFailureDynamicWrapper = expectedFailureDynamic
-
-
-def requires_static_shapes(fn: Any) -> Any:
-    """Sizes are fixed until they are seen to vary."""
-    return fn
-
-
-def _squash_blank_lines(code: str) -> str:
-    """Without a blank line after another."""
-    return re.sub(r"\n{3,}", "\n\n", code)
 
 
 def expectedFailureCodegenDynamic(fn: Any) -> Any:

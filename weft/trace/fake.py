@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import modes
+from weft.core.contexts import set_to
 from weft.core.device import device
 from weft.core.types import TensorType
 from weft.tensor.base import PLAIN, Parameter, Tensor, wrap
@@ -115,11 +116,8 @@ def method(name: str) -> Any:
 @contextmanager
 def hollowly() -> Iterator[None]:
     """Inside, new tensors are fakes, and nothing is recorded."""
-    token = modes.enter(grad=False, extra=((FAKE, None),))
-    try:
+    with set_to((modes.state, modes.changed(grad=False, extra=((FAKE, None),)))):
         yield
-    finally:
-        modes.leave(token)
 
 
 def is_plain_tensor(value: Any) -> bool:

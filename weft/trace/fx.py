@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.graph.graph import Graph
 from weft.graph.interpreter import attribute
 from weft.graph.node import Node, map_arg
@@ -94,7 +94,7 @@ class Interpreter:
         return args[0]
 
 
-class _Copying(Tracer):
+class _CopyTracer(Tracer):
     """A tracer whose nodes remember from which node they were made."""
 
     def __init__(self, graph: Graph) -> None:
@@ -118,7 +118,7 @@ class Transformer(Interpreter):
         self.new_graph = Graph(name=self.graph.name)
         self.new_graph.source = self.graph.source
         self.new_graph.subgraphs = dict(self.graph.subgraphs)
-        self.tracer = _Copying(self.new_graph)
+        self.tracer = _CopyTracer(self.new_graph)
         self.tracer.note_paths(module)
 
     def run_node(self, n: Node) -> Any:
@@ -181,7 +181,7 @@ def symbolic_trace(
 
 
 # -- patterns ------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
+@record(frozen=True)
 class Match:
     """One occurrence: its last node, and what stands for each node of the pattern."""
 

@@ -17,6 +17,9 @@ class Host:
     set_autocast: Callable[[Any, bool], None] | None = None
     """What switches autocast in a graph: its dtype (or None) and whether casts are kept."""
 
+    has_gaps = False
+    """Whether calls that are not recorded run as they are, between graphs."""
+
     def autograd(self, func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that concerns the tape."""
         return NotImplemented
@@ -29,6 +32,9 @@ class Host:
         """What is called in place of a function that the user registered with a custom op. Where a program is
         captured, what it reads is guarded, and what it changes is written down."""
         return function
+
+    def saves_inference(self) -> None:
+        """A transform saves a tensor that was made in inference mode: nobody else may."""
 
     def accumulate(self, leaf: Any, gradient: Any, graph: bool) -> Any:
         """Adds a gradient to a leaf's `.grad` where the engine runs over fakes; `graph`: whether the sum must

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from weft.core.interrupts import let_through
 from weft.core.trees import flatten
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -123,7 +124,8 @@ def _names(function: Callable[..., Any], count: int) -> list[str]:
     """Names of the placeholders, as users know them: `x_1` for a parameter x."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
+        let_through(error)
         parameters = []
     plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return [f"{name}_1" for name in [*plain, *(f"arg{i}" for i in range(len(plain), count))][:count]]

@@ -12,6 +12,7 @@ from copy import deepcopy
 from functools import partial
 from typing import Any, Self
 
+from weft.core.interrupts import let_through
 from weft.core.naming import OURS, naming
 from weft.graph.describe import describe_readable
 from weft.graph.graph import Graph
@@ -91,7 +92,8 @@ class GraphModule(Module):
         for path in sorted(wanted, key=lambda path: path.count(".")):
             try:
                 _put(self, path, root[path] if isinstance(root, Mapping) else attribute(root, path))
-            except (AttributeError, KeyError):
+            except (AttributeError, KeyError) as error:
+                let_through(error)
                 raise RuntimeError(
                     f"the graph reads {path!r}, but the root of the GraphModule has no such attribute"
                 ) from None
@@ -141,7 +143,8 @@ class GraphModule(Module):
         path, _, name = target.rpartition(".")
         try:
             owner = attribute(self, path) if path else self
-        except AttributeError:
+        except AttributeError as error:
+            let_through(error)
             return False
         return owner._modules.pop(name, None) is not None
 

@@ -46,7 +46,11 @@ TAKEN_APART = (
     "__invert__", "fill_diagonal_", *CASTS,
 )  # fmt: skip
 PARTS = ("T", "mT", "H", "mH", "real", "imag")
-WRITERS = {Tensor.__dict__[f"{name}_"]: REGISTRY[name] for name in ("copy", "fill", "zero")}
+WRITERS = {
+    Tensor.__dict__[f"{op.name}_"]: op
+    for op in REGISTRY.values()
+    if op.placing is not None and op.placing.whole and not op.inplace
+}
 """Hand-written in-place forms of ops."""
 FLAT = PLAIN | {int, float, bool, str, type(None)}
 """Types of arguments that are no tensors of transforms, and in which there are none."""
@@ -216,8 +220,8 @@ class OpRecorder(Recorder):
         flat = not kwargs and all(type(value) in FLAT for value in args)
         if not flat and highest((args, tuple(kwargs.values()))) is not None:
             return self.wrapped(func, args, kwargs, None)
-        if op is not None and op.name == "view" and self._is_loose(args[0]):
-            return super().record(func, args, kwargs, ("call_function", ops.reshape.face, False))
+        if op is ops.reshape and self._is_loose(args[0]):
+            return super().record(func, args, kwargs, ("call_function", op.face, False))
         if op is not None and not (op.function or op.method):
             self.note_arrays(args)
         whole = op is None or not op.composed or op.kind is Kind.RANDOM or "out" in kwargs
@@ -248,7 +252,9 @@ class OpRecorder(Recorder):
         return (args[0], tuple(made) if several else made[0], *args[2:])
 
     def _is_loose(self, tensor: Any) -> bool:
-        """Whether only running can tell if strides allow a view: `reshape` finds out."""
+        """Whether only running can tell if strides allow a view: `reshape` copies if they do not, and `view`
+        raises.
+        """
         return type(tensor.array) is MetaArray and not tensor.array.exact
 
     def _has_mask(self, func: Any, args: tuple[Any, ...]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
-from weft.trace.expressions import Expression, Symbol, constant
+from weft.core.expressions import Expression, Symbol, constant
 
 Monomial = tuple[Expression, ...]
 Polynomial = dict[Monomial, int]

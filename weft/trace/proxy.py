@@ -13,14 +13,16 @@ import inspect
 import math
 import operator
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
+from weft.core.contexts import set_to
 from weft.core.naming import home
+from weft.core.once import lock
+from weft.core.seams import seams
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.nn.modules.container import Sequential
@@ -161,7 +163,9 @@ _NAMED: Final = (
 )
 _STARS: Final[dict[Any, str]] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _active: ContextVar[Tracer | None] = ContextVar("weft_tracer", default=None)
-_patching = threading.RLock()
+_lock = lock()
+_traces: Final[set[object]] = set()
+"""What runs now, in any thread."""
 
 
 class Tracer:
@@ -252,7 +256,7 @@ class Tracer:
         if self.root is not None:
             self.note_paths(self.root)
         flat, arguments = self._placeholders(*_function_of(root), concrete_args or {})
-        with self._patched_modules(), kept_whole(lambda value: isinstance(value, Proxy), self._keep_whole):
+        with self._asked_by_modules(), kept_whole(lambda value: isinstance(value, Proxy), self._keep_whole):
             result = flat(*arguments)
         self.graph.output(self.create_arg(result))
         return self.graph
@@ -308,29 +312,20 @@ class Tracer:
         return self.proxy(self.graph.placeholder(name, default_value=default))
 
     @contextmanager
-    def _patched_modules(self) -> Iterator[None]:
+    def _asked_by_modules(self) -> Iterator[None]:
         """While it lasts, calls of submodules and reads of parameters in this context come to this tracer."""
-        with _patching:
-            call, read = Module.__call__, Module.__getattr__
-
-            def traced_call(module: Module, *args: Any, **kwargs: Any) -> Any:
-                tracer = _active.get()
-                if tracer is None or id(module) not in tracer.paths:
-                    return call(module, *args, **kwargs)
-                return tracer.call_module(module, lambda *a, **k: call(module, *a, **k), args, kwargs)
-
-            def traced_read(module: Module, name: str) -> Any:
-                value = read(module, name)
-                tracer = _active.get()
-                return value if tracer is None else tracer.read(value)
-
-            token = _active.set(self)
-            Module.__call__, Module.__getattr__ = traced_call, traced_read  # type: ignore[method-assign]
+        trace = object()
+        with set_to((_active, self)):
             try:
+                with _lock:
+                    _traces.add(trace)
+                    seams.tracer = _active.get
                 yield
             finally:
-                Module.__call__, Module.__getattr__ = call, read  # type: ignore[method-assign]
-                _active.reset(token)
+                with _lock:
+                    _traces.discard(trace)
+                    if not _traces:
+                        seams.tracer = None
 
     def read(self, value: Any) -> Any:
         """What an attribute of a module gives while tracing: a proxy for a parameter of the root."""

@@ -29,23 +29,27 @@ import numpy as np
 from weft.autograd.grad_mode import put_grad
 from weft.core import modes
 from weft.core.dtypes import bool_
-from weft.core.generator import Generator, default_generator
+from weft.core.expressions import Expression
+from weft.core.generator import Generator, apart
+from weft.core.interrupts import let_through
 from weft.core.requirements import require
 from weft.core.symbolic import Symbolic
+from weft.core.warn import warn
 from weft.graph.effects import Effect
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.passes import REPEATS
-from weft.ops.view import NOT_VIEWABLE
+from weft.ops.create import NOT_PRESERVED
+from weft.ops.slicing import NOT_PAIRED
+from weft.ops.view import NOT_DENSE, NOT_VIEWABLE
 from weft.tensor import shims
 from weft.tensor.base import PLAIN, PUBLIC, Tensor
 from weft.tensor.meta import FAKE, MetaArray, is_fake_array
 from weft.tensor.wrapper import highest
 from weft.trace.breaks import Break, NeedOps
-from weft.trace.expressions import Expression
 from weft.trace.fake import Originals, bare, fake_of
 from weft.trace.host import Host
-from weft.trace.recorder_rules import Form, Rules, Treatment, refusal
+from weft.trace.recorder_rules import UNTYING, Form, Rules, Treatment, refusal
 from weft.trace.scalars import Scalars, to_node
 
 Where = Callable[[], Any]
@@ -57,6 +61,7 @@ REFUSED: Final = {
     "TensorType": "data-dependent-value",
     "must be Number, not Tensor": "data-dependent-value",
     "no fake impl registered": "unsupported",
+    "more than one element of the written-to tensor": "unsupported",
 }
 """Words of errors that only a lack of elements can cause, and the kinds of break that they mean."""
 
@@ -104,7 +109,7 @@ def version(tensor: Tensor) -> int:
     return array.written[0] if type(array) is MetaArray else 0
 
 
-OF_LAYOUTS: Final = (NOT_VIEWABLE, "unsupported operation: ")
+OF_LAYOUTS: Final = (NOT_VIEWABLE, NOT_DENSE, NOT_PAIRED, NOT_PRESERVED, "unsupported operation: ")
 """How errors begin that depend on how tensors lie in memory."""
 
 
@@ -207,6 +212,8 @@ class Recorder:
         """Nodes that give tensors without their history, by the tensor's `id`."""
         self.waiting: list[Callable[[], None]] = []
         """What is to run as soon as the present call is written down."""
+        self.warnings: list[tuple[str, str]] = []
+        """Text and category of what the present call warned of: its node will, when it runs."""
         self._before: list[Any] = []
         self._state: tuple[bool, bool, Any] | None = None
 
@@ -240,6 +247,7 @@ class Recorder:
         treatment = self.rules.treatments.get(key)
         if treatment is not None:
             return self.treat(treatment, func, args, kwargs or {})
+        self.refuse_untying(func, args)
         if getattr(func, "__name__", "") in COMPARING and highest((args, kwargs or {})) is None:
             seen = f"weft.{func.__name__}"
             found = self.measure(self.rules.form(key), bool, seen, args, kwargs)
@@ -289,12 +297,18 @@ class Recorder:
             treatment = self.rules.treatments.get(function)
             if treatment is not None:
                 return self.treat(treatment, function, args, kwargs or {})
+            self.refuse_untying(function, args)
             return self.record(function, args, kwargs or {}, ("call_method", name, False))
         finally:
             modes.leave(token)
 
     def _outer(self) -> tuple[Any, ...]:
         return tuple(mode for mode in modes.modes().functions if mode is not self)
+
+    def refuse_untying(self, func: Any, args: tuple[Any, ...]) -> None:
+        """Leaves ops whose results share memory without being views to eager code, where that can run."""
+        if self.host.has_gaps and getattr(getattr(func, "op", None), "name", "") in UNTYING:
+            raise refusal(Treatment.MEMORY, self._name(func), args[0] if args else None)
 
     # -- treatments ------------------------------------------------------------------------------------------
     def treat(self, treatment: Treatment, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -407,12 +421,15 @@ class Recorder:
             call = Call()
             call.scan(given)
             call.scan(given_kwargs)
+        self.warnings.clear()
         result = self.run(self.rules.specials.get(func, func), given, given_kwargs, call)
         written = call.written()
         made = self.tensors_in(result)
         if not written and all(any(item is known for known in call.tensors) for item in made):
             if not (self.copies_unknown and made and is_copy(func, made[0])):
                 self.note_identity(func, kwargs, made)
+                for warning in self.warnings:  # which no node would give
+                    self.append(("call_function", warn, False), warning, {}, None)
                 return self.original(result)
             result = bare(made[0])
         if any(type(item.array) is not MetaArray for item in made):
@@ -444,12 +461,12 @@ class Recorder:
             self._constants[id(done.result)] = (value, version(done.result))
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> Any:
-        """The call on fakes. Random state is put back; errors that only fakes have become breaks."""
-        offset = default_generator._offset
-        offsets = [generator.get_offset() for generator in call.generators]
+        """The call on fakes. Generators stay where they are; errors that only fakes have become breaks."""
         try:
-            return func(*args, **kwargs)
+            with apart():
+                return func(*args, **kwargs)
         except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+            let_through(error)
             for words, kind in REFUSED.items():
                 if words in str(error):
                     raise Break(kind, str(error)) from None
@@ -459,13 +476,10 @@ class Recorder:
                 ) from None
             if str(error).startswith(OF_LAYOUTS):
                 for tensor in call.tensors:
+                    if is_fake_array(tensor.array) and not tensor.array.exact:
+                        raise Break("tensor-strides", str(error)) from None
                     self.note_strides(tensor)
             raise
-        finally:
-            if default_generator._offset != offset:
-                default_generator.set_offset(offset)
-            for generator, before in zip(call.generators, offsets, strict=True):
-                generator.set_offset(before)
 
     def append(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Node:
         """The node of a call, behind the switches of modes that it needs."""

@@ -66,6 +66,8 @@ PROPERTIES: Final = {
     Treatment.MEMORY: ("_version", "_base"),
     Treatment.GRAD: ("grad",),
 }  # fmt: skip
+UNTYING: Final = frozenset({"unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk"})
+"""Ops whose results share memory with the tensor, but are no views of it: graphs cannot say that."""
 PRINTS: Final = frozenset({"__repr__", "__format__"})
 PYTHON: Final = {
     "__getitem__": operator.getitem, "__setitem__": operator.setitem, "__invert__": operator.invert,

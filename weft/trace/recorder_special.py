@@ -21,6 +21,7 @@ from weft.ops.indexing import check_mask
 from weft.ops.options import dtype_argument
 from weft.ops.record import REGISTRY, ops
 from weft.tensor.base import PUBLIC, Tensor
+from weft.tensor.creation import advise_copy
 from weft.tensor.indexing import split_key
 from weft.tensor.meta import MetaArray
 from weft.trace.fake import fake_from_type
@@ -80,6 +81,7 @@ def tensor(data: Any, **options: Any) -> Any:
     """`weft.tensor(data)` of a tensor, or of numbers that may vary."""
     if not isinstance(data, Tensor):
         return PUBLIC["tensor"](_hinted(data), **options)
+    advise_copy("weft.tensor")
     return _copy_of(data, data, "tensor", **options)
 
 
@@ -87,6 +89,7 @@ def new_tensor(self: Tensor, data: Any, **options: Any) -> Any:
     """`self.new_tensor(data)` of a tensor, or of numbers that may vary."""
     if not isinstance(data, Tensor):
         return Tensor.new_tensor(self, _hinted(data), **options)
+    advise_copy("tensor.new_tensor")
     return _copy_of(data, self, "new_tensor", **options)
 
 

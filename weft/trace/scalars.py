@@ -28,9 +28,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from weft.core.expressions import OPERATIONS, Expression, Symbol, constant, expression_node, symbol
+from weft.core.interrupts import let_through
 from weft.core.symbolic import Symbolic
 from weft.trace.breaks import Break
-from weft.trace.expressions import OPERATIONS, Expression, Symbol, constant, expression_node, symbol
 from weft.trace.polynomials import Algebra, as_constant, subtract, tree
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -130,7 +131,8 @@ class Scalars:
             return all(constant(values[s]) == constant(v) for s, v in self.static.items()) and all(
                 bool(e.evaluate(values)) is truth for e, truth in self.conditions
             )
-        except (ArithmeticError, ValueError):
+        except (ArithmeticError, ValueError) as error:
+            let_through(error)
             return False
 
     # -- facts -----------------------------------------------------------------------------------------------

@@ -11,7 +11,11 @@ import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
+
+from weft.core.contexts import set_to
+from weft.core.once import lock
 
 _wrapped: Final[dict[tuple[int, str], dict[str, Any]]] = {}
 """The globals in which a name is kept whole, by their identity and the name."""
@@ -33,32 +37,58 @@ def wrap(fn_or_name: Any) -> Any:
     return fn_or_name
 
 
+Record = Callable[[Callable[..., Any], Any, Any], Any]
+_recording: Final[ContextVar[tuple[Callable[[Any], bool], Record] | None]] = ContextVar(
+    "weft_wrapped_recording", default=None
+)
+_lock = lock()
+_traces: Final[set[object]] = set()
+_exchanged: Final[dict[tuple[int, str], tuple[dict[str, Any], bool, Any]]] = {}
+"""What stood there before, while any thread traces."""
+
+
 @contextmanager
-def kept_whole(
-    is_proxy: Callable[[Any], bool], record: Callable[[Callable[..., Any], Any, Any], Any]
-) -> Iterator[None]:
-    """Meanwhile, calls of wrapped functions with proxies are recorded."""
-    before = []
-    for (_, name), space in _wrapped.items():
+def kept_whole(is_proxy: Callable[[Any], bool], record: Record) -> Iterator[None]:
+    """Meanwhile, calls of wrapped functions with proxies, in this context, are recorded."""
+    trace = object()
+    with set_to((_recording, (is_proxy, record))):
+        try:
+            with _lock:
+                _traces.add(trace)
+                _exchange()
+            yield
+        finally:
+            with _lock:
+                _traces.discard(trace)
+                if not _traces:
+                    _put_back()
+
+
+def _exchange() -> None:
+    for key, space in _wrapped.items():
+        name = key[1]
         original = space.get(name, getattr(builtins, name, None))
-        if original is not None:
-            before.append((space, name, name in space, original))
-            space[name] = _front(original, is_proxy, record)
-    try:
-        yield
-    finally:
-        for space, name, was_there, original in before:
-            if was_there:
-                space[name] = original
-            else:
-                del space[name]
+        if key not in _exchanged and original is not None:
+            _exchanged[key] = space, name in space, original
+            space[name] = _front(original)
 
 
-def _front(original: Any, is_proxy: Any, record: Any) -> Callable[..., Any]:
+def _put_back() -> None:
+    while _exchanged:
+        key, (space, was_there, original) = next(iter(_exchanged.items()))
+        if was_there:
+            space[key[1]] = original
+        else:
+            space.pop(key[1], None)
+        del _exchanged[key]
+
+
+def _front(original: Any) -> Callable[..., Any]:
     @functools.wraps(original)
     def front(*args: Any, **kwargs: Any) -> Any:
-        if any(map(is_proxy, (*args, *kwargs.values()))):
-            return record(original, args, kwargs)
+        recording = _recording.get()
+        if recording is not None and any(map(recording[0], (*args, *kwargs.values()))):
+            return recording[1](original, args, kwargs)
         return original(*args, **kwargs)
 
     return front

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
+import types
+from typing import Any
 
 import pytest
 
@@ -402,3 +405,38 @@ def test_what_an_object_is() -> None:
         return sum(made), facts
 
     check(program, lambda: [tensor(2)])
+
+
+def test_import_by_a_call() -> None:
+    """Of a module that is there: what `sys.modules` holds, guarded."""
+
+    def program(x, s):  # type: ignore[no-untyped-def]
+        return x * __import__("math").exp(s), __import__("os.path").__name__
+
+    check(program, lambda: (tensor(), 0.5))
+
+
+def test_import_by_a_call_of_a_module_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = [types.ModuleType("standing_in"), types.ModuleType("standing_in")]
+    modules[0].scale, modules[1].scale = 2, 3  # type: ignore[attr-defined]
+    waiting: list[types.ModuleType] = []
+
+    def arguments() -> tuple[Any, ...]:
+        monkeypatch.setitem(sys.modules, "standing_in", waiting.pop(0))
+        return (tensor(),)
+
+    def program(x):  # type: ignore[no-untyped-def]
+        return x * __import__("standing_in").scale
+
+    check(program, arguments, arguments, frames=2, state=lambda: waiting.__setitem__(slice(None), modules))
+
+
+def test_import_by_a_call_of_what_is_missing() -> None:
+    def program(x):  # type: ignore[no-untyped-def]
+        y = x + 1
+        try:
+            return __import__("there_is_no_such_module")
+        except ImportError as error:
+            return y, str(error)
+
+    check(program, breaks=None, frames=None)

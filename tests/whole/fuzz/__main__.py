@@ -1,7 +1,9 @@
 """`python -m tests.whole.fuzz --count 20000 --seed 1 --jobs 2`: a campaign, with a report of what failed.
 
 Takes the range of seeds and how to run; prints the failures by cause, shrunk, as tests to keep.
-`--show SEED` prints a program; `--check FILE` compares one program from a file.
+`--show SEED` prints a program; `--check FILE` compares one program from a file. Compiling is nearly all of
+the time, so code is made at the quick level (`--tiers full` for the other; it gives the same bits), and none
+is kept on disk for programs that will not come again, unless `WEFT_CACHE` says so.
 """
 
 from __future__ import annotations
@@ -21,11 +23,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def main() -> int:
-    from tests.whole.fuzz import (
-        campaign,
-        compare,
-        threads,
-    )  # after the line above, which must precede NumPy
+    # after the line above, which must precede NumPy
+    from tests.whole.fuzz import campaign, compare, threads
+    from weft.core.settings import settings
 
     parser = argparse.ArgumentParser(prog="python -m tests.whole.fuzz", description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
@@ -41,6 +41,7 @@ def main() -> int:
         "--threads", action="store_true", help="all of it on one thread and on two, whose bits are compared"
     )
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--tiers", default="draft", choices=("auto", "draft", "full"), help="see settings")
     parser.add_argument("--compile", default="weft", choices=sorted(campaign.COMPILES))
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), help="stop starting batches after this long"
@@ -53,6 +54,9 @@ def main() -> int:
     parser.add_argument("--show", type=int, metavar="SEED")
     parser.add_argument("--check", type=Path, metavar="FILE")
     options = parser.parse_args()
+    settings.tiers = options.tiers
+    if not options.threads:  # which compile each program twice
+        os.environ.setdefault("WEFT_CACHE", "0")
     program = campaign.FAMILIES[options.family]
     if options.backend:
         program = campaign.compiled_by(options.backend, program)
@@ -85,7 +89,9 @@ def run(options: argparse.Namespace, program: Callable[[int], str]) -> int:
     print(campaign.summary(totals))
     text = campaign.report(failures, compile_function, options.per_kind, options.shrink_seconds)
     print(text)
-    print(f"{len(seeds)} programs, {len(failures)} failures of {len(campaign.by_cause(failures))} kinds")
+    ran = totals["programs"]["run"]  # fewer than asked for, where time was up
+    began = f"{options.family} on {sys.version.split()[0]}, {ran} programs from {options.seed}"
+    print(f"{began}: {campaign.in_short(failures, totals)}")
     if options.report:
         with options.report.open("a") as file:
             file.write(text + "\n")

@@ -92,6 +92,7 @@ def difference_of(source: str, compile_function: Compile, seconds: float = 10.0)
                 return None
         return found
     except TooLong:
+        weft.compiler.counters["unfinished"]["as it is"] += 1
         return None
 
 
@@ -183,10 +184,12 @@ def campaign(
                 del running[batch.pipe]
                 left = end(batch, lines, failures, program)
                 finished += len(batch.seeds) - len(left)
+                totals["programs"]["run"] = finished
                 if left:
                     waiting.append(left)
                 rate = finished / (time.monotonic() - began)
-                tell(f"{finished} programs, {len(failures)} failures, {rate:.0f} programs/s")
+                tell(f"{finished} programs, {len(failures)} failures, {rate:.1f} programs/s")
+                sys.stdout.flush()
     return sorted(failures, key=lambda failure: failure.seed)
 
 
@@ -252,7 +255,7 @@ def kind_apart(source: str, compile_function: Compile, seconds: float) -> str | 
 def summary(totals: Totals) -> str:
     """What the compiler did in a campaign: a run that captured nothing would find nothing either."""
     lines = []
-    for group in ("frames", "stats", "fallbacks", "graph_break", "recompiles", "rounding"):
+    for group in ("frames", "stats", "fallbacks", "graph_break", "recompiles", "rounding", "unfinished"):
         counts = totals.get(group, Counter())
         listed = ", ".join(
             f"{name.splitlines()[0][:70] if name else name}: {number}"
@@ -291,6 +294,17 @@ def by_cause(failures: list[Failure]) -> dict[str, list[Failure]]:
     for group in groups.values():
         group.sort(key=lambda failure: failure.size)
     return dict(sorted(groups.items(), key=lambda item: -len(item[1])))
+
+
+def in_short(failures: list[Failure], totals: Totals) -> str:
+    """The failures in one line: kinds with their seeds."""
+    kinds = [
+        f"{kind} ({', '.join(str(each.seed) for each in sorted(group, key=lambda each: each.seed))})"
+        for kind, group in by_cause(failures).items()
+    ]
+    unfinished = sum(totals.get("unfinished", Counter()).values())
+    counts = f"{len(failures)} differ, {unfinished} did not end in time"
+    return f"{counts}: {'; '.join(kinds)}" if kinds else counts
 
 
 def regression_test(failure: Failure) -> str:

@@ -25,7 +25,10 @@ from typing import Any
 import weft
 from tests.whole.fuzz.snapshot import Numbers, Snapshot, bits, difference, reachable
 from tests.whole.fuzz.threads import forget, threads, were_asked_for
+from weft.autograd.tasks import reachable as tape_behind
+from weft.capture.gradients import is_freed
 from weft.core.settings import settings
+from weft.ops.sweep import LEAF_SEQUENCE
 
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
 FILE = "<fuzzed program>"
@@ -46,10 +49,46 @@ FACTS = frozenset({"version", "strides", "storage", "float32"})
 
 class Spent(BaseException):
     """A sweep that ran into a tape that was spent or stale: which gradients and hooks it had come to is left
-    open.
+    open, and so is which error it came to first (see Ending).
 
     It is the last thing that is seen of a program.
     """
+
+
+class Ending(tuple[Any, ...]):
+    """The outcome of a sweep that raised. A compiled graph has one node for many of eager's, so of two errors
+    that lie behind a tensor it may come to the other one first. That is told from errors that eager has not:
+    a compiled sweep may only say that the tape is spent or stale, and eager's must say so too, or have had
+    freed nodes behind the results before it began.
+    """
+
+    unusable: bool
+    """Whether it says that the tape is spent or stale."""
+    freed: bool
+    """Whether some of the tape was freed before."""
+
+    def __eq__(self, other: object) -> bool:
+        if tuple.__eq__(self, other) is True or not isinstance(other, Ending) or Numbers.exact:
+            return tuple.__eq__(self, other) is True
+        return other.unusable and (self.unusable or self.freed)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def ending(outcome: tuple[Any, ...], error: BaseException, freed: bool) -> Ending:
+    made = Ending(outcome)
+    made.unusable, made.freed = str(error).startswith(SPENT), freed
+    return made
+
+
+def has_freed(result: Any) -> bool:
+    """Whether a sweep has freed nodes behind tensors of a result."""
+    tensors = [value for value in reachable(result) if isinstance(value, weft.Tensor)]
+    roots = [tensor.node for tensor in tensors if tensor.tracked and tensor.node is not None]
+    return any(node._seq != LEAF_SEQUENCE and is_freed(node) for node in tape_behind(roots))
 
 
 class TooLong(BaseException):
@@ -219,6 +258,7 @@ def observe(
         if place:
             run.internal[len(run.calls)] = place
         if tape and str(error).startswith(SPENT):
+            outcome = ending(outcome, error, False)
             run.calls.append((outcome, *[""] * (len(SECTIONS) - 1)))
             raise Spent from error
     else:
@@ -272,13 +312,14 @@ def use(
     restart(output)
     snapshot = snapshot_for(names)
     snapshot.swept = True
+    freed = has_freed(result)
     try:
         outcome: Any = ("returned", snapshot.see(names["after"](result, *args)))
     except TooLong:
         raise
     except Exception as error:
-        outcome = ("raised", snapshot.see(error))
-        if str(error).startswith(SPENT):
+        outcome = ending(("raised", snapshot.see(error)), error, freed)
+        if outcome.unusable or freed:
             raise Spent((outcome, *[""] * (len(AFTER_SECTIONS) - 1))) from error
     return (
         outcome,
@@ -330,18 +371,20 @@ def afterwards(results: list[Any], snapshot: Snapshot) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raises TooLong in the main thread after `seconds`."""
+    """Raises TooLong in the main thread after `seconds` of work, however busy the machine is. (What waits for
+    ever is told by its silence, see campaign.py.)
+    """
 
     def stop(signum: int, frame: object) -> None:
         raise TooLong
 
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    previous = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
 
 
 def compare(source: str, compile_function: Compile = compiled, seconds: float = SECONDS) -> Difference | None:

@@ -96,14 +96,22 @@ class Numbers:
         return repr(self.values.tolist())
 
 
+def lies(tensor: weft.Tensor) -> str:
+    """Where a tensor's elements lie, in words. Strides of axes with one element are left out: they lead to no
+    element, and which of them a kernel of NumPy's gives depends on the loop that it chose.
+    """
+    strides = [str(step) if size != 1 else "any" for step, size in zip(tensor.stride(), tensor.shape)]
+    return f"strides ({', '.join(strides)}) offset {tensor.storage_offset()}"
+
+
 class Layout(str):
     """Where a tensor's elements lie. Of gradients that sweeps outside give, one that is one row many times
-    on eager's side may have all its rows: compiled nodes hand on gradients of inputs, and where two meet they
-    are added there, not before the rows are repeated.
+    on eager's side, which is that of the first operand, may have all its rows: compiled nodes hand on
+    gradients of inputs, and where two meet they are added there, not before the rows are repeated.
     """
 
     def __new__(cls, tensor: weft.Tensor) -> Layout:
-        made = super().__new__(cls, f"strides {tensor.stride()} offset {tensor.storage_offset()}")
+        made = super().__new__(cls, lies(tensor))
         made.repeats = any(not step and size > 1 for step, size in zip(tensor.stride(), tensor.shape))
         made.is_whole = tensor.is_contiguous() and not tensor.storage_offset()
         return made
@@ -114,7 +122,7 @@ class Layout(str):
     def __eq__(self, other: object) -> bool:
         if str.__eq__(self, other) is True or Numbers.exact or not isinstance(other, Layout):
             return str.__eq__(self, other) is True
-        return (self.repeats and other.is_whole) or (self.is_whole and other.repeats)
+        return self.repeats and other.is_whole
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -206,9 +214,7 @@ def readable_tensor_facts(snapshot: Snapshot, value: weft.Tensor) -> tuple[Any, 
         type(value).__name__,
         str(value.dtype),
         str(tuple(value.shape)),
-        Layout(value)
-        if snapshot.swept and snapshot.tolerance
-        else f"strides {value.stride()} offset {value.storage_offset()}",
+        Layout(value) if snapshot.swept and snapshot.tolerance else lies(value),
         f"requires_grad={value.requires_grad} leaf={value.is_leaf}",
         Numbers(np.array(value.detach().numpy()), snapshot.tolerance)
         if snapshot.tolerance
@@ -233,8 +239,12 @@ def tape_facts(snapshot: Snapshot, value: weft.Tensor) -> tuple[Any, ...]:
     return (version, f"grad_fn={value.grad_fn is not None} view={view} retains={value.retains_grad}")
 
 
-def is_zero(state: dict[str, Any]) -> bool:
-    return all(isinstance(value, weft.Tensor) and not value.any() for value in state.values())
+def is_zero(state: dict[str, Any], tolerance: float) -> bool:
+    """Whether there are but numbers that count as zeros, see Numbers."""
+    return all(
+        isinstance(value, weft.Tensor) and not (value.detach().abs() > tolerance).any()
+        for value in state.values()
+    )
 
 
 def optimizer_facts(snapshot: Snapshot, value: weft.optim.Optimizer) -> tuple[Any, ...]:
@@ -243,7 +253,9 @@ def optimizer_facts(snapshot: Snapshot, value: weft.optim.Optimizer) -> tuple[An
     """
     groups = snapshot.see(value.param_groups)
     tape, snapshot.tape = snapshot.tape, False
-    state = snapshot.pairs({param: held for param, held in value.state.items() if not is_zero(held)})
+    state = snapshot.pairs(
+        {param: held for param, held in value.state.items() if not is_zero(held, snapshot.tolerance)}
+    )
     snapshot.tape = tape
     return (type(value).__name__, groups, state)
 
@@ -357,11 +369,11 @@ NODE = re.compile(r"\s+grad_fn=<\w+>|(?<=, which is output )\d+ of \w+(?=, is at
 
 
 def exception_facts(snapshot: Snapshot, value: BaseException) -> tuple[Any, ...]:
-    """With `tape`, without the names of nodes, which are those of compiled graphs on one of the sides, and
-    without the tensor that was found to be stale, which is one of several perhaps.
+    """Where compiled code differentiates, without the names of nodes, which are those of compiled graphs on
+    one of the sides, and without the tensor that was found to be stale, which is one of several perhaps.
     """
     args = value.args
-    if snapshot.tape and args and type(args[0]) is str:
+    if (snapshot.tape or snapshot.tolerance) and args and type(args[0]) is str:
         args = (PRODUCER.sub("", args[0]), *args[1:])
     return (
         type(value).__qualname__,

@@ -403,7 +403,8 @@ LOSSES: list[str] = [
 ]
 CLIPS: list[str] = [
     "for p, q in zip(NET.parameters(), EMA):\n    q.mul_(0.9).add_(p.detach() * 0.1)",
-    "LOG.append(sum(p.grad.norm().item() > 0 for p in NET.parameters() if p.grad is not None))",
+    # (what is nothing but rounding, such as the gradient of a bias before a norm, counts as none)
+    "LOG.append(sum(p.grad.norm().item() > 1e-4 for p in NET.parameters() if p.grad is not None))",
     "nn.utils.clip_grad_norm_(NET.parameters(), 1.0)",
     "LOG.append(nn.utils.clip_grad_norm_(list(NET.parameters()), 0.1).detach())",
     "nn.utils.clip_grad_value_(NET.parameters(), 0.5)",

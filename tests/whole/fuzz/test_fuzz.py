@@ -11,9 +11,12 @@ import warnings
 
 import pytest
 
+import weft
 from tests.whole.fuzz.compare import FILE, Difference, agree, compare, compiled, execute, identity
 from tests.whole.fuzz.generator import program
 from tests.whole.fuzz.mutants import MUTANTS, TAPE_MUTANTS
+from tests.whole.fuzz.native_programs import TABLES, Maker
+from tests.whole.fuzz.native_tables import BINARY, PREAMBLE
 from tests.whole.fuzz.shrink import shrink
 from tests.whole.fuzz.tape_programs import program as tape_program
 from weft.compiler import counters
@@ -223,3 +226,99 @@ def test_shrinks_to_the_statement_that_matters():
     assert fails(text)
     assert "print(" in text
     assert sum(isinstance(node, ast.stmt) for node in ast.walk(ast.parse(text))) <= 8
+
+
+ENDS = """\
+import weft
+OPTIONS = {'backend': 'aot_eager'}
+W = weft.tensor(0.5, requires_grad=True)
+class Odd(weft.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+    @staticmethod
+    def backward(ctx, g):
+        return g, g
+def main(x):
+    made = W.sin()
+    made.sum().backward(%s)
+    return made * W, Odd.apply(x)
+def after(result, *args):
+    sum(t.sum() for t in result).backward()
+def arguments():
+    yield ((weft.ones(3, requires_grad=True),), {})
+"""
+
+
+def saying(text):
+    """Results whose sweep says so first."""
+
+    def compile_function(function):
+        def run(*args):
+            made, other = function(*args)
+
+            def told(grad):
+                raise RuntimeError(text)
+
+            other.register_hook(told)
+            return made, other
+
+        return run
+
+    return compile_function
+
+
+def test_which_of_two_errors_a_sweep_comes_to_first_is_open_where_both_are():
+    spent = "Trying to backward through the graph a second time"
+    assert compare(ENDS % "", saying(spent)) is None
+    found = compare(ENDS % "", saying("something else"))
+    assert found is not None and found.kind.startswith("after: exception's facts something else")
+    found = compare(ENDS % "retain_graph=True", saying(spent))
+    assert found is not None and found.kind.startswith("after: exception's facts Trying to backward")
+
+
+def test_strides_count_but_those_of_axes_with_one_element():
+    def restrided(*strides):
+        return lambda function: lambda: function().as_strided((2, 1, 3), strides)
+
+    source = "import weft\ndef main():\n    return weft.ones(12)[:6].reshape(2, 1, 3)\ndef arguments():\n"
+    source += "    yield (), {}\n"
+    assert compare(source, restrided(3, 1, 1)) is None
+    found = compare(source, restrided(3, 3, 2))
+    assert found is not None and "strides" in found.detail
+
+
+@pytest.mark.parametrize("write", ["x1.exp_()", "x2[1:].exp_()"])
+def test_what_calls_may_pass_as_one_tensor_is_written_as_one(write, monkeypatch):
+    maker = Maker(0)
+    maker.sizes = [3]
+    for number in range(1, 4):
+        maker.names[f"x{number}"] = weft.ones(3)
+        maker.values.append(f"x{number}")
+    maker.exact.update(maker.values)
+    maker.given.update(maker.values)
+    monkeypatch.setattr(maker, "some", lambda *_args: write[:2])
+    monkeypatch.setattr(maker, "filled", lambda *_args: write)
+    monkeypatch.setattr(maker.chance, "random", lambda: 1.0)
+    maker.write()
+    assert maker.lines == [write]
+    assert maker.exact == {"x3"}
+
+
+ASKED = [table for table, _, exact in TABLES if not exact and table[0] in BINARY]
+
+
+@pytest.mark.parametrize("text", sorted({text for table in ASKED for text in table}))
+def test_values_that_are_not_exact_are_asked_no_questions_whose_answer_jumps(text):
+    """What differs by rounding gives what differs by little, also where operands are equal or zero."""
+    names = {}
+    exec(PREAMBLE, names)
+    names["m"] = weft.tensor([True, False, True, False])
+    for hole, name in {"@": "a", "$near": "b", "$same": "b", "$mask": "m", "$small": "2"}.items():
+        text = text.replace(hole, name)
+    given = weft.tensor([-1.5, 0.0, 0.0, 2.0], dtype=weft.float64)
+    noise = weft.tensor([1.0, 1.0, -1.0, -1.0], dtype=weft.float64) * 1e-12
+    first, *others = [
+        eval(text, names | {"a": given + e, "b": given - e}).double() for e in (noise, -noise, noise * 0)
+    ]
+    assert all(weft.allclose(first, other, atol=1e-9) for other in others)

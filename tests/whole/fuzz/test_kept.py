@@ -732,3 +732,16 @@ def arguments():
     yield ((1, 2), {{}})
     yield ((1, 3), {{}})
 """)
+
+
+def test_a_call_that_gives_its_argument_back_warns() -> None:
+    agree("""\
+import weft
+def main(x):
+    y = x.mT
+    x.mH
+    return y * 2
+def arguments():
+    yield ((weft.tensor(1.5),), {})
+    yield ((weft.tensor(2.5),), {})
+""")

@@ -268,3 +268,25 @@ def arguments():
     W.register_post_accumulate_grad_hook(refusing)
     yield ((x, x), {})
 """)
+
+
+def test_gradients_that_lie_in_memory_of_others_are_no_views(agrees):
+    agrees("""\
+import weft
+SEEN = []
+P = weft.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+def main(x):
+    y = x * P
+    y.register_hook(SEEN.append)
+    (y.view(3) ** 2).sum().backward()
+    return weft.autograd.grad((P.reshape(3, 1).t() * 2).sum(), P)
+
+def after(result, *args):
+    for value in (*result, *SEEN):
+        value.mul_(2)
+
+def arguments():
+    for _ in range(2):
+        yield ((weft.tensor(-0.55, requires_grad=True),), {})
+""")

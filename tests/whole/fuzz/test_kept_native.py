@@ -24,3 +24,111 @@ def arguments():
     yield ((weft.arange(12.0).reshape(2, 6).t(),), {{}})
     yield ((weft.arange(12.0).reshape(6, 2),), {{}})
 """)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+@pytest.mark.parametrize("asked", ["args[:1]", "args[1:]", "args"])
+def test_freed_nodes_that_lead_elsewhere(backend, asked):
+    """Two values share what a sweep inside has freed, and only one of them depends on the second argument: of
+    the other, that argument is asked for in vain, and nothing that is freed is come by.
+    """
+    agree(f"""\
+import weft
+OPTIONS = {{'backend': {backend!r}}}
+def main(x, y):
+    row = x[0]
+    x.mul_(3.0)
+    twice = row * 2
+    x.add_(weft.relu(y))
+    (twice.detach() * twice).sum().backward()
+    return twice + twice
+def after(result, *args):
+    return weft.autograd.grad((result * result).sum(), {asked}, allow_unused=True)
+def arguments():
+    x = weft.tensor([[1.13, -0.7]], requires_grad=True)
+    yield ((x * 1.5, weft.tensor([[0.35, -0.69]], requires_grad=True)), {{}})
+""")
+
+
+def test_warnings_stand_at_the_lines_of_the_program():
+    agree("""\
+import weft
+def main(x):
+    found = x.max(1).values
+    return found.T
+def after(result, *args):
+    pass
+def arguments():
+    yield ((weft.ones(3, 4),), {})
+""")
+
+
+@pytest.mark.parametrize(
+    "view, bad, good",
+    [
+        ("x.view(weft.int32)", "weft.ones(4, 3).double().t()", "weft.ones(3, 4).double()"),
+        ("weft.view_as_complex(x)", "weft.ones(2, 3).t()", "weft.ones(3, 2)"),
+        ("x.contiguous(memory_format=weft.preserve_format)", "weft.ones(4, 3).t()", "weft.ones(3, 4)"),
+    ],
+)
+def test_errors_of_strides_are_raised_for_these_strides_alone(view, bad, good):
+    agree(f"""\
+import weft
+def main(x):
+    return {view}
+def arguments():
+    yield (({bad},), {{}})
+    yield (({good},), {{}})
+""")
+
+
+def test_errors_of_strides_that_are_not_known():
+    """Only running tells how the result of `cond` lies: capture took it to lie row by row, and went the way
+    of the error.
+    """
+    agree("""\
+import weft
+def main(x):
+    y = weft.cond(x.sum() > -100, lambda x: x * 1, lambda x: x.t().contiguous().t(), (x,))
+    try:
+        return y.t().view(-1)
+    except RuntimeError:
+        return y
+def arguments():
+    yield ((weft.arange(12.0).reshape(3, 4),), {})
+    yield ((weft.arange(12.0).reshape(4, 3).t(),), {})
+""")
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "native"])
+@pytest.mark.parametrize("write", ["x.mul_(w); x.view(-1)[0] = 1", "x = x * w; x.flatten()[0] = 1"])
+@pytest.mark.parametrize("gradient", ["weft.ones(3).expand(4, 3)", "weft.ones(3, 4).t()", "weft.ones(4, 3)"])
+def test_gradients_of_what_was_written_by_a_view_lie_as_they_please(backend, write, gradient):
+    """They were viewed as the base was, which their strides may not allow."""
+    agree(f"""\
+import weft
+OPTIONS = {{'backend': {backend!r}}}
+def main(x, w):
+    {write}
+    return x
+def after(result, x, w):
+    result.backward({gradient})
+def arguments():
+    yield ((weft.arange(12.0).reshape(4, 3), weft.ones(3, requires_grad=True)), {{}})
+""")
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("rows", [0, 2])
+def test_items_of_no_items_are_refused_at_once(backend, rows):
+    """Eager read none of no rows, and its gradient was refused."""
+    agree(f"""\
+import weft
+OPTIONS = {{'backend': {backend!r}}}
+def main(x):
+    return (x * 2)[:, (3,)]
+def after(result, x):
+    result.sum().backward()
+def arguments():
+    yield ((weft.ones({rows}, 0, requires_grad=True),), {{}})
+""")

@@ -730,3 +730,47 @@ def arguments():
     yield ((weft.tensor([1.0, 2.0]),), {})
     yield ((weft.tensor([1.0, 2.0]),), {})
 """)
+
+
+def test_contexts_behind_views_whose_base_is_written(agrees):
+    agrees("""\
+import weft
+
+class Twice(weft.autograd.Function):
+    def forward(ctx, x, y):
+        ctx.kept = y
+        return x * 2
+
+    def backward(ctx, grad):
+        return (grad * ctx.kept, None)
+
+def main(x, y):
+    weft.func.grad(lambda v: v)(y)
+    x[1].register_hook(lambda grad: None)
+    x[0].add_(Twice.apply(x.sum(), y))
+
+def after(result, x, y):
+    x.sum().backward()
+
+def arguments():
+    yield (((weft.ones(6, requires_grad=True) * 2).view(2, 3), weft.tensor(0.5)), {})
+""")
+
+
+@pytest.mark.parametrize("around", ["weft.inference_mode()", "weft.no_grad()", "weft.enable_grad()"])
+def test_transforms_that_save_tensors_made_in_inference_mode(agrees, around):
+    agrees(f"""\
+import weft
+W = weft.tensor(0.5, requires_grad=True)
+
+def main(x):
+    with {around}:
+        y = x + 1
+        found = weft.func.grad(lambda v: v * y * x)(W)
+        return (weft.func.hessian(lambda v: v ** 3)(W), found, found.is_inference(), found.requires_grad)
+
+def arguments():
+    with weft.inference_mode():
+        x = weft.tensor(3.0)
+    yield ((x,), {{}})
+""")

@@ -25,10 +25,12 @@ from types import FunctionType
 from typing import Any
 
 from weft.aot.compiled_autograd.shadow import NOTHING, Recording
-from weft.aot.compiled_autograd.walk import Facts, Native, Walk
+from weft.aot.compiled_autograd.walk import NeedsEngine, TapeValues, Walk
 from weft.autograd.compiled_calls import OtherGradients, Pattern, Unexpected
 from weft.autograd.tasks import Seeds, Task, _run, local
 from weft.core import modes
+from weft.core.interrupts import let_through
+from weft.core.once import lock
 from weft.core.seams import seams
 from weft.core.settings import settings
 from weft.tensor.meta import faking
@@ -49,7 +51,7 @@ log: Callable[[Callable[[], str]], Any] = id
 """Tells what happens, to whoever listens; `weft.compiler` has it write to its logs."""
 
 
-class Entry:
+class CompiledTape:
     """A graph for the tapes of one structure."""
 
     __slots__ = ("recording", "module", "compiled", "captures_first")
@@ -70,16 +72,16 @@ class Structure:
     __slots__ = ("fixed", "open", "last", "gradients", "observed", "unsteady")
 
     def __init__(self) -> None:
-        self.fixed: dict[Any, Entry] = {}
-        self.open: list[Entry] = []
-        self.last: Facts | None = None
+        self.fixed: dict[Any, CompiledTape] = {}
+        self.open: list[CompiledTape] = []
+        self.last: TapeValues | None = None
         self.observed = False
         self.unsteady = False
         """Whether gradients have come where none was expected, or the other way round, while a graph ran."""
         self.gradients: dict[int, Pattern] = {}
         """Where custom backwards and hooks of nodes give gradients, by their number among the hooks."""
 
-    def find(self, walk: Walk) -> Entry | None:
+    def find(self, walk: Walk) -> CompiledTape | None:
         entry = self.fixed.get((tuple(walk.sizes), walk.exact_numbers()))
         if entry is not None:
             return entry
@@ -92,9 +94,9 @@ class Cache:
     def __init__(self, compiler_fn: CompilerFn, dynamic: bool | None) -> None:
         self.compiler_fn, self.dynamic = compiler_fn, dynamic
         self.structures: dict[Any, Structure] = {}
-        self.lock = threading.RLock()
+        self.lock = lock()
 
-    def entry(self, walk: Walk, structure: Structure) -> Entry:
+    def entry(self, walk: Walk, structure: Structure) -> CompiledTape:
         with self.lock:
             found = structure.find(walk)
             if found is not None:
@@ -102,7 +104,7 @@ class Cache:
                 return found
             recording = self.record(walk, structure)
             log(lambda: f"captured\n{recording.module.print_readable(False)}")
-            entry = Entry(recording, self.compiler_fn)
+            entry = CompiledTape(recording, self.compiler_fn)
             count("captures")
             if recording.symbols:
                 structure.open.append(entry)
@@ -121,19 +123,20 @@ class Cache:
         if changed != NOTHING:
             try:
                 recording = Recording(walk, structure.gradients, changed)
-            except (Break, Exception):  # this one stays as it is
-                pass
+            except (Break, Exception) as error:  # this one stays as it is
+                let_through(error)
             else:
                 if recording.serves(walk):
                     return recording
         try:
             return Recording(walk, structure.gradients)
-        except Native:
+        except NeedsEngine:
             raise
         except (Break, Exception) as error:
+            let_through(error)
             if settings.strict and not isinstance(error, Break):
                 raise
-            raise Native(f"{type(error).__name__}: {error}") from error
+            raise NeedsEngine(f"{type(error).__name__}: {error}") from error
 
     def structure(self, walk: Walk) -> Structure:
         with self.lock:
@@ -151,7 +154,7 @@ class _Active(threading.local):
 
 _active = _Active()
 _caches: list[Cache] = []
-_lock = threading.Lock()
+_lock = lock()
 _users = 0
 default_compiler: CompilerFn | None = None
 """What compiles where `settings.compiled_autograd` is on; `weft.compiler` fills it."""
@@ -167,7 +170,8 @@ def same_function(one: Any, other: Any) -> bool:
     alike = one.__defaults__ is other.__defaults__ and one.__kwdefaults__ is other.__kwdefaults__
     try:
         return alike and all(a is b or a.cell_contents is b.cell_contents for a, b in cells)
-    except ValueError:  # an empty cell
+    except ValueError as error:  # an empty cell
+        let_through(error)
         return False
 
 
@@ -254,7 +258,7 @@ def run(seeds: Seeds, task: Task) -> bool:
         for attempt in range(ATTEMPTS):
             entry = cache.entry(walk, structure)
             if structure.unsteady and not entry.captures_first:
-                raise Native("custom backwards or hooks whose gradients come and go")
+                raise NeedsEngine("custom backwards or hooks whose gradients come and go")
             if walk.uncertain and not entry.captures_first and not structure.observed:
                 observe(seeds, task, walk, structure, entry)
                 return True
@@ -264,13 +268,13 @@ def run(seeds: Seeds, task: Task) -> bool:
             except Unexpected as other:
                 learn(cache, structure, other)
                 if attempt == ATTEMPTS - 1:
-                    raise Native("custom backwards or hooks whose gradients come and go") from None
+                    raise NeedsEngine("custom backwards or hooks whose gradients come and go") from None
             except OtherGradients:
                 structure.unsteady = True
                 raise
-    except Native as native:
+    except NeedsEngine as found:
         count("native")
-        reason = str(native)
+        reason = str(found)
         log(lambda: f"ran natively: {reason}")
         reasons.append(reason)
         del reasons[:-100]
@@ -280,11 +284,11 @@ def run(seeds: Seeds, task: Task) -> bool:
 def refuse_natively(task: Task) -> None:
     """See Note [What runs natively]."""
     if task.tensors:
-        raise Native("create_graph=True")
+        raise NeedsEngine("create_graph=True")
     if type(modes.current()) is not bool:
-        raise Native("modes other than grad and no_grad")
+        raise NeedsEngine("modes other than grad and no_grad")
     if local.task is not None:
-        raise Native("a backward inside a backward")
+        raise NeedsEngine("a backward inside a backward")
 
 
 def learn(cache: Cache, structure: Structure, other: Any) -> None:
@@ -295,7 +299,7 @@ def learn(cache: Cache, structure: Structure, other: Any) -> None:
         structure.open.clear()
 
 
-def observe(seeds: Seeds, task: Task, walk: Walk, structure: Structure, entry: Entry) -> None:
+def observe(seeds: Seeds, task: Task, walk: Walk, structure: Structure, entry: CompiledTape) -> None:
     """Runs natively, to see where custom backwards and hooks of nodes give gradients.
 
     A graph that is captured whole finds out before anything has run; others must know.
@@ -310,22 +314,22 @@ def observe(seeds: Seeds, task: Task, walk: Walk, structure: Structure, entry: E
     finally:
         for put_back in undo:
             put_back()
-    structure.observed = True
     expected = entry.recording.expected
     if any(expected.get(number) != pattern for number, pattern in found.items()):
         structure.gradients.update(found)
         structure.fixed.clear()
         structure.open.clear()
+    structure.observed = True
 
 
-def execute(entry: Entry, walk: Walk, task: Task) -> None:
+def execute(entry: CompiledTape, walk: Walk, task: Task) -> None:
     """One call of the compiled graph, in the modes in which the engine runs."""
     recording = entry.recording
     before = modes.state.get()
-    modes.state.set(False)
-    local.task = task
     task.roots = [seed[0] for seed in walk.seeds]
     try:
+        modes.state.set(False)
+        local.task = task
         sizes, scalars = recording.values(walk)
         results = entry.compiled(walk.inputs, sizes, scalars, walk.hooks)
         for position, value in zip(recording.positions, results or (), strict=True):

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from weft.aot.compiled_autograd.walk import Changed, Native, Visitor, Walk, hooks_with_work, types_read
+from weft.aot.compiled_autograd.walk import Changed, NeedsEngine, Visitor, Walk, hooks_with_work, types_read
 from weft.aot.runtime.nodes import CompiledFunctionBackward
 from weft.autograd import compiled_calls as calls
 from weft.autograd.function_node import FunctionNode
@@ -148,7 +148,7 @@ class ShadowHooks:
         for slot, numbers in self.tensors:
             for number in numbers:
                 if values[slot] is None:
-                    raise Native("a hook that is called without a gradient")
+                    raise NeedsEngine("a hook that is called without a gradient")
                 args = (recording.hook(number), values[slot])
                 values[slot] = recording.call(calls.call_hook, args, bare(values[slot]))
         for slot, tensor in self.retained:
@@ -259,7 +259,7 @@ class InlinedBackward(Node):
 
     def graph_backward(self, grad: Any) -> Any:
         if any((value is not None) != there for value, there in zip(grad, self.mask, strict=True)):
-            raise Native("a compiled graph that gets gradients for other outputs than before")
+            raise NeedsEngine("a compiled graph that gets gradients for other outputs than before")
         saved = [wrap(value) if type(value) is MetaArray else value for value in self.saved]
         results = self.module.forward(*saved, *[value for value in grad if value is not None])
         return list(results)
@@ -371,7 +371,7 @@ class Recording:
         """Records the call of a hook of a node: it answers with gradients like those given."""
         given = self.gradients.get(number, calls.pattern(values))
         if any(there and value is None for there, value in zip(given, values, strict=True)):
-            raise Native("a hook that makes a gradient where there was none")
+            raise NeedsEngine("a hook that makes a gradient where there was none")
         made = tuple([bare(value) if there else None for there, value in zip(given, values, strict=True)])
         self.expected[number] = given
         return self.call(function, (self.hook(number), number, given, values, *rest), made)
@@ -440,7 +440,7 @@ class Recording:
         assert shadow is not None and shadow.array is array
         shadow.tracked = leaf.tracked
         if leaf.node is not None:
-            raise Native("a leaf that has a history by now")
+            raise NeedsEngine("a leaf that has a history by now")
         shadow.hooks = self.hooks_for(leaf, hooks)
         return shadow
 

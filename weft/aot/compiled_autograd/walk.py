@@ -27,6 +27,7 @@ from weft.autograd.hooks import Hooks, HookTable, hooks_of
 from weft.autograd.tasks import Seeds, Task
 from weft.core.device import device
 from weft.core.dtypes import dtype
+from weft.core.interrupts import let_through
 from weft.core.types import Size, TensorType, layout, memory_format
 from weft.ops.record import Op
 from weft.ops.sweep import discover
@@ -43,7 +44,7 @@ WITHOUT_OPS: Final = frozenset({"Stop", "Entry", "CondAutogradOpBackward", "Whil
 """Nodes without an op whose rules are plain calls of ops."""
 
 
-class Native(Exception):
+class NeedsEngine(Exception):
     """This tape is one for the engine; says why."""
 
 
@@ -91,7 +92,7 @@ class Visitor:
             return self.sequence(slice, [self.value(x) for x in (value.start, value.stop, value.step)])
         if kind is TensorType:
             return self.sequence(TensorType, [self.shape(value.shape), value.dtype, value.device])
-        raise Native(f"a {kind.__name__} on the tape")
+        raise NeedsEngine(f"a {kind.__name__} on the tape")
 
     def parameters(self, params: tuple[Any, ...]) -> Any:
         """What stands for `node.params`. Arrays among them are an op's own (positions), and never tensors."""
@@ -134,7 +135,7 @@ class Keys(Visitor):
 
     def lift(self, array: Any, tensor: Tensor) -> Any:
         if type(array) is not ndarray:
-            raise Native("a tensor without elements")
+            raise NeedsEngine("a tensor without elements")
         place = len(self.inputs)
         self.places.setdefault(id(array), place)
         self.inputs.append(tensor)
@@ -203,7 +204,8 @@ class Walk:
         try:
             hash(self.key)
         except TypeError as error:
-            raise Native(str(error)) from None
+            let_through(error)
+            raise NeedsEngine(str(error)) from None
 
     # -- what a graph is given -------------------------------------------------------------------------------
     @property
@@ -225,7 +227,7 @@ class Walk:
     # -- nodes -----------------------------------------------------------------------------------------------
     def leaf(self, leaf: Any) -> Any:
         if type(leaf) not in PLAIN or leaf.cell is INFERENCE:
-            raise Native(f"a leaf that is a {type(leaf).__name__}")
+            raise NeedsEngine(f"a leaf that is a {type(leaf).__name__}")
         keys = self.keys
         self.leaf_places[id(leaf)] = len(keys.inputs)
         return keys.lift(leaf.array, leaf), leaf.tracked, leaf.node is None, self.hook_key(leaf)
@@ -245,7 +247,7 @@ class Walk:
         elif kind.op is not None or kind.__name__ in WITHOUT_OPS:
             rest = self.recorded(node)
         else:
-            raise Native(kind.__name__)
+            raise NeedsEngine(kind.__name__)
         types = keys.types(types_read(node))
         outputs = None if node.outputs is None else tuple([keys.value(each) for each in node.outputs])
         return kind, tuple(edges), node.slots, rest, types, outputs, self.hook_key(node)
@@ -253,13 +255,13 @@ class Walk:
     def recorded(self, node: Any) -> Any:
         """The node of an op: its rules read what it saved, and its parameters."""
         if node.saved is None:
-            raise Native("saved tensors that are freed")
+            raise NeedsEngine("saved tensors that are freed")
         versions = node.versions
         if versions is not None:
             for place in range(0, len(versions), 2):
                 cell = versions[place]
                 if cell is not None and cell[0] != versions[place + 1]:
-                    raise Native("a saved tensor that was written since")
+                    raise NeedsEngine("a saved tensor that was written since")
         extra = node.__dict__
         fields = tuple([(name, repr(extra[name])) for name in extra if name == "widths"]) if extra else ()
         keys = self.keys
@@ -274,16 +276,16 @@ class Walk:
         if type(value) is not Item:
             return self.keys.value(value)
         if str(getattr(value.unpack, "__module__", "")).startswith("weft."):
-            raise Native("saved tensors in the hands of the library's own hooks")
+            raise NeedsEngine("saved tensors in the hands of the library's own hooks")
         self.hooks.append(value)
         return Item, code_of(value.unpack), value.dtype, self.keys.shape(value.shape)
 
     def compiled(self, node: CompiledFunctionBackward) -> Any:
         """The node of a compiled graph: its backward is a graph already."""
         if node.saved is None or node.rerun is None:
-            raise Native("saved tensors that are freed")
+            raise NeedsEngine("saved tensors that are freed")
         if any(cell[0] != seen for cell, seen, *_ in node.watched):
-            raise Native("a saved tensor that was written since")
+            raise NeedsEngine("a saved tensor that was written since")
         self.programs.append(node.call.program)
         return id(node.call.program), node.stage, self.keys.value(node.saved)
 
@@ -291,9 +293,9 @@ class Walk:
         """The node of a custom Function: what its context holds is read by its backward itself."""
         ctx: Any = node.ctx
         if type(ctx) is not FunctionCtx or ctx._items is None and "to_save" in ctx.__dict__:
-            raise Native("a context that was freed")
+            raise NeedsEngine("a context that was freed")
         if any(type(item) is Packed for item in ctx._items or ()):
-            raise Native("saved tensors in the hands of hooks")
+            raise NeedsEngine("saved tensors in the hands of hooks")
         self.uncertain.append(partial(watch_node, node, len(self.hooks)))
         self.hooks.append(node)
         return len(self.hooks) - 1, node.layout, ctx.materialize_grads, ctx.needs_input_grad
@@ -309,7 +311,7 @@ class Walk:
             tensor = reference()
             if tensor is not None:
                 if type(tensor) not in PLAIN:
-                    raise Native(f"a {type(tensor).__name__} with retain_grad")
+                    raise NeedsEngine(f"a {type(tensor).__name__} with retain_grad")
                 self.retained[id(tensor)] = len(self.keys.inputs)
                 self.keys.inputs.append(tensor)
                 kept.append((slot, len(self.keys.inputs) - 1))
@@ -338,11 +340,11 @@ class Walk:
         return task.accumulate, needed, captures
 
     # -- sizes -----------------------------------------------------------------------------------------------
-    def facts(self) -> Facts:
+    def facts(self) -> TapeValues:
         """What is remembered of a tape that was captured."""
-        return Facts(list(self.sizes), list(self.floats))
+        return TapeValues(list(self.sizes), list(self.floats))
 
-    def changed_since(self, before: Facts) -> Changed:
+    def changed_since(self, before: TapeValues) -> Changed:
         """What differs from an earlier tape of this structure."""
         sizes: dict[tuple[int, int], list[int]] = {}
         for place, (old, new) in enumerate(zip(before.sizes, self.sizes, strict=True)):
@@ -361,7 +363,7 @@ class Walk:
         return Changed(list(sizes.values()), list(range(len(self.floats))))
 
 
-class Facts(NamedTuple):
+class TapeValues(NamedTuple):
     """Sizes and numbers of a tape."""
 
     sizes: list[int]

@@ -7,11 +7,12 @@ that modes decide has been decided, run in none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from weft.core import modes
+from weft.core.contexts import set_to
 
 AUTOCAST = "autocast"
 
@@ -69,18 +70,15 @@ def entered(modes_of: Around, grad: bool | None = None) -> Iterator[Any]:
         cache = cache_kind()
         cache.open = is_open
         record.extra = ((AUTOCAST, kind(dtype, caching, cache)),)
-    token = modes.state.set(record.grad if record.is_plain() else record)
-    try:
+    with set_to((modes.state, record.grad if record.is_plain() else record)):
         yield cache
-    finally:
-        modes.leave(token)
 
 
-@contextmanager
-def plainly() -> Iterator[None]:
-    """No modes, and nothing recorded."""
-    token = modes.state.set(False)
+def plainly(program: Callable[[list[Any]], Any], given: list[Any]) -> Any:
+    """Runs a program with no modes, and nothing recorded. See Note [Blocks that an interrupt leaves]."""
+    before = modes.state.get()
     try:
-        yield
+        modes.state.set(False)
+        return program(given)
     finally:
-        modes.leave(token)
+        modes.state.set(before)

@@ -7,7 +7,11 @@ runs, which is eager's own code.
 
 # Note [Plans]
 Captured graphs serve inputs of many shapes; compiled ones are made for one. A plan is kept per *key*: shapes,
-strides, dtypes, what requires grad, numbers other than floats, and the grad mode.
+strides, dtypes, what requires grad, numbers other than floats, and the grad mode. Floats are inputs of what
+is compiled. Where tracing asks something of one (whether it is positive), the first plan takes it for a
+constant, which makes the better program. Once it was another, plans serve all of which the answers are the
+same; there may be several for one key. Numbers that are others in each call get no plan any more after a
+while: see Note [Numbers that vary] in `weft.core.varying`.
 
 # Note [Gradients that never came]
 Eager does not run what no gradient reaches, and leaves `.grad` None there. A backward graph is made for the
@@ -24,14 +28,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from weft.aot.boxed import of_list
+from weft.aot.conditions import NONE as OF_ALL
+from weft.aot.conditions import Conditions
 from weft.aot.facts import Casts, Input, Value, ViewOf
-from weft.aot.joint import Joint, Refused, trace
+from weft.aot.joint import JointGraph, Refused, trace
 from weft.aot.partition import Cut, cut, derivative
 from weft.aot.runtime.around import PLAIN_MODES, Around, around, entered, plainly
 from weft.aot.runtime.counting import counters, note, refuse, strict
@@ -45,18 +52,33 @@ from weft.aot.runtime.effects import (
     separate,
     write_back,
 )  # fmt: skip
-from weft.aot.runtime.nodes import Call, inputs_checked, inputs_copied, inputs_read, new_node, watch
+from weft.aot.runtime.nodes import (
+    CompiledCall,
+    inputs_checked,
+    inputs_copied,
+    inputs_read,
+    inputs_saved,
+    new_node,
+    watch,
+)
 from weft.aot.runtime.rerun import Rerun, cast_inputs, unchecked
 from weft.aot.saved import INPUT, VALUE
 from weft.aot.split import Part, natives_of, saves_copies, split
 from weft.core import modes
 from weft.core.device import device
 from weft.core.dtypes import dtype
-from weft.core.generator import Generator
+from weft.core.errors import is_no_derivative
+from weft.core.generator import Drawn, Generator, noted
+from weft.core.handlers import handlers_outside, in_own_context
+from weft.core.interrupts import let_through
 from weft.core.naming import home
-from weft.core.records import dataclass
+from weft.core.once import lock
+from weft.core.recent import Recent
+from weft.core.records import record
+from weft.core.varying import Builds, told
+from weft.graph.graph import Graph
 from weft.graph.interpreter import attribute
-from weft.graph.node import Node, map_arg
+from weft.graph.node import READ_FROM, Node, map_arg
 from weft.tensor.base import PLAIN, Tensor, address, wrap
 from weft.tensor.tape import INFERENCE, STALE
 from weft.tensor.views import refresh
@@ -79,44 +101,52 @@ VALUES = (
 
 def is_plain(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
-        return all(map(is_plain, value))
+        return not [each for each in value if not is_plain(each)]
     return isinstance(value, VALUES) or home(type(value)).startswith("weft.core")
 
 
-@dataclass(slots=True)
+def is_leaf_view(value: Any) -> bool:
+    """Whether a tensor requires grad by itself, though it is a view."""
+    return type(value) in PLAIN and value.origin is not None and value.tracked and value.node is None
+
+
+@record(slots=True)
 class Program:
     """A cut of a joint graph, compiled."""
 
-    joint: Joint
+    joint: JointGraph
     cut: Cut
     forward: Callable[..., Any]
     backwards: list[Callable[..., Any]]
     read: set[int]
     """The inputs on whose elements gradients depend."""
     copied: set[int]
-    """Those of them that eager code would not have saved, and that are kept as they were."""
+    """Those of them that eager code would not have saved for some value, and that are kept as they were."""
+    saved: set[int]
+    """The inputs that it would have saved."""
     checked: set[int]
     """The inputs on whose elements it depends whether the graph fails."""
     absent: frozenset[int]
     """The values that require grad and get no gradient."""
     types: list[Any] | None = None
     """Those of the inputs, when first needed."""
+    has_run: bool = False
     node_facts: dict[Any, Any] = field(default_factory=dict)
     """What nodes have in common, see `weft.aot.runtime.nodes.node_facts`."""
     derivatives: dict[int, CompiledFunction] = field(default_factory=dict)
     """A stage's gradients as a function of inputs and tangents, when first needed."""
 
 
-class Plan:
+class CompiledPlan:
     """How calls with one key run."""
 
     __slots__ = (
         "compiled", "module", "unchecked", "facts", "program", "programs", "whole", "read", "around", "casts",
-        "last",
+        "last", "conditions", "fixed",
     )  # fmt: skip
 
     def __init__(
-        self, compiled: CompiledFunction, joint: Joint, program: Program, modes_of: Around, casts: Casts
+        self, compiled: CompiledFunction, joint: JointGraph, program: Program, modes_of: Around, casts: Casts
     ) -> None:
         self.compiled, self.module, self.facts, self.program = compiled, compiled.module, joint.facts, program
         self.unchecked = unchecked(self.module)
@@ -124,6 +154,7 @@ class Plan:
         self.whole = program  # with a gradient for each value
         self.read = program.read
         self.around, self.casts = modes_of, casts
+        self.conditions, self.fixed = joint.conditions, compiled.fixed
         self.last: tuple[int, ...] = ()  # where the inputs of the last call lay, found to be apart
 
     def run(self, args: tuple[Any, ...]) -> Any:
@@ -140,8 +171,13 @@ class Plan:
         rerun = Rerun(self.unchecked, facts, program, args, self.around, self.casts) if stages else None
         lent = Lent(facts, args)
         try:
-            with plainly():
-                results = program.forward(lent.values)
+            with nullcontext() if program.has_run else handlers_outside():  # the first run compiles
+                if rerun is None or not facts.draws:
+                    results = plainly(program.forward, lent.values)
+                else:
+                    with noted() as rerun.drawn:
+                        results = plainly(program.forward, lent.values)
+            program.has_run = True
         finally:
             lent.settle()
         count = len(facts.values)
@@ -156,16 +192,16 @@ class Plan:
         values: list[Any],
         residuals: list[Any],
         rerun: Any = None,
-        offset: int | None = None,
+        drawn: Drawn | None = None,
     ) -> Any:
         """What a call gives whose values each have memory of their own: with effects, and on the tape.
-        `offset`: where the default generator stood before, where there is no `rerun` that says so.
+        `drawn`: the random numbers, where there is no `rerun` that says so.
         """
         facts, program = self.facts, self.program
         stages = program.joint.stages
         if stages and rerun is None:
-            rerun = Rerun(self.unchecked, facts, program, args, self.around, self.casts, offset)
-        call = Call(self.compiled, self, program, rerun)
+            rerun = Rerun(self.unchecked, facts, program, args, self.around, self.casts, drawn)
+        call = CompiledCall(self.compiled, self, program, rerun)
         if stages:
             keep_apart(residuals, facts, args, values, program.cut.private)
             for stage in range(len(stages)):
@@ -200,10 +236,12 @@ class Plan:
 class AsCaptured:
     """Calls with this key run the captured graph."""
 
-    __slots__ = ("module", "doubt")
+    __slots__ = ("module", "doubt", "conditions")
 
-    def __init__(self, module: GraphModule, doubt: str | None) -> None:
-        self.module = module
+    def __init__(
+        self, module: GraphModule, doubt: str | None = None, conditions: Conditions = OF_ALL
+    ) -> None:
+        self.module, self.conditions = module, conditions
         self.doubt = doubt  # what went wrong in compiling, unless running goes wrong too
 
     def run(self, args: tuple[Any, ...]) -> Any:
@@ -217,6 +255,7 @@ class Pieces:
     """Calls with this key run compiled pieces, and nodes between them as they are: see `weft.aot.split`."""
 
     __slots__ = ("module", "parts", "functions")
+    conditions = OF_ALL
 
     def __init__(self, module: GraphModule, parts: list[Part], functions: list[CompiledFunction | None]):
         self.module, self.parts, self.functions = module, parts, functions
@@ -258,21 +297,55 @@ class Pieces:
         return attribute(self.module, node.target) if node.op == "get_attr" else values[node]
 
 
+AnyPlan = CompiledPlan | Pieces | AsCaptured
+
+
+def layout_of(key: Any) -> Any:
+    """All of a plan's key but its numbers."""
+    modes_of, facts = key
+    return modes_of, tuple([fact if type(fact) is tuple and len(fact) > 2 else None for fact in facts])
+
+
+def exactly(value: Any) -> Any:
+    """What only those values equal that nothing can tell apart: zeros have signs, and NaN is itself."""
+    if isinstance(value, (float, complex, np.inexact)):
+        return repr(value)
+    return tuple([exactly(each) for each in value]) if isinstance(value, tuple) else value
+
+
+def varying(graph: Graph, plans: list[tuple[Any, Conditions]]) -> str:
+    """What to say where programs were made again and again for numbers that these differ in."""
+    columns = zip(*[facts for facts, _ in plans], strict=True)
+    numbers = {place for place, column in enumerate(columns) if len({*column} - {float}) > 1}
+    if not numbers:
+        numbers = {place for _, conditions in plans for place in conditions.places.values()}
+    inputs = [graph.placeholders[place] for place in sorted(numbers)]
+    places = [node.meta.get(READ_FROM, (node.name, "a graph")) for node in inputs]
+    places = places or [("a number", "a graph")]  # of plans that are gone
+    return told(places[0][1], dict.fromkeys([name for name, _ in places]))
+
+
 class CompiledFunction:
     """A captured graph, compiled ahead of time."""
 
     def __init__(self, module: GraphModule, forward: Compiler, backward: Compiler, choose: Any) -> None:
         self.module = module
         self.compile_forward, self.compile_backward, self.choose = forward, backward, choose
-        self.plans: dict[Any, Plan | Pieces | AsCaptured] = {}
-        self.last: tuple[Any, Plan | Pieces | AsCaptured] | None = None  # a key and its plan
+        self.plans = Recent()  # lists of plans, by key
+        self.last: tuple[Any, AnyPlan] | None = None  # a key and its plan
         self.splits: dict[Any, Pieces] = {}
         self.natives = natives_of(module.graph)
         self.saves_copies = any(saves_copies(node) for node in module.graph.nodes)
-        self.fixed_floats = False
+        self.fixed = NONE  # floats that are constants of plans, by number
+        self.needed = NONE  # those that cannot be anything else
+        self.opened = NONE  # those that were, until they changed
+        self.lock = lock()  # of what makes plans: keys say which floats were constants
         self.exposed: Exposed = (NONE, NONE)
+        self.builds = Builds()
+        self.varied = AsCaptured(module)
 
     def __call__(self, *args: Any) -> Any:
+        self.builds.calls[0] += 1
         mode = modes.state.get()
         if self.saves_copies:
             refuse("hooks for saved tensors are switched on inside")
@@ -286,7 +359,7 @@ class CompiledFunction:
         return self.plan_for(args, modes_of).run(args)  # type: ignore[arg-type]
 
     # -- plans -----------------------------------------------------------------------------------------------
-    def fact(self, value: Any) -> Any:
+    def fact(self, value: Any, number: int) -> Any:
         """What a plan depends on in one argument; None where none can serve it."""
         kind = type(value)
         if kind in PLAIN:
@@ -299,14 +372,14 @@ class CompiledFunction:
             return (*facts, cell is INFERENCE)
         if isinstance(value, Tensor) or not is_plain(value):
             return None
-        if kind is float and not self.fixed_floats:
+        if kind is float and number not in self.fixed:
             return float
-        return Generator if isinstance(value, Generator) else (kind, value)
+        return Generator if isinstance(value, Generator) else (kind, exactly(value))
 
     def key(self, args: tuple[Any, ...], modes_of: Around) -> Any:
         """What a plan depends on; None for arguments that none can serve."""
-        facts = tuple(map(self.fact, args))
-        return None if any(fact is None for fact in facts) else (modes_of, facts)
+        facts = tuple([self.fact(value, number) for number, value in enumerate(args)])
+        return None if None in facts else (modes_of, facts)
 
     def holds(self, key: Any, args: tuple[Any, ...], modes_of: Around) -> bool:
         """Whether this is the arguments' key. One fact after another: all of them together would take more
@@ -314,46 +387,83 @@ class CompiledFunction:
         known, facts = key
         if known != modes_of or len(facts) != len(args):
             return False
-        return all(self.fact(value) == fact for value, fact in zip(args, facts))
+        for number, value in enumerate(args):  # noqa: SIM110 - a generator would change a StopIteration
+            if self.fact(value, number) != facts[number]:
+                return False
+        return True
 
-    def plan_for(self, args: tuple[Any, ...], modes_of: Around) -> Plan | Pieces | AsCaptured:
+    def plan_for(self, args: tuple[Any, ...], modes_of: Around) -> AnyPlan:
         if self.natives:
             return self.pieces(self.natives, NO_NODES)
         try:
             last = self.last
-            if last is not None and self.holds(last[0], args, modes_of):
+            if last is not None and self.holds(last[0], args, modes_of) and last[1].conditions.hold(args):
                 return last[1]
             key = self.key(args, modes_of)
-            known = self.plans.get(key) if key is not None else self.refused(NO_PLAN)
-        except TypeError:
+            if key is None:
+                return self.refused(NO_PLAN)
+            known = next((plan for plan in self.plans.find(key) or () if plan.conditions.hold(args)), None)
+        except TypeError as error:
+            let_through(error)
             return self.refused("an argument that cannot be compared")
-        except RuntimeError:
+        except RuntimeError as error:
+            let_through(error)
             return self.refused("a view that may not be read")
         if known is None:
-            known = self.make_plan(args, modes_of)
-            if len(self.plans) >= PLANS_LIMIT:
-                self.plans.clear()
-            key = self.key(args, modes_of)
-            self.plans[key] = known
-        if key is not None:
-            self.last = key, known
+            if not self.builds.wants((key, [value for value in args if type(value) is float])):
+                return self.varied
+            key, known = self.new_plan(args, modes_of)
+        self.last = key, known
         return known
 
-    def refused(self, reason: str, doubt: str | None = None) -> AsCaptured:
-        refuse(reason)
-        return AsCaptured(self.module, doubt)
+    def new_plan(self, args: tuple[Any, ...], modes_of: Around) -> tuple[Any, AnyPlan]:
+        """A plan and its key; says so where it is the last for numbers that vary."""
+        with self.lock:
+            key = self.key(args, modes_of)
+            for plan in self.plans.get(key, ()):  # of another thread
+                if plan.conditions.hold(args):
+                    return key, plan
+            opened = self.open_changed(key)
+            plan = self.make_plan(args, modes_of)
+            key = self.key(args, modes_of)
+            if sum(map(len, self.plans.values())) >= PLANS_LIMIT:
+                self.plans.drop()
+            self.plans.keep(key, [*self.plans.get(key, ()), plan])
+            if type(plan) is CompiledPlan and not opened and self.builds.made(layout_of(key)):
+                note("varying", varying(self.module.graph, self.alike(key)))
+            return key, plan
 
-    def make_plan(self, args: tuple[Any, ...], modes_of: Around) -> Plan | Pieces | AsCaptured:
+    def open_changed(self, key: Any) -> bool:
+        """Lets floats be inputs that are constants of other plans, and others now; whether there are any."""
+        given, constant = key[1], self.fixed - self.needed
+        changed = {
+            place for facts, _ in self.alike(key) for place in constant if facts[place] != given[place]
+        }
+        self.fixed -= changed
+        self.opened |= changed
+        return bool(changed)
+
+    def alike(self, key: Any) -> list[tuple[Any, Conditions]]:
+        """The facts and conditions of plans that differ from that of a key in nothing but numbers."""
+        layout = layout_of(key)
+        found = [(known[1], plans) for known, plans in self.plans.items() if layout_of(known) == layout]
+        return [(facts, plan.conditions) for facts, plans in found for plan in plans]
+
+    def refused(self, reason: str, doubt: str | None = None, conditions: Conditions = OF_ALL) -> AsCaptured:
+        refuse(reason)
+        return AsCaptured(self.module, doubt, conditions)
+
+    def make_plan(self, args: tuple[Any, ...], modes_of: Around) -> AnyPlan:
         try:
-            joint, casts = self.trace(args, modes_of)
+            joint, casts = in_own_context(self.trace_floats, args, modes_of)
         except Refused as found:
-            return self.without(found)
+            return self.without(found, args)
         if any(self.exposed) and self.saves_exposed(joint):
             return self.refused("a tensor that eager code saves is written through `.data` later")
         counters["plans"] += 1
-        return Plan(self, joint, self.program(joint, args), modes_of, casts)
+        return CompiledPlan(self, joint, self.program(joint, args), modes_of, casts)
 
-    def saves_exposed(self, joint: Joint) -> bool:
+    def saves_exposed(self, joint: JointGraph) -> bool:
         """Whether eager would have saved what is written unnoticed later."""
         inputs, outputs = self.exposed
         places: set[tuple[str, int]] = {(INPUT, index) for index in inputs}
@@ -364,15 +474,19 @@ class CompiledFunction:
                 places.add((INPUT if isinstance(base, Input) else VALUE, base.index))
         return any((saved.kind, saved.number) in places for stage in joint.stages for saved in stage.saved)
 
-    def without(self, found: Refused) -> Pieces | AsCaptured:
+    def without(self, found: Refused, args: tuple[Any, ...]) -> Pieces | AsCaptured:
         """A plan that goes around what was refused, where that is one node."""
         if found.error is not None:
             text = f"{type(found.error).__name__}: {found.error}"
-            # What is written after it was saved has no gradient in eager either, which says so when asked.
-            return self.refused(text, None if str(found.error).startswith(STALE) else text)
+            # What has no derivative, or was written after it was saved, has no gradient in eager either,
+            # which says so when asked. Fakes are no views, so views of a leaf that is one are refused writes
+            # that concern its base, which need not require grad.
+            expected = is_no_derivative(found.error) or str(found.error).startswith(STALE)
+            doubt = None if expected or any(map(is_leaf_view, args)) else text
+            return self.refused(text, doubt, found.conditions)
         nodes = [node for node in self.module.graph.nodes if node.op.startswith("call_")]
         if found.node not in nodes or (found.ends and found.node is nodes[-1]):
-            return self.refused(found.reason)
+            return self.refused(found.reason, conditions=found.conditions)
         note("natives", found.reason)
         one = frozenset({found.node})
         return self.pieces(NO_NODES, one) if found.ends else self.pieces(one, NO_NODES)
@@ -404,37 +518,53 @@ class CompiledFunction:
         self,
         args: tuple[Any, ...],
         modes_of: Around,
+        fixed: frozenset[int],
         absent: frozenset[int] = NONE,
         casts: Casts = (),
         order: list[int] | None = None,
-    ) -> tuple[Joint, Casts]:
+    ) -> tuple[JointGraph, Casts]:
         """The joint graph, and the casts that it takes behind the inputs."""
         with entered(modes_of) as cache:
-            options = {"absent": absent, "casts": casts, "cache": cache, "order": order}
-            joint = trace(self.module, args, open_floats=not self.fixed_floats, **options)
-            if joint.fixed and not self.fixed_floats:
-                self.fixed_floats = True
-                joint = trace(self.module, args, open_floats=False, **options)
+            joint = trace(
+                self.module, args, absent=absent, fixed=fixed, casts=casts, cache=cache, order=order
+            )
         if joint.casts and not casts and modes_of.keeps_casts:
             given = cast_inputs(args, joint.casts)
-            return self.trace((*args, *given), modes_of, absent, joint.casts, order)
+            return self.trace((*args, *given), modes_of, fixed, absent, joint.casts, order)
         return joint, casts
 
-    def program_for(self, plan: Plan, absent: frozenset[int], args: list[Any]) -> Program | None:
+    def trace_floats(self, args: tuple[Any, ...], modes_of: Around) -> tuple[JointGraph, Casts]:
+        """The same; the floats that something was asked of become constants, unless they have changed."""
+        while True:
+            joint, casts = self.trace(args, modes_of, self.fixed)
+            found = joint.fixed | (joint.conditions.inputs - self.opened)
+            if not found:
+                return joint, casts
+            self.fixed |= found
+            self.needed |= joint.fixed & self.opened
+
+    def program_for(self, plan: CompiledPlan, absent: frozenset[int], args: list[Any]) -> Program | None:
         """The program for gradients that never come for some values."""
         if absent not in plan.programs:
             for index, _, _ in plan.casts:  # leaves, as they were in the call: autocast keeps casts of these
                 args[index] = wrap(args[index].array, True)
+            order = plan.whole.joint.wanted
             try:
-                joint, _ = self.trace(tuple(args), plan.around, absent, plan.casts, plan.whole.joint.wanted)
+                joint, _ = in_own_context(
+                    self.trace, tuple(args), plan.around, plan.fixed, absent, plan.casts, order
+                )
             except Refused:
                 return None
-            plan.programs[absent] = made = self.program(joint, tuple(args))
+            if joint.fixed or not plan.conditions.cover(joint.conditions):  # for fewer floats than the plan
+                return None
+            made = self.program(joint, tuple(args))
             made.read |= plan.read  # gradients may come to other values after all
             made.copied |= plan.whole.copied
+            made.saved |= plan.whole.saved
+            plan.programs[absent] = made
         return plan.programs[absent]
 
-    def program(self, joint: Joint, args: tuple[Any, ...]) -> Program:
+    def program(self, joint: JointGraph, args: tuple[Any, ...]) -> Program:
         made = cut(joint, self.choose)
         made.forward.materialise(self.compile_forward)
         forward = of_list(self.compile_forward(made.forward, list(args)))
@@ -445,8 +575,8 @@ class CompiledFunction:
             backwards.append(of_list(self.compile_backward(module, examples)))
         absent = [n for stage in joint.stages for n in stage.values if n not in stage.differentiated]
         read, checked = inputs_read(joint), inputs_checked(joint)
-        copied = inputs_copied(joint, made.residuals)
-        return Program(joint, made, forward, backwards, read, copied, checked, frozenset(absent))
+        copied, saved = inputs_copied(joint, made.residuals), inputs_saved(joint)
+        return Program(joint, made, forward, backwards, read, copied, saved, checked, frozenset(absent))
 
     def derivative(self, program: Program, stage: int) -> CompiledFunction:
         if stage not in program.derivatives:

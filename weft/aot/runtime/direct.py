@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.aot.conditions import Conditions
 from weft.aot.facts import DETACH, Constant, Input, Number, Output, Value, ViewOf
 from weft.aot.runtime.around import PLAIN_MODES
-from weft.aot.runtime.compiled import CompiledFunction, Plan
+from weft.aot.runtime.compiled import CompiledFunction, CompiledPlan
 from weft.core import modes
-from weft.core.records import dataclass
+from weft.core.records import record
 from weft.tensor.base import PLAIN
 from weft.tensor.inplace import check_writable
 from weft.tensor.tape import INFERENCE
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Direct:
     """A call that is its forward graph."""
 
@@ -35,6 +36,10 @@ class Direct:
     """How each value is to lie in memory; None where that does not matter."""
     values: int
     """How many of what the forward graph gives are values; the rest is kept for gradients."""
+    conditions: Conditions
+    """What has to hold of floats among the inputs."""
+    calls: Any
+    """An array of one number, which is to grow by one with each call."""
     finish: Callable[..., Any] | None = None
     """Where something is recorded: makes the outputs from all that the forward graph gives (`outputs` then
     are these), the inputs and, if random numbers were drawn, where the default generator stood before; None
@@ -47,10 +52,10 @@ def direct(function: Any, args: tuple[Any, ...]) -> Direct | None:
     if type(function) is not CompiledFunction or type(mode) is not bool:
         return None
     plan = function.plan_for(args, PLAIN_MODES[mode])
-    if type(plan) is not Plan or plan.casts or plan.unwritable(args) is not None:
+    if type(plan) is not CompiledPlan or plan.casts or plan.unwritable(args) is not None:
         return None
     if plan.program.joint.stages:
-        return _recorded(plan, args)
+        return _recorded(plan, function.builds.calls, args)
     facts = plan.facts
     if not all(_is_plain(value) for value in args) or any(written.history for written in facts.written):
         return None
@@ -82,10 +87,11 @@ def direct(function: Any, args: tuple[Any, ...]) -> Direct | None:
     forward = getattr(plan.program.forward, "function", None)
     writes = [(written.input, written.value, written.times) for written in facts.written]
     strides = [made.strides for made in facts.values]
-    return Direct(forward, list(args), outputs, writes, strides, len(strides))
+    calls = function.builds.calls
+    return Direct(forward, list(args), outputs, writes, strides, len(strides), plan.conditions, calls)
 
 
-def _recorded(plan: Plan, args: tuple[Any, ...]) -> Direct | None:
+def _recorded(plan: CompiledPlan, calls: Any, args: tuple[Any, ...]) -> Direct | None:
     """A call that ends with nodes of the tape."""
     facts, program = plan.facts, plan.program
     if facts.written or not all(map(_is_plain, args)):
@@ -94,14 +100,14 @@ def _recorded(plan: Plan, args: tuple[Any, ...]) -> Direct | None:
     kept = len(program.cut.forward.graph.output_node.args[0])
     outputs: list[tuple[str, Any, int]] = [("value", number, 0) for number in range(kept)]
 
-    def finish(results: tuple[Any, ...], given: tuple[Any, ...], offset: int | None = None) -> Any:
+    def finish(results: tuple[Any, ...], given: tuple[Any, ...], drawn: Any = None) -> Any:
         if plan.program is not program:  # gradients were asked for that it does not keep enough for
             return None
-        return plan.ended(given, list(results[:count]), list(results[count:]), offset=offset)
+        return plan.ended(given, list(results[:count]), list(results[count:]), drawn=drawn)
 
     strides = [made.strides for made in facts.values] + [None] * (kept - count)
     forward = getattr(program.forward, "function", None)
-    return Direct(forward, list(args), outputs, [], strides, count, finish)
+    return Direct(forward, list(args), outputs, [], strides, count, plan.conditions, calls, finish)
 
 
 def plain_value(output: Output) -> Output:

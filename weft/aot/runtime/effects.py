@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.aot.facts import DATA, DETACH, Constant, Facts, Input, Number, Output, Step, Value
 from weft.core import modes
+from weft.core.interrupts import let_through
 from weft.ops.record import quiet
 from weft.ops.replay import replay
 from weft.tensor.base import PLAIN, Tensor, address, storage_root, wrap
@@ -36,12 +37,17 @@ def span(array: Any) -> tuple[int, int]:
 
 def overlapping(facts: Facts, args: tuple[Any, ...]) -> bool:
     """Whether an input that is written may share memory with another one."""
-    spans = [(i, span(value.array)) for i, value in enumerate(args) if type(value) in PLAIN]
-    for written in facts.written:
-        low, high = span(args[written.input].array)
-        for index, (start, stop) in spans:
-            if index != written.input and start < high and low < stop:
-                return True
+    targets = {written.input for written in facts.written}
+    if not targets:
+        return False
+    arrays = [(value.array, i in targets) for i, value in enumerate(args) if type(value) in PLAIN]
+    furthest = furthest_written = -1  # where what begins before ends
+    for (low, high), is_written in sorted([(span(array), target) for array, target in arrays if array.size]):
+        if low < (furthest if is_written else furthest_written):
+            return True
+        furthest = max(furthest, high)
+        if is_written:
+            furthest_written = max(furthest_written, high)
     return False
 
 
@@ -53,7 +59,8 @@ def all_writable(facts: Facts, args: tuple[Any, ...]) -> bool:
             return False
         try:
             check_writable(target, written.history, written.history)
-        except RuntimeError:
+        except RuntimeError as error:
+            let_through(error)
             return False
     return True
 
@@ -92,7 +99,7 @@ def separate(values: list[Any], facts: Facts, args: tuple[Any, ...]) -> None:
             continue
         owner = id(storage_root(array))
         if owner in owners or not array.flags.writeable:
-            array = array.copy()
+            array = array.copy("K")
             owner = id(array)
         if made.strides is not None and array.strides != made.strides:
             array = in_layout(array, made.strides)
@@ -187,4 +194,4 @@ def keep_apart(
         if isinstance(value, Tensor):
             memory = id(storage_root(value.array))
             if memory in written or (memory in shared and position in private):
-                residuals[position] = wrap(value.array.copy())
+                residuals[position] = wrap(value.array.copy("K"))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from weft.aot.joint import Joint, Stage
-from weft.aot.partition import base_of, reached
+from weft.aot.joint import JointGraph, Stage
+from weft.aot.partition import base_of, reached, small, to_copy
 from weft.aot.runtime.around import plainly
 from weft.aot.runtime.effects import Edges
 from weft.aot.runtime.rerun import Rerun, behind, types_of, words_of
@@ -18,13 +18,12 @@ from weft.autograd.tasks import local
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
 from weft.core.types import TensorType
-from weft.graph.effects import effect
-from weft.graph.failing import can_fail
-from weft.tensor.base import PLAIN, Tensor, wrap
+from weft.graph.effects import can_fail, effect
+from weft.tensor.base import PLAIN, wrap
 from weft.tensor.tape import Node, freed, next_sequence, stale_words
 
 
-class Call:
+class CompiledCall:
     """One call: what its nodes share."""
 
     __slots__ = ("compiled", "plan", "program", "rerun", "edges", "nodes")
@@ -38,7 +37,7 @@ class Call:
 class CompiledFunctionBackward(Node):
     """Behind the outputs of one stage of a compiled graph."""
 
-    __slots__ = ("outputs", "call", "stage", "rerun", "lower", "watched")
+    __slots__ = ("outputs", "call", "stage", "rerun", "lower", "watched", "freed", "running")
     outputs: Any
     call: Any
     stage: int
@@ -47,6 +46,10 @@ class CompiledFunctionBackward(Node):
     """Where the gradients of values of earlier stages go."""
     watched: list[tuple[Any, int, tuple[Any, Any], int | None, Saved]]
     """Version cells of tensors outside that eager code would have saved, and what they were."""
+    freed: int
+    """The parts of eager's tape that were freed, a bit for each in `Stage.parts`."""
+    running: int | None
+    """Those that the present run comes by, and will free; None where it did not ask."""
 
     @property
     def hooks_without_gradient(self) -> bool:  # type: ignore[override]
@@ -61,21 +64,27 @@ class CompiledFunctionBackward(Node):
         return tuple([target if reached else None for target, reached in zip(self.next, there, strict=True)])
 
     def raw_backward(self, grad: Any) -> Any:
+        if self.is_passed_by(grad):
+            self.running = 0
+            return [None] * len(self.next)
         stage = self.call.program.joint.stages[self.stage]
-        as_planned = all((v is not None) == there for v, there in zip(grad, stage.mask, strict=True))
+        residuals = self.saved  # looked at once: another thread may free it
+        as_planned = residuals is not None and all(
+            (v is not None) == there for v, there in zip(grad, stage.mask, strict=True)
+        )
         rerun = self.check(grad, as_planned)
         tangents: list[Any] = [None if value is None else wrap(value) for value in grad]
         if as_planned:
-            given = [*self.saved, *[t for t in tangents if t is not None]]
-            tangents = []
+            given = [*residuals, *[t for t in tangents if t is not None]]
+            tangents = residuals = []
             backward = self.call.program.backwards[self.stage]
             if local.task is not None and not local.task.retain:
                 del rerun
                 self.release()  # what backward has read, it may free, and nobody will run anything again
-            with plainly():
-                results = backward(given)
+                self.running = 0
+            results = plainly(backward, given)
         else:
-            rerun.check()
+            rerun.check(self.needed(grad, rerun))
             results = rerun.gradients(stage, self.lower, tangents, False)
             plan = self.call.plan
             expected = self.call.compiled.program_for(plan, self.absent(grad), rerun.inputs(apart=True))
@@ -84,12 +93,15 @@ class CompiledFunctionBackward(Node):
 
     def graph_backward(self, grad: Any) -> Any:
         """See Note [Any order]."""
+        if self.is_passed_by(grad):
+            self.running = 0
+            return [None] * len(self.next)
         rerun = self.check(grad)
         compiled, program = self.call.compiled, None
         if self.call.plan.facts.plain_histories and type(modes.state.get()) is bool:
             program = compiled.program_for(self.call.plan, self.absent(grad), rerun.inputs(apart=True))
         if program is None:
-            rerun.check()
+            rerun.check(self.needed(grad, rerun))
             stage = self.call.program.joint.stages[self.stage]
             return rerun.gradients(stage, self.lower, grad, True)
         function = compiled.derivative(program, self.stage)
@@ -103,11 +115,19 @@ class CompiledFunctionBackward(Node):
         stage = program.joint.stages[self.stage]
         if not stage.lower and not stage.own:
             return []
-        with plainly(), rerun.drawing():
-            values = program.forward(rerun.inputs(apart=True))
+        with rerun.drawing():
+            values = plainly(program.forward, rerun.inputs(apart=True))
         own = [(self, stage.values.index(number)) for number in stage.own]
         pairs = zip([*stage.lower, *stage.own], [*self.lower, *own], strict=True)
         return [behind(edge, values[number].array, False) for number, edge in pairs]
+
+    def needed(self, grad: Any, rerun: Rerun) -> set[int] | None:
+        """The inputs on whose elements the gradients depend that come of these; None for all."""
+        if rerun.casts:
+            return None
+        joint = self.call.plan.whole.joint
+        slots = [slot for slot, value in enumerate(grad) if value is not None]
+        return inputs_of_values(joint, joint.stages[self.stage], slots)
 
     def absent(self, grad: Any) -> frozenset[int]:
         """The values without a gradient, given which of this stage's have one."""
@@ -115,32 +135,69 @@ class CompiledFunctionBackward(Node):
         missing = {number for number, value in zip(values, grad, strict=True) if value is None}
         return frozenset((self.call.program.absent - set(values)) | missing)
 
+    def asked(self) -> list[int] | None:
+        """The edges whose gradients this run asks for; None where it asks for all."""
+        task = local.task
+        if task is None or task.needed is None:
+            return None
+        captures = task.captures or ()
+        return [j for j, n in enumerate(self.next) if n is not None and (n in task.needed or n in captures)]
+
+    def parts_run(self, grad: Any) -> int:
+        """The parts of eager's tape that this run comes by: all where it has no gradient for them."""
+        parts = self.call.plan.whole.joint.stages[self.stage].parts
+        given = [slot for slot, value in enumerate(grad) if value is not None]
+        asked = self.asked()
+        if not given or asked is None and len(given) == len(grad):
+            return (1 << len(parts)) - 1
+        come = sum([1 << slot for slot in given])
+        wanted = None if asked is None else sum([1 << position for position in asked])
+        found = 0
+        for number, (gradients, values) in enumerate(parts):
+            if values & come and (wanted is None or gradients & wanted):
+                found |= 1 << number
+        return found
+
+    def is_passed_by(self, grad: Any) -> bool:
+        """Whether what this node needs was freed, and eager would come by none of the nodes that it stands
+        for: nothing that is asked for depends on an output with a gradient."""
+        asked = self.asked() if self.saved is None or self.rerun is None else None
+        if asked is None:
+            return False
+        stage = self.call.plan.whole.joint.stages[self.stage]
+        come_by = [edges_reached(stage, slot) for slot, value in enumerate(grad) if value is not None]
+        return not any(there[j] for there in come_by for j in asked)
+
     def check(self, grad: Any, compiled: bool = False) -> Rerun:
         """Raises where eager would: what it needs was freed, or written since. `compiled`: whether the
         backward graph will run, which reads nothing but residuals."""
-        if self.saved is None or self.rerun is None:
+        watched, rerun = self.watched, self.rerun  # in this order: they are freed in the other
+        if rerun is None:
             freed()
-        for cell, seen, kind, index, saved in self.watched:
+        parts = self.parts_run(grad)
+        if parts & self.freed:
+            freed()
+        for cell, seen, kind, index, saved in watched:
             if cell[0] == seen or not any(
                 g is not None and saved.values >> j & 1 for j, g in enumerate(grad)
             ):
                 continue  # nothing was written, or eager would not come by the nodes that saved it
-            if not (compiled and self.does_without(saved)):
+            if not self.does_without(saved, compiled):
                 origin = "" if index is None else f", which is output {index} of CompiledFunction,"
                 raise RuntimeError(stale_words(words_of(*kind), origin, cell[0], seen))
-        assert self.rerun is not None
-        return self.rerun
+        self.running = parts if local.task is not None and not local.task.retain else None
+        return rerun
 
-    def does_without(self, saved: Saved) -> bool:
+    def does_without(self, saved: Saved, compiled: bool) -> bool:
         """Whether this run asks only for gradients that neither eager's nodes nor compiled code compute from
-        what was saved here."""
-        task = local.task
-        if task is None or task.needed is None or saved.kind == OUTPUT:
+        what was saved here. What runs the graph again looks at the inputs that it takes by itself."""
+        asked = self.asked()
+        if asked is None or saved.kind == OUTPUT:
             return False
-        captures = task.captures or ()
-        asked = [j for j, n in enumerate(self.next) if n is not None and (n in task.needed or n in captures)]
         if any(saved.gradients >> j & 1 for j in asked):
             return False
+        if not compiled:
+            return True
         program = self.call.program
         joint, residuals = program.joint, program.cut.residuals[self.stage]
         numbers = [saved.number] if saved.kind == VALUE else []
@@ -150,71 +207,96 @@ class CompiledFunctionBackward(Node):
             nodes.add(joint.inputs[saved.number])
         gradients = [joint.stages[self.stage].gradients[j] for j in asked]
         read = reached([node for node in gradients if node is not None], set(residuals))
-        return not any(node in read and base_of(node) in nodes for node in residuals)
+        pairs = zip(residuals, program.cut.places[self.stage], strict=True)
+        lent = [node for node, place in pairs if place not in program.cut.private]
+        return not any(node in read and base_of(node) in nodes for node in lent)
 
     def release(self) -> None:
-        if self.call.program.joint.stages[self.stage].spent:
-            self.saved = self.rerun = None
+        """Drops what the parts that a run came by have saved. Where others are left, that is computed again
+        from the inputs, should gradients come there."""
+        stage = self.call.plan.whole.joint.stages[self.stage]
+        running, self.running = self.running, None
+        if not stage.spent or running == 0:
+            return
+        self.saved = None
+        every = (1 << len(stage.parts)) - 1
+        self.freed |= every if running is None else running
+        if self.freed == every:
+            self.rerun = None
             self.watched = []
 
 
 def edges_reached(stage: Stage, slot: int) -> list[bool]:
     """For each gradient of a stage, whether it depends on that of one of its values."""
+    seen = computed_from([tangent_of(stage, slot)])
+    return [gradient in seen for gradient in stage.gradients]
+
+
+def tangent_of(stage: Stage, slot: int) -> Any:
+    return stage.tangents[stage.differentiated.index(stage.values[slot])]
+
+
+def computed_from(nodes: list[Any]) -> set[Any]:
+    """These nodes, and all that use them."""
     seen: set[Any] = set()
-    stack = [stage.tangents[stage.differentiated.index(stage.values[slot])]]
+    stack = list(nodes)
     while stack:
         node = stack.pop()
         if node not in seen:
             seen.add(node)
             stack += node.users
-    return [gradient in seen for gradient in stage.gradients]
+    return seen
 
 
-def inputs_read(joint: Joint) -> set[int]:
+def inputs_read(joint: JointGraph) -> set[int]:
     """The inputs on whose elements gradients depend."""
     return _inputs_behind(joint, [n for stage in joint.stages for n in stage.gradients if n is not None])
 
 
-def inputs_of_stage(joint: Joint, number: int) -> set[int]:
+def inputs_of_stage(joint: JointGraph, number: int) -> set[int]:
     """The inputs on whose elements the gradients of one stage depend, and the values that it knows of."""
     stage = joint.stages[number]
     known = [joint.values[value] for value in (*stage.lower, *stage.own)]
     return _inputs_behind(joint, [*known, *[node for node in stage.gradients if node is not None]])
 
 
-COPIES = 64 * 1024
-"""Bytes of inputs that a call may copy, or a sixteenth of what it makes to keep, if that is more."""
+def inputs_of_values(joint: JointGraph, stage: Stage, slots: list[int]) -> set[int]:
+    """The inputs on whose elements a stage's gradients depend where these of its values alone have one."""
+    every, some = computed_from(stage.tangents), computed_from([tangent_of(stage, slot) for slot in slots])
+    others = [used for node in some for used in node.all_input_nodes if used not in every]
+    return _inputs_behind(joint, others)
 
 
-def inputs_copied(joint: Joint, residuals: list[list[Any]]) -> set[int]:
-    """The inputs on whose elements gradients depend though eager code would not have saved them, so that
-    users may write to them: who computes gradients again needs them as they were. Large ones are not copied;
-    whoever writes to these and then wants gradients of gradients is told so.
+def inputs_copied(joint: JointGraph, residuals: list[list[Any]]) -> set[int]:
+    """The inputs on whose elements gradients depend though eager code would not have saved them (or not for
+    these gradients, or those of some values), so that users may write to them: who computes gradients again
+    needs them as they were, see Note [Copies] in `weft.aot.partition`.
     """
     found: set[int] = set()
-    for stage in joint.stages:
-        saved = {place.number for place in stage.saved if place.kind == INPUT}
-        found |= _inputs_behind(joint, [n for n in stage.gradients if n is not None]) - saved
-    kept = {node for nodes in residuals for node in nodes if node.op != "placeholder"}
-    room = max(COPIES, sum(size_of(node.meta["val"]) for node in kept) // 16)
-    copied = set()
-    for index in sorted(found, key=lambda i: size_of(joint.inputs[i].meta["val"])):
-        room -= size_of(joint.inputs[index].meta["val"])
-        if room >= 0:
-            copied.add(index)
-    return copied
+    for stage, kept in zip(joint.stages, residuals, strict=True):
+        bases = {base_of(node) for node in to_copy(joint, stage, kept)}
+        found |= {index for index, node in enumerate(joint.inputs) if node in bases}
+        saved = {place.number: place.values for place in stage.saved if place.kind == INPUT}
+        found |= _inputs_behind(joint, [n for n in stage.gradients if n is not None]) - saved.keys()
+        for slot in [slot for slot, there in enumerate(stage.mask) if there]:
+            without = {index for index, values in saved.items() if not values >> slot & 1} - found
+            if without:
+                found |= without & inputs_of_values(joint, stage, [slot])
+    numbers = {joint.inputs[index]: index for index in sorted(found)}
+    return {numbers[node] for node in small(numbers, {node for nodes in residuals for node in nodes})}
 
 
-def size_of(value: Any) -> int:
-    return int(value.array.nbytes) if isinstance(value, Tensor) else 0
+def inputs_saved(joint: JointGraph) -> set[int]:
+    """The inputs that eager code would have saved for some gradient."""
+    return {place.number for stage in joint.stages for place in stage.saved if place.kind == INPUT}
 
 
-def inputs_checked(joint: Joint) -> set[int]:
+def inputs_checked(joint: JointGraph) -> set[int]:
     """The inputs on whose elements it depends whether the graph fails; checks are not run again."""
     return _inputs_behind(joint, [n for n in joint.forward if can_fail(n) and not effect(n).checks])
 
 
-def _inputs_behind(joint: Joint, stack: list[Any]) -> set[int]:
+def _inputs_behind(joint: JointGraph, stack: list[Any]) -> set[int]:
     seen: set[Any] = set()
     while stack:
         node = stack.pop()
@@ -235,7 +317,7 @@ class NodeFacts(NamedTuple):
     outputs: tuple[TensorType, ...]
 
 
-def node_facts(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) -> NodeFacts:
+def node_facts(call: CompiledCall, number: int, args: tuple[Any, ...], values: list[Any]) -> NodeFacts:
     """Made in the first call, and anew when it is known for more gradients where they go."""
     joint = call.program.joint
     stage = joint.stages[number]
@@ -261,7 +343,7 @@ def node_facts(call: Call, number: int, args: tuple[Any, ...], values: list[Any]
 NOWHERE = (None, 0)
 
 
-def new_node(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) -> None:
+def new_node(call: CompiledCall, number: int, args: tuple[Any, ...], values: list[Any]) -> None:
     """The node of one stage: edges to the inputs that require grad, and to values of earlier stages."""
     stage = call.program.joint.stages[number]
     facts = node_facts(call, number, args, values)
@@ -276,7 +358,8 @@ def new_node(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) 
     node.next = tuple([target for target, _ in edges])
     node.slots = tuple([slot for _, slot in edges])
     node.params = ()
-    node.hooks = node.versions = None
+    node.hooks = node.versions = node.running = None
+    node.freed = 0
     node.types, node.outputs = facts.types, facts.outputs
     for slot, value in enumerate(stage.values):
         call.edges[value] = (node, slot)
@@ -284,7 +367,7 @@ def new_node(call: Call, number: int, args: tuple[Any, ...], values: list[Any]) 
 
 
 def watch(
-    call: Call, residuals: list[Any], args: tuple[Any, ...], values: list[Any], outputs: list[Any]
+    call: CompiledCall, residuals: list[Any], args: tuple[Any, ...], values: list[Any], outputs: list[Any]
 ) -> None:
     """Gives the nodes what they keep, and notes the versions of the tensors outside that eager code would
     have saved."""
@@ -300,7 +383,7 @@ def watch(
     for node, places in zip(call.nodes, made.places, strict=True):
         node.saved = tuple([residuals[place] for place in places])
         node.watched = []
-        for saved in call.program.joint.stages[node.stage].saved:
+        for saved in call.plan.whole.joint.stages[node.stage].saved:  # gradients may come to any value
             owner = known.get(saved.kind, held)[saved.number]
             cell = owner.shared_cell() if type(owner) in PLAIN else None
             if type(cell) is list:

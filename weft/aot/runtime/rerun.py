@@ -7,8 +7,8 @@ kept are the arrays and the edges behind them, never the tensors, which may move
 from __future__ import annotations
 
 import weakref
-from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from weft.aot.runtime.effects import in_layout
 from weft.autograd import engine
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
-from weft.core.generator import Generator, default_generator
+from weft.core.generator import Drawn, apart
 from weft.core.trees import flatten
 from weft.graph.effects import effect
 from weft.ops.record import REGISTRY
@@ -71,7 +71,7 @@ class Rerun:
 
     __slots__ = (
         "module", "facts", "around", "casts", "wanted", "numbers", "arrays", "types", "edges", "cells",
-        "offsets",
+        "drawn",
     )  # fmt: skip
 
     def __init__(
@@ -82,9 +82,9 @@ class Rerun:
         args: Args,
         modes_of: Around,
         casts: Casts,
-        offset: int | None = None,
+        drawn: Drawn | None = None,
     ) -> None:
-        """`offset`: where the default generator stood, if it has moved on since."""
+        """`drawn`: the random numbers, where that is known already."""
         self.module, self.facts, self.wanted = module, facts, program.joint.wanted
         self.around, self.casts = modes_of, casts
         first = len(args) - len(casts)
@@ -109,17 +109,19 @@ class Rerun:
                 self.arrays[index] = array.copy("K") if apart else array
                 if not apart:
                     self.cells[index] = (value.shared_cell(), value.shared_cell()[0])
+                elif index not in written and index in program.saved:
+                    self.cells[index] = (value.shared_cell(), None)
             elif index in program.checked:
                 self.arrays[index] = array.copy("K") if index in written else array
-        drawn = [value for value in args if isinstance(value, Generator)] if facts.draws else []
-        self.offsets = [(g, g.get_offset()) for g in (default_generator, *drawn)] if facts.draws else []
-        if offset is not None:
-            self.offsets[:1] = [(default_generator, offset)]
+        self.drawn = drawn
 
     def check(self, needed: Container[int] | None = None) -> None:
-        """Raises where an input whose elements are needed (for None, by some gradient) was written since."""
+        """Raises where an input whose elements are needed (for None, by some gradient) was written since, and
+        is not kept as it was."""
         for index, (array, cell) in enumerate(zip(self.arrays, self.cells, strict=True)):
-            if cell is not None and cell[0][0] != cell[1] and (needed is None or index in needed):
+            if cell is None or cell[1] is None or cell[0][0] == cell[1]:
+                continue
+            if needed is None or index in needed:
                 words = words_of(array.dtype, array.shape)
                 raise RuntimeError(stale_words(words, "", cell[0][0], cell[1]))
 
@@ -127,7 +129,7 @@ class Rerun:
         """An input's elements as they were; `apart`: in memory of their own where the graph writes them."""
         if self.arrays[index] is not None:
             written = apart and any(w.input == index for w in self.facts.written)
-            return self.arrays[index].copy() if written else self.arrays[index]
+            return self.arrays[index].copy("K") if written else self.arrays[index]
         shape, kind, strides = self.types[index]
         made = np.zeros(shape, kind)
         return made if made.strides == strides else in_layout(made, strides)
@@ -153,17 +155,9 @@ class Rerun:
                 found[-1].cell = self.cells[index][0]
         return found
 
-    @contextmanager
-    def drawing(self) -> Iterator[None]:
+    def drawing(self) -> Any:
         """Random numbers as they were drawn."""
-        now = [(generator, generator.get_offset()) for generator, _ in self.offsets]
-        try:
-            for generator, offset in self.offsets:
-                generator.set_offset(offset)
-            yield
-        finally:
-            for generator, offset in now:
-                generator.set_offset(offset)
+        return nullcontext() if self.drawn is None else apart(self.drawn)
 
     def gradients(
         self, stage: Stage, lower: list[tuple[Any, int]], grad: Sequence[Any], graph: bool

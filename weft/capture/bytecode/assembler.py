@@ -10,10 +10,10 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from weft.capture.bytecode.native import CACHES, EXTENDED_ARG, OPCODES, Positions
-from weft.core.records import dataclass
+from weft.core.records import record
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Item:
     """One native instruction to be written. `jump` is the label it goes to; `width` its least number of
     units."""

@@ -140,7 +140,7 @@ from weft.capture.bytecode.drafts import Draft, Step, UnknownInstruction, draft
 from weft.capture.bytecode.effects import EFFECTS, JUMP_OPS, stack_effect
 from weft.capture.bytecode.layout import INTERNAL, InconsistentStack, Layouts, Slot, State, lay_out
 from weft.capture.bytecode.native import Positions
-from weft.core.records import dataclass
+from weft.core.records import record
 
 __all__ = [
     "CANONICAL",
@@ -161,7 +161,7 @@ CANONICAL: frozenset[str] = frozenset(EFFECTS)
 """Every op that decode can give."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Instruction:
     """One canonical instruction; Note [Canonical set] tells what `arg` is. `offset` is what f_lasti shows."""
 
@@ -176,7 +176,7 @@ class Instruction:
         return f"{self.index:4} {self.op}" if self.arg is None else f"{self.index:4} {self.op} {self.arg!r}"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Handler:
     """Where an exception goes: the stack is cut to `depth`, then lasti if wanted and the exception are
     pushed."""
@@ -186,7 +186,7 @@ class Handler:
     lasti: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Entry:
     """How native code is entered before an instruction: run the steps of `rest`, then go to `offset`.
 
@@ -200,7 +200,7 @@ class Entry:
     plain: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, slots=True, eq=False)
 class Bytecode:
     """A decoded code object."""
 

@@ -103,7 +103,7 @@ def _moved(each: Draft, index: int, slots: tuple[Slot, ...], jump: bool) -> tupl
         hole = depth - each.arg - 2
         return [
             *slots[:hole],
-            *(slot._replace(touched=frozenset()) for slot in slots[hole + 1 :]),
+            *[slot._replace(touched=frozenset()) for slot in slots[hole + 1 :]],
             NULL,
         ], hole
     if each.op == "COPY":
@@ -170,7 +170,7 @@ def _join(one: State | None, other: State, where: Draft, filled: bool) -> State:
         raise InconsistentStack(
             f"{where.op} at {where.offset}: {len(one.slots)} values on one path, {len(other.slots)} on one"
         )
-    slots = tuple(_join_slots(mine, yours, filled) for mine, yours in zip(one.slots, other.slots))
+    slots = tuple([_join_slots(mine, yours, filled) for mine, yours in zip(one.slots, other.slots)])
     return State(slots, one.plain | other.plain)
 
 

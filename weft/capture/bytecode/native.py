@@ -11,7 +11,7 @@ import opcode
 from types import CodeType
 from typing import Any, NamedTuple
 
-from weft.core.records import dataclass
+from weft.core.records import record
 
 OPCODES: dict[str, int] = {name: number for name, number in dis.opmap.items() if number < 256}
 EXTENDED_ARG = OPCODES["EXTENDED_ARG"]
@@ -38,7 +38,7 @@ class Positions(NamedTuple):
     end_column: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Native:
     """One native instruction with its EXTENDED_ARGs and caches folded in.
 

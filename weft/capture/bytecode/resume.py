@@ -54,7 +54,7 @@ from weft.capture.bytecode.native import (
     read_instructions,
     slot_names,
 )
-from weft.core.records import dataclass
+from weft.core.records import record
 
 SUSPENDING = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 MANY_SLOTS = 200  # from here on, slots may need two units in one resumed code and one in another
@@ -68,7 +68,7 @@ class StackKind(Enum):
     EXCEPTION = "exception"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Parameter:
     """What goes into one argument of a resumed function.
 
@@ -81,7 +81,7 @@ class Parameter:
     slot: int | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, slots=True, eq=False)
 class ResumePoint:
     """Code that starts in the middle of `original`: call it with `parameters`, in order, by position.
 

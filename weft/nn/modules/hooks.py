@@ -28,6 +28,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from weft.autograd.hooks import RemovableHandle
+from weft.core.interrupts import let_through
 from weft.core.modes import grad_enabled
 from weft.core.seams import seams
 from weft.core.types import TensorType
@@ -228,6 +229,7 @@ class Call:
             try:
                 self._run_hooks({number: hook}, named)
             except Exception as error:
+                let_through(error)
                 warnings.warn(
                     "module forward hook with ``always_call=True`` raised an exception that was silenced as "
                     f"another error was raised in forward: {error}",

@@ -96,6 +96,12 @@ def _forward_unimplemented(self: Module, *input: Any) -> None:
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
+def _tracer() -> Any:
+    """Who traces symbolically in this context."""
+    ask = seams.tracer  # other threads put it there, and take it away
+    return None if ask is None else ask()
+
+
 class Module(Stateful, Movable):
     """Base class of everything with parameters that can be called."""
 
@@ -150,6 +156,7 @@ class Module(Stateful, Movable):
                 or _global_forward_hooks
                 or _global_forward_pre_hooks
                 or seams.callee is not None
+                or seams.tracer is not None
             )
         except KeyError as error:  # `__init__` has not run
             name = error.args[0]
@@ -157,6 +164,12 @@ class Module(Stateful, Movable):
         if plain:
             return self.forward(*args, **kwargs)
         compiled = self._compiled_call_impl
+        if seams.tracer is not None:
+            tracer = _tracer()
+            if tracer is not None and id(self) in tracer.paths:
+                return tracer.call_module(
+                    self, self._call_impl if compiled is None else compiled, args, kwargs
+                )
         return Call(self, args, kwargs).run() if compiled is None else compiled(*args, **kwargs)
 
     __call__: Callable[..., Any] = _wrapped_call_impl
@@ -172,6 +185,10 @@ class Module(Stateful, Movable):
     # -- filing attributes away ------------------------------------------------------------------------------
     def __getattr__(self, name: str) -> Any:
         fields = self.__dict__
+        if seams.tracer is not None:
+            tracer = _tracer()
+            if tracer is not None and name in fields.get("_parameters", ()):
+                return tracer.read(fields["_parameters"][name])
         try:
             if name in (table := fields["_parameters"]):
                 return table[name]

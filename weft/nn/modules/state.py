@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from weft.autograd.hooks import RemovableHandle
+from weft.core.interrupts import let_through
 from weft.core.modes import enter, leave
 from weft.nn.parameter import Parameter, is_lazy
 from weft.tensor.base import Tensor
@@ -327,6 +328,7 @@ def _load_one(module: Any, name: str, key: str, tensor: Any, given: Any, assign:
         else:
             tensor.copy_(given)
     except Exception as error:
+        let_through(error)
         sizes = tuple(value.size() for value in (tensor, given))
         return (
             f'While copying the parameter named "{key}", whose dimensions in the model are {sizes[0]} and '

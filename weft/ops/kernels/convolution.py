@@ -22,9 +22,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, ArrayModule, namespace
 from weft.ops.kernels.folding import Sizes, add_windows, window_counts, windows
 from weft.ops.kernels.padding import Pads, as_pairs, pad, pad_backward, summing_dtype
 
@@ -210,7 +209,9 @@ def _column_view(
     return windows(split, kernel, stride, dilation, counts)
 
 
-def _tiles(xp: Any, columns: Array, counts: Sizes, joined: bool) -> Iterator[tuple[slice, slice, Array]]:
+def _tiles(
+    xp: ArrayModule, columns: Array, counts: Sizes, joined: bool
+) -> Iterator[tuple[slice, slice, Array]]:
     """Cut the column view into contiguous matrices of about `COLUMN_BYTES`: `(samples, rows, matrix)`.
 
     Matrices are `(samples, groups, C / groups * taps, positions)`, or, joined, `(groups, C / groups * taps,

@@ -14,16 +14,14 @@ from typing import Any, Final
 import numpy as np
 
 import weft.ops.bodies as bodies
-from weft.core.arrays import Array, namespace
-from weft.core.lazy import lazy
-
-special = lazy("scipy.special")
+from weft.core.arrays import MODULES, Array, as_array, namespace
+from weft.core.devices import special_functions
 
 BLOCK: Final = (
     1 << 16
 )  # elements a piece; measured best of 2**11 … 2**17 for float32 with 1 MB of second-level cache
 Body = Callable[..., Any]
-# Zero-dim arrays: beside a bare number, a ufunc call takes twice as long on a small array.
+# Zero-dim arrays: beside a bare number, a call of NumPy's takes twice as long on a small array.
 ZERO: Final = {np.dtype(kind): np.zeros((), kind) for kind in "?bBhilefdFD"}
 ONE: Final = {kind: np.ones((), kind) for kind in ZERO}
 
@@ -53,30 +51,32 @@ def blocked(body: Body, first: Array, *others: Array) -> Array:
     return out
 
 
-def positive_part(x: Array, out: Array) -> Array:
+def positive_part(x: Array, out: Any) -> Array:
     """max(x, 0) for floats.
 
     np.clip is three times faster than np.maximum with a number, for which NumPy has no SIMD loop.
     """
-    return np.clip(x, 0, np.inf, out=out)
+    return MODULES[type(x)].clip(x, 0, np.inf, out=out)
 
 
 def _polynomial(out: Array, u: Array, coefficients: tuple[float, ...]) -> None:
     """out = c0 + c1 u + c2 u² + …, by Horner's rule, in place."""
-    np.multiply(u, coefficients[-1], out=out)
+    xp = MODULES[type(out)]
+    xp.multiply(u, coefficients[-1], out=out)
     for c in coefficients[-2:0:-1]:
-        np.add(out, c, out=out)
-        np.multiply(out, u, out=out)
-    np.add(out, coefficients[0], out=out)
+        xp.add(out, c, out=out)
+        xp.multiply(out, u, out=out)
+    xp.add(out, coefficients[0], out=out)
 
 
 # -- the logistic function -----------------------------------------------------------------------------------
 def _sigmoid_body(out: Array, x: Array) -> None:
-    np.negative(x, out=out)
-    np.exp(out, out=out)
-    one = ONE[out.dtype]
-    np.add(out, one, out=out)
-    np.divide(one, out, out=out)
+    xp = MODULES[type(out)]
+    xp.negative(x, out=out)
+    xp.exp(out, out=out)
+    one = ONE[out.dtype] if xp is np else 1
+    xp.add(out, one, out=out)
+    xp.divide(one, out, out=out)
 
 
 def sigmoid(x: Array) -> Array:
@@ -88,9 +88,10 @@ def emit_sigmoid(b: Any, x: Any) -> Any:
 
 
 def _sigmoid_backward_body(out: Array, g: Array, s: Array) -> None:
-    np.subtract(ONE[out.dtype], s, out=out)
-    np.multiply(out, s, out=out)
-    np.multiply(out, g, out=out)
+    xp = MODULES[type(out)]
+    xp.subtract(ONE[out.dtype] if xp is np else 1, s, out=out)
+    xp.multiply(out, s, out=out)
+    xp.multiply(out, g, out=out)
 
 
 def sigmoid_backward(g: Array, s: Array) -> Array:
@@ -99,9 +100,10 @@ def sigmoid_backward(g: Array, s: Array) -> Array:
 
 
 def _tanh_backward_body(out: Array, g: Array, t: Array) -> None:
-    np.multiply(t, t, out=out)
-    np.subtract(ONE[out.dtype], out, out=out)
-    np.multiply(out, g, out=out)
+    xp = MODULES[type(out)]
+    xp.multiply(t, t, out=out)
+    xp.subtract(ONE[out.dtype] if xp is np else 1, out, out=out)
+    xp.multiply(out, g, out=out)
 
 
 def tanh_backward(g: Array, t: Array) -> Array:
@@ -110,10 +112,11 @@ def tanh_backward(g: Array, t: Array) -> Array:
 
 
 def _silu_body(out: Array, x: Array) -> None:
-    np.negative(x, out=out)
-    np.exp(out, out=out)
-    np.add(out, ONE[out.dtype], out=out)
-    np.divide(x, out, out=out)
+    xp = MODULES[type(out)]
+    xp.negative(x, out=out)
+    xp.exp(out, out=out)
+    xp.add(out, ONE[out.dtype] if xp is np else 1, out=out)
+    xp.divide(x, out, out=out)
 
 
 def silu(x: Array) -> Array:
@@ -126,11 +129,12 @@ def emit_silu(b: Any, x: Any) -> Any:
 
 def _mish_body(out: Array, x: Array) -> None:
     """tanh(log(1 + e)) is n / (n + 2) with n = e (e + 2); beyond 40 that is 1 in any precision."""
-    np.clip(x, -np.inf, 40, out=out)
-    np.exp(out, out=out)
-    np.multiply(out, np.add(out, 2), out=out)
-    np.divide(out, np.add(out, 2), out=out)
-    np.multiply(out, x, out=out)
+    xp = MODULES[type(out)]
+    xp.clip(x, -np.inf, 40, out=out)
+    xp.exp(out, out=out)
+    xp.multiply(out, xp.add(out, 2), out=out)
+    xp.divide(out, xp.add(out, 2), out=out)
+    xp.multiply(out, x, out=out)
 
 
 def mish(x: Array) -> Array:
@@ -150,11 +154,12 @@ def _log1p(out: Array, u: Array) -> None:
 
     The rounding error of 1 + u is known, and its effect added. May not be in place.
     """
-    w = np.add(u, 1)
-    np.subtract(w, 1, out=out)
-    np.subtract(u, out, out=out)
-    np.divide(out, w, out=out)
-    np.add(out, np.log(w, out=w), out=out)
+    xp = MODULES[type(out)]
+    w = xp.add(u, 1)
+    xp.subtract(w, 1, out=out)
+    xp.subtract(u, out, out=out)
+    xp.divide(out, w, out=out)
+    xp.add(out, xp.log(w, out=w), out=out)
 
 
 def _emit_log1p(b: Any, u: Any) -> Any:
@@ -165,11 +170,12 @@ def _emit_log1p(b: Any, u: Any) -> Any:
 
 def _log_of_one_plus_exp(out: Array, x: Array) -> None:
     """out = log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|))."""
-    u = np.absolute(x)
-    np.negative(u, out=u)
-    np.exp(u, out=u)
+    xp = MODULES[type(out)]
+    u = xp.absolute(x)
+    xp.negative(u, out=u)
+    xp.exp(u, out=u)
     _log1p(out, u)
-    np.add(out, positive_part(x, u), out=out)
+    xp.add(out, positive_part(x, u), out=out)
 
 
 def _emit_log_of_one_plus_exp(b: Any, x: Any) -> Any:
@@ -180,13 +186,14 @@ def softplus(x: Array, beta: float, threshold: float) -> Array:
     """log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold."""
 
     def body(out: Array, x: Array) -> None:
-        _log_of_one_plus_exp(out, x if beta == 1 else np.multiply(x, beta))
+        xp = MODULES[type(out)]
+        _log_of_one_plus_exp(out, x if beta == 1 else xp.multiply(x, beta))
         if beta != 1:
-            np.divide(out, beta, out=out)
+            xp.divide(out, beta, out=out)
         if threshold < 17 or out.dtype.itemsize > 4:  # above 17, float32 cannot tell the two forms apart
-            linear = np.greater(x if beta == 1 else np.multiply(x, beta), threshold)
+            linear = xp.greater(x if beta == 1 else xp.multiply(x, beta), threshold)
             if linear.any():
-                np.copyto(out, x, where=linear)
+                xp.copyto(out, x, where=linear)
 
     return blocked(body, x)
 
@@ -202,8 +209,9 @@ def emit_softplus(b: Any, x: Any, beta: float, threshold: float) -> Any:
 
 
 def _log_sigmoid_body(out: Array, x: Array) -> None:
-    _log_of_one_plus_exp(out, np.negative(x))
-    np.negative(out, out=out)
+    xp = MODULES[type(out)]
+    _log_of_one_plus_exp(out, xp.negative(x))
+    xp.negative(out, out=out)
 
 
 def log_sigmoid(x: Array) -> Array:
@@ -219,22 +227,23 @@ def _logaddexp_body(out: Array, x: Array, y: Array) -> None:
 
     fmin takes the NaN of two equal infinities for 1; other NaN come back with the maximum.
     """
-    u = np.subtract(x, y, out=...)
-    np.absolute(u, out=u)
-    np.negative(u, out=u)
-    np.exp(u, out=u)
-    np.fmin(u, np.ones_like(u), out=u)
+    xp = MODULES[type(out)]
+    u = xp.subtract(x, y, out=...)
+    xp.absolute(u, out=u)
+    xp.negative(u, out=u)
+    xp.exp(u, out=u)
+    xp.fmin(u, xp.ones_like(u), out=u)
     _log1p(out, u)
-    np.add(out, np.maximum(x, y), out=out)
+    xp.add(out, xp.maximum(x, y), out=out)
 
 
 def logaddexp(x: Array, y: Array) -> Array:
     if x.dtype.kind == "c":
         xp = namespace(x)
-        swap = np.less(x.real, y.real)
+        swap = xp.less(x.real, y.real)
         high, low = xp.where(swap, y, x), xp.where(swap, x, y)
-        sum_ = np.add(high, np.log1p(np.exp(np.subtract(low, high))))
-        infinite = np.logical_and(np.equal(x, y), np.isinf(x.real))
+        sum_ = xp.add(high, xp.log1p(xp.exp(xp.subtract(low, high))))
+        infinite = xp.logical_and(xp.equal(x, y), xp.isinf(x.real))
         return xp.where(infinite, x, sum_)
     return blocked(_logaddexp_body, x, y)
 
@@ -261,11 +270,12 @@ _ERF_HALF: Final = tuple(c / (sqrt(2) * 2**k) for k, c in enumerate(_ERF))  # th
 
 
 def _erf_parts(out: Array, x: Array, limit: float, coefficients: tuple[float, ...]) -> None:
-    u = np.multiply(x, x)
-    np.clip(u, 0, limit, out=u)
+    xp = MODULES[type(out)]
+    u = xp.multiply(x, x)
+    xp.clip(u, 0, limit, out=u)
     _polynomial(out, u, coefficients)
-    np.multiply(out, x, out=out)
-    np.tanh(out, out=out)
+    xp.multiply(out, x, out=out)
+    xp.tanh(out, out=out)
 
 
 def _emit_erf_parts(b: Any, x: Any, limit: float, coefficients: tuple[float, ...]) -> Any:
@@ -287,17 +297,18 @@ def _erf_body(out: Array, x: Array) -> None:
 def erf(x: Array) -> Array:
     if x.dtype.itemsize == 4:
         return blocked(_erf_body, x)
-    return np.asarray(special.erf(x))
+    return as_array(special_functions(x).erf(x))
 
 
 def _normal_cdf(out: Array, x: Array) -> None:
     """out = Φ(x), the share of a standard normal distribution below x."""
+    xp = MODULES[type(out)]
     if x.dtype.itemsize == 4:
         _erf_parts(out, x, 32, _ERF_HALF)
-        np.add(out, 1, out=out)
-        np.multiply(out, 0.5, out=out)
+        xp.add(out, 1, out=out)
+        xp.multiply(out, 0.5, out=out)
     else:
-        special.ndtr(x, out=out)
+        special_functions(x).ndtr(x, out=out)
 
 
 def _emit_normal_cdf(b: Any, x: Any) -> Any:
@@ -323,7 +334,7 @@ def emit_gelu_backward(b: Any, g: Any, x: Any) -> Any:
 
 def _gelu_body(out: Array, x: Array) -> None:
     _normal_cdf(out, x)
-    np.multiply(out, x, out=out)
+    MODULES[type(out)].multiply(out, x, out=out)
 
 
 def gelu(x: Array) -> Array:
@@ -332,14 +343,15 @@ def gelu(x: Array) -> Array:
 
 
 def _gelu_backward_body(out: Array, g: Array, x: Array) -> None:
-    density = np.multiply(x, x)
-    np.multiply(density, -0.5, out=density)
-    np.exp(density, out=density)
-    np.multiply(density, x, out=density)
-    np.multiply(density, 1 / sqrt(2 * pi), out=density)
+    xp = MODULES[type(out)]
+    density = xp.multiply(x, x)
+    xp.multiply(density, -0.5, out=density)
+    xp.exp(density, out=density)
+    xp.multiply(density, x, out=density)
+    xp.multiply(density, 1 / sqrt(2 * pi), out=density)
     _normal_cdf(out, x)
-    np.add(out, density, out=out)
-    np.multiply(out, g, out=out)
+    xp.add(out, density, out=out)
+    xp.multiply(out, g, out=out)
 
 
 def gelu_backward(g: Array, x: Array) -> Array:
@@ -352,14 +364,15 @@ GELU_CUBIC: Final = 0.044715
 
 
 def _gelu_tanh_body(out: Array, x: Array) -> None:
-    np.multiply(x, x, out=out)
-    np.multiply(out, GELU_SLOPE * GELU_CUBIC, out=out)
-    np.add(out, GELU_SLOPE, out=out)
-    np.multiply(out, x, out=out)
-    np.tanh(out, out=out)
-    np.add(out, 1, out=out)
-    np.multiply(out, x, out=out)
-    np.multiply(out, 0.5, out=out)
+    xp = MODULES[type(out)]
+    xp.multiply(x, x, out=out)
+    xp.multiply(out, GELU_SLOPE * GELU_CUBIC, out=out)
+    xp.add(out, GELU_SLOPE, out=out)
+    xp.multiply(out, x, out=out)
+    xp.tanh(out, out=out)
+    xp.add(out, 1, out=out)
+    xp.multiply(out, x, out=out)
+    xp.multiply(out, 0.5, out=out)
 
 
 def gelu_tanh(x: Array) -> Array:

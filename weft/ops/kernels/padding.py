@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, ArrayModule, namespace
 
 Pair = tuple[int, int]
 Pads = Sequence[int | Sequence[int]]
 
 
-def summing_dtype(xp: Any, dtype: Any) -> Any:
+def summing_dtype(xp: ArrayModule, dtype: Any) -> Any:
     """The dtype to add in: float32 for 16-bit floats, int64 for integers and bool, otherwise `dtype`."""
     kind = dtype.kind
     if kind in "biu":

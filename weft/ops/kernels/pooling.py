@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, ArrayModule, namespace
 from weft.ops.kernels.folding import Sizes, tap_slices
 from weft.ops.kernels.padding import along, pad, pad_backward, summing_dtype
 
@@ -59,8 +59,12 @@ def max_pool(
     padded = pad(x, pairs, value=_lowest(xp, x.dtype)) if any(map(any, pairs)) else x
     places = list(tap_slices(kernel, stride, dilation, counts))
     values = padded[places[0]].copy()
+    swapped = (
+        x.dtype.itemsize == 2 and x.dtype.kind == "f"
+    )  # of two zeros float16 takes the first, others not
     for place in places[1:]:
-        xp.maximum(values, padded[place], out=values)
+        pair = (padded[place], values) if swapped else (values, padded[place])
+        xp.maximum(*pair, out=values)
     indices = _tap_numbers(xp, padded, values, places)
     indices = _flat_places(xp, indices, spatial, kernel, stride, padding, dilation, counts)
     if padded is not x:
@@ -132,6 +136,7 @@ def avg_pool(
     )
     if total.dtype.kind == "i":
         return (xp.sign(total) * (xp.abs(total) // divisor)).astype(x.dtype, copy=False)
+    total += 0  # sums start from zero: that of negative zeros has no sign
     return xp.divide(total, divisor, out=total).astype(x.dtype, copy=False)
 
 
@@ -178,6 +183,7 @@ def adaptive_avg_pool(x: Array, size: Sizes) -> Array:
         total = total.reshape(*x.shape[:lead], *size)
     for axis, count in enumerate(size, lead):
         total = _adaptive_sum(xp, total, axis, count)
+    total = total + 0  # sums start from zero: that of negative zeros has no sign
     return (total / _adaptive_divisor(xp, x.shape[lead:], size, total.dtype)).astype(x.dtype, copy=False)
 
 
@@ -227,14 +233,14 @@ def _reach(
     )
 
 
-def _lowest(xp: Any, dtype: Any) -> Any:
+def _lowest(xp: ArrayModule, dtype: Any) -> Any:
     """The value that loses against everything: minus infinity, or the least integer."""
     if dtype.kind == "b":
         return False
     return int(xp.iinfo(dtype).min) if dtype.kind in "iu" else -math.inf
 
 
-def _tap_numbers(xp: Any, padded: Array, values: Array, places: Sequence[Any]) -> Array:
+def _tap_numbers(xp: ArrayModule, padded: Array, values: Array, places: Sequence[Any]) -> Array:
     """Which tap of each window holds its maximum, as the tap's number.
 
     Later taps get smaller ranks, and the largest rank that matches is kept: two passes of small integers,
@@ -255,7 +261,7 @@ def _tap_numbers(xp: Any, padded: Array, values: Array, places: Sequence[Any]) -
 
 
 def _flat_places(
-    xp: Any,
+    xp: ArrayModule,
     taps: Array,
     spatial: Sizes,
     kernel: Sizes,
@@ -274,7 +280,7 @@ def _flat_places(
     return xp.take(table, taps) + _outer_places(xp, origins, spatial)
 
 
-def _outer_places(xp: Any, per_axis: Sequence[Sequence[int]], spatial: Sizes) -> Array:
+def _outer_places(xp: ArrayModule, per_axis: Sequence[Sequence[int]], spatial: Sizes) -> Array:
     """Flat places of every combination of per-axis coordinates, one array axis each."""
     axes = len(per_axis)
     total = xp.zeros((1,) * axes, xp.int64)
@@ -292,7 +298,7 @@ def _first_inside(size: int, step: int, low: int, gap: int, count: int) -> list[
     return [min(start + gap * (-(min(start, 0) // gap)), size - 1) for start in starts]
 
 
-def _global_places(xp: Any, indices: Array, spatial: Sizes) -> Array:
+def _global_places(xp: ArrayModule, indices: Array, spatial: Sizes) -> Array:
     """Flat places of each plane as flat places of the whole array."""
     lead = indices.shape[: indices.ndim - len(spatial)]
     planes = xp.arange(math.prod(lead), dtype=xp.int64) * math.prod(spatial)
@@ -300,7 +306,7 @@ def _global_places(xp: Any, indices: Array, spatial: Sizes) -> Array:
 
 
 def _divisor(
-    xp: Any,
+    xp: ArrayModule,
     spatial: Sizes,
     kernel: Sizes,
     stride: Sizes,
@@ -335,7 +341,7 @@ def _adaptive_windows(size: int, count: int) -> tuple[list[int], list[int]]:
     return starts, stops
 
 
-def _adaptive_divisor(xp: Any, sizes: Sizes, counts: Sizes, dtype: Any) -> Array:
+def _adaptive_divisor(xp: ArrayModule, sizes: Sizes, counts: Sizes, dtype: Any) -> Array:
     """The number of elements in each adaptive window."""
     axes = len(sizes)
     total = xp.ones((1,) * axes, dtype)
@@ -349,7 +355,7 @@ def _adaptive_divisor(xp: Any, sizes: Sizes, counts: Sizes, dtype: Any) -> Array
     return total
 
 
-def _adaptive_sum(xp: Any, x: Array, axis: int, count: int) -> Array:
+def _adaptive_sum(xp: ArrayModule, x: Array, axis: int, count: int) -> Array:
     """The sums of `count` adaptive windows along one axis."""
     size = x.shape[axis]
     if size == count:
@@ -371,7 +377,7 @@ def _adaptive_sum(xp: Any, x: Array, axis: int, count: int) -> Array:
     return total
 
 
-def _adaptive_axis_max(xp: Any, x: Array, axis: int, count: int) -> tuple[Array, Array]:
+def _adaptive_axis_max(xp: ArrayModule, x: Array, axis: int, count: int) -> tuple[Array, Array]:
     """The maxima of `count` adaptive windows along one axis, and their coordinates on it."""
     size = x.shape[axis]
     starts, stops = _adaptive_windows(size, count)

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, ArrayModule, namespace
 from weft.ops.kernels.folding import Sizes
 from weft.ops.kernels.padding import summing_dtype
 from weft.ops.kernels.pooling import adaptive_avg_pool, adaptive_avg_pool_backward
 
 Scales = Sequence[float | None]
+NEAREST = frozenset({"nearest", "nearest-exact"})
 LINEAR = frozenset({"linear", "bilinear", "trilinear"})
 CUBIC = frozenset({"bicubic"})
 BLOCK_BYTES = 1 << 21  # planes resampled at a time
@@ -54,7 +55,7 @@ def interpolate(
     if mode == "area":
         return adaptive_avg_pool(x, size)
     lead = x.ndim - len(size)
-    tables = _tables(x.shape[lead:], size, mode, align_corners, scales, antialias)
+    tables = _tables(x.dtype, x.shape[lead:], size, mode, align_corners, scales, antialias)
     return _apply(x, [table[0] for table in tables], lead, mode)
 
 
@@ -70,15 +71,22 @@ def interpolate_backward(
     lead = g.ndim - len(input_size)
     if mode == "area":
         return adaptive_avg_pool_backward(g, (*g.shape[:lead], *input_size))
-    tables = _tables(input_size, g.shape[lead:], mode, align_corners, scales, antialias)
+    tables = _tables(g.dtype, input_size, g.shape[lead:], mode, align_corners, scales, antialias)
     return _apply(g, [table[1] for table in tables], lead, mode)
 
 
 def _tables(
-    input_size: Sizes, size: Sizes, mode: str, align_corners: bool, scales: Scales | None, antialias: bool
+    dtype: Any,
+    input_size: Sizes,
+    size: Sizes,
+    mode: str,
+    align_corners: bool,
+    scales: Scales | None,
+    antialias: bool,
 ) -> list[tuple[Table, Table]]:
     """The forward and transposed table of each axis."""
     factors = scales or (None,) * len(size)
+    is_double = mode in NEAREST and dtype.kind == "f" and dtype.itemsize == 8
     return [
         _table(
             int(have),
@@ -87,6 +95,7 @@ def _tables(
             bool(align_corners),
             None if factor is None else float(factor),
             antialias,
+            is_double,
         )
         for have, want, factor in zip(input_size, size, factors, strict=True)
     ]
@@ -118,7 +127,7 @@ def _apply(x: Array, tables: Sequence[Table], lead: int, mode: str) -> Array:
     return out.reshape(*x.shape[:lead], *want)
 
 
-def _gather_axis(xp: Any, x: Array, axis: int, table: Table) -> Array:
+def _gather_axis(xp: ArrayModule, x: Array, axis: int, table: Table) -> Array:
     """Weighted sums of gathered slices along one axis; absent entries add nothing, not even 0 * inf."""
     size, real = table.counts.size, table.counts
     column = (-1,) + (1,) * (x.ndim - axis - 1)
@@ -142,11 +151,19 @@ def _gather_axis(xp: Any, x: Array, axis: int, table: Table) -> Array:
 
 @functools.lru_cache(maxsize=512)
 def _table(
-    have: int, want: int, mode: str, align_corners: bool, factor: float | None, antialias: bool
+    have: int,
+    want: int,
+    mode: str,
+    align_corners: bool,
+    factor: float | None,
+    antialias: bool,
+    is_double: bool,
 ) -> tuple[Table, Table]:
     """The table of one axis from `have` to `want` elements, and its transpose."""
-    if mode in ("nearest", "nearest-exact"):
-        entries = _nearest(have, want, factor, mode == "nearest-exact")
+    if mode in NEAREST:
+        entries = _nearest(
+            have, want, factor, mode == "nearest-exact", np.float64 if is_double else np.float32
+        )
     elif mode not in LINEAR and mode not in CUBIC:
         raise NotImplementedError(f"interpolation mode {mode!r}")
     elif antialias:
@@ -186,15 +203,20 @@ def _transposed(entries: Entries, have: int) -> Entries:
     return [list(row.items()) for row in rows]
 
 
-def _nearest(have: int, want: int, factor: float | None, exact: bool) -> Entries:
-    """One source per output. In single precision throughout, as users' pixels were chosen so."""
-    scale = (
-        np.float32(1.0 / factor) if factor is not None and factor > 0 else np.float32(have) / np.float32(want)
-    )
-    shift = np.float32(0.5 if exact else 0.0)
-    return [
-        [(min(int(np.floor((np.float32(place) + shift) * scale)), have - 1), 1.0)] for place in range(want)
-    ]
+def _nearest(have: int, want: int, factor: float | None, exact: bool, real: Any) -> Entries:
+    """One source per output, in PyTorch's rounding, as users' pixels were chosen so.
+
+    Positions are computed in `real`, the type in which the elements are computed with, half a pixel off with
+    one rounding (a fused product and sum), and rounded to single precision before the floor is taken.
+    """
+    scale = real(1.0 / factor) if factor is not None and factor > 0 else real(have) / real(want)
+    places = np.arange(want)
+    if exact:
+        positions = real((places + 0.5) * np.float64(scale) - 0.5) + real(0.5)
+    else:
+        positions = real(places) * scale
+    sources = np.minimum(np.floor(np.float32(positions)), have - 1)
+    return [[(int(source), 1.0)] for source in sources]
 
 
 def _scale(have: int, want: int, align_corners: bool, factor: float | None) -> float:

@@ -1,0 +1,203 @@
+"""Handlers of signals that strike while something is compiled: as if they had struck before it."""
+
+from __future__ import annotations
+
+import ctypes
+import linecache
+import signal
+import sys
+import warnings
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+import weft
+from weft.core.handlers import RESTART, Handler, _Action, _sigaction, handlers_outside, in_own_context
+
+PACKAGE = weft.__path__[0]
+variable: ContextVar[int] = ContextVar("variable", default=0)
+
+
+class Late(Exception):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGUSR1)
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+def function(number: int) -> Any:
+    """A function that nobody has compiled."""
+    name = f"<handled {number}>"
+    text = f"def f(x):\n    y = (x * {number}).sin()\n    return (y * y).sum()\n"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    space: dict[str, Any] = {}
+    exec(compile(text, name, "exec"), space)
+    return space["f"]
+
+
+def struck(point: int, handle: Any) -> bool:
+    """A first call of a function that is interrupted at some point; whether it has as many."""
+    left = [point]
+
+    def profile(frame: Any, event: str, _value: Any) -> None:
+        if event in ("call", "c_return") and frame.f_code.co_filename.startswith(PACKAGE):
+            left[0] -= 1
+            if not left[0]:
+                sys.setprofile(None)
+                signal.raise_signal(signal.SIGUSR1)
+
+    signal.signal(signal.SIGUSR1, handle)
+    plain = function(point)
+    compiled = weft.compile(plain)
+    x = weft.arange(6.0)
+    sys.setprofile(profile)
+    try:
+        found = compiled(x)
+    finally:
+        sys.setprofile(None)
+    weft.testing.assert_close(found, plain(x))
+    weft.testing.assert_close(compiled(x), plain(x))
+    assert signal.getsignal(signal.SIGUSR1) is handle
+    return left[0] <= 0
+
+
+def test_what_handlers_compute_is_no_part_of_what_is_compiled() -> None:
+    """In-place writes happen, once and at once; elements can be read; gradients and warnings are there."""
+    weights = weft.ones(3, requires_grad=True)
+    struck(10**9, signal.default_int_handler)  # whatever is made when it is first needed
+    points = 0
+    for point in range(37, 10**6, 1201):
+        count, seen = weft.zeros(1), []
+
+        def handle(_number: int, _frame: Any, count: Any = count, seen: list[Any] = seen) -> None:
+            count.add_(1)
+            loss = (weights * 2).sum()
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                warnings.warn("a handler's", stacklevel=1)
+            seen.append((float(count.sum()), loss.requires_grad, len(told), weft.rand(2).tolist()))
+
+        weft.manual_seed(3)
+        if not struck(point, handle):
+            break
+        points += 1
+        assert count.tolist() == [1.0]
+        weft.manual_seed(3)
+        assert seen == [(1.0, True, 1, weft.rand(2).tolist())]
+    assert points > 10
+
+
+def test_what_a_handler_sets_lasts() -> None:
+    signal.signal(signal.SIGUSR1, lambda *_: variable.set(variable.get() + 1))
+
+    def work() -> int:
+        variable.set(10)
+        signal.raise_signal(signal.SIGUSR1)
+        signal.raise_signal(signal.SIGUSR1)
+        return variable.get()
+
+    before = variable.get()
+    assert in_own_context(work) == 10
+    assert variable.get() == before + 2
+
+
+def test_a_handler_that_is_exchanged_meanwhile_stays() -> None:
+    def other(_number: int, _frame: Any) -> None:
+        pass
+
+    signal.signal(signal.SIGUSR1, lambda *_: signal.signal(signal.SIGUSR1, other) and None)
+    with handlers_outside():
+        signal.raise_signal(signal.SIGUSR1)
+    assert signal.getsignal(signal.SIGUSR1) is other
+
+
+def test_a_handler_that_was_left_in_place_puts_the_users_back() -> None:
+    called = []
+
+    def handle(number: int, _frame: Any) -> None:
+        called.append(number)
+
+    signal.signal(signal.SIGUSR1, handle)
+    with handlers_outside():
+        left = signal.getsignal(signal.SIGUSR1)
+        assert type(left) is Handler
+    signal.signal(signal.SIGUSR1, left)
+    signal.raise_signal(signal.SIGUSR1)
+    assert called == [signal.SIGUSR1] and signal.getsignal(signal.SIGUSR1) is handle
+
+
+def test_a_handler_raises_and_is_put_back() -> None:
+    def handle(_number: int, _frame: Any) -> None:
+        raise Late
+
+    signal.signal(signal.SIGUSR1, handle)
+    with pytest.raises(Late), handlers_outside(), weft.no_grad():
+        signal.raise_signal(signal.SIGUSR1)
+    assert signal.getsignal(signal.SIGUSR1) is handle and weft.is_grad_enabled()
+
+
+def test_a_handler_compiles() -> None:
+    """Also while one stands in a compile already."""
+    depth = []
+
+    def handle(_number: int, _frame: Any) -> None:
+        depth.append(len(depth))
+        if len(depth) < 3:
+            assert struck_inside(1000 + len(depth))
+
+    def struck_inside(number: int) -> bool:
+        plain = function(number)
+        x = weft.arange(4.0)
+        with handlers_outside():
+            if len(depth) < 3:
+                signal.raise_signal(signal.SIGUSR1)
+        return bool(weft.compile(plain)(x).isclose(plain(x)))
+
+    signal.signal(signal.SIGUSR1, handle)
+    with handlers_outside():
+        signal.raise_signal(signal.SIGUSR1)
+    assert len(depth) == 3 and signal.getsignal(signal.SIGUSR1) is handle
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="flags are those of Linux")
+def test_calls_of_the_system_go_on_where_they_did() -> None:
+    def restarts() -> bool:
+        action = _Action()
+        assert _sigaction is not None
+        _sigaction(int(signal.SIGUSR1), None, ctypes.byref(action))
+        return bool(action.flags & RESTART)
+
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    for flag in (True, False):
+        signal.siginterrupt(signal.SIGUSR1, flag)
+        assert restarts() is not flag
+        with handlers_outside():
+            assert restarts() is not flag
+        weft.compile(function(10_000 + flag))(weft.ones(2))
+        assert restarts() is not flag
+
+
+@pytest.mark.parametrize("kind", [StopIteration, GeneratorExit])
+def test_what_would_end_an_iterator_comes_out(kind: type[BaseException]) -> None:
+    raised: list[BaseException] = []
+
+    def handle(_number: int, _frame: Any) -> None:
+        raised.append(kind())
+        raise raised[-1]
+
+    def strikes(value: int) -> int:
+        if value == 3:
+            signal.raise_signal(signal.SIGUSR1)
+        return value
+
+    signal.signal(signal.SIGUSR1, handle)
+    with pytest.raises(kind) as found:
+        in_own_context(lambda: in_own_context(lambda: list(map(strikes, range(6)))))
+    assert found.value is raised[0]
+    assert signal.getsignal(signal.SIGUSR1) is handle

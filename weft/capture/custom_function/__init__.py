@@ -1,0 +1,1 @@
+"""Custom autograd Functions in captured code: their calls, contexts, backwards and transforms."""

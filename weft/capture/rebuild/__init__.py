@@ -1,0 +1,1 @@
+"""Rebuilding: Python text that makes the objects which escape from a segment, on each call."""

@@ -1,0 +1,90 @@
+"""Rebuilding what only the interpreter has: values that stand for an object of Python's own.
+
+Takes a `Builder` and such a value; gives text for what it stands for. One idea: none of these classes may
+ever reach the user's program.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+from weft.capture.builtins import GENERATOR_METHODS, Super
+from weft.capture.instructions import Unread
+from weft.capture.iterators import SequenceIterator, UserIterator
+from weft.capture.namespaces import ClassDict, InstanceDict, ModuleDict
+from weft.capture.rebuild.builder import Builder, Rule
+from weft.capture.rebuild.iterators import with_state
+from weft.capture.values import Callback, CapturedTraceback
+from weft.capture.world import Appended
+
+
+def unread(builder: Builder, value: Unread) -> str:
+    """An argument that captured code never looked at."""
+    return builder.read(value.source)
+
+
+def instance_dict(builder: Builder, value: InstanceDict) -> str:
+    return builder.read(value._known.source.member("__dict__"))
+
+
+def module_dict(builder: Builder, value: ModuleDict) -> str:
+    return builder.read(value.source)
+
+
+def class_attributes(builder: Builder, value: ClassDict) -> str:
+    return builder.assign(f"{builder.text(value.cls)}.__dict__")
+
+
+def appended(builder: Builder, value: Appended) -> str:
+    """A list that captured code only appended to: the stores append to it before anybody sees it."""
+    return builder.read(value.source)
+
+
+def super_(builder: Builder, value: Super) -> str:
+    return builder.assign(builder.call_text(builder.constant(super, "super"), (value.cls, value.receiver)))
+
+
+def callback(builder: Builder, value: Callback) -> str:
+    return builder.text(value.function)
+
+
+def traceback(builder: Builder, value: CapturedTraceback) -> str:
+    """Of an exception that existed before; others get theirs when they are raised."""
+    if builder.world.is_fresh(value.error):
+        builder.refuse(value)
+    return f"{builder.text(value.error)}.__traceback__"
+
+
+def user_iterator(builder: Builder, value: UserIterator) -> str:
+    return builder.text(value.iterator)
+
+
+def sequence_iterator(builder: Builder, value: SequenceIterator) -> str:
+    made = f"{builder.constant(iter, 'iter')}({builder.text(value.value)})"
+    if value.position:
+        made = f"{builder.constant(with_state, 'with_state')}({made}, {value.position})"
+    return builder.assign(made, "iterator")
+
+
+RULES: Final[dict[type, Rule]] = {
+    Unread: unread,
+    InstanceDict: instance_dict,
+    ModuleDict: module_dict,
+    ClassDict: class_attributes,
+    Appended: appended,
+    Super: super_,
+    Callback: callback,
+    CapturedTraceback: traceback,
+    UserIterator: user_iterator,
+    SequenceIterator: sequence_iterator,
+}
+
+
+def generator_method(value: functools.partial[Any]) -> tuple[str, Any] | None:
+    """The name and the generator, where a partial stands for a bound method of a generator."""
+    names: dict[int, str] = {id(method): name for name, method in GENERATOR_METHODS.items()}
+    function: Callable[..., Any] = value.func
+    name = names.get(id(function))
+    return None if name is None else (name, value.args[1])

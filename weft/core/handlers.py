@@ -1,0 +1,170 @@
+"""Handlers of signals: what they do while something is traced is not part of it.
+
+Takes work that sets modes of its own; gives its result. One idea: the work has a copy of the context, and a
+handler that strikes meanwhile has another, as it was before; what a handler sets there lasts.
+
+# Note [Handlers while tracing]
+    signal.signal(SIGALRM, lambda *_: count.add_(1))
+    weft.compile(f)(x)          # the write happens when the signal comes, and is no part of f's graph
+A handler runs in the main thread, between any two lines, with the context variables of the code that it
+interrupts: a recorder, modes without gradients, listeners to warnings. So the user's handlers stand behind
+`Handler`s for as long as such work takes. One that an interrupt leaves in place calls the user's, and puts
+that back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import sys
+from _thread import get_ident
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import Context, copy_context
+from threading import main_thread
+from types import FrameType
+from typing import Any, Final, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+IDLE: Final = (signal.SIG_DFL, signal.SIG_IGN, None)
+"""Handlers that are no functions. None is one that Python has not installed."""
+HARMLESS: Final = (*IDLE, signal.default_int_handler)
+"""Handlers that run no code of the user's."""
+
+
+RESTART: Final = 0x10000000
+"""Of the flags of a signal in Linux: calls of the system that it interrupts go on (`signal.siginterrupt`)."""
+
+
+class _Action(ctypes.Structure):
+    """`struct sigaction` of C."""
+
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_ubyte * 128),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    )
+
+
+_sigaction = getattr(ctypes.CDLL(None), "sigaction", None) if sys.platform == "linux" else None
+
+
+def exchange(number: int, handler: Any) -> None:
+    """Installs another handler, and leaves the flag as it is, which `signal.signal` would clear."""
+    action = _Action()
+    known = _sigaction is not None and _sigaction(int(number), None, ctypes.byref(action)) == 0
+    signal.signal(number, handler)
+    if known and action.flags & RESTART:
+        signal.siginterrupt(number, False)
+
+
+class Surroundings:
+    """The context around some work, which is still going on."""
+
+    __slots__ = ("before", "carries", "context", "handlers")
+
+    def __init__(self) -> None:
+        self.before: Context = copy_context()
+        self.context: Context | None = self.before
+        """As handlers have left it; None once the work is done."""
+        self.handlers: dict[int, Handler] = {}
+        self.carries = False
+        """Whether somebody waits for what is `Carried`."""
+
+    def enter(self) -> None:
+        for number in signal.valid_signals():
+            handler = signal.getsignal(number)
+            if handler not in HARMLESS and type(handler) is not Handler:
+                made = self.handlers[number] = Handler(handler, self)
+                exchange(number, made)
+
+    def leave(self) -> None:
+        """Puts handlers back, whatever they raise meanwhile; gives this context what they have set."""
+        raised: BaseException | None = None
+        while self.handlers or self.context is not None:
+            try:
+                while self.handlers:
+                    number = next(iter(self.handlers))
+                    if signal.getsignal(number) is self.handlers[number]:
+                        exchange(number, self.handlers[number].handler)
+                    del self.handlers[number]
+                for variable, value in self.context.items() if self.context is not None else ():
+                    if self.before.get(variable, self) is not value:
+                        variable.set(value)
+                self.context = None
+            except BaseException as error:
+                raised = error
+        if raised is not None:
+            raise raised
+
+
+class Carried(BaseException):
+    """What a handler raised, where it would be taken for something else on its way out of the work around:
+    whatever walks an iterator takes a StopIteration for its end.
+    """
+
+    def __init__(self, error: BaseException, around: Surroundings) -> None:
+        super().__init__(error)
+        self.error, self.around = error, around
+
+
+class Handler:
+    """A handler of the user's that runs in the context around some work."""
+
+    __slots__ = ("handler", "around")
+
+    def __init__(self, handler: Any, around: Surroundings) -> None:
+        self.handler, self.around = handler, around
+
+    def __call__(self, number: int, frame: FrameType | None) -> Any:
+        if self.around.context is None:  # an interrupt kept it from being put back
+            if signal.getsignal(number) is self:
+                exchange(number, self.handler)
+            return self.handler(number, frame)
+        context = self.around.context.copy()
+        try:
+            return context.run(self.handler, number, frame)
+        except (StopIteration, StopAsyncIteration, GeneratorExit) as error:
+            if not self.around.carries:
+                raise
+            raise Carried(error, self.around) from None
+        finally:
+            if self.around.context is not None:
+                self.around.context = context
+
+
+@contextmanager
+def handlers_outside() -> Iterator[Surroundings | None]:
+    """Meanwhile, handlers of signals run in the context that there is now, whatever modes are on by then. See
+    Note [Handlers while tracing].
+    """
+    if get_ident() != main_thread().ident:
+        yield None
+        return
+    around = Surroundings()
+    try:
+        around.enter()
+        yield around
+    finally:
+        around.leave()
+
+
+def in_own_context(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Runs it in a copy of the context, which goes with whatever modes an interrupt leaves on there; handlers
+    of signals run in the context around it.
+    """
+    try:
+        with handlers_outside() as around:
+            if around is not None:
+                around.carries = True
+            return copy_context().run(work, *args, **kwargs)
+    except Carried as carried:
+        if carried.around is not around:
+            raise
+        error = carried.error
+    try:
+        raise error
+    finally:
+        del error  # whose traceback holds this frame
