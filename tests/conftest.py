@@ -14,6 +14,7 @@ import importlib.util
 import os
 import random
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -108,6 +109,8 @@ def _seeded() -> None:
     weft.manual_seed(0)
     np.random.seed(0)
     random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture(autouse=True, scope="module")

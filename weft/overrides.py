@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Self
 
 from weft.autograd import engine
@@ -113,13 +112,13 @@ def _get_current_function_mode_stack() -> list[TorchFunctionMode]:
     return list(modes().functions)
 
 
-@contextmanager
-def _pop_mode_temporarily() -> Iterator[TorchFunctionMode]:
-    mode = _pop_mode()
-    try:
-        yield mode
-    finally:
-        _push_mode(mode)
+class _pop_mode_temporarily:
+    def __enter__(self) -> TorchFunctionMode:
+        self.mode = _pop_mode()
+        return self.mode
+
+    def __exit__(self, *_error: object) -> None:
+        _push_mode(self.mode)
 
 
 def is_tensor_like(inp: Any) -> bool:

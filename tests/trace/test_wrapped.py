@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from weft.fx import symbolic_trace, wrap
-from weft.trace.wrapped import kept_whole
+from weft.trace.wrapped import fronted, recorded
 
 
 @wrap
@@ -41,13 +41,14 @@ def test_it_wants_a_global():
 
 
 def test_traces_of_several_threads_end_in_any_order():
-    first = kept_whole(lambda value: value == "a", lambda *_call: "a")
-    second = kept_whole(lambda value: value == "b", lambda *_call: "b")
     apart = contextvars.copy_context()
+    first, second = fronted(), fronted()
+    recorded(lambda value: value == "a", lambda *_call: "a").__enter__()
+    apart.run(lambda: recorded(lambda value: value == "b", lambda *_call: "b").__enter__())
     first.__enter__()
-    apart.run(second.__enter__)
+    second.__enter__()
     assert globals()["len"]("a") == "a" and globals()["len"]("b") == 1
     first.__exit__(None, None, None)
-    assert globals()["len"]("a") == 1 and apart.run(lambda: globals()["len"]("b")) == "b"
-    apart.run(second.__exit__, None, None, None)
+    assert globals()["len"]("a") == "a" and apart.run(lambda: globals()["len"]("b")) == "b"
+    second.__exit__(None, None, None)
     assert "len" not in globals()

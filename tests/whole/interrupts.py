@@ -25,8 +25,10 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -402,11 +404,33 @@ def campaign(seed: int, count: int, cases: list[Case] = CASES, told: bool = Fals
     return found
 
 
+def rounds(case: Case, count: int) -> list[str]:
+    """The faults at all events of a steady case, again and again, each time with other classes; and where
+    context variables were lost."""
+    assert fault(case, 1, -1) is None
+    variables = {*copy_context()}
+    for turn in range(count):
+        classes = CLASSES[turn % 3 :] + CLASSES[: turn % 3]
+        for point, kind in zip(range(1, length(case) + 1), cycle(classes)):
+            bad = fault(case, 1, point, kind)
+            if bad is None and {*copy_context()} != variables:
+                bad = "other variables"
+            if bad is not None:
+                return [f"round {turn}, point {point}: {bad}"]
+    return []
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--case", type=int, help="number of a steady case, for --rounds")
+    parser.add_argument("--rounds", type=int, default=0)
     options = parser.parse_args()
+    if options.rounds:
+        found = rounds(CASES[options.case], options.rounds)
+        print(*found, f"{len(found)} faults in {options.rounds} rounds", sep="\n")
+        return
     found = campaign(options.seed, options.count, told=True)
     print(f"{len(found)} faults at {options.count} points")
 

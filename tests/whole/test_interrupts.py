@@ -38,13 +38,7 @@ PACKAGE = Path(weft.__file__).parent
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no signals")
 
 
-CORRUPTS = pytest.mark.skip(
-    reason="open defect: interrupted where a draw's program reads its inputs (native/backend.py), a process "
-    "may lose the exception, and then context variables; it would take other tests with it"
-)
-STEADY_CASES = [
-    pytest.param(case, marks=CORRUPTS) if "dropout" in case.text else case for case in CASES if case.steady
-]
+STEADY_CASES = [case for case in CASES if case.steady]
 
 
 def test_at_drawn_points():

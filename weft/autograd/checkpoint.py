@@ -20,6 +20,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 from weft.autograd.engine import backward as run_backward
@@ -27,6 +28,7 @@ from weft.autograd.function import Function
 from weft.autograd.graph import saved_tensors_hooks
 from weft.autograd.tasks import local
 from weft.core import modes
+from weft.core.contexts import Block, set_to
 from weft.core.device import device
 from weft.core.generator import get_rng_state, set_rng_state
 from weft.core.interrupts import is_interrupt
@@ -348,19 +350,13 @@ def _given(value: Any) -> Any:
     return tensor
 
 
-@contextmanager
-def _surroundings(extra: Any, random: Any) -> Any:
+def _surroundings(extra: Any, random: Any) -> Block:
     """The modes and the random state that forward had, with recording on."""
-    before = random_state() if random is not None else None
-    if random is not None:
-        put_random_state(random)
-    token = modes.enter(grad=True, extra=extra)
-    try:
-        yield
-    finally:
-        modes.leave(token)
-        if before is not None:
-            put_random_state(before)
+    state = set_to((modes.state, modes.changed(grad=True, extra=extra)))
+    if random is None:
+        return state
+    put, put_back = partial(put_random_state, random), partial(put_random_state, random_state())
+    return Block([put, state.__enter__], [state.close, put_back])
 
 
 # -- what happened, for debug=True ---------------------------------------------------------------
@@ -371,17 +367,11 @@ class _Log:
         self.first: list[str] = []
         self.second: list[str] = []
 
-    @contextmanager
-    def listen(self, lines: list[str]) -> Any:
+    def listen(self, lines: list[str]) -> Block:
         lines.clear()
-        active = modes.modes().functions
-        activate()
-        modes.enter(functions=(*active, _Listener(lines)))
-        try:
-            yield
-        finally:
-            modes.enter(functions=active)
-            deactivate()
+        functions = *modes.modes().functions, _Listener(lines)
+        state = set_to((modes.state, modes.changed(functions=functions)))
+        return Block([activate, state.__enter__], [state.close, deactivate])
 
     def text(self) -> str:
         lines = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -19,6 +19,8 @@ from weft.core.modes import state
 from weft.core.warn import warn_at_level
 
 multithreading: ContextVar[bool] = ContextVar("weft_multithreading", default=True)
+_held: Context | None = None
+"""Holds the variables that there were when a generator was closed last."""
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
@@ -52,7 +54,10 @@ def put_grad(enabled: bool) -> bool:
 
 
 def _drive(factory: Callable[[], Any], steps: Any) -> Generator[Any, Any, Any]:
-    """Runs a generator (or what a coroutine awaits) with the mode entered around each step only."""
+    """Runs a generator (or what a coroutine awaits) with the mode entered around each step only. It may be
+    the collector that closes it: see Note [Finalizers set no context variables].
+    """
+    global _held
     try:
         with factory():
             answer = steps.send(None)
@@ -60,6 +65,7 @@ def _drive(factory: Callable[[], Any], steps: Any) -> Generator[Any, Any, Any]:
             try:
                 request = yield answer
             except GeneratorExit:
+                _held = copy_context()
                 with factory():
                     steps.close()
                 raise

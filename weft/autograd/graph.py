@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ContextDecorator, contextmanager
+from typing import Any, Self
 
 from weft.autograd.hooks import RemovableHandle
 from weft.autograd.nodes import AccumulateGrad as AccumulateGrad
@@ -63,19 +63,25 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(lambda tensor: ops.clone(tensor), lambda packed: packed)
 
 
-@contextmanager
-def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+class disable_saved_tensors_hooks(ContextDecorator):
     """Inside, asking for saved-tensor hooks raises RuntimeError with this message; so does entering while
     some are active."""
-    active = modes.modes()
-    if active.saved_hooks:
-        raise RuntimeError(error_message)
-    before = active.saved_hooks_error
-    modes.enter(saved_hooks_error=error_message)
-    try:
-        yield
-    finally:
-        modes.enter(saved_hooks_error=before)
+
+    def __init__(self, error_message: str) -> None:
+        self.error_message = error_message
+
+    def __enter__(self) -> None:
+        active = modes.modes()
+        if active.saved_hooks:
+            raise RuntimeError(self.error_message)
+        self.before = active.saved_hooks_error
+        modes.enter(saved_hooks_error=self.error_message)
+
+    def __exit__(self, *_error: object) -> None:
+        modes.enter(saved_hooks_error=self.before)
+
+    def _recreate_cm(self) -> Self:
+        return type(self)(self.error_message)
 
 
 class _MultiHandle(RemovableHandle):
@@ -145,28 +151,32 @@ class _Mutations:
         self.cleared = True
 
 
-@contextmanager
-def allow_mutation_on_saved_tensors() -> Iterator[_Mutations]:
+class allow_mutation_on_saved_tensors(saved_tensors_hooks):
     """Inside, tensors that autograd saved may be written to: autograd keeps copies of its own.
 
     Copies are made when saving, so that memory is higher than where nothing is ever written to.
     """
-    kept = _Mutations()
 
-    def unpack(packed: Any) -> Any:
-        if kept.cleared:
+    def __init__(self) -> None:
+        self.kept = _Mutations()
+        super().__init__(lambda tensor: ops.clone(tensor), self._unpack)
+
+    def __enter__(self) -> _Mutations:  # type: ignore[override]
+        super().__enter__()
+        return self.kept
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self.kept.clear()
+
+    def _unpack(self, packed: Any) -> Any:
+        if self.kept.cleared:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the "
                 "graph was originally "
                 "recorded."
             )
         return packed
-
-    with saved_tensors_hooks(lambda tensor: ops.clone(tensor), unpack):
-        try:
-            yield kept
-        finally:
-            kept.clear()
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:

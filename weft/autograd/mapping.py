@@ -7,12 +7,11 @@ the leaves); gives the function of whole batches. One idea: the function runs on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
 from weft.autograd.batched import Map, batched, front, is_batched
-from weft.core.contexts import set_to
+from weft.core.contexts import Block, set_to
 from weft.core.dims import outside
 from weft.core.trees import flatten
 from weft.ops.record import ops
@@ -176,11 +175,9 @@ def _unwrapped(function: Callable[..., Any], output: Any, dim: int | None, level
 
 
 # -- the transform -------------------------------------------------------------------------------------------
-@contextmanager
-def entered(level: Any) -> Any:
+def entered(level: Any) -> Block:
     """The level as the innermost one."""
-    with set_to((levels, (*levels.get(), level))):
-        yield level
+    return set_to((levels, (*levels.get(), level)), given=level)
 
 
 def run_mapped(

@@ -60,8 +60,9 @@ def inlined(function: Any) -> None:
 for _function in (
     saved_tensors_hooks.__init__,
     save_on_cpu.__init__,
-    disable_saved_tensors_hooks,
-    disable_saved_tensors_hooks.__wrapped__,  # type: ignore[attr-defined]
+    disable_saved_tensors_hooks.__init__,
+    disable_saved_tensors_hooks.__enter__,
+    disable_saved_tensors_hooks.__exit__,
 ):
     inlined(_function)
 

@@ -1,39 +1,64 @@
 """Context variables that are set for the length of a block.
 
-Takes variables and values; gives a context manager. One idea: an interrupt may strike after any call, so
-values are set inside the block that takes them back, and all of them are taken back by one call.
+Takes variables and values; gives a context manager. One idea: an interrupt may strike where a Python function
+begins and behind each call of a C function, so values are taken back by one C function that `with` calls
+itself, and no generator is left suspended for a finalizer to close.
 
-# Note [Blocks that an interrupt leaves]
-    with set_to((state, False)): ...     an interrupt strikes in `contextlib`, as the block is entered or left
-The generator below is then closed when the exception is let go of: blocks around it have taken their own
-values back long before, and another context or thread may be the one that runs. So a block takes its values
-back only where it, and no block around it, has not done so yet. Where that is too late, as in each call of
-compiled code, a `try` stands in place of a block: nothing of Python's comes between.
+# Note [Finalizers set no context variables]
+    @contextmanager
+    def entered():
+        token = state.set(False)
+        try:
+            yield                  an interrupt strikes in `contextlib`: the generator stays suspended here
+        finally:
+            state.reset(token)     the collector closes it: inside of any call, `other.set(1)` among them
+`ContextVar.set` copies a map that it does not hold. Up to Python 3.11 a garbage collection may start while it
+does; a finalizer that sets a variable then frees that map, and the context is garbage: counts below zero,
+values of other variables. So functions that yield set no variables (a test reads them all), and blocks are
+`Block`s, or `try` statements whose `finally` calls C functions alone. A generator that must set variables as
+it is closed has the map held meanwhile, and for long enough, by a copy of the context.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from _io import _IOBase
+from collections import deque
+from collections.abc import Callable
 from contextvars import ContextVar
-from itertools import chain, repeat, starmap
-from operator import contains
+from functools import partial
+from operator import call
 from typing import Any, Final
 
-_blocks: Final[ContextVar[tuple[object, ...]]] = ContextVar("weft_blocks", default=())
-"""Marks of the blocks that this context is in."""
+Actions = list[Callable[[], Any]]
+run_all: Final = deque[Any](maxlen=0).extend
+"""Runs an iterator to its end, in C, and gives None."""
 
 
-@contextmanager
-def set_to(*pairs: tuple[ContextVar[Any], Any]) -> Iterator[None]:
-    """Variables, which have values or defaults, have these values meanwhile."""
-    mark = object()
-    pairs = ((_blocks, (*_blocks.get(), mark)), *pairs)
-    before = {True: [(variable, variable.get()) for variable, _ in pairs], False: []}
-    is_inside = map(contains, starmap(_blocks.get, [()]), repeat(mark))  # asked when it is taken back
-    take_back = starmap(ContextVar.set, chain.from_iterable(map(before.__getitem__, is_inside)))
-    try:
-        list(starmap(ContextVar.set, pairs))
-        yield
-    finally:
-        list(take_back)
+class Block(_IOBase):
+    """What a `with` statement does first and at last, whatever strikes. Actions should be C functions: in
+    others an interrupt may strike before their first line. `_IOBase.__exit__` is one that calls `close()`,
+    which is one, too, and looks at nothing else.
+    """
+
+    __slots__ = ("close", "entering", "given")
+    closed = True
+    """So that the finalizer of files does not close it."""
+
+    def __init__(self, enter: Actions, leave: Actions, given: Any = None) -> None:
+        self.entering, self.given = enter, given
+        self.close: Callable[[], None] = partial(run_all, map(call, leave))
+
+    def __enter__(self) -> Any:
+        try:
+            run_all(map(call, self.entering))
+        except BaseException:  # an interrupt, behind an action
+            self.close()
+            raise
+        return self.given
+
+
+def set_to(*pairs: tuple[ContextVar[Any], Any], given: Any = None) -> Block:
+    """Variables, which have values or defaults, have these values meanwhile; `with` gives `given`."""
+    enter: Actions = [partial(variable.set, value) for variable, value in pairs]
+    leave: Actions = [partial(variable.set, variable.get()) for variable, _ in pairs]
+    return Block(enter, leave, given)

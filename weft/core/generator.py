@@ -28,7 +28,7 @@ from typing import Any, Final
 import numpy as np
 
 from weft.core.arrays import HostArray
-from weft.core.contexts import set_to
+from weft.core.contexts import Block, set_to
 from weft.core.device import as_device, device
 from weft.core.naming import naming
 from weft.core.once import lock
@@ -104,8 +104,8 @@ class Generator:
             place.offset = after
             if self._thread != thread and blocks and place is self._place:
                 self._thread, self._since = thread, offset
-        if notes is not None and blocks:
-            notes.setdefault(self, []).append((key, offset, after))
+        for drawn in notes if blocks else ():
+            drawn.setdefault(self, []).append((key, offset, after))
         return key, offset
 
     def _here(self) -> StreamPosition:
@@ -129,11 +129,12 @@ class Generator:
 
     def _forget(self, offset: int) -> None:
         """Notes nothing of what was undone."""
-        stretches = (_notes.get() or {}).get(self, [])
-        while stretches and stretches[-1][2] > offset:
-            seed, first, _ = stretches.pop()
-            if first < offset:
-                stretches.append((seed, first, offset))
+        for drawn in _notes.get():
+            stretches = drawn.get(self, [])
+            while stretches and stretches[-1][2] > offset:
+                seed, first, _ = stretches.pop()
+                if first < offset:
+                    stretches.append((seed, first, offset))
 
     def take_back(self, key: int, offset: int, blocks: int) -> bool:
         """Undo the `advance` that gave this pair, if it was the last one; tells whether it was."""
@@ -218,11 +219,11 @@ class Generator:
 
 
 _places: Final[ContextVar[dict[Generator, StreamPosition] | None]] = ContextVar("weft_places", default=None)
-_notes: Final[ContextVar[Drawn | None]] = ContextVar("weft_drawn", default=None)
+_notes: Final[ContextVar[tuple[Drawn, ...]]] = ContextVar("weft_drawn", default=())
+"""What blocks note that this context is in, one in another."""
 
 
-@contextmanager
-def apart(drawn: Drawn | None = None) -> Iterator[None]:
+def apart(drawn: Drawn | None = None) -> Block:
     """Meanwhile, draws leave generators as they are: they give once more what was drawn, or begin where the
     generators stand. See Note [Draws apart].
     """
@@ -233,8 +234,7 @@ def apart(drawn: Drawn | None = None) -> Iterator[None]:
     for generator, stretches in (drawn or {}).items():
         if stretches:
             places[generator] = StreamPosition(*stretches[0][:2], list(stretches))
-    with set_to((_places, places), (_notes, None)):
-        yield
+    return set_to((_places, places), (_notes, ()))
 
 
 def is_apart() -> bool:
@@ -242,16 +242,10 @@ def is_apart() -> bool:
     return _places.get() is not None
 
 
-@contextmanager
-def noted() -> Iterator[Drawn]:
+def noted() -> Block:
     """What is drawn meanwhile, in this context."""
     drawn: Drawn = {}
-    with set_to((_notes, drawn)):
-        yield drawn
-    around = _notes.get()
-    if around is not None:
-        for generator, stretches in drawn.items():
-            around.setdefault(generator, []).extend(stretches)
+    return set_to((_notes, (*_notes.get(), drawn)), given=drawn)
 
 
 default_generator: Final = Generator()

@@ -18,12 +18,13 @@ import ctypes
 import signal
 import sys
 from _thread import get_ident
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import Context, copy_context
 from threading import main_thread
 from types import FrameType
 from typing import Any, Final, ParamSpec, TypeVar
+
+from weft.core.contexts import Block
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,12 +64,14 @@ def exchange(number: int, handler: Any) -> None:
 class Surroundings:
     """The context around some work, which is still going on."""
 
-    __slots__ = ("before", "carries", "context", "handlers")
+    __slots__ = ("before", "carries", "context", "handlers", "work")
 
     def __init__(self) -> None:
         self.before: Context = copy_context()
         self.context: Context | None = self.before
-        """As handlers have left it; None once the work is done."""
+        """As handlers have left it; None once this has been left."""
+        self.work: list[Surroundings] = [self]
+        """Nothing once the work is done."""
         self.handlers: dict[int, Handler] = {}
         self.carries = False
         """Whether somebody waits for what is `Carried`."""
@@ -119,11 +122,11 @@ class Handler:
         self.handler, self.around = handler, around
 
     def __call__(self, number: int, frame: FrameType | None) -> Any:
-        if self.around.context is None:  # an interrupt kept it from being put back
+        if not self.around.work:  # an interrupt kept it from being put back
             if signal.getsignal(number) is self:
                 exchange(number, self.handler)
             return self.handler(number, frame)
-        context = self.around.context.copy()
+        context = (self.around.context or self.around.before).copy()
         try:
             return context.run(self.handler, number, frame)
         except (StopIteration, StopAsyncIteration, GeneratorExit) as error:
@@ -135,20 +138,14 @@ class Handler:
                 self.around.context = context
 
 
-@contextmanager
-def handlers_outside() -> Iterator[Surroundings | None]:
+def handlers_outside() -> Block:
     """Meanwhile, handlers of signals run in the context that there is now, whatever modes are on by then. See
     Note [Handlers while tracing].
     """
     if get_ident() != main_thread().ident:
-        yield None
-        return
+        return Block([], [])
     around = Surroundings()
-    try:
-        around.enter()
-        yield around
-    finally:
-        around.leave()
+    return Block([around.enter], [around.work.clear, around.leave], given=around)
 
 
 def in_own_context(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

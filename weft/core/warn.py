@@ -14,13 +14,13 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from types import FrameType
 from typing import Any, Final
 
-from weft.core.contexts import set_to
+from weft.core.contexts import Block, set_to
 from weft.core.seams import seams
 
 PACKAGE: Final = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
@@ -126,7 +126,7 @@ def given_by(space: dict[str, Any]) -> list[Said]:
     return list(most.elements())
 
 
-def said_already(said: list[Said]) -> AbstractContextManager[None]:
+def said_already(said: list[Said]) -> Block:
     """Around code that does again what a graph had begun to do: it does not warn again of what that has
     warned of. (What the graph had not come to, this code does not come to either: it fails where that did.)
     """
@@ -140,8 +140,7 @@ def warn_at_level(message: str | Warning, category: type[Warning] | None = None,
         warnings.warn(message, category, stacklevel=stacklevel + 1)
 
 
-@contextmanager
-def heard(listener: Listener, by_users: bool = False) -> Iterator[None]:
+def heard(listener: Listener, by_users: bool = False) -> Block:
     """Meanwhile, this context's warnings are told to the listener before they are given, shown once already
     or not: those of the library, and, where functions of the user's run (`by_users`), all of Python code.
     """
@@ -153,22 +152,18 @@ def heard(listener: Listener, by_users: bool = False) -> Iterator[None]:
         if event == "c_call" and function is warnings.warn:
             listener("a function of the user's")
 
-    with set_to((_listener, listener)):
-        if not by_users:
-            yield
-            return
-        try:
-            sys.setprofile(called)  # of this thread
-            yield
-        finally:
-            sys.setprofile(None)
+    block = set_to((_listener, listener))
+    if not by_users:
+        return block
+    watch, unwatch = partial(sys.setprofile, called), partial(sys.setprofile, None)  # of this thread
+    return Block([block.__enter__, watch], [unwatch, block.close])
 
 
 # -- hiding --------------------------------------------------------------------------------------------------
 _hidden: Final[ContextVar[bool]] = ContextVar("weft_warnings_hidden", default=False)
 
 
-def hidden() -> AbstractContextManager[None]:
+def hidden() -> Block:
     """Meanwhile, no warning of this context is shown. (One that a filter makes an error is raised.)"""
     return set_to((_hidden, True), (_listener, lambda _text: True))
 

@@ -7,14 +7,13 @@ rules, as for the meta device; see Note [Fakes] in `weft.tensor.meta`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from weft.core import modes
-from weft.core.contexts import set_to
+from weft.core.contexts import Block, set_to
 from weft.core.device import device
 from weft.core.types import TensorType
 from weft.tensor.base import PLAIN, Parameter, Tensor, wrap
@@ -113,11 +112,9 @@ def method(name: str) -> Any:
     return Tensor.__dict__[name]
 
 
-@contextmanager
-def hollowly() -> Iterator[None]:
+def hollowly() -> Block:
     """Inside, new tensors are fakes, and nothing is recorded."""
-    with set_to((modes.state, modes.changed(grad=False, extra=((FAKE, None),)))):
-        yield
+    return set_to((modes.state, modes.changed(grad=False, extra=((FAKE, None),))))
 
 
 def is_plain_tensor(value: Any) -> bool:

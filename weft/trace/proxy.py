@@ -28,7 +28,7 @@ from weft.graph.node import Node
 from weft.nn.modules.container import Sequential
 from weft.nn.modules.module import Module
 from weft.tensor.base import Parameter, Tensor
-from weft.trace.wrapped import kept_whole
+from weft.trace.wrapped import fronted, recorded
 
 
 class TraceError(ValueError):
@@ -168,6 +168,22 @@ _traces: Final[set[object]] = set()
 """What runs now, in any thread."""
 
 
+@contextmanager
+def _asking_tracers() -> Iterator[None]:
+    """Meanwhile, calls of submodules and reads of parameters come to the tracer of their context."""
+    trace = object()
+    try:
+        with _lock:
+            _traces.add(trace)
+            seams.tracer = _active.get
+        yield
+    finally:
+        with _lock:
+            _traces.discard(trace)
+            if not _traces:
+                seams.tracer = None
+
+
 class Tracer:
     """Traces with proxies. Override `is_leaf_module` to decide which submodules are written as one call."""
 
@@ -256,7 +272,8 @@ class Tracer:
         if self.root is not None:
             self.note_paths(self.root)
         flat, arguments = self._placeholders(*_function_of(root), concrete_args or {})
-        with self._asked_by_modules(), kept_whole(lambda value: isinstance(value, Proxy), self._keep_whole):
+        recording = recorded(lambda value: isinstance(value, Proxy), self._keep_whole)
+        with set_to((_active, self)), recording, _asking_tracers(), fronted():
             result = flat(*arguments)
         self.graph.output(self.create_arg(result))
         return self.graph
@@ -310,22 +327,6 @@ class Tracer:
         default = ... if parameter.default is parameter.empty else parameter.default
         name = _STARS.get(parameter.kind, "") + parameter.name
         return self.proxy(self.graph.placeholder(name, default_value=default))
-
-    @contextmanager
-    def _asked_by_modules(self) -> Iterator[None]:
-        """While it lasts, calls of submodules and reads of parameters in this context come to this tracer."""
-        trace = object()
-        with set_to((_active, self)):
-            try:
-                with _lock:
-                    _traces.add(trace)
-                    seams.tracer = _active.get
-                yield
-            finally:
-                with _lock:
-                    _traces.discard(trace)
-                    if not _traces:
-                        seams.tracer = None
 
     def read(self, value: Any) -> Any:
         """What an attribute of a module gives while tracing: a proxy for a parameter of the root."""

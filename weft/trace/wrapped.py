@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from weft.core.contexts import set_to
+from weft.core.contexts import Block, set_to
 from weft.core.once import lock
 
 _wrapped: Final[dict[tuple[int, str], dict[str, Any]]] = {}
@@ -47,21 +47,25 @@ _exchanged: Final[dict[tuple[int, str], tuple[dict[str, Any], bool, Any]]] = {}
 """What stood there before, while any thread traces."""
 
 
+def recorded(is_proxy: Callable[[Any], bool], record: Record) -> Block:
+    """Meanwhile, calls of `fronted` functions with proxies, in this context, are recorded."""
+    return set_to((_recording, (is_proxy, record)))
+
+
 @contextmanager
-def kept_whole(is_proxy: Callable[[Any], bool], record: Record) -> Iterator[None]:
-    """Meanwhile, calls of wrapped functions with proxies, in this context, are recorded."""
+def fronted() -> Iterator[None]:
+    """Meanwhile, functions stand in place of wrapped ones that ask whether a call is to be recorded."""
     trace = object()
-    with set_to((_recording, (is_proxy, record))):
-        try:
-            with _lock:
-                _traces.add(trace)
-                _exchange()
-            yield
-        finally:
-            with _lock:
-                _traces.discard(trace)
-                if not _traces:
-                    _put_back()
+    try:
+        with _lock:
+            _traces.add(trace)
+            _exchange()
+        yield
+    finally:
+        with _lock:
+            _traces.discard(trace)
+            if not _traces:
+                _put_back()
 
 
 def _exchange() -> None:

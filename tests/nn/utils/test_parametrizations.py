@@ -133,14 +133,14 @@ CASES = [
 def outcome(library, form, made, options, state):
     """What a layer prints, and its outputs, gradients and buffers after two forwards with this state."""
     name, *sizes = made
-    layer = FORMS[form](library)(getattr(library.nn, name)(*sizes), **options)
+    layer = FORMS[form](library)(getattr(library.nn, name)(*sizes, dtype=library.float64), **options)
     if state is None:
         state = {key: value.detach().numpy().copy() for key, value in layer.state_dict().items()}
     assert list(layer.state_dict()) == list(state)
     layer.load_state_dict({key: library.tensor(value) for key, value in state.items()})
     rng = np.random.default_rng(1)
     shape = (3, 4) if name == "Linear" else (2, 4, 5, 5)
-    x = library.tensor(rng.standard_normal(shape).astype(np.float32), requires_grad=True)
+    x = library.tensor(rng.standard_normal(shape), requires_grad=True)
     layer(x)
     out = layer(x)
     out.square().sum().backward()
@@ -158,7 +158,7 @@ def test_beside_torch(form, made, options):
         same, found, _ = outcome(weft, form, made, options, state)
     assert same == text
     for mine, theirs in zip(found, expected, strict=True):
-        assert np.abs(mine - theirs).max() <= 1e-5 * max(float(np.abs(theirs).max()), 1e-6)
+        assert np.abs(mine - theirs).max() <= 1e-10 * max(float(np.abs(theirs).max()), 1e-6)
 
 
 @pytest.mark.parametrize("form", ["weight_norm", "spectral_norm", "orthogonal", "old spectral_norm"])
