@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import DTypeLike
 
 from weft.core.interrupts import let_through
 from weft.core.naming import named, naming
@@ -24,21 +25,45 @@ class dtype:
 
     __module__ = "weft"  # where users find it
 
-    __slots__ = ("name", "short", "scalar_name", "numpy", "itemsize", "category", "is_signed", "aliases")
-    name: str
-    short: str
-    scalar_name: str
-    numpy: np.dtype[Any]
+    __slots__ = (
+        "name", "short", "scalar_name", "numpy", "itemsize", "category", "is_signed", "aliases", "cpp_name",
+        "c_name", "digits", "computes_in", "file_name", "tolerances",
+    )  # fmt: skip
 
     def __init__(
-        self, name: str, short: str, scalar_name: str, kind: Any, category: int, aliases: tuple[str, ...] = ()
+        self,
+        name: str,
+        short: str,
+        scalar_name: str,
+        kind: DTypeLike,
+        category: int,
+        cpp_name: str,
+        *,
+        c_name: str | None = None,
+        aliases: tuple[str, ...] = (),
+        digits: int = 0,
+        computes_in: dtype | None = None,
+        file_name: str | None = None,
+        tolerances: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         self.name, self.short, self.scalar_name = name, short, scalar_name
-        self.numpy = np.dtype(kind)
+        self.numpy: np.dtype[Any] = np.dtype(kind)
         self.itemsize = self.numpy.itemsize
         self.category = category
         self.is_signed = category >= FLOAT or (category == INTEGER and self.numpy.kind == "i")
         self.aliases = aliases
+        self.cpp_name = cpp_name
+        """What PyTorch's messages about matrix products and `out=` call it."""
+        self.c_name = c_name or cpp_name
+        """What its messages about values call it."""
+        self.digits = digits
+        """How many binary digits the significand of a real floating dtype has."""
+        self.computes_in = computes_in or self
+        """What sums and ops of several steps are computed in: float32 for the halves."""
+        self.file_name = file_name
+        """Its name in files of safetensors, which know no others."""
+        self.tolerances = tolerances
+        """Relative and absolute, of `testing.assert_close`."""
 
     @property
     def is_floating_point(self) -> bool:
@@ -47,11 +72,6 @@ class dtype:
     @property
     def is_complex(self) -> bool:
         return self.category == COMPLEX
-
-    @property
-    def cpp_name(self) -> str:
-        """The name that PyTorch's messages about matrix products and `out=` use."""
-        return CPP_NAMES[self.name]
 
     def to_real(self) -> dtype:
         return {complex64: float32, complex128: float64}.get(self, self)
@@ -72,29 +92,49 @@ class dtype:
         return self
 
 
-bool_ = dtype("bool", "b1", "Bool", np.bool_, BOOL)
-uint8 = dtype("uint8", "u8", "Byte", np.uint8, INTEGER)
-int8 = dtype("int8", "i8", "Char", np.int8, INTEGER)
-int16 = dtype("int16", "i16", "Short", np.int16, INTEGER, ("short",))
-int32 = dtype("int32", "i32", "Int", np.int32, INTEGER, ("int",))
-int64 = dtype("int64", "i64", "Long", np.int64, INTEGER, ("long",))
-float16 = dtype("float16", "f16", "Half", np.float16, FLOAT, ("half",))
-bfloat16 = dtype("bfloat16", "bf16", "BFloat16", ml_dtypes.bfloat16, FLOAT)
-float32 = dtype("float32", "f32", "Float", np.float32, FLOAT, ("float",))
-float64 = dtype("float64", "f64", "Double", np.float64, FLOAT, ("double",))
-complex64 = dtype("complex64", "c64", "ComplexFloat", np.complex64, COMPLEX, ("cfloat",))
-complex128 = dtype("complex128", "c128", "ComplexDouble", np.complex128, COMPLEX, ("cdouble",))
+_SINGLE, _DOUBLE = (1.3e-6, 1e-5), (1e-7, 1e-7)
+bool_ = dtype("bool", "b1", "Bool", np.bool_, BOOL, "bool", file_name="BOOL")
+uint8 = dtype("uint8", "u8", "Byte", np.uint8, INTEGER, "unsigned char", c_name="uint8_t", file_name="U8")
+int8 = dtype("int8", "i8", "Char", np.int8, INTEGER, "signed char", c_name="int8_t", file_name="I8")
+int16 = dtype(
+    "int16", "i16", "Short", np.int16, INTEGER, "short int",
+    c_name="int16_t", aliases=("short",), file_name="I16",
+)  # fmt: skip
+int32 = dtype("int32", "i32", "Int", np.int32, INTEGER, "int", aliases=("int",), file_name="I32")
+int64 = dtype(
+    "int64", "i64", "Long", np.int64, INTEGER, "long int",
+    c_name="int64_t", aliases=("long",), file_name="I64",
+)  # fmt: skip
+float32 = dtype(
+    "float32", "f32", "Float", np.float32, FLOAT, "float",
+    aliases=("float",), digits=24, file_name="F32", tolerances=_SINGLE,
+)  # fmt: skip
+float64 = dtype(
+    "float64", "f64", "Double", np.float64, FLOAT, "double",
+    aliases=("double",), digits=53, file_name="F64", tolerances=_DOUBLE,
+)  # fmt: skip
+float16 = dtype(
+    "float16", "f16", "Half", np.float16, FLOAT, "c10::Half",
+    aliases=("half",), digits=11, computes_in=float32, file_name="F16", tolerances=(1e-3, 1e-5),
+)  # fmt: skip
+bfloat16 = dtype(
+    "bfloat16", "bf16", "BFloat16", ml_dtypes.bfloat16, FLOAT, "c10::BFloat16",
+    digits=8, computes_in=float32, file_name="BF16", tolerances=(1.6e-2, 1e-5),
+)  # fmt: skip
+complex64 = dtype(
+    "complex64", "c64", "ComplexFloat", np.complex64, COMPLEX, "c10::complex<float>",
+    aliases=("cfloat",), file_name="C64", tolerances=_SINGLE,
+)  # fmt: skip
+complex128 = dtype(
+    "complex128", "c128", "ComplexDouble", np.complex128, COMPLEX, "c10::complex<double>",
+    aliases=("cdouble",), tolerances=_DOUBLE,
+)  # fmt: skip
 
-CPP_NAMES: Final = {
-    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short", "int32": "int",
-    "int64": "long int",
-    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
 ALL: Final = (
     bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
 )  # fmt: skip
-HALVES: Final = (float16, bfloat16)
+HALVES: Final = tuple(d for d in ALL if d.computes_in is not d)
+HALF_CHARS: Final = "".join(d.numpy.char for d in HALVES)
 BY_NAME: Final[dict[str, dtype]] = {name: d for d in ALL for name in (d.name, *d.aliases)}
 BY_NUMPY: Final[dict[np.dtype[Any], dtype]] = {d.numpy: d for d in ALL}
 PYTHON_TYPES: Final[dict[type, dtype]] = {bool: bool_, int: int64}

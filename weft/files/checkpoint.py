@@ -63,7 +63,7 @@ class _Memory:
         if kinds:  # of several dtypes: none may begin in the middle of an element
             start = address(self.root)
             self.low = max(start, start + (self.low - start) // 16 * 16)
-        if kind not in safetensors.BY_DTYPE:
+        if kind.file_name is None:
             kind = BY_NAME["uint8"]
         for tensor, entry in self.tensors:
             place = address(tensor.array) - self.low if tensor.array.size else 0

@@ -17,23 +17,14 @@ from typing import Any, Final
 import numpy as np
 
 from weft.core.arrays import HostArray
-from weft.core.dtypes import BY_NAME, BY_NUMPY, dtype
+from weft.core.dtypes import ALL, BY_NUMPY, dtype
 from weft.files.errors import FileFormatError, require
 from weft.files.source import Source, opened, writable
 from weft.tensor.base import Tensor, fresh
 
 HEADER_LIMIT: Final = 100_000_000
 """The longest header, as in the reference implementation."""
-NAMES: Final = {
-    name: BY_NAME[kind]
-    for name, kind in {
-        "BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
-        "U16": "uint16", "U32": "uint32", "U64": "uint64", "F16": "float16", "BF16": "bfloat16",
-        "F32": "float32", "F64": "float64", "C64": "complex64",
-    }.items()
-    if kind in BY_NAME
-}  # fmt: skip
-BY_DTYPE: Final = {kind: name for name, kind in NAMES.items()}
+NAMES: Final = {kind.file_name: kind for kind in ALL if kind.file_name is not None}
 
 
 @dataclass
@@ -157,11 +148,11 @@ def write(file: Any, arrays: Mapping[str, HostArray], metadata: Mapping[str, str
     for name in order:
         array = arrays[name]
         kind = BY_NUMPY[array.dtype]
-        if kind not in BY_DTYPE:
+        if kind.file_name is None:
             raise TypeError(f"safetensors has no dtype for {kind}, which {name!r} is of")
         end = place + array.nbytes
         header[name] = {
-            "dtype": BY_DTYPE[kind],
+            "dtype": kind.file_name,
             "shape": list(array.shape),
             "data_offsets": [place, end],
         }

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from weft.core.device import device, meta
-from weft.core.dtypes import BY_NAME, dtype
+from weft.core.dtypes import ALL, BY_NAME, dtype
 from weft.core.types import Size, strided
 from weft.files.errors import FileFormatError, UnsafeFileError, require
 from weft.files.pickles import Allowed, Building, checked_key
@@ -36,14 +36,7 @@ class Stored:
 
 
 STORAGE_KINDS: Final[dict[str, dtype | None]] = {
-    **{
-        f"torch.{name}Storage": BY_NAME[kind]
-        for name, kind in {
-            "Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16",
-            "Long": "int64", "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8",
-            "Bool": "bool", "ComplexDouble": "complex128", "ComplexFloat": "complex64",
-        }.items()
-    },
+    **{f"torch.{kind.scalar_name}Storage": kind for kind in ALL},
     "torch.storage.UntypedStorage": None,
     "torch.UntypedStorage": None,
 }  # fmt: skip

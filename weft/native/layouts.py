@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from weft.core.dtypes import HALVES, as_dtype, dtype, float32
+from weft.core.dtypes import HALVES, as_dtype, dtype
 from weft.core.interrupts import let_through
 from weft.core.types import TensorType
 from weft.core.warn import hidden
@@ -190,7 +190,7 @@ class Layouts:
         kinds = [getattr(as_type(value), "dtype", None) for value in given]  # None of numbers
         alike = all(kind is compute for kind in kinds)
         cast = compute in HALVES and not (alike and op.promotion.is_exact(op, compute))
-        carrier = (float32 if cast else compute).numpy
+        carrier = (compute.computes_in if cast else compute).numpy
         operands = []
         for value in given:
             hollow = self.hollow(value) if value in nodes else np.zeros((), carrier)

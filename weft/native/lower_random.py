@@ -24,7 +24,6 @@ from weft.native.scalar import FLOATS, Builder, Value
 from weft.native.tensors import Definition, Direct, Number, Shape, reshaped, sliced
 from weft.native.work import CHUNK, MOST_CHUNKS
 from weft.ops import philox
-from weft.ops.random import DIGITS
 
 WORD = 2**64
 
@@ -143,7 +142,7 @@ def uniform(drawn: Drawn, shape: Shape, type_: str, low: float, high: float) -> 
     with np.errstate(all="ignore"):
         start, width = kind(low), kind(high) - kind(low)
         last = np.nextafter(drawn.dtype.type(high), drawn.dtype.type(low))
-    digits = DIGITS[as_dtype(drawn.dtype)]
+    digits = as_dtype(drawn.dtype).digits
 
     def formula(b: Builder, f: Formulas, word: Value) -> Value:
         unit = f.unit(word, digits)
@@ -265,8 +264,8 @@ def _cauchy(lowering: Lowering, _x: Definition, median: float, sigma: float, dra
 # -- discrete draws ------------------------------------------------------------------------------------------
 def integers(drawn: Drawn, shape: Shape, type_: str, low: int, high: int) -> Definition:
     without_halves(drawn)
-    digits = DIGITS.get(as_dtype(drawn.dtype))
-    if digits is not None and max(abs(low), abs(high - 1)) > 2**digits:
+    digits = as_dtype(drawn.dtype).digits
+    if digits and max(abs(low), abs(high - 1)) > 2**digits:
         raise Unlowered("integers of which eager calls warn")
     between = "u64" if type_ == "u64" else "i64"
 
@@ -295,8 +294,8 @@ def _randint_like(lowering: Lowering, _x: Definition, low: Any, high: Any, drawn
 def _random(lowering: Lowering, x: Definition, low: Any, high: Any, drawn: Any) -> Definition:
     shape, type_ = result_of(lowering)
     if low is None and high is None:
-        digits = DIGITS.get(as_dtype(drawn.dtype))
-        most = 1 if type_ == "b1" else 2**digits if digits is not None else int(np.iinfo(drawn.dtype).max)
+        digits = as_dtype(drawn.dtype).digits
+        most = 1 if type_ == "b1" else 2**digits if digits else int(np.iinfo(drawn.dtype).max)
         return integers(drawn, shape, type_, 0, most + 1)
     first, last = (0, low) if high is None else (0 if low is None else low, high)
     return integers(drawn, shape, type_, int(first), int(last))

@@ -498,26 +498,15 @@ def _emit_lerp(b: Any, x: Any, end: Any, weight: Any) -> Any:
 
 
 def _lerp_rule(x: TensorType, end: TensorType, weight: Any) -> TensorType:
-    if end.dtype is not x.dtype:
-        raise RuntimeError(f"expected dtype {_c_name(x)} for `end` but got dtype {_c_name(end)}")
-    if isinstance(weight, TensorType) and weight.dtype is not x.dtype:
-        raise RuntimeError(f"expected dtype {_c_name(x)} for `weight` but got dtype {_c_name(weight)}")
+    for name, value in (("end", end), ("weight", weight)):
+        if isinstance(value, TensorType) and value.dtype is not x.dtype:
+            wanted, given = x.dtype.cpp_name, value.dtype.cpp_name
+            raise RuntimeError(f"expected dtype {wanted} for `{name}` but got dtype {given}")
     if x.dtype in EXACT:
         label = "lerp_kernel_tensor" if isinstance(weight, TensorType) else "lerp_kernel_scalar"
         raise NotImplementedError(f"\"{label}\" not implemented for '{x.dtype.scalar_name}'")
     types = [value for value in (x, end, weight) if isinstance(value, TensorType)]
     return TensorType(broadcast_shapes(*[t.shape for t in types]), x.dtype, common_device(types))
-
-
-def _c_name(x: TensorType) -> str:
-    """The name PyTorch's messages use for a dtype: that of the C type."""
-    return {
-        "float64": "double",
-        "float32": "float",
-        "float16": "c10::Half",
-        "bfloat16": "c10::BFloat16",
-        "int64": "long",
-    }.get(x.dtype.name, x.dtype.name)
 
 
 def _lerp_samples(make: Maker) -> Iterator[Sample]:

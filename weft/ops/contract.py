@@ -17,13 +17,13 @@ import weft.ops.node_names as node_names
 from weft.core import dtypes
 from weft.core.arrays import MODULES, Array, as_array, namespace
 from weft.core.devices import DEVICES
+from weft.core.dtypes import HALF_CHARS
 from weft.core.types import TensorType
 from weft.ops.batching import logical_result, logical_type, to_front
 from weft.ops.families import contract
 from weft.ops.record import Op, broadcast_shapes, common_device, ops, quiet, same_shape
 from weft.ops.samples import Maker, Sample
 
-HALF_CHARS = dtypes.float16.numpy.char + dtypes.bfloat16.numpy.char
 PLAIN_CHARS = frozenset("fdFD")  # what BLAS takes as it is
 FLOAT, DOUBLE = dtypes.float32.numpy, dtypes.float64.numpy
 EXACT = 2**53  # whole numbers up to here are exact in float64

@@ -32,7 +32,6 @@ from weft.ops.facts import Placing
 from weft.ops.families import composite, create, index
 from weft.ops.index_batching import batch_assign
 from weft.ops.options import (
-    C_NAMES,
     check_format,
     check_layout,
     check_number,
@@ -363,7 +362,7 @@ def _steps_dtype(name: str, numbers: tuple[Any, ...], asked: Any) -> dtype:
         inferred = dtypes.get_default_dtype().to_complex()
         if asked is not None and not kind.is_complex:
             raise RuntimeError(
-                f"weft.{name}(): inferred dtype {C_NAMES[inferred]} can't be safely cast to passed dtype "
+                f"weft.{name}(): inferred dtype {inferred.c_name} can't be safely cast to passed dtype "
                 f"{kind.scalar_name}"
             )
         kind = inferred if asked is None else kind
@@ -377,7 +376,7 @@ def _even(start: Any, end: Any, steps: int, kind: dtype) -> HostArray:
     (of 16 bits) are rounded after each step, counts too, as in PyTorch.
     """
     work = np.dtype(np.float64) if kind.category == dtypes.INTEGER else kind.numpy
-    given = np.dtype(np.float32) if kind in dtypes.HALVES else work
+    given = kind.computes_in.numpy if kind in dtypes.HALVES else work
     if kind.category == dtypes.INTEGER:
         start, end = int(start), int(end)
     first, last, count = (

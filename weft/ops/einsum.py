@@ -15,11 +15,12 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dims import outside, wrap_dims
+from weft.core.dtypes import HALF_CHARS
 from weft.core.naming import named
 from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.batching import logical_result, logical_type, to_front
-from weft.ops.contract import HALF_CHARS, _pairs, multiply, reduced, unsupported
+from weft.ops.contract import _pairs, multiply, reduced, unsupported
 from weft.ops.families import composite, contract, reduce
 from weft.ops.record import Op, broadcast_shapes, common_device, ops, type_of
 from weft.ops.samples import Maker, Sample

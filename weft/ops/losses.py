@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.core.arrays import Array, namespace
-from weft.core.dtypes import HALVES, as_dtype, bfloat16, float16, float32, int64, promote_types, uint8
+from weft.core.dtypes import as_dtype, bfloat16, float16, int64, promote_types, uint8
 from weft.core.interrupts import let_through
 from weft.core.types import Size, TensorType
 from weft.core.warn import warn
@@ -94,7 +94,7 @@ def _mse_kernel(x: Array, y: Array, reduction: str) -> Array:
     kind = x.dtype
     if y.dtype is not kind:
         common = promote_types(as_dtype(x.dtype), as_dtype(y.dtype))
-        kind, carrier = common.numpy, (float32 if common in HALVES else common).numpy
+        kind, carrier = common.numpy, common.computes_in.numpy
         x, y = x.astype(carrier), y.astype(carrier)
     difference = xp.subtract(working(x), working(y), out=...)
     xp.multiply(difference, difference, out=difference)
@@ -450,7 +450,7 @@ def _nll_kernel(x: Array, target: Array, weight: Array | None, reduction: str, i
         except IndexError as error:
             let_through(error)
             # the slow way tells which target it was
-    work = float32.numpy if as_dtype(kind) in HALVES else kind
+    work = as_dtype(kind).computes_in.numpy
     target = target.reshape(()) if x.ndim == 1 else target
     classes = x.shape[0] if x.ndim == 1 else x.shape[1]
     safe, weights = _class_weights(xp, target, weight, ignore, classes, work)
@@ -475,7 +475,7 @@ def _nll_backward_kernel(
     if _plain_rows(shape, target, weight, ignore):
         out[xp.arange(shape[0]), target] = xp.divide(g, -shape[0] if reduction == "mean" else -1)
         return out
-    work = float32.numpy if as_dtype(g.dtype) in HALVES else g.dtype
+    work = as_dtype(g.dtype).computes_in.numpy
     target = target.reshape(()) if len(shape) == 1 else target
     classes = shape[0] if len(shape) == 1 else shape[1]
     safe, weights = _class_weights(xp, target, weight, ignore, classes, work)

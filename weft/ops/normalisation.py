@@ -405,7 +405,7 @@ def _training_rule(
 ) -> tuple[TensorType, TensorType, TensorType]:
     _check_float(x, "batch_norm")
     check_parameters(x, weight, bias)
-    kind = float32 if x.dtype in HALVES else x.dtype
+    kind = x.dtype.computes_in
     channels = (x.shape[1],)
     return x, TensorType(channels, kind, x.device), TensorType(channels, kind, x.device)
 

@@ -19,16 +19,6 @@ from weft.core.naming import named
 from weft.core.symbolic import Symbolic, size_of
 from weft.core.types import TensorType, contiguous_format, memory_format, preserve_format, strided
 
-C_NAMES: Final = {
-    dtypes.uint8: "uint8_t", dtypes.int8: "int8_t", dtypes.int16: "int16_t", dtypes.int32: "int",
-    dtypes.int64: "int64_t",
-    dtypes.float16: "c10::Half", dtypes.bfloat16: "c10::BFloat16", dtypes.float32: "float",
-    dtypes.float64: "double",
-    dtypes.complex64: "c10::complex<float>", dtypes.complex128: "c10::complex<double>", dtypes.bool_: "bool",
-}  # fmt: skip
-"""What PyTorch's messages call the element types."""
-
-
 LARGEST: Final = {kind: dtypes.finfo(kind).max for kind in dtypes.ALL if kind.category >= dtypes.FLOAT}
 
 
@@ -96,18 +86,18 @@ def fits(value: Any, kind: dtype) -> Any:
         if kind.is_complex:
             return value
         if value.imag != 0:
-            raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
+            raise RuntimeError(f"value cannot be converted to type {kind.c_name} without overflow")
         value = value.real
     if kind.category == dtypes.INTEGER:
         info = np.iinfo(kind.numpy)
         low = -int(info.max) if not kind.is_signed and isinstance(value, int) else int(info.min)
         if not low <= value <= int(info.max):  # also false for NaN
-            raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
+            raise RuntimeError(f"value cannot be converted to type {kind.c_name} without overflow")
         if isinstance(value, Symbolic):
             return value
         return int(value) if value >= 0 or kind.is_signed else int(value) % (int(info.max) + 1)
     if abs(value) > LARGEST[kind] and abs(value) != math.inf:
-        raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
+        raise RuntimeError(f"value cannot be converted to type {kind.c_name} without overflow")
     if kind is dtypes.float16 and type(value) is float:
         return float(np.float32(value))  # PyTorch rounds twice
     return value

@@ -61,6 +61,7 @@ import ml_dtypes
 import numpy as np
 
 from weft.core.arrays import NUMPY, Array, ArrayModule, namespace
+from weft.core.dtypes import ALL
 from weft.core.interrupts import let_through
 
 MULTIPLIER: Final = (0xD2E7470EE14C6C93, 0xCA5A826395121157)  # Philox4x64's, for counter words 0 and 2
@@ -71,11 +72,9 @@ _CHUNK_BLOCKS: Final = 4096  # 128 KiB of words: a chunk and its scratch stay in
 _WORD: Final = 2**64
 _NO_WORDS: Final = np.zeros(4, np.uint64)
 
-_half: Final = np.dtype(np.float16)
-_bfloat16: Final = np.dtype(ml_dtypes.bfloat16)
 _float32: Final = np.dtype(np.float32)
 _float64: Final = np.dtype(np.float64)
-_DIGITS: Final = {_half: 11, _bfloat16: 8, _float32: 24, _float64: 53}
+_DIGITS: Final = {kind.numpy: kind.digits for kind in ALL if kind.digits}
 _REAL: Final = {np.dtype(np.complex64): _float32, np.dtype(np.complex128): _float64}
 
 

@@ -27,16 +27,10 @@ from weft.core.types import TensorType, preserve_format
 from weft.core.warn import warn
 from weft.ops.create import LIKE, OPTIONS
 from weft.ops.families import create, random, sampler
-from weft.ops.options import C_NAMES, check_layout, checked_size, chosen, fits
+from weft.ops.options import check_layout, checked_size, chosen, fits
 from weft.ops.record import Op, broadcast_shapes, ops, type_of
 from weft.ops.samples import Maker, Sample
 
-DIGITS: Final = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
-_BOUND_NAMES: Final = {
-    dtypes.uint8: "unsigned char", dtypes.int8: "signed char", dtypes.int16: "short", dtypes.int32: "int",
-    dtypes.int64: "long",
-    dtypes.bool_: "bool",
-}  # fmt: skip
 PARAMETERS: Final = {
     "uniform": "low: float, high: float", "normal": "mean: Number, std: float", "exponential": "rate: float",
     "cauchy": "median: float, sigma: float", "log_normal": "mean: float, std: float", "geometric": "p: float",
@@ -148,7 +142,7 @@ def _normal_by(mean: Any, std: Any, key: int, offset: int) -> Array:
         raise RuntimeError("normal expects all elements of std >= 0.0")
     shape = broadcast_shapes(*[v.shape for v in (mean, std) if is_array(v)])
     draws = philox.normal(key, offset, shape, tensor.dtype, xp=xp)
-    work = np.dtype(np.float32) if BY_NUMPY[tensor.dtype] in dtypes.HALVES else tensor.dtype
+    work = BY_NUMPY[tensor.dtype].computes_in.numpy
     result = xp.multiply(draws, std, dtype=work, casting="unsafe")
     result = xp.add(result, mean, dtype=work, casting="unsafe")
     return xp.asarray(result).astype(tensor.dtype, copy=False)
@@ -288,7 +282,7 @@ def check_uniform(kind: dtype, low: float = 0.0, high: float = 1.0) -> None:
     most = dtypes.finfo(kind).max
     for label, value in (("from", low), ("to", high)):
         if not -most <= value <= most:
-            raise RuntimeError(f"{label} is out of bounds for {C_NAMES[kind]}")
+            raise RuntimeError(f"{label} is out of bounds for {kind.c_name}")
     if low > high:
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={_number(low)} > "
@@ -320,18 +314,18 @@ def check_integers(kind: dtype, low: int, high: int) -> None:
         most = dtypes.finfo(kind).max
         for label, value in bounds:
             if not -most <= value <= most:
-                raise RuntimeError(f"{label} is out of bounds for {C_NAMES[kind]}")
-            if abs(value) > 2 ** DIGITS[kind]:
+                raise RuntimeError(f"{label} is out of bounds for {kind.c_name}")
+            if abs(value) > 2**kind.digits:
                 warn(
-                    f"{label} is out of bounds [-(2^{DIGITS[kind]}), 2^{DIGITS[kind]}]. Due to precision "
+                    f"{label} is out of bounds [-(2^{kind.digits}), 2^{kind.digits}]. Due to precision "
                     f"limitations "
-                    f"{C_NAMES[kind]} can support discrete uniform distribution only within this range."
+                    f"{kind.c_name} can support discrete uniform distribution only within this range."
                 )
         return
     least, most = (0, 1) if kind is dtypes.bool_ else (np.iinfo(kind.numpy).min, np.iinfo(kind.numpy).max)
     for label, value in bounds:
         if not least <= value <= most:
-            raise RuntimeError(f"{label} is out of bounds for {_BOUND_NAMES[kind]}")
+            raise RuntimeError(f"{label} is out of bounds for {kind.cpp_name.removesuffix(' int')}")
 
 
 def _whole(value: Any, name: str, label: str) -> int:
@@ -435,8 +429,8 @@ def randperm(
     if kind.category in (dtypes.BOOL, dtypes.COMPLEX):
         _refuse("randperm", kind)
     fits(n, kind)
-    if kind in DIGITS and n > 2 ** DIGITS[kind] + 1:
-        raise RuntimeError(f"n cannot be greater than 2^{DIGITS[kind]}+1 for {kind.scalar_name} type.")
+    if kind.digits and n > 2**kind.digits + 1:
+        raise RuntimeError(f"n cannot be greater than 2^{kind.digits}+1 for {kind.scalar_name} type.")
     key, offset = take("permutation", n, kind, generator, "randperm")
     return ops.philox_permutation.face(int(n), key, offset, kind, device, requires_grad)
 
@@ -729,7 +723,7 @@ def cauchy(x: Any, median: float, sigma: float, generator: Any) -> Any:
         raise RuntimeError(
             "Cauchy distribution is a continuous probability distribution. dtype must be a floating point "
             "but you specified "
-            f"{C_NAMES[kind].replace('int64_t', 'long int')}"
+            f"{kind.c_name.replace('int64_t', 'long int')}"
         )
     return _written("cauchy_", "cauchy", x, _floats(median, sigma), generator)
 

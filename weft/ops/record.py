@@ -315,7 +315,7 @@ class Promotion:
             op.known.add(compute.numpy)  # at once: strides of what is cast before may be others
             return self.run(op, bound)
         stepwise = compute in op.stepwise
-        carrier = float32.numpy if compute in HALVES and not stepwise else compute.numpy
+        carrier = (compute if stepwise else compute.computes_in).numpy
         cast = list(bound) if compute not in HALVES else in_half(op, bound, compute.numpy)
         for slot in slots:
             if cast[slot] is not None:

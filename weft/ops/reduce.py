@@ -16,7 +16,7 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.arrays import NUMPY, Array, ArrayFunction, namespace
 from weft.core.dims import wrap_dim, wrap_dims
-from weft.core.dtypes import BY_NUMPY, HALVES, as_dtype, dtype, float32
+from weft.core.dtypes import BY_NUMPY, HALF_CHARS, as_dtype, dtype, float32
 from weft.core.types import TensorType
 from weft.ops.batching import logical_type, spread_to
 from weft.ops.facts import OpFacts
@@ -29,7 +29,6 @@ from weft.ops.samples import Maker, Sample
 
 SEQUENTIAL: Final = 4096  # so many float32 terms may be added one after the other
 BLOCK: Final = 256
-HALF_CHARS: Final = "".join(kind.numpy.char for kind in HALVES)
 ndarray = np.ndarray
 
 
@@ -188,7 +187,7 @@ def _sum(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
         elif x.size <= SEQUENTIAL and x.ndim and (type(dim) is int or (type(dim) is tuple and dim)):
             return _add_up(x, dim, keepdims=keepdim, out=...)
     given = summed_dtype(x, kind)
-    carrier = float32 if given in HALVES else given
+    carrier = given.computes_in
     if own.kind == "c" and given.category < dtypes.COMPLEX:
         x = x.real
     return narrowed(fold_sum(x, dims_of(dim, x.ndim), keepdim, carrier.numpy), given.numpy)
@@ -248,7 +247,7 @@ def _mean(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
     given = BY_NUMPY[own] if kind is None else as_dtype(kind)
     if given.category < dtypes.FLOAT:
         raise RuntimeError("mean() of whole numbers")  # the type rule says it in full
-    carrier = float32 if given in HALVES else given
+    carrier = given.computes_in
     if own.kind == "c" and given.category < dtypes.COMPLEX:
         x = x.real
     dims = dims_of(dim, x.ndim)
@@ -284,7 +283,7 @@ def _prod_rule(x: TensorType, dim: Any, keepdim: bool, kind: Any) -> TensorType:
 
 def _prod(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
     given = summed_dtype(x, kind)
-    carrier = float32 if given in HALVES else given
+    carrier = given.computes_in
     if x.dtype.kind == "c" and given.category < dtypes.COMPLEX:
         x = x.real
     axes = dims_of(dim if dim is None else wrap_dim(dim, x.ndim), x.ndim)

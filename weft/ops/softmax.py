@@ -12,7 +12,7 @@ from typing import Any
 from weft.core import modes
 from weft.core.arrays import Array, ArrayModule, namespace
 from weft.core.dims import wrap_dim
-from weft.core.dtypes import HALVES, as_dtype, dtype, float32
+from weft.core.dtypes import as_dtype, dtype
 from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.batching import aligned, spread_to
@@ -28,8 +28,7 @@ EXACT_ROWS = 4096  # up to here a plain running sum in vector lanes is as good a
 
 def working(array: Array) -> Array:
     """The array in the dtype that its kind is summed in: float32 for half types."""
-    kind = as_dtype(array.dtype)
-    return array.astype(float32.numpy) if kind in HALVES else array
+    return array.astype(as_dtype(array.dtype).computes_in.numpy, copy=False)
 
 
 def no_grad(function: Any, *args: Any) -> Any:
@@ -85,7 +84,7 @@ def _along(core: Any, x: Array, dim: int, dtype: Any) -> Array:
     if not kind.is_floating_point:
         raise NotImplementedError(kind.name)  # the type rule says it in the user's words
     xp = namespace(x)
-    carrier = float32.numpy if kind in HALVES else kind.numpy
+    carrier = kind.computes_in.numpy
     work = x if x.dtype is carrier else x.astype(carrier)
     if x.size == 0 or x.ndim == 0:  # `reshape` also refuses what only stands for an array
         if not -max(x.ndim, 1) <= dim < max(x.ndim, 1):

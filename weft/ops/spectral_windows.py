@@ -19,7 +19,7 @@ from weft.core.lazy import lazy
 from weft.core.types import TensorType
 from weft.ops.create import OPTIONS
 from weft.ops.families import create
-from weft.ops.options import C_NAMES, check_layout, chosen
+from weft.ops.options import check_layout, chosen
 from weft.ops.record import Op
 from weft.ops.samples import Sample
 
@@ -163,7 +163,7 @@ def _older(name: str, parameters: str, compute: Callable[..., Array]) -> None:
         kind = chosen(dtype, None, name)
         if kind.category < dtypes.FLOAT:
             raise RuntimeError(
-                f"{name} expects floating point dtypes, got: TensorOptions(dtype={C_NAMES[kind]}, "
+                f"{name} expects floating point dtypes, got: TensorOptions(dtype={kind.c_name}, "
                 "device=cpu, layout=Strided (default), requires_grad=false (default), pinned_memory=false, "
                 "memory_format=(nullopt))"
             )

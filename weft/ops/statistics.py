@@ -14,7 +14,7 @@ from typing import Any
 from weft.core import dtypes
 from weft.core.arrays import Array, namespace
 from weft.core.dims import wrap_dim
-from weft.core.dtypes import HALVES, dtype_of, float32, float64
+from weft.core.dtypes import dtype_of, float32, float64
 from weft.core.types import TensorType
 from weft.core.warn import warn
 from weft.ops.families import composite, reduce
@@ -272,7 +272,7 @@ def _logsumexp_kernel(x: Array, dim: Any, keepdim: bool) -> Array:
         raise TypeError("logsumexp() without dimensions")  # the type rule says it in full
     xp = namespace(x)
     kind = dtype_of(x) if dtype_of(x).category >= dtypes.FLOAT else dtypes.get_default_dtype()
-    x = x.astype((float32 if kind in HALVES else kind).numpy, copy=False)
+    x = x.astype(kind.computes_in.numpy, copy=False)
     dims = dims_of(dim, x.ndim)
     peak = xp.maximum.reduce(x.real, dims, keepdims=True, initial=-inf)
     peak = xp.where(xp.isfinite(peak), peak, 0)  # infinities take part as they are

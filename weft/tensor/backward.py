@@ -11,7 +11,7 @@ from typing import Any
 import weft.tensor.source as source
 from weft.core import modes
 from weft.core.arrays import is_array, namespace
-from weft.core.dtypes import BY_NUMPY, HALVES, as_dtype, float32
+from weft.core.dtypes import BY_NUMPY, HALVES, as_dtype
 from weft.core.types import TensorType
 from weft.ops.record import REGISTRY, Joint, Op, quiet
 from weft.tensor.base import Tensor, wrap
@@ -31,9 +31,8 @@ def unbroadcast(array: Any, shape: tuple[int, ...]) -> Any:
         return xp.broadcast_to(array, shape).copy() if array.shape != shape else array
     kind = BY_NUMPY[array.dtype]
     if kind in HALVES:
-        return (
-            quiet(xp.add.reduce, array, axes, dtype=float32.numpy, out=...).reshape(shape).astype(array.dtype)
-        )
+        total = quiet(xp.add.reduce, array, axes, dtype=kind.computes_in.numpy, out=...)
+        return total.reshape(shape).astype(array.dtype)
     return quiet(xp.add.reduce, array, axes, out=...).reshape(shape)
 
 

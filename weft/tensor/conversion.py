@@ -23,7 +23,7 @@ from weft.core.naming import named
 from weft.core.types import memory_format, preserve_format
 from weft.core.warn import warn
 from weft.ops.create import copy_format
-from weft.ops.options import C_NAMES, check_format, dtype_argument, fits, has_format
+from weft.ops.options import check_format, dtype_argument, fits, has_format
 from weft.ops.record import REGISTRY, ops, quiet
 from weft.tensor.base import PLAIN, Tensor, fresh, method, public, wrap
 from weft.tensor.inplace import check_writable, dispatch_inplace
@@ -198,7 +198,7 @@ def _number(self: Tensor, kind: dtype) -> Any:
     value = item(self)
     if isinstance(value, complex):
         if value.imag:
-            raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind]} without overflow")
+            raise RuntimeError(f"value cannot be converted to type {kind.c_name} without overflow")
         return value.real
     return value
 

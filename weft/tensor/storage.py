@@ -21,7 +21,7 @@ from weft.core.devices import device_at, device_of
 from weft.core.dtypes import BY_NUMPY, dtype
 from weft.core.types import memory_format, preserve_format
 from weft.core.warn import warn_at_level
-from weft.ops.options import C_NAMES, strides_in
+from weft.ops.options import strides_in
 from weft.tensor.base import PUBLIC, Tensor, address, method, public, storage_root
 from weft.tensor.interchange import adopt, is_lent
 from weft.tensor.meta import MetaArray, contiguous_strides
@@ -324,8 +324,8 @@ def set_(
     else:
         if isinstance(source, Tensor) and source.dtype is not self.dtype:
             raise RuntimeError(
-                f"Could not set tensor of type {_long_name(source.dtype)} to a tensor of type "
-                f"{_long_name(self.dtype)}"
+                f"Could not set tensor of type {source.dtype.cpp_name} to a tensor of type "
+                f"{self.dtype.cpp_name}"
             )
         if isinstance(source, Tensor) and size is None:
             self.array = source.array
@@ -334,15 +334,6 @@ def set_(
     self.origin = None
     self.bump()
     return self
-
-
-def _long_name(kind: dtype) -> str:
-    return {
-        "int64_t": "long int",
-        "uint8_t": "unsigned char",
-        "int8_t": "signed char",
-        "int16_t": "short int",
-    }.get(C_NAMES[kind], C_NAMES[kind])
 
 
 def _part(self: Tensor, source: Any, offset: int, size: Any, stride: Any) -> Any:

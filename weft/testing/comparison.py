@@ -15,17 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from weft.core.dtypes import BY_NAME
 from weft.tensor.base import Tensor
-
-TOLERANCES: dict[str, tuple[float, float]] = {
-    "float16": (1e-3, 1e-5),
-    "bfloat16": (1.6e-2, 1e-5),
-    "float32": (1.3e-6, 1e-5),
-    "float64": (1e-7, 1e-7),
-    "complex64": (1.3e-6, 1e-5),
-    "complex128": (1e-7, 1e-7),
-}
-"""Relative and absolute, by dtype; other dtypes must be equal."""
 
 Message = str | Callable[[str], str] | None
 
@@ -46,7 +37,7 @@ class Rules:
         """What is allowed between these dtypes: what was asked for, else the laxer default."""
         if self.rtol is not None and self.atol is not None:
             return self.rtol, self.atol
-        found = [TOLERANCES.get(name, (0.0, 0.0)) for name in names]
+        found = [BY_NAME[name].tolerances if name in BY_NAME else (0.0, 0.0) for name in names]
         return max(rtol for rtol, _ in found), max(atol for _, atol in found)
 
 
