@@ -105,6 +105,10 @@ int64 = dtype(
     "int64", "i64", "Long", np.int64, INTEGER, "long int",
     c_name="int64_t", aliases=("long",), file_name="I64",
 )  # fmt: skip
+uint16, uint32, uint64 = [
+    dtype(f"uint{n}", f"u{n}", f"UInt{n}", f"u{n // 8}", INTEGER, cpp, c_name=f"uint{n}_t", file_name=f"U{n}")
+    for n, cpp in ((16, "short unsigned int"), (32, "unsigned int"), (64, "long unsigned int"))
+]
 float32 = dtype(
     "float32", "f32", "Float", np.float32, FLOAT, "float",
     aliases=("float",), digits=24, file_name="F32", tolerances=_SINGLE,
@@ -132,7 +136,10 @@ complex128 = dtype(
 
 ALL: Final = (
     bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
+    uint16, uint32, uint64,
 )  # fmt: skip
+WIDE_UNSIGNED: Final = (uint16, uint32, uint64)
+"""As in PyTorch, promoted with floating dtypes alone."""
 HALVES: Final = tuple(d for d in ALL if d.computes_in is not d)
 HALF_CHARS: Final = "".join(d.numpy.char for d in HALVES)
 BY_NAME: Final[dict[str, dtype]] = {name: d for d in ALL for name in (d.name, *d.aliases)}
@@ -202,9 +209,11 @@ def _change(kind: dtype) -> None:
         watcher()
 
 
-def _promote_pair(a: dtype, b: dtype) -> dtype:
+def _promote_pair(a: dtype, b: dtype) -> dtype | None:
     if a is b:
         return a
+    if max(a.category, b.category) < FLOAT and not {a, b}.isdisjoint(WIDE_UNSIGNED):
+        return None
     low, high = (a, b) if (a.category, a.itemsize) <= (b.category, b.itemsize) else (b, a)
     if low.category != high.category:
         if high.is_complex and low is float64:
@@ -223,7 +232,13 @@ _PROMOTED: Final = {(a, b): _promote_pair(a, b) for a in ALL for b in ALL}
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype, by PyTorch's lattice, to which both can be cast."""
-    return _PROMOTED[type1, type2]
+    found = _PROMOTED[type1, type2]
+    if found is None:
+        raise RuntimeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{type1.scalar_name} and {type2.scalar_name}"
+        )
+    return found
 
 
 def _combine(higher: dtype | None, lower: dtype | None) -> dtype | None:
@@ -235,7 +250,7 @@ def _combine(higher: dtype | None, lower: dtype | None) -> dtype | None:
     if higher.is_floating_point:
         return higher.to_complex() if lower.is_complex else higher
     if higher is bool_ or lower.category >= FLOAT:
-        return _PROMOTED[higher, lower]
+        return promote_types(higher, lower)
     return higher
 
 
@@ -267,7 +282,7 @@ def result_dtype(operands: Iterable[Any]) -> dtype:
             kind = kind if type(kind) is dtype else BY_NUMPY[kind]
             rank = 0 if operand.ndim else 1
         seen = classes[rank]
-        classes[rank] = kind if seen is None else _PROMOTED[seen, kind]
+        classes[rank] = kind if seen is None else promote_types(seen, kind)
     result = _combine(classes[0], _combine(classes[1], classes[2]))
     if result is None:
         raise ValueError("result_dtype needs at least one operand")
@@ -326,7 +341,8 @@ class iinfo:
         self.dtype, self.bits, self.max, self.min = type.name, info.bits, int(info.max), int(info.min)
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        most = self.max if self.max < 2**63 else f"{self.max:g}"
+        return f"iinfo(min={self.min}, max={most}, dtype={self.dtype})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, iinfo) and other.dtype == self.dtype

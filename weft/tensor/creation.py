@@ -8,6 +8,7 @@ the rest.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -176,7 +177,22 @@ def _fill(data: Data, kind: dtypes.dtype) -> Any:
     return quiet(cast, wide, kind).reshape(data.shape)
 
 
+def _fill_unsigned(leaves: list[Any]) -> Any:
+    """64 bits without a sign, of which Python's own conversion asks for whole numbers."""
+    for leaf in leaves:
+        if not hasattr(leaf, "__index__"):
+            raise TypeError("an integer is required")
+    values = [index(leaf) for leaf in leaves]
+    if values and min(values) < 0:
+        raise OverflowError("can't convert negative int to unsigned")
+    if values and max(values) >= 2**64:
+        raise OverflowError("int too big to convert")
+    return np.array(values, np.uint64)
+
+
 def _fill_integers(leaves: list[Any], kind: dtypes.dtype, kinds: set[type]) -> Any:
+    if kind is dtypes.uint64:
+        return _fill_unsigned(leaves)
     info = np.iinfo(kind.numpy)
     low = info.min if kind.is_signed else -int(info.max)
     if leaves and kinds <= {int, bool}:
