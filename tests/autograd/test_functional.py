@@ -60,6 +60,22 @@ def test_results_can_be_differentiated(options: dict[str, Any]) -> None:
         assert weft.autograd.grad(result.sum(), leaf)[0].tolist() == (6 * X * X).tolist()
 
 
+@pytest.mark.parametrize("product", [vjp, jvp, vhp, hvp])
+@pytest.mark.parametrize("recording", [True, False])
+def test_gradients_come_to_the_vector_too(product: Any, recording: bool) -> None:
+    leaf, vector = X.clone().requires_grad_(), (X + 1).requires_grad_()
+    function = (lambda x: x**3) if product in (vjp, jvp) else lambda x: (x**3).sum()
+    with weft.set_grad_enabled(recording):
+        _, result = product(function, leaf, vector, create_graph=True)
+    seen = weft.autograd.grad(result.sum(), vector)[0]
+    assert seen.tolist() == (3 * X**2 if product in (vjp, jvp) else 6 * X).tolist()
+    assert not product(function, leaf, vector)[1].requires_grad
+    check = lambda x, v: product(function, x, v, create_graph=True)[1]
+    assert weft.autograd.gradcheck(check, (leaf, vector)) and weft.autograd.gradgradcheck(
+        check, (leaf, vector)
+    )
+
+
 def test_products() -> None:
     value, result = vjp(two, (X, Y), (Y, X))
     assert value[0].tolist() == (6 * Y**2).tolist() and not value[0].requires_grad
@@ -181,6 +197,11 @@ ONE = weft.ones((), dtype=weft.float64)
             lambda: hvp(lambda x: x.sum(), X, X, strict=True),
             RuntimeError,
             "While computing the hessian, found that the jac",
+        ),
+        (
+            lambda: hessian(lambda x: x.long().double().requires_grad_().clone().sum(), X, strict=True),
+            RuntimeError,
+            "jacobian of the user-provided function with respect to input 0 is",
         ),
         (
             lambda: vhp(lambda x: ONE, X, X, strict=True),

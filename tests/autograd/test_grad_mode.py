@@ -15,6 +15,7 @@ from weft import (
     no_grad,
     set_grad_enabled,
 )
+from weft.autograd import grad_mode
 
 
 def leaf() -> weft.Tensor:
@@ -353,3 +354,14 @@ def test_inference_gradients_are_welcome():
     (x * 2).backward(inference(2))
     assert x.grad.array.tolist() == [2, 2]
     assert not x.grad.is_inference()
+
+
+@pytest.mark.parametrize(
+    "kind", [grad_mode.set_multithreading_enabled, grad_mode._force_original_view_tracking]
+)
+def test_switches_of_pytorchs_engine_are_kept(kind):
+    before = kind.variable.get()
+    with kind(not before) as entered:
+        assert entered is None and kind.variable.get() is not before
+    assert kind.variable.get() is before
+    assert kind(not before)(kind.variable.get)() is not before and kind.variable.get() is before

@@ -11,6 +11,7 @@ from weft.autograd.anomaly import set_detect_anomaly as set_detect_anomaly
 from weft.autograd.engine import backward as backward
 from weft.autograd.engine import grad as grad
 from weft.autograd.function import Function as Function
+from weft.autograd.grad_mode import _force_original_view_tracking as _force_original_view_tracking
 from weft.autograd.grad_mode import enable_grad as enable_grad
 from weft.autograd.grad_mode import inference_mode as inference_mode
 from weft.autograd.grad_mode import no_grad as no_grad

@@ -103,14 +103,16 @@ def _check_vector(vector: Tensors, other: Tensors, is_tuple: bool) -> None:
             raise RuntimeError(f"{where}v has invalid size: should be {x.shape} but got {v.shape}.")
 
 
-def _vector(v: Any, like: Tensors, is_tuple: bool, name: str, text: str) -> Tensors | None:
-    """The vector as a tuple; None where it may be left out and is."""
+def _vector(
+    v: Any, like: Tensors, is_tuple: bool, create_graph: bool, name: str, text: str = NEEDS_VECTOR
+) -> Tensors | None:
+    """The vector as a tuple, connected to the user's as inputs are; None where it may be left out and is."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(text)
         return None
     _, vector = _as_tuple(v, "v", name)
-    made = _prepared(vector, False, need_graph=False)
+    made = _prepared(vector, create_graph, need_graph=False)
     _check_vector(made, like, is_tuple)
     return made
 
@@ -207,7 +209,7 @@ def vjp(
             "single "
             "element."
         )
-        vector = _vector(v, outputs, outputs_tuple, "vjp", text)
+        vector = _vector(v, outputs, outputs_tuple, create_graph, "vjp", text)
     with enable_grad():
         found = _gradients(outputs, given, vector, create_graph)
         result = _filled(found, given, strict, create_graph, "back")
@@ -224,7 +226,7 @@ def jvp(
     with enable_grad():
         is_tuple, given = _as_tuple(inputs, "inputs", "jvp")
         given = _prepared(given, create_graph)
-        vector = _vector(v, given, is_tuple, "jvp", NEEDS_VECTOR)
+        vector = _vector(v, given, is_tuple, create_graph, "jvp")
         outputs_tuple, outputs = _outputs(func(*given), "jvp")
         if strict:
             _check_dependence(outputs, given, "outputs")
@@ -261,7 +263,7 @@ def _first_order(
     """What vhp and hvp share: inputs, vector, the function's value and its gradient, recorded."""
     is_tuple, given = _as_tuple(inputs, "inputs", name)
     given = _prepared(given, create_graph)
-    vector = _vector(v, given, is_tuple, name, NEEDS_VECTOR)
+    vector = _vector(v, given, is_tuple, create_graph, name)
     if vector is None:
         vector = tuple(ops.ones_like(x) for x in given)
     output = _single(func, given, name)
@@ -468,7 +470,7 @@ def hessian(
         with enable_grad():
             output = checked(*values)
             found = _gradients((output,), values, None, True)
-            rows = _filled(found, values, strict, False, "back")
+            rows = _filled(found, values, False, False, "back")
             if strict:
                 for position, row in enumerate(rows):
                     if not row.requires_grad:

@@ -19,6 +19,7 @@ from weft.core.modes import state
 from weft.core.warn import warn_at_level
 
 multithreading: ContextVar[bool] = ContextVar("weft_multithreading", default=True)
+view_replay: ContextVar[bool] = ContextVar("weft_view_replay", default=False)
 _held: Context | None = None
 """Holds the variables that there were when a generator was closed last."""
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -262,26 +263,40 @@ class inference_mode(_Mode):
         modes.enter(grad=grad, inference=inference)
 
 
-class set_multithreading_enabled(_Mode):
-    """Kept for programs that ask for it: backward runs in the calling thread either way, and nobody asks."""
+class _Switch(_Mode):
+    """A switch of PyTorch's engine without a meaning here: whatever it says, programs compute the same."""
+
+    variable: ContextVar[bool]
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode
-        self.prev = multithreading.get()
-        multithreading.set(mode)
+        self.prev = self.variable.get()
+        self.variable.set(mode)
 
     def clone(self) -> Any:
         return type(self)(self.mode)
 
     def __call__(self, function: Decorated) -> Decorated:
-        multithreading.set(self.prev)
+        self.variable.set(self.prev)
         return super().__call__(function)
 
     def __enter__(self) -> None:
-        multithreading.set(self.mode)
+        self.variable.set(self.mode)
 
     def __exit__(self, *_error: object) -> None:
-        multithreading.set(self.prev)
+        self.variable.set(self.prev)
+
+
+class set_multithreading_enabled(_Switch):
+    """Whether a backward may use several threads: it runs in the calling one either way."""
+
+    variable = multithreading
+
+
+class _force_original_view_tracking(_Switch):
+    """Whether views that are written to are made again as they were made: they always are."""
+
+    variable = view_replay
 
 
 __all__ = [

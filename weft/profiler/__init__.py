@@ -8,6 +8,7 @@ seen.export_chrome_trace("trace.json")
 
 from __future__ import annotations
 
+from weft.profiler import itt as itt
 from weft.profiler.collecting import ProfilerAction as ProfilerAction
 from weft.profiler.collecting import ProfilerActivity as ProfilerActivity
 from weft.profiler.collecting import profile as profile
@@ -19,6 +20,6 @@ from weft.profiler.events import Event as Event
 from weft.profiler.events import EventList as EventList
 
 __all__ = [
-    "Average", "Event", "EventList", "ProfilerAction", "ProfilerActivity", "profile", "record_function",
-    "schedule", "supported_activities",
+    "Average", "Event", "EventList", "ProfilerAction", "ProfilerActivity", "itt", "profile",
+    "record_function", "schedule", "supported_activities",
 ]  # fmt: skip
