@@ -274,11 +274,12 @@ def wants_layout(node: Node) -> bool:
         each = waiting.pop()
         if each.op == "placeholder":
             return True
-        found = op_of(each)
-        if each.target == "contiguous" or (found is not None and found[0].kind not in LIE_ALIKE):
+        found, written = op_of(each), each.meta.get("writes", ())  # what a write gives is what it writes
+        fresh = each.target == "contiguous" or (found is not None and found[0].kind not in LIE_ALIKE)
+        if fresh and not written:
             continue
-        views = found is None or found[0].kind is Kind.VIEW
-        for used in each.all_input_nodes:
+        views = written or found is None or found[0].kind is Kind.VIEW
+        for used in written or each.all_input_nodes:
             if used not in seen and (views or _shape(used) == _shape(each)):
                 seen.add(used)
                 waiting.append(used)

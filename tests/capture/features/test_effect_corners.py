@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from typing import Any
+
+import pytest
 
 import weft
 from tests.capture.features.harness import Call, check, tensor
@@ -449,3 +452,31 @@ def test_attribute_read_after_writes() -> None:
         return getattr(b, "t"), hasattr(b, "t"), vars(b)["t"] is b.t
 
     check(f, lambda: (Box(), tensor()))
+
+
+WRITES = {
+    "pointwise": lambda x: x.add_(1),
+    "scan": lambda x: x.cumsum_(0),
+    "product": lambda x: x.addmm_(x, x),
+    "out=": lambda x: weft.cumprod(x, 0, out=x),
+    "places": lambda x: x.index_add_(0, weft.tensor([0]), weft.ones(1, 3)),
+    "twice": lambda x: x.cumsum_(0).mul_(2),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_views_that_another_layout_refuses_leave_one_write(write: Any, backend: str) -> None:
+    def f(x: Any) -> Any:
+        write(x)
+        return x.view(-1)
+
+    compiled = weft.compile(f, backend=backend)
+    compiled(weft.arange(9.0).reshape(3, 3))
+    found = []
+    for function in (f, compiled):
+        x = weft.arange(9.0).reshape(3, 3).T
+        with pytest.raises(RuntimeError, match="view size is not compatible"):
+            function(x)
+        found.append(x.tolist())
+    assert found[0] == found[1]
