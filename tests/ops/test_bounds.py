@@ -98,8 +98,10 @@ def test_bounds_that_the_dtype_cannot_hold_are_refused(kind: Any, value: Any) ->
 @pytest.mark.parametrize("function", [weft.fmin, weft.fmax])
 @pytest.mark.parametrize("dtype", [weft.float32, weft.float64, weft.float16, weft.bfloat16])
 def test_of_two_zeros_the_first_is_taken(function: Any, dtype: weft.dtype) -> None:
-    """Wherever they lie in memory, and whatever computes them."""
+    """Wherever they lie in memory, and whatever computes them; in bfloat16 the second, as in PyTorch."""
     zeros = weft.zeros(37, dtype=dtype)
+    if dtype is weft.bfloat16:
+        zeros = -zeros
     for call in (function, weft.compile(lambda x, y: function(x, y), backend="native")):
         for x in (zeros, zeros[::2], zeros[0]):
             assert not call(x, -x).signbit().any() and call(-x, x).signbit().all()
@@ -147,3 +149,22 @@ def test_of_two_zeros_the_second_is_taken(kind: Any) -> None:
     zeros = weft.tensor([-0.0, 0.0] * 9, dtype=kind)
     for function in (weft.maximum, weft.minimum, weft.clamp_min, weft.clamp_max):
         assert function(zeros, -zeros).signbit().tolist() == (-zeros).signbit().tolist()
+
+
+def signs(x: weft.Tensor) -> list[bool]:
+    return x.signbit().tolist()
+
+
+@pytest.mark.parametrize("backend", [None, "native", "reference"])
+@pytest.mark.parametrize("size", [1, 40, 5000])
+@pytest.mark.parametrize("kind", [weft.float32, weft.float64, weft.float16, weft.bfloat16])
+def test_of_two_zeros_a_bound_is_not_taken(kind: Any, size: int, backend: str | None) -> None:
+    """As in PyTorch, by every name of it."""
+
+    def bounds(x: weft.Tensor, bound: float) -> list[weft.Tensor]:
+        return [x.clamp_min(bound), x.clamp_max(bound), x.clamp(bound), x.clamp(max=bound), x.clamp(bound, 1)]
+
+    run = bounds if backend is None else weft.compile(bounds, backend=backend)
+    for zero, bound in ((-0.0, 0.0), (0.0, -0.0)):
+        for found in run(weft.full((size,), zero, dtype=kind), bound):
+            assert signs(found) == [math.copysign(1, zero) < 0] * size

@@ -116,3 +116,26 @@ def test_the_kernel_takes_a_bare_number(exponent: Any) -> None:
     made = REGISTRY["pow"].kernel(base, exponent)  # type: ignore[misc]
     assert made.dtype == np.float32
     np.testing.assert_allclose(made, base.astype(np.float64) ** float(exponent), rtol=1e-6)
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+def test_float16_has_no_roots_for_numbers_either(backend: str | None) -> None:
+    """As in PyTorch, where only float32, float64 and bfloat16 do."""
+    x = weft.tensor([-INFINITE, -0.0, 4.0], dtype=weft.float16)
+    half = 0.5
+    functions: list[Callable[..., Any]] = [
+        lambda x: x**0.5,
+        lambda x: weft.pow(x, half),
+        lambda x: x.clone().pow_(0.5),
+        lambda x: x ** np.float64(0.5),
+        lambda x: weft.stack([each**0.5 for each in x]),
+    ]
+    for function in functions:
+        assert equal(compiled(function, backend)(x), weft.tensor(POWERS))
+    varying = compiled(lambda x, exponent: weft.pow(x, exponent), backend)
+    for exponent, expected in ((7.5, [INFINITE, 0.0, 32768.0]), (0.5, POWERS), (-0.5, [0.0, INFINITE, 0.5])):
+        assert equal(varying(x, exponent), weft.tensor(expected))
+    assert equal(compiled(lambda x: weft.float_power(x, 0.5), backend)(x), weft.tensor(ROOTS))
+    x.requires_grad_()
+    slope = compiled(lambda x: weft.autograd.grad((x**1.5).sum(), x)[0], backend)(x)
+    assert equal(slope, weft.tensor([INFINITE, 0.0, 3.0]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -255,3 +257,30 @@ def test_directions_of_complex_variances_are_real(name: str) -> None:
     _, (together, mean) = weft.func.jvp(getattr(weft, f"{name}_mean"), (x,), (along,))
     np.testing.assert_allclose(together.numpy(), found.numpy())
     np.testing.assert_allclose(mean.numpy(), along.mean().numpy())
+
+
+@pytest.mark.parametrize("backend", [None, "native", "aot_eager"])
+@pytest.mark.parametrize("name", ["std", "var", "std_mean", "var_mean"])
+def test_equal_numbers_have_no_variance_and_their_root_no_gradient(name: str, backend: str | None) -> None:
+    """Sums of equal float64 are rounded: a mean that is off by one digit gave a root with a gradient."""
+
+    def spread(x: weft.Tensor) -> tuple[weft.Tensor, weft.Tensor]:
+        made = getattr(weft, name)(x, 1)
+        first = made[0] if isinstance(made, tuple) else made
+        return first.detach(), weft.autograd.grad(first.sum(), x)[0]
+
+    run = spread if backend is None else weft.compile(spread, backend=backend)
+    for value, count in ((0.1, 6), (0.1, 1000), (1e30, 6), (3e38, 3), (1e-310, 7)):
+        found, gradient = run(weft.full((2, count), value, dtype=weft.float64, requires_grad=True))
+        assert found.tolist() == [0.0, 0.0]
+        if name.startswith("std"):
+            assert not gradient.any()
+
+
+@pytest.mark.parametrize("backend", [None, "native"])
+def test_variances_far_from_their_first_number(backend: str | None) -> None:
+    values = np.random.default_rng(1).normal(size=(50, 3)) + 1e9
+    values[0] = 1e12
+    run = weft.var if backend is None else weft.compile(lambda x, *rest: weft.var(x, *rest), backend=backend)
+    exact = [statistics.variance([Fraction(each) for each in column]) for column in values.T]
+    np.testing.assert_allclose(run(weft.from_numpy(values), 0).numpy(), [float(v) for v in exact], rtol=1e-12)

@@ -448,7 +448,7 @@ class Lowering:
             for place in others:
                 found = next(given)
                 full[place] = by_half(builder, found, half) if place in rounded else found
-            builder.divides, builder.numbers = divides, numbers
+            builder.divides, builder.numbers, builder.half = divides, numbers, half
             with np.errstate(all="ignore"):
                 made = op.emit(stepping(op, builder, half), *full)
             if made is NotImplemented:

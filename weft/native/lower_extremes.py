@@ -16,7 +16,7 @@ from weft.native.lower_folds import axes_of, cast, folded, mean
 from weft.native.lower_numbers import number
 from weft.native.lower_pointwise import copied, made, result_of
 from weft.native.scalar import FLOATS, Builder, Value
-from weft.native.tensors import Definition, Number, broadcast, reshaped
+from weft.native.tensors import Definition, Number, broadcast, reshaped, sliced
 
 NOWHERE: Final = (1 << 63) - 1
 
@@ -105,14 +105,17 @@ def _hit(b: Builder, x: Value, value: Value) -> Value:
 
 # -- statistics ----------------------------------------------------------------------------------------------
 def variance(x: Definition, dim: Any, correction: Any, keepdim: bool) -> Definition:
-    """The variance, in float64 as eager's."""
+    """The variance, in float64 as eager's; from float64 the first number is taken away, as there."""
     if x.type not in FLOATS:
         raise Unlowered(f"the variance of {x.type}")
-    x = cast(x, "f64")
     axes = axes_of(dim, len(x.shape))
-    count = 1
-    for axis in axes:
-        count *= x.shape[axis]
+    count = prod([x.shape[axis] for axis in axes])
+    if x.type == "f64" and count > 1:
+        first = x
+        for axis in axes:
+            first = sliced(first, axis, 0, 1, 1)
+        x = made(lambda b, v, _: b.sub(v[0], v[1]), x.shape, x.type, (x, first), "shift")
+    x = cast(x, "f64")
     mean = made(
         lambda b, v, _: b.div(v[0], b.like(count, v[0])),
         tuple([1 if axis in axes else n for axis, n in enumerate(x.shape)]),

@@ -82,6 +82,8 @@ class Builder:
         """Whether ints may be divided by what is not known: somebody looks for zeros."""
         self.numbers: frozenset[int] = frozenset()
         """The parameters of the op that are numbers of Python's, known or not, and no tensors."""
+        self.half = ""
+        """The half type that the op is asked for, where it computes in float32 in its stead."""
 
     def make(self, op: str, type_: str, *args: Value, value: Any = None) -> Value:
         """The result of an instruction."""

@@ -119,12 +119,14 @@ def power(b: Any, x: Any, y: Any) -> Any:
         return b.or_(x, b.not_(y))
     if not is_float(x):
         return NotImplemented if exponent is None or exponent < 0 else whole_power(b, x, exponent)
-    if 1 not in b.numbers:
+    if 1 not in b.numbers or (b.half == "f16" and exponent in ROOTS):
         return b.pow(x, y)
     if exponent is not None:
         return number_power(b, x, y, exponent)
     made = b.pow(x, y)
     for exponent in CHEAP_EXPONENTS:
+        if b.half == "f16" and exponent in ROOTS:
+            continue
         made = b.select(b.eq(y, b.like(exponent, y)), number_power(b, x, y, exponent), made)
     return made
 
@@ -141,6 +143,8 @@ def whole_power(b: Any, x: Any, exponent: int) -> Any:
 
 
 CHEAP_EXPONENTS = (2, 0.5, 1, 3, -1, -0.5, -2)
+ROOTS = (0.5, -0.5)
+"""Exponents that PyTorch takes roots for, but not in float16: there -inf gives inf, and -0.0 gives 0.0."""
 
 
 def number_power(b: Any, x: Any, y: Any, exponent: float) -> Any:

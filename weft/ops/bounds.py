@@ -15,7 +15,7 @@ import weft.ops.bodies as bodies
 import weft.ops.node_names as node_names
 from weft.core import dtypes
 from weft.core.arrays import MODULES, Array, as_array, namespace
-from weft.core.dtypes import dtype
+from weft.core.dtypes import bfloat16, dtype
 from weft.core.types import TensorType
 from weft.ops.arithmetic import (
     COMPLEX,
@@ -23,6 +23,7 @@ from weft.ops.arithmetic import (
     NARROW,
     PAIR,
     Refusing,
+    TellingNumbers,
     is_bare,
     keep,
     kind_of,
@@ -77,25 +78,32 @@ minimum = pointwise(
 
 
 def _of_equals_the_first(name: str) -> Any:
-    """Of two zeros the first is taken: which one NumPy takes depends on where they lie in memory."""
+    """Of two zeros the first is taken, in bfloat16 the second, as in PyTorch: which NumPy takes depends on
+    where they lie in memory.
+    """
 
     def kernel(x: Array, y: Array) -> Array:
         xp = MODULES[type(x)]
         out = getattr(xp, name)(x, y, out=...)
         if out.dtype.kind not in "biu":
-            xp.copyto(out, x, where=xp.equal(x, y))
+            xp.copyto(out, y if out.dtype == bfloat16.numpy else x, where=xp.equal(x, y))
         return xp.asarray(out)
 
     return kernel
+
+
+def _choose(b: Any, x: Any, y: Any, first: Any) -> Any:
+    return b.select(b.or_(first(x, y), bodies.is_nan(b, y)), x, y)
 
 
 fmax = pointwise(
     "fmax",
     _of_equals_the_first("fmax"),
     _no_complex("fmax"),
-    emit=lambda b, x, y: b.select(b.or_(b.ge(x, y), bodies.is_nan(b, y)), x, y),
+    emit=lambda b, x, y: _choose(b, x, y, b.gt if b.half == "b16" else b.ge),
     signature=PAIR,
     inplace=False,
+    stepwise=(bfloat16,),
     samples=binary_samples((-2, 2), (-2, 2), None),
     vjp=(
         lambda g, _out, x, y: keep(g, ops.logical_or(ops.ge(x, y), ops.isnan(y))),
@@ -106,9 +114,10 @@ fmin = pointwise(
     "fmin",
     _of_equals_the_first("fmin"),
     _no_complex("fmin"),
-    emit=lambda b, x, y: b.select(b.or_(b.le(x, y), bodies.is_nan(b, y)), x, y),
+    emit=lambda b, x, y: _choose(b, x, y, b.lt if b.half == "b16" else b.le),
     signature=PAIR,
     inplace=False,
+    stepwise=(bfloat16,),
     samples=binary_samples((-2, 2), (-2, 2), None),
     vjp=(
         lambda g, _out, x, y: keep(g, ops.logical_or(ops.le(x, y), ops.isnan(y))),
@@ -229,22 +238,39 @@ clamp = pointwise(
     ),
     node_name=node_names.clamp,
 )
+
+
+class _OneBound(TellingNumbers, Refusing):
+    __slots__ = ()
+
+
+def _beside(name: str) -> Any:
+    """Of two zeros a tensor's is taken, as in `maximum`, but x stays beside a number."""
+
+    def kernel(x: Array, bound: Any) -> Array:
+        function = getattr(MODULES[type(x)], name)
+        made: Array = function(x, bound, out=...) if type(bound) in MODULES else function(bound, x, out=...)
+        return made
+
+    return kernel
+
+
 clamp_min = pointwise(
     "clamp_min",
-    np.maximum,
-    bounded,
+    _beside("maximum"),
+    _OneBound(promote, bounded.dtypes),
     signature="input: Tensor, min: Operand",
-    emit=lambda b, x, low: b.max(x, low),
+    emit=lambda b, x, low: b.max(low, x) if 1 in b.numbers else b.max(x, low),
     samples=binary_samples((-2, 2), (-2, 2), 0.3),
     vjp=(lambda g, _out, x, low: keep(g, ops.ge(x, low)), lambda g, _out, x, low: keep(g, ops.lt(x, low))),
     node_name=by_number(1, "ClampMinBackward0", "ClampMinBackward1"),
 )
 clamp_max = pointwise(
     "clamp_max",
-    np.minimum,
-    bounded,
+    _beside("minimum"),
+    _OneBound(promote, bounded.dtypes),
     signature="input: Tensor, max: Operand",
-    emit=lambda b, x, high: b.min(x, high),
+    emit=lambda b, x, high: b.min(high, x) if 1 in b.numbers else b.min(x, high),
     samples=binary_samples((-2, 2), (-2, 2), 0.3),
     vjp=(
         lambda g, _out, x, high: keep(g, ops.le(x, high)),

@@ -3,6 +3,7 @@
 Gives `pow` and `float_power`. One idea: exponents that have a cheaper function are told by their value, in
 kernels as in bodies, if they are numbers; a tensor of exponents, even of no dimension, takes the function of
 all of them. The two differ: `sqrt(-inf)` is NaN and `sqrt(-0.0)` is -0.0, `pow` with 0.5 has `inf` and 0.0.
+In float16 no number has roots taken either.
 """
 
 from __future__ import annotations
@@ -20,10 +21,22 @@ from weft.core import dtypes
 from weft.core.arrays import MODULES, Array, is_array
 from weft.core.dtypes import dtype
 from weft.core.types import TensorType
-from weft.ops.arithmetic import COMPLEX, INTEGERS, NARROW, Refusing, is_bare, keep, kind_of, mul, sub, zeros
+from weft.ops.arithmetic import (
+    COMPLEX,
+    INTEGERS,
+    NARROW,
+    Refusing,
+    TellingNumbers,
+    is_bare,
+    keep,
+    kind_of,
+    mul,
+    sub,
+    zeros,
+)
 from weft.ops.families import pointwise, promote
 from weft.ops.options import fits
-from weft.ops.record import Op, Promotion, ops
+from weft.ops.record import Op, ops
 from weft.ops.samples import Maker, Sample, binary_samples
 
 
@@ -142,18 +155,14 @@ def _power_dtypes(operands: list[Any]) -> tuple[dtype, dtype]:
     return compute, result
 
 
-class _NumberExponent(Promotion):
-    """Gives the kernel exponents that are numbers as scalars, so that it can tell them from tensors."""
-
+class _Power(TellingNumbers, Refusing):
     __slots__ = ()
 
-    def cast(self, slot: int, value: Any, carrier: np.dtype[Any]) -> Any:
-        made = super().cast(slot, value, carrier)
-        return made if slot == 0 or is_array(value) else made[()]
-
-
-class _Power(_NumberExponent, Refusing):
-    __slots__ = ()
+    def run(self, op: Op, bound: tuple[Any, ...]) -> Array:
+        x, exponent = bound
+        if not is_array(exponent) and exponent in bodies.ROOTS and x.dtype == dtypes.float16.numpy:
+            bound = x, np.asarray(exponent, x.dtype)  # not told from a tensor's
+        return super().run(op, bound)
 
 
 power = _Power(promote, _power_dtypes)
@@ -181,7 +190,7 @@ def _double(operands: list[Any]) -> tuple[dtype, dtype]:
 float_power: Op = pointwise(
     "float_power",
     _pow,
-    _NumberExponent("double", _double),
+    TellingNumbers("double", _double),
     emit=bodies.power,
     signature="input: Operand, exponent: Operand",
     samples=_power_samples,

@@ -49,12 +49,15 @@ def _var_rule(x: TensorType, dim: Any, _correction: float, keepdim: bool) -> Ten
 
 def _variance(x: Array, dim: Any, correction: float, keepdim: bool) -> Array:
     """The variance of an array of real numbers, in float64 whatever these are, as in PyTorch: squares of
-    numbers near the limits of their type are beyond these, while a deviation is not.
+    numbers near the limits of their type are beyond these, while a deviation is not. Equal numbers have 0:
+    sums of a shorter type's are exact, and from float64 the first is taken away.
     """
     xp = namespace(x)
     dims = dims_of(dim, x.ndim)
     count = count_of(x.shape, dims)
     given, x = x, x.astype(float64.numpy, copy=False)
+    if x is given and count > 1:
+        x = xp.subtract(x, x[tuple([slice(1) if axis in dims else slice(None) for axis in range(x.ndim)])])
     mean = fold_sum(x, dims, True, x.dtype)
     xp.true_divide(mean, x.dtype.type(count), out=mean)
     deviation = xp.subtract(x, mean, out=None if x is given else x)
