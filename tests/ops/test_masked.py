@@ -96,3 +96,45 @@ def test_results_have_the_dtype_of_integers(name, wanted, backend) -> None:
 def test_truths_have_no_spread() -> None:
     with pytest.raises(RuntimeError, match="Subtraction, the `-` operator, with a bool tensor"):
         weft.masked.var(weft.tensor([True, False]), 0)
+
+
+@pytest.mark.parametrize("backend", [None, "native", "aot_eager"])
+def test_medians_of_whole_numbers_are_whole_and_of_nothing_are_refused(backend: str | None) -> None:
+    median = weft.masked.median
+
+    def run(*args: object, **kwargs: object) -> weft.Tensor:
+        if backend is None:
+            return median(*args, **kwargs)
+        return weft.compile(lambda *a: median(*a, **kwargs), backend=backend)(*args)
+
+    x = weft.tensor([[3, 1, 2], [7, 5, 4]])
+    mask = weft.tensor([[True, False, True], [False, True, True]])
+    for kind in (weft.int64, weft.uint8, weft.int8):
+        found = run(x.to(kind), 1, mask=mask)
+        assert found.dtype is kind and found.tolist() == [2, 4]
+    assert run(x, 1, dtype=weft.float64).dtype is weft.float64
+    assert run(x.bool(), 0).tolist() == [True, True, True]
+    assert run(x, (1, 0)).tolist() == run(x, None).tolist() == [3, 1, 2]
+    assert run(x.float(), 1, dtype=weft.float64).dtype is weft.float32
+    mask = weft.tensor([[False, False, False], [True, True, True]])
+    assert run(x.float(), 1, mask=mask).isnan().tolist() == [True, False]
+    with pytest.raises(ValueError, match="masked median expects no fully masked out rows"):
+        run(x, 1, mask=mask)
+
+
+@pytest.mark.parametrize("backend", [None, "native"])
+def test_variances_have_the_dtype_that_is_asked_for_or_the_inputs(backend: str | None) -> None:
+    def spreads(x: weft.Tensor, **options: object) -> tuple[weft.Tensor, weft.Tensor]:
+        return weft.masked.var(x, 1, **options), weft.masked.std(x, 1, **options)
+
+    def run(x: weft.Tensor, **options: object) -> tuple[weft.Tensor, weft.Tensor]:
+        called = spreads if backend is None else weft.compile(spreads, backend=backend)
+        return called(x, **options)
+
+    x = weft.tensor([[1 + 2j, 2, 3], [4j, 4, 8]])
+    squared, root = run(x)
+    assert squared.dtype is root.dtype is weft.complex64
+    assert squared.real.tolist() == pytest.approx([7 / 3, 64 / 3]) and not squared.imag.any()
+    squared, root = run(weft.tensor([[3, 1, 2], [7, 5, 4]]), dtype=weft.int64)
+    assert squared.dtype is weft.int64 and squared.tolist() == [1, 2]
+    assert root.dtype is weft.float32 and root.tolist() == pytest.approx([1, 2**0.5])

@@ -12,9 +12,11 @@ from math import inf, nan
 from typing import Any
 
 from weft.core import dtypes
+from weft.core.arrays import Array, namespace
 from weft.core.types import TensorType
-from weft.ops.families import composite
-from weft.ops.record import Op, ops, type_of
+from weft.ops.families import composite, index
+from weft.ops.record import Op, ops, quiet, type_of
+from weft.ops.reduce import dims_of
 from weft.ops.samples import Maker, Sample
 
 FOLD = (
@@ -116,7 +118,7 @@ def _variance(x: Any, mask: Any, dim: Any, keepdim: bool, correction: Any) -> An
     if type_of(x).dtype is dtypes.bool_:
         ops.sub(x, 1.0)  # which refuses that
     if type_of(x).dtype.category < dtypes.FLOAT:
-        x = ops._to_copy(x, dtypes.get_default_dtype())
+        x = ops._to_copy(x, dtypes.float32)
     gap = _masked(ops.sub(x, _mean(x, mask, dim, True)), mask, 0)
     squares = ops.mul(gap, ops.conj(gap))
     squares = ops.real(squares) if type_of(squares).dtype.is_complex else squares
@@ -158,16 +160,33 @@ _place("argmax", 1)
 _place("argmin", -1)
 
 
+def _back(x: Array, kind: Any) -> Array:
+    if namespace(x).isnan(x).any():
+        raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
+    return quiet(x.astype, kind.numpy)
+
+
+_median_back = index(
+    "_median_back", _back, lambda x, kind: TensorType(x.shape, kind, x.device),
+    "input: Tensor, dtype: DType", method=False, function=False,
+    samples=lambda make: iter([Sample(make(3), dtypes.int64, grad=False)]),
+)  # fmt: skip
+"""Medians of numbers that are no floats, in their dtype again; of nothing they have none."""
+
+
 @composite(
-    "input: Tensor, dim: Dim = -1, *, keepdim: bool = False, dtype: DType = None, mask: MaybeTensor = None",
+    "input: Tensor, dim: Dims = -1, *, keepdim: bool = False, dtype: DType = None, mask: MaybeTensor = None",
     namespace="masked", samples=_line_samples,
 )  # fmt: skip
-def median(input: Any, dim: int, keepdim: bool, dtype: Any, mask: Any) -> Any:
-    """The middle of what counts."""
-    x = _cast(input, dtype)
-    if type_of(x).dtype.category < dtypes.FLOAT:
-        x = ops._to_copy(x, dtypes.get_default_dtype())
-    return ops.nanmedian(_masked(x, mask, nan), dim, keepdim)[0]
+def median(input: Any, dim: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
+    """The middle of what counts, along the first of the dimensions; `dtype` is for inputs that are no
+    floats.
+    """
+    own = type_of(input)
+    x = input if own.dtype.is_floating_point else ops._to_copy(input, dtypes.float32)
+    line = min(dims_of(dim, own.ndim), default=0)
+    found = ops.nanmedian(_masked(x, mask, nan), line, keepdim)[0]
+    return found if x is input else _median_back(found, own.dtype if dtype is None else dtype)
 
 
 @composite(
@@ -196,18 +215,25 @@ def _correction(unbiased: Any, correction: Any) -> Any:
     return 1 if unbiased is None or unbiased else 0
 
 
+def _spread_dtype(input: Any, dtype: Any) -> Any:
+    """The dtype of a variance: what is asked for, or the input's, complex too."""
+    own = type_of(input).dtype
+    return dtype or (dtypes.float32 if own.category < dtypes.FLOAT else own)
+
+
 @composite(SPREAD, namespace="masked", samples=_samples)
 def var(input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
     """The variance of what counts."""
     given = _correction(unbiased, correction)
-    return _variance(_cast(input, dtype), mask, _dims(dim), keepdim, given)
+    return _cast(
+        _variance(_cast(input, dtype), mask, _dims(dim), keepdim, given), _spread_dtype(input, dtype)
+    )
 
 
 @composite(SPREAD, namespace="masked", samples=lambda make: (s for s in list(_samples(make))[1:]))
 def std(input: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
     """The standard deviation of what counts."""
-    given = _correction(unbiased, correction)
-    return ops.sqrt(_variance(_cast(input, dtype), mask, _dims(dim), keepdim, given))
+    return ops.sqrt(var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask))
 
 
 # -- along one dimension -------------------------------------------------------------------------------------
