@@ -216,3 +216,34 @@ def test_memory_of_one_tensor_grows_without_a_look_at_all_others(monkeypatch: py
     weft.exp(weft.zeros(4), out=y)
     y.resize_(7)
     assert x[:3].tolist() == [0, 1, 2] and y[:4].tolist() == [1, 1, 1, 1]
+
+
+def test_a_storage_that_was_emptied_and_filled_again_is_under_the_same_tensors() -> None:
+    """As sharded training frees parameters and gets them back."""
+    x = weft.arange(6.0)
+    view, weight = x.view(2, 3), weft.nn.Parameter(weft.ones(6))
+    loss = (weight * weight).sum()
+    for tensor in (x, weight):
+        tensor.untyped_storage().resize_(0)
+        held = tensor.untyped_storage()
+        assert held.nbytes() == held.data_ptr() == 0 and tensor.shape == (6,) and tensor._version == 0
+        held.resize_(24)
+    x.copy_(weft.arange(6.0) * 2)
+    assert view.tolist() == [[0, 2, 4], [6, 8, 10]] and view.data_ptr() == x.data_ptr()
+    weight.data.fill_(3)
+    loss.backward()
+    assert weight.grad.tolist() == [6] * 6
+
+
+def test_storages_of_elements_are_resized_by_elements() -> None:
+    x = weft.arange(6)
+    with pytest.warns(UserWarning, match="TypedStorage is deprecated"):
+        assert x.storage().resize_(2).size() == 2
+    assert x.untyped_storage().nbytes() == 16 and x[:2].tolist() == [0, 1]
+    x.untyped_storage().resize_(80)
+    assert x.tolist()[:2] == [0, 1] and x.untyped_storage().nbytes() == 80
+    key = id(x.untyped_storage().root)
+    x.untyped_storage().resize_(0)
+    assert key in storage._SHORTENED
+    del x
+    assert key not in storage._SHORTENED

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from gc import get_objects
 from sys import getrefcount
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from weft.tensor.meta import MetaArray, contiguous_strides
 
 _KNOWN: WeakValueDictionary[int, UntypedStorage] = WeakValueDictionary()
 """Storages that somebody holds, by the id of their root array (which they keep alive)."""
+_SHORTENED: dict[int, tuple[ref[Any], int]] = {}
+"""How many bytes of a root array count, by its id, where a storage was made shorter."""
 
 
 class UntypedStorage:
@@ -44,7 +46,11 @@ class UntypedStorage:
     def _hold(self, root: Any) -> None:
         self.root = root
         self.owner: Any = None  # the tensor that follows a resize
-        self.bytes: Any = None if type(root) is MetaArray else device_of(root).extent(root)
+        self.bytes: Any = None
+        if type(root) is not MetaArray:
+            short = _SHORTENED.get(id(root))
+            size = short[1] if short is not None and short[0]() is root else None
+            self.bytes = device_of(root).extent(root)[:size]
 
     @property
     def device(self) -> device:
@@ -76,8 +82,19 @@ class UntypedStorage:
             raise RuntimeError("Trying to resize storage that is not resizable")
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Moves to new memory of this many bytes; the tensors that lie in this storage go too."""
-        return self.moved(size, _tensors_in(self.root))
+        """As many bytes; tensors in it stay in it. A shorter storage keeps its memory, and so has it again
+        when it grows (programs free parameters like that); a longer one moves, with the tensors that lie in
+        it.
+        """
+        self.check_resizable()
+        whole = None if self.bytes is None else device_of(self.root).extent(self.root)
+        if whole is None or size > whole.size:
+            return self.moved(size, _tensors_in(self.root))
+        key = id(self.root)
+        gone = ref(self.root, lambda gone: _forget(key, gone))
+        _SHORTENED[key] = gone, size
+        self.bytes = whole[:size]
+        return self
 
     def moved(self, size: int, tensors: list[Tensor]) -> UntypedStorage:
         """As `resize_`, with these tensors, and the one that this storage was asked from, of those in it."""
@@ -175,6 +192,13 @@ class UntypedStorage:
         return made
 
 
+def _forget(key: int, gone: ref[Any]) -> None:
+    """Drops what is known of a root array that is gone; another one may have its id by now."""
+    known = _SHORTENED.get(key)
+    if known is not None and known[0] is gone:
+        _SHORTENED.pop(key, None)
+
+
 def storage_of_bytes(content: bytes) -> UntypedStorage:
     """A storage with this content."""
     made = UntypedStorage(0)
@@ -210,6 +234,11 @@ class TypedStorage:
         return self._untyped.nbytes() // self.dtype.itemsize
 
     __len__ = size
+
+    def resize_(self, size: int) -> TypedStorage:
+        """As many elements."""
+        self._untyped.resize_(size * self.dtype.itemsize)
+        return self
 
     def element_size(self) -> int:
         return self.dtype.itemsize
