@@ -245,3 +245,13 @@ def test_what_alpha_makes_of_zero_stays_below_zero(alpha: float, backend: str | 
     made = (call if backend is None else weft.compile(call, backend=backend))(x, alpha).tolist()
     expected = [0.5, alpha * math.expm1(-1.25), 0.0, -0.0, INF, -alpha, NAN]
     assert [str(round(value, 5)) for value in made] == [str(round(value, 5)) for value in expected]
+
+
+@pytest.mark.parametrize("size", [3, 40000])
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("kind", [weft.float16, weft.bfloat16, weft.float32, weft.float64])
+def test_logsigmoid_of_infinity_is_a_positive_zero(kind: weft.dtype, compiled: bool, size: int) -> None:
+    function: Any = weft.nn.functional.logsigmoid
+    called = weft.compile(lambda x: function(x)) if compiled else function
+    found = called(weft.full((size,), math.inf, dtype=kind))
+    assert not found.any() and not found.signbit().any()

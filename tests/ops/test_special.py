@@ -167,3 +167,22 @@ def test_halves_are_rounded_after_each_step(kind: weft.dtype, compiled: bool) ->
         assert found.dtype is kind
         assert weft.equal(found, wanted)
     assert math.isnan(weft.xlogy(weft.zeros(1, dtype=kind), NAN).item())
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_lgamma_beside_its_zeros(compiled: bool) -> None:
+    values = [0.9999999, 1.0000001, 1.9999999, 2.0000001, 0.999, 1.001, 1.05, 0.95, 1.92, 2.09, 1.0, 2.0]
+    exact = [float(mpmath.loggamma(mpmath.mpf(value))) for value in values]
+    function = weft.compile(lambda x: weft.lgamma(x)) if compiled else weft.lgamma
+    assert function(weft.tensor(values, dtype=weft.float64)).tolist() == pytest.approx(
+        exact, rel=1e-14, abs=0
+    )
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("kind", [weft.float16, weft.bfloat16, weft.float32, weft.float64])
+def test_erfinv_keeps_the_signs_of_zeros(kind: weft.dtype, compiled: bool) -> None:
+    function = weft.compile(lambda x: weft.erfinv(x)) if compiled else weft.erfinv
+    x = weft.tensor([-0.0, 0.0, -1.0, 1.0], dtype=kind)
+    assert function(x).signbit().tolist() == [True, False, True, False]
+    assert function(weft.tensor(-0.0, dtype=kind)).signbit().item()

@@ -68,9 +68,16 @@ def _special(name: str, kernel: Any, label: str, **facts: Any) -> Op:
 
 # -- gamma ---------------------------------------------------------------------------------------------------
 def _lgamma(x: Array) -> Array:
-    """SciPy's, which is not infinite where x is negative infinity, and is where x is subnormal."""
+    """SciPy's, which is not infinite where x is negative infinity, and is where x is subnormal. Beside its
+    zeros at 1 and 2 only SciPy's complex one has all digits of float64.
+    """
     xp = namespace(x)
-    out = as_array(special_functions(x).gammaln(x))
+    functions = special_functions(x)
+    out = as_array(functions.gammaln(x))
+    if out.dtype.itemsize > 4:
+        near = xp.less(xp.abs(xp.subtract(xp.abs(xp.subtract(x, 1.5)), 0.5)), 0.1)
+        if near.any():
+            out[near] = functions.loggamma(xp.asarray(x[near], np.complex128)).real
     odd = xp.logical_or(xp.equal(x, -np.inf), xp.less(xp.abs(x), np.finfo(out.dtype).tiny))
     if odd.any():
         out = xp.where(odd, xp.negative(xp.log(xp.minimum(xp.abs(x), 1))), out)
@@ -223,7 +230,7 @@ erfc = pointwise(
 )
 erfinv = pointwise(
     "erfinv",
-    from_scipy("erfinv"),
+    lambda x: namespace(x).copysign(from_scipy("erfinv")(x), x, out=...),  # zeros keep their signs
     refusing(float_result, COMPLEX, "erfinv_vml_cpu"),
     signature="input: Tensor",
     domain=(-0.9, 0.9),

@@ -211,7 +211,7 @@ def emit_softplus(b: Any, x: Any, beta: float, threshold: float) -> Any:
 def _log_sigmoid_body(out: Array, x: Array) -> None:
     xp = MODULES[type(out)]
     _log_of_one_plus_exp(out, xp.negative(x))
-    xp.negative(out, out=out)
+    xp.subtract(0, out, out=out)  # no negative zero
 
 
 def log_sigmoid(x: Array) -> Array:
@@ -219,7 +219,7 @@ def log_sigmoid(x: Array) -> Array:
 
 
 def emit_log_sigmoid(b: Any, x: Any) -> Any:
-    return b.neg(_emit_log_of_one_plus_exp(b, b.neg(x)))
+    return b.sub(b.like(0, x), _emit_log_of_one_plus_exp(b, b.neg(x)))
 
 
 def _logaddexp_body(out: Array, x: Array, y: Array) -> None:
