@@ -126,3 +126,10 @@ def test_shifts_to_the_right_by_more_than_there_are_bits() -> None:
         1,
     ]
     assert (weft.tensor([-100, 100], dtype=weft.int8) >> 9).tolist() == [-1, 0]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_least_multiples_that_wrap_are_positive(compiled: bool) -> None:
+    function = weft.compile(lambda x, y: weft.lcm(x, y)) if compiled else weft.lcm
+    x, y = (weft.tensor(values, dtype=weft.int32) for values in ([2, -4, 0], [2**31 - 1, 6, 5]))
+    assert function(x, y).tolist() == [2, 12, 0]

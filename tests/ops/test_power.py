@@ -139,3 +139,14 @@ def test_float16_has_no_roots_for_numbers_either(backend: str | None) -> None:
     x.requires_grad_()
     slope = compiled(lambda x: weft.autograd.grad((x**1.5).sum(), x)[0], backend)(x)
     assert equal(slope, weft.tensor([INFINITE, 0.0, 3.0]))
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+def test_exponents_that_are_nan_have_gradients_that_are_beside_bases_of_zero(backend: str | None) -> None:
+    def slope(base: Any, exponent: weft.Tensor) -> weft.Tensor:
+        return weft.autograd.grad(weft.pow(base, exponent).sum(), exponent)[0]
+
+    exponents = weft.tensor([math.nan, 0.0, 2.0, -1.0], requires_grad=True)
+    for base in (weft.zeros(4), 0.0):
+        found = compiled(slope, backend)(base, exponents)
+        assert equal(found, weft.tensor([math.nan, 0.0, 0.0, -INFINITE]))

@@ -400,7 +400,7 @@ gcd = pointwise(
 )
 lcm = pointwise(
     "lcm",
-    np.lcm,
+    lambda x, y: MODULES[type(x)].absolute(MODULES[type(x)].lcm(x, y), out=...),  # one that wraps, too
     refusing(promote, BOOL | FLOATS | COMPLEX, "lcm_cpu"),
     signature=PAIR,
     samples=whole_samples(2, None),

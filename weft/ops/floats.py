@@ -14,12 +14,22 @@ import numpy as np
 from weft.core import dtypes
 from weft.core.arrays import Array, as_array, namespace
 from weft.core.devices import device_of
+from weft.core.dtypes import HALVES, dtype_of
 from weft.core.errors import no_derivative
 from weft.core.types import TensorType
-from weft.ops.arithmetic import COMPLEX, EXACT, refusing
+from weft.ops.arithmetic import COMPLEX, EXACT, keep, refusing
 from weft.ops.batching import unchanged
 from weft.ops.families import composite, index, pointwise, promote
-from weft.ops.record import Op, Promotion, cast_operand, ops, quiet, type_of
+from weft.ops.record import (
+    Op,
+    Promotion,
+    broadcast_shapes,
+    cast_operand,
+    common_device,
+    ops,
+    quiet,
+    type_of,
+)
 from weft.ops.return_types import result
 from weft.ops.samples import Maker, Sample, binary_samples
 from weft.ops.special import from_scipy
@@ -62,11 +72,36 @@ def _ldexp_samples(make: Maker) -> Iterator[Sample]:
     yield Sample(make(), make())
 
 
+def _scaled_rule(x: TensorType, power: TensorType) -> TensorType:
+    if power.dtype is dtypes.bool_:
+        raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
+    shape = broadcast_shapes(x.shape, power.shape)
+    return TensorType(shape, x.dtype, common_device([x, power]))
+
+
+def _scaled(x: Array, power: Array) -> Array:
+    """By the function of C, which rounds once and knows no infinite powers; it takes powers of 32 bits."""
+    wide = x.astype(np.float32) if dtype_of(x) in HALVES else x
+    made = namespace(x).ldexp(wide, power.astype(np.int32))
+    return as_array(made).astype(x.dtype, copy=False)
+
+
+_ldexp = pointwise(
+    "_ldexp", _scaled, None, "input: Tensor, other: Tensor", rule=_scaled_rule, method=False, function=False,
+    inplace=False, out=False, refuses="nothing", node="LdexpBackward0",
+    vjp=(lambda g, _out, _x, power: ops._ldexp(g, power), None),
+    samples=lambda make: iter(list(_ldexp_samples(make))[:1]),
+)  # fmt: skip
+
+
 @composite("input: Tensor, other: Tensor", inplace=True, out=True, samples=_ldexp_samples)
 def ldexp(input: Any, other: Any) -> Any:
     """The first times two to the power of the second."""
-    kind, factor = type_of(input).dtype, ops.pow(2.0, other)
-    if kind.category >= dtypes.FLOAT and type_of(other).dtype.category < dtypes.FLOAT:
+    kind, power = type_of(input).dtype, type_of(other).dtype
+    if kind.is_floating_point and power.category < dtypes.FLOAT:
+        return ops._ldexp(input, other)
+    factor = ops.pow(2.0, other)
+    if kind.category >= dtypes.FLOAT and power.category < dtypes.FLOAT:
         factor = ops._to_copy(factor, kind.to_real())
     return ops.mul(input, factor)
 
@@ -80,16 +115,21 @@ class Native(Promotion):
         kind = self.dtypes(operands)[1].numpy
         assert op.kernel is not None
         device = device_of(*operands)
-        ufunc: Any = device.ufunc(op.kernel)  # type: ignore[arg-type]
-        return as_array(quiet(ufunc, *[device.asarray(cast_operand(v, kind)) for v in operands]))
+        return as_array(quiet(op.kernel, *[device.asarray(cast_operand(v, kind)) for v in operands]))
+
+
+def _nextafter(x: Array, y: Array) -> Array:
+    """Equal numbers have the second, as in C: of zeros NumPy's halves have the first."""
+    xp = namespace(x)
+    return as_array(xp.where(xp.equal(x, y), y, xp.nextafter(x, y)))
 
 
 nextafter = pointwise(
     "nextafter",
-    np.nextafter,
+    _nextafter,
     Native("promote", refusing(promote, EXACT | COMPLEX, "nextafter_cpu").dtypes),
     signature="input: Tensor, other: Tensor",
-    vjp=(lambda g, _out: g, lambda g, _out: ops.zeros_like(g)),
+    vjp=(lambda g, _out, x, y: keep(g, ops.ne(x, y)), lambda g, _out: ops.zeros_like(g)),
     samples=lambda make: iter(
         Sample(*s.args, grad=False)
         for s in binary_samples((-2, 2), (-2, 2))(make)

@@ -121,7 +121,8 @@ def _base_gradient(op: Any, g: Any, x: Any, exponent: Any) -> Any:
 
 
 def _negative(exponent: Any) -> Any:
-    return ops.lt(ops.real(exponent) if kind_of(exponent).is_complex else exponent, 0)
+    """Whether exponents are below zero, or NaN, which gradients of a base of zero keep."""
+    return ops.logical_not(ops.ge(ops.real(exponent) if kind_of(exponent).is_complex else exponent, 0))
 
 
 def _number_log(base: Any, kind: dtype) -> Any:
@@ -134,7 +135,7 @@ def _number_log(base: Any, kind: dtype) -> Any:
 def _exponent_gradient(g: Any, out: Any, base: Any, exponent: Any) -> Any:
     if is_bare(base):
         if base == 0:
-            return keep(mul(g, out), _negative(exponent))
+            return keep(mul(mul(g, out), -math.inf), _negative(exponent))
         return mul(mul(g, out), _number_log(base, kind_of(out)))
     if kind_of(out).is_complex and not kind_of(base).is_complex:
         base = ops._to_copy(base, kind_of(out))
