@@ -133,3 +133,16 @@ def test_least_multiples_that_wrap_are_positive(compiled: bool) -> None:
     function = weft.compile(lambda x, y: weft.lcm(x, y)) if compiled else weft.lcm
     x, y = (weft.tensor(values, dtype=weft.int32) for values in ([2, -4, 0], [2**31 - 1, 6, 5]))
     assert function(x, y).tolist() == [2, 12, 0]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", ["bitwise_left_shift", "bitwise_right_shift"])
+def test_shifts_by_numbers_wrap_these_first_in_every_call(name: str, compiled: bool) -> None:
+    shift = getattr(weft, name)
+    for kind in (weft.int8, weft.uint8, weft.int16):
+        x = weft.tensor([1, 2, 64], dtype=kind)
+        for by in (2**40, 2**40 + 1, 2**16 + 2, 1, 9, -3):
+            wrapped = weft.tensor(by).to(kind)
+            function = weft.compile(lambda x, by=by: shift(x, by)) if compiled else shift
+            for _ in range(2):
+                assert function(x, by).tolist() == shift(x, wrapped).tolist(), (kind, by)

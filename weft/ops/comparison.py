@@ -18,7 +18,7 @@ from weft.core.dtypes import dtype, result_dtype
 from weft.core.types import TensorType
 from weft.ops.arithmetic import BOOL, COMPLEX, EXACT, FLOATS, OPERANDS, PAIR, Refusing, kind_of, refusing
 from weft.ops.families import composite, pointwise, promote
-from weft.ops.record import Op, Promotion, ops, type_of
+from weft.ops.record import Op, Promotion, cast_operand, ops, type_of
 from weft.ops.samples import Maker, Sample, Samples, binary_samples
 
 
@@ -351,15 +351,17 @@ bitwise_not = pointwise(
 )
 
 
-def _shift_left(x: Array, y: Array) -> Array:
+def _shift_left(x: Array, y: Any) -> Array:
     xp = MODULES[type(x)]
+    y = cast_operand(y, x.dtype)  # a number that faces have not cast wraps first
     bits = x.dtype.itemsize * 8
     valid = xp.logical_and(xp.greater_equal(y, 0), xp.less(y, bits))
     return xp.multiply(xp.left_shift(x, xp.multiply(y, valid)), valid, dtype=x.dtype, out=...)
 
 
-def _shift_right(x: Array, y: Array) -> Array:
+def _shift_right(x: Array, y: Any) -> Array:
     xp = MODULES[type(x)]
+    y = cast_operand(y, x.dtype)
     bits = x.dtype.itemsize * 8
     valid = xp.logical_and(xp.greater_equal(y, 0), xp.less(y, bits))
     shifted = xp.right_shift(x, xp.where(valid, y, bits - 1).astype(x.dtype), out=...)
