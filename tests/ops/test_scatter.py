@@ -217,3 +217,32 @@ def test_slice_scatter_does_not_broadcast(shape: tuple[int, ...], backend: str) 
     )
     with pytest.raises(RuntimeError, match=text):
         run(weft.zeros(4, 2), weft.ones(shape))
+
+
+def _write(name: str, x: weft.Tensor, src: weft.Tensor, out: weft.Tensor) -> weft.Tensor:
+    places = weft.tensor([1, 0])
+    if name == "where":
+        return weft.where(weft.tensor([True, False]), x, src, out=out)
+    if name == "slice_scatter":
+        return weft.slice_scatter(x, src[:1], 0, 1, 2, out=out)
+    if name == "scatter_reduce":
+        return weft.scatter_reduce(x, 0, places, src, "sum", out=out)
+    return getattr(weft, name)(x, 0, places, src, out=out)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("where", [0, 5]), ("scatter", [5, 4]), ("scatter_add", [5, 5]), ("scatter_reduce", [5, 5]),
+     ("index_add", [5, 5]), ("index_copy", [5, 4]), ("slice_scatter", [0, 4])],
+)  # fmt: skip
+def test_out_may_be_what_is_written_into_but_no_part_of_it(
+    name: str, expected: list[int], compiled: bool
+) -> None:
+    write = weft.compile(_write) if compiled else _write
+    base = weft.arange(8.0)
+    x, src = base[:2], base[4:6]
+    assert write(name, x, src, x) is x and base.tolist() == [*expected, 2, 3, 4, 5, 6, 7]
+    for out in (base[1:3], src) if name != "where" else (base[1:3],):
+        with pytest.raises(RuntimeError, match="refer to a single memory location"):
+            _write(name, x, src, out)

@@ -37,7 +37,7 @@ from weft.ops.record import Op, broadcast_shapes, cast_operand, common_device, o
 from weft.ops.samples import Maker, Sample
 from weft.ops.shape import flat
 from weft.ops.slicing import unbind
-from weft.ops.view import FULL, check_apart, expand, known_data, like, reshape, sum_to_size
+from weft.ops.view import FULL, check_apart, expand, is_target, known_data, like, reshape, sum_to_size
 
 ndarray = np.ndarray
 INTEGERS = (dtypes.int32, dtypes.int64)
@@ -68,6 +68,16 @@ def exact_and_apart(_op: Op, target: Any, value: Any, tensors: Any) -> None:
             "instead"
         )
     check_apart(target, tensors)
+
+
+def exact_or_first(op: Op, target: Any, value: Any, tensors: Any) -> None:
+    """As `exact_and_apart`, for ops that write into a copy of their first tensor: `out=` may be that one."""
+    exact_and_apart(op, target, value, tensors[1:] if is_target(tensors[0], target) else tensors)
+
+
+def exact_or_any(op: Op, target: Any, value: Any, tensors: Any) -> None:
+    """As `exact_and_apart`, for ops that read each element where it is written: `out=` may be any of them."""
+    exact_and_apart(op, target, value, [x for x in tensors if not is_target(x, target)])
 
 
 # -- gather --------------------------------------------------------------------------------------------------
@@ -522,7 +532,7 @@ select_where: Op = pointwise(
 
 
 @composite(
-    "condition: Tensor, input: MaybeOperand = None, other: MaybeOperand = None", out=exact_and_apart,
+    "condition: Tensor, input: MaybeOperand = None, other: MaybeOperand = None", out=exact_or_any,
     method=False, samples=_where_samples,
 )  # fmt: skip
 def where(condition: Any, input: Any, other: Any) -> Any:

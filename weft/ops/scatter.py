@@ -27,7 +27,7 @@ from weft.ops.indexing import (
     check_bounds,
     check_fit,
     check_indices,
-    exact_and_apart,
+    exact_or_first,
     expand_masks,
     gather,
     index,
@@ -211,7 +211,7 @@ scatter: Op = index_family(
     "scatter", _scatter, _scatter_rule,
     "input: Tensor, dim: Dim, index: Tensor, src: MaybeOperand = None, *, value: Any = None, reduce: Any = "
     "None",
-    inplace=True, out=exact_and_apart, samples=_scatter_samples, batch=batch_along,
+    inplace=True, out=exact_or_first, samples=_scatter_samples, batch=batch_along,
     vjp=(_scatter_vjp, None, lambda g, _out, _x, dim, places, _src: source_gradient(g, dim, places, _src)),
     refuses="integers", lowering="scatter", apart=True, placing=Placing(),
     node_name=by_number(2, "ScatterBackward1", "ScatterBackward0"),
@@ -231,7 +231,7 @@ scatter_add: Op = index_family(
         reduce_at(namespace(x).add, x, _flat_places(x, dim, places),
             _cropped(src, places, x.dtype)) if places.size else x.copy()
     ),
-    _check_scatter, "input: Tensor, dim: Dim, index: Tensor, src: Tensor", inplace=True, out=exact_and_apart,
+    _check_scatter, "input: Tensor, dim: Dim, index: Tensor, src: Tensor", inplace=True, out=exact_or_first,
     samples=_add_samples, batch=batch_along,
     vjp=(lambda g: g, None, lambda g, _out, _x, dim, places, _src: source_gradient(g, dim, places, _src)),
     refuses="integers", lowering="scatter", apart=True,
@@ -351,7 +351,7 @@ def _scatter_reduce_samples(make: Maker) -> Iterator[Sample]:
 scatter_reduce: Op = index_family(
     "scatter_reduce", _scatter_reduce, _scatter_reduce_rule,
     "input: Tensor, dim: Dim, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True",
-    inplace=True, out=exact_and_apart, vjp=joint(_scatter_reduce_vjp), samples=_scatter_reduce_samples,
+    inplace=True, out=exact_or_first, vjp=joint(_scatter_reduce_vjp), samples=_scatter_reduce_samples,
     batch=batch_along,
     refuses="integers", lowering="scatter",
 )  # fmt: skip
@@ -433,7 +433,7 @@ def _index_add_samples(make: Maker) -> Iterator[Sample]:
 index_add: Op = index_family(
     "index_add", _index_add, _index_add_rule,
     "input: Tensor, dim: Dim, index: Tensor, source: Tensor, *, alpha: Number = 1", inplace=True,
-    out=exact_and_apart, vjp=(lambda g: g, None, _index_add_vjp), samples=_index_add_samples,
+    out=exact_or_first, vjp=(lambda g: g, None, _index_add_vjp), samples=_index_add_samples,
     batch=batch_rows,
     refuses="integers", lowering="scatter", apart=True,
 )  # fmt: skip
@@ -490,7 +490,7 @@ def _index_copy(x: Array, dim: int, places: Array, source: Array) -> Array:
 
 index_copy: Op = index_family(
     "index_copy", _index_copy, _index_copy_rule, "input: Tensor, dim: Dim, index: Tensor, source: Tensor",
-    inplace=True, out=exact_and_apart, amp="widest",
+    inplace=True, out=exact_or_first, amp="widest",
     vjp=(
         lambda g, _out, _x, dim, places: index_fill(g, dim, places, 0), None,
         lambda g, _out, _x, dim, places, _source: _rows_gradient(g, dim, places, _source),
@@ -741,7 +741,7 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
 
 @composite(
     "input: Tensor, src: Tensor, dim: Dim = 0, start: Any = None, end: Any = None, step: int = 1",
-    out=exact_and_apart,
+    out=exact_or_first,
     samples=lambda make: iter([Sample(make(3, 4), make(3, 2), 1, 0, 4, 2)]),
 )
 def slice_scatter(input: Any, src: Any, dim: int, start: int | None, end: int | None, step: int) -> Any:

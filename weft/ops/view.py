@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import as_strided as numpy_as_strided
 
 import weft.ops.node_names as node_names
 from weft.core.arrays import Array, is_array, namespace
-from weft.core.devices import DEVICES
+from weft.core.devices import DEVICES, device_of
 from weft.core.dims import wrap_dim, wrap_dims
 from weft.core.dtypes import dtype
 from weft.core.errors import no_derivative
@@ -120,6 +120,15 @@ def check_apart(target: Any, tensors: Any) -> None:
                 "a single memory "
                 "location. Please clone() the tensor before performing the operation."
             )
+
+
+def is_target(x: Any, target: Any) -> bool:
+    """Whether a tensor is the `out=` tensor, or all of its elements in the same order."""
+    one, other = x.array, target.array
+    if x is target or not is_array(other) or type(one) is not type(other):
+        return x is target
+    place = device_of(one).address
+    return place(one) == place(other) and one.shape == other.shape and one.strides == other.strides
 
 
 # -- embed: the transpose of a partial view ------------------------------------------------------------------
