@@ -201,3 +201,52 @@ def test_what_would_end_an_iterator_comes_out(kind: type[BaseException]) -> None
         in_own_context(lambda: in_own_context(lambda: list(map(strikes, range(6)))))
     assert found.value is raised[0]
     assert signal.getsignal(signal.SIGUSR1) is handle
+
+
+TAKEN = [
+    ("NodeList.__len__", TypeError),  # by `list`, for no length
+    ("NodeList.__iter__", StopIteration),
+    ("_PureCopy.call.<locals>.<genexpr>", StopIteration),
+    ("work_of.<locals>.<genexpr>", StopIteration),
+]
+
+
+@pytest.mark.parametrize(("place", "kind"), TAKEN)
+def test_what_python_would_take_for_an_answer_comes_out(place: str, kind: type[BaseException]) -> None:
+    """Of a first call."""
+    raised: list[BaseException] = []
+
+    def handle(_number: int, _frame: Any) -> None:
+        raised.append(kind())
+        raise raised[-1]
+
+    def profile(frame: Any, event: str, _value: Any) -> None:
+        if event == "call" and frame.f_code.co_qualname == place:
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGUSR1)
+
+    signal.signal(signal.SIGUSR1, handle)
+    plain = function(20_000 + TAKEN.index((place, kind)))
+    with pytest.raises(kind) as found:
+        sys.setprofile(profile)
+        try:
+            weft.compile(plain)(weft.arange(6.0, requires_grad=True))
+        finally:
+            sys.setprofile(None)
+    assert found.value is raised[0]
+    names = [each.name for each in found.traceback]
+    assert names[-1] == "handle" and place.rpartition(".")[2] in names  # where it struck, too
+
+
+def test_a_backend_of_the_users_catches_what_its_own_alarm_raises() -> None:
+    def handle(_number: int, _frame: Any) -> None:
+        raise Late
+
+    def backend(module: Any, _inputs: Any) -> Any:
+        try:
+            signal.raise_signal(signal.SIGUSR1)
+        except Late:
+            return module.forward
+
+    signal.signal(signal.SIGUSR1, handle)
+    assert weft.compile(lambda x: x * 2, backend=backend)(weft.ones(2)).tolist() == [2.0, 2.0]

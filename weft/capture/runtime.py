@@ -41,7 +41,7 @@ from weft.capture.verifying import differing, uncompiled
 from weft.core import device, dtypes
 from weft.core.collection import Living, promote, put_off
 from weft.core.contexts import set_to
-from weft.core.handlers import in_own_context
+from weft.core.handlers import in_own_context, out_of_handlers
 from weft.core.interrupts import let_through
 from weft.core.logs import log, tell
 from weft.core.once import lock
@@ -239,7 +239,7 @@ class CodeCache:
                     return result
                 if failure.takes(function, values):
                     return self.deoptimise(function, values)
-            made = self._compile(function, values, entries)
+            made = out_of_handlers(self._compile, function, values, entries)
             if made is None:
                 return self.original(function, *values)
             if made is entries:  # another thread was faster

@@ -31,7 +31,7 @@ from types import FrameType
 from typing import Any, Final
 
 from weft.core.handlers import IDLE, exchange
-from weft.core.interrupts import OURS
+from weft.core.origins import OURS
 
 PATIENCE: Final = 10.0
 """Seconds that a fork waits at most."""

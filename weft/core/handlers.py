@@ -20,11 +20,13 @@ import sys
 from _thread import get_ident
 from collections.abc import Callable
 from contextvars import Context, copy_context
+from functools import partial
 from threading import main_thread
 from types import FrameType
 from typing import Any, Final, ParamSpec, TypeVar
 
 from weft.core.contexts import Block
+from weft.core.origins import is_ours, is_tracing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,6 +34,8 @@ IDLE: Final = (signal.SIG_DFL, signal.SIG_IGN, None)
 """Handlers that are no functions. None is one that Python has not installed."""
 HARMLESS: Final = (*IDLE, signal.default_int_handler)
 """Handlers that run no code of the user's."""
+ENDS: Final = (StopIteration, StopAsyncIteration, GeneratorExit)
+"""What ends iterators."""
 
 
 RESTART: Final = 0x10000000
@@ -105,7 +109,8 @@ class Surroundings:
 
 class Carried(BaseException):
     """What a handler raised, where it would be taken for something else on its way out of the work around:
-    whatever walks an iterator takes a StopIteration for its end.
+    whatever walks an iterator takes a StopIteration for its end, `list` a TypeError of a `__len__` for none,
+    `getattr` an AttributeError for no attribute, modules of Python's own an OSError for no file.
     """
 
     def __init__(self, error: BaseException, around: Surroundings) -> None:
@@ -129,13 +134,25 @@ class Handler:
         context = (self.around.context or self.around.before).copy()
         try:
             return context.run(self.handler, number, frame)
-        except (StopIteration, StopAsyncIteration, GeneratorExit) as error:
-            if not self.around.carries:
+        except BaseException as error:
+            if not self.around.carries or isinstance(error, Carried):
+                raise
+            if not isinstance(error, ENDS) and not self._strikes_ours(frame):
                 raise
             raise Carried(error, self.around) from None
         finally:
             if self.around.context is not None:
                 self.around.context = context
+
+    def _strikes_ours(self, frame: FrameType | None) -> bool:
+        """Whether nobody but us stands between there and the work's beginning: a backend of the user's, say,
+        may catch what its own alarm raises.
+        """
+        while frame is not None and (is_ours(frame) or is_tracing(frame)):
+            if frame.f_code is out_of_handlers.__code__ and frame.f_locals.get("around") is self.around:
+                return True
+            frame = frame.f_back
+        return False
 
 
 def handlers_outside() -> Block:
@@ -152,16 +169,34 @@ def in_own_context(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R
     """Runs it in a copy of the context, which goes with whatever modes an interrupt leaves on there; handlers
     of signals run in the context around it.
     """
+    return out_of_handlers(partial(copy_context().run, work, *args, **kwargs))
+
+
+def out_of_handlers(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Runs it; handlers of signals run in the context around it, and what they raise comes out of it."""
     try:
         with handlers_outside() as around:
             if around is not None:
                 around.carries = True
-            return copy_context().run(work, *args, **kwargs)
+            return work(*args, **kwargs)
     except Carried as carried:
         if carried.around is not around:
             raise
-        error = carried.error
+        error = _joined(carried)
     try:
         raise error
     finally:
         del error  # whose traceback holds this frame
+
+
+def _joined(carried: Carried) -> BaseException:
+    """What was carried, with a traceback that shows where it struck."""
+    last = carried.__traceback__ and carried.__traceback__.tb_next  # the first is the frame that raises it
+    if last is not None:
+        first = last
+        while last.tb_next is not None:
+            last = last.tb_next
+        behind = carried.error.__traceback__  # begins in the same frame as the other ends
+        last.tb_next = behind and behind.tb_next
+        carried.error.__traceback__ = first
+    return carried.error

@@ -7,16 +7,13 @@ trace function, is given the frame that it interrupts, and classes of users' are
 
 from __future__ import annotations
 
-import os
-import sys
 from opcode import opmap
 from types import FrameType, TracebackType
 from typing import Final
 
 from weft.core.handlers import Handler
+from weft.core.origins import OURS, PACKAGE, is_ours
 
-PACKAGE: Final = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
-OURS: Final = sys.stdlib_module_names | {"weft", "numpy", "scipy", "ml_dtypes", "llvmlite", "cupy"}
 RAISE: Final[int] = opmap["RAISE_VARARGS"]
 HANDLING: Final = Handler.__call__.__code__
 HANDED: Final = 3
@@ -43,7 +40,7 @@ def is_interrupt(error: BaseException) -> bool:
     expected = owner in OURS if isinstance(error, Exception) else owner == "weft"
     if last is None or expected:
         return False
-    return _is_ours(last.tb_frame) and _opcode(last) != RAISE
+    return is_ours(last.tb_frame) and _opcode(last) != RAISE
 
 
 def _is_handler(trace: TracebackType) -> bool:
@@ -60,14 +57,6 @@ def _is_handler(trace: TracebackType) -> bool:
             return True
     rest = given.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount]) if code.co_flags & 4 else ()
     return isinstance(rest, tuple) and any(isinstance(each, FrameType) for each in rest)
-
-
-def _is_ours(frame: FrameType) -> bool:
-    """Whether it runs code of the package, that the package has made, or that it stands on."""
-    file = frame.f_code.co_filename
-    if file.startswith((PACKAGE, "<weft")):
-        return True
-    return str(frame.f_globals.get("__name__")).partition(".")[0] in OURS
 
 
 def _opcode(trace: TracebackType) -> int:

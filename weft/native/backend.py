@@ -16,6 +16,7 @@ import numpy as np
 
 from weft.core.collection import promote, put_off
 from weft.core.generator import Generator
+from weft.core.handlers import in_own_context
 from weft.core.interrupts import let_through
 from weft.core.lazy import lazy
 from weft.core.logs import is_heard, observers, tell
@@ -118,7 +119,7 @@ class Compiled:
                 return known
             if len(self.programs) >= MOST_PROGRAMS:
                 self.programs.drop()
-            program = self.program(given)
+            program = in_own_context(self.program, given)
             self.programs.keep(key, program)
             settled = isinstance(program, Program) and self.builds.made(layout_of(key))
         if settled:
@@ -136,7 +137,7 @@ class Compiled:
         if len(self.fixed) >= MOST_PROGRAMS:
             self.fixed.clear()
         given = [Fixed(value) if type(value) is float else plain(value) for value in arrays]
-        made = self.program(given)
+        made = in_own_context(self.program, given)
         self.fixed[key] = found = program if isinstance(made, str) or made.python else made
         return found
 

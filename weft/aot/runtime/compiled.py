@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import field
 from typing import Any
 
@@ -69,7 +68,7 @@ from weft.core.device import device
 from weft.core.dtypes import dtype
 from weft.core.errors import is_no_derivative
 from weft.core.generator import Drawn, Generator, noted
-from weft.core.handlers import handlers_outside, in_own_context
+from weft.core.handlers import in_own_context, out_of_handlers
 from weft.core.interrupts import let_through
 from weft.core.naming import home
 from weft.core.once import lock
@@ -171,13 +170,11 @@ class CompiledPlan:
         rerun = Rerun(self.unchecked, facts, program, args, self.around, self.casts) if stages else None
         lent = Lent(facts, args)
         try:
-            with nullcontext() if program.has_run else handlers_outside():  # the first run compiles
-                if rerun is None or not facts.draws:
-                    results = plainly(program.forward, lent.values)
-                else:
-                    with noted() as rerun.drawn:
-                        results = plainly(program.forward, lent.values)
-            program.has_run = True
+            if program.has_run:
+                results = self.computed(program, rerun, lent)
+            else:  # which compiles
+                results = out_of_handlers(self.computed, program, rerun, lent)
+                program.has_run = True
         finally:
             lent.settle()
         count = len(facts.values)
@@ -185,6 +182,13 @@ class CompiledPlan:
         del results
         separate(values, facts, args)
         return self.ended(args, values, residuals, rerun)
+
+    def computed(self, program: Program, rerun: Rerun | None, lent: Lent) -> Any:
+        """The values of a call, and what its gradients need."""
+        if rerun is None or not self.facts.draws:
+            return plainly(program.forward, lent.values)
+        with noted() as rerun.drawn:
+            return plainly(program.forward, lent.values)
 
     def ended(
         self,
@@ -461,7 +465,7 @@ class CompiledFunction:
         if any(self.exposed) and self.saves_exposed(joint):
             return self.refused("a tensor that eager code saves is written through `.data` later")
         counters["plans"] += 1
-        return CompiledPlan(self, joint, self.program(joint, args), modes_of, casts)
+        return CompiledPlan(self, joint, in_own_context(self.program, joint, args), modes_of, casts)
 
     def saves_exposed(self, joint: JointGraph) -> bool:
         """Whether eager would have saved what is written unnoticed later."""
@@ -557,7 +561,7 @@ class CompiledFunction:
                 return None
             if joint.fixed or not plan.conditions.cover(joint.conditions):  # for fewer floats than the plan
                 return None
-            made = self.program(joint, tuple(args))
+            made = in_own_context(self.program, joint, tuple(args))
             made.read |= plan.read  # gradients may come to other values after all
             made.copied |= plan.whole.copied
             made.saved |= plan.whole.saved

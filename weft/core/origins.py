@@ -1,0 +1,31 @@
+"""Origins: whose code a frame runs.
+
+Takes a frame; says whether a line of the package's stands there, or of what it stands on. One idea: what a
+user has written is in no file of ours, and in no module of Python's own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType
+from typing import Final
+
+PACKAGE: Final = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
+OURS: Final = sys.stdlib_module_names | {"weft", "numpy", "scipy", "ml_dtypes", "llvmlite", "cupy"}
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Whether it runs code of the package, that the package has made, or that it stands on."""
+    file = frame.f_code.co_filename
+    if file.startswith((PACKAGE, "<weft")):
+        return True
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in OURS
+
+
+def is_tracing(frame: FrameType) -> bool:
+    """Whether it is that of a function that debuggers, coverage or profilers have called in between: with
+    (frame, event, value), perhaps behind `self`.
+    """
+    given = [frame.f_locals.get(name) for name in frame.f_code.co_varnames[:3]]
+    return any(isinstance(each, FrameType) for each in given) and any(isinstance(each, str) for each in given)
