@@ -250,3 +250,27 @@ def test_a_backend_of_the_users_catches_what_its_own_alarm_raises() -> None:
 
     signal.signal(signal.SIGUSR1, handle)
     assert weft.compile(lambda x: x * 2, backend=backend)(weft.ones(2)).tolist() == [2.0, 2.0]
+
+
+class Dropping:
+    """What is raised in its finalizer is told to a hook, and dropped."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGUSR1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("after", [list, KeyError])
+def test_what_is_lost_on_its_way_comes_out_at_the_end(after: Any) -> None:
+    def handle(_number: int, _frame: Any) -> None:
+        raise StopIteration
+
+    def work() -> None:
+        Dropping()
+        if after is KeyError:
+            raise KeyError
+
+    signal.signal(signal.SIGUSR1, handle)
+    with pytest.raises(StopIteration):
+        in_own_context(work)
+    assert in_own_context(list) == []

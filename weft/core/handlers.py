@@ -68,7 +68,7 @@ def exchange(number: int, handler: Any) -> None:
 class Surroundings:
     """The context around some work, which is still going on."""
 
-    __slots__ = ("before", "carries", "context", "handlers", "work")
+    __slots__ = ("before", "carried", "carries", "context", "handlers", "work")
 
     def __init__(self) -> None:
         self.before: Context = copy_context()
@@ -79,6 +79,8 @@ class Surroundings:
         self.handlers: dict[int, Handler] = {}
         self.carries = False
         """Whether somebody waits for what is `Carried`."""
+        self.carried: Carried | None = None
+        """What was raised last, be it lost on its way, as in a finalizer."""
 
     def enter(self) -> None:
         for number in signal.valid_signals():
@@ -105,6 +107,22 @@ class Surroundings:
                 raised = error
         if raised is not None:
             raise raised
+
+    def taken(self) -> BaseException:
+        """What was carried, with a traceback that shows where it struck."""
+        carried, self.carried = self.carried, None
+        assert carried is not None
+        first = carried.__traceback__
+        if first is not None and first.tb_frame is sys._getframe(1):  # which raises it anew
+            first = first.tb_next
+        last = first
+        while last is not None and last.tb_next is not None:
+            last = last.tb_next
+        if last is not None:
+            behind = carried.error.__traceback__  # begins in the frame in which the other ends
+            last.tb_next = behind and behind.tb_next
+            carried.error.__traceback__ = first
+        return carried.error
 
 
 class Carried(BaseException):
@@ -139,7 +157,8 @@ class Handler:
                 raise
             if not isinstance(error, ENDS) and not self._strikes_ours(frame):
                 raise
-            raise Carried(error, self.around) from None
+            self.around.carried = Carried(error, self.around)
+            raise self.around.carried from None
         finally:
             if self.around.context is not None:
                 self.around.context = context
@@ -174,29 +193,22 @@ def in_own_context(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R
 
 def out_of_handlers(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Runs it; handlers of signals run in the context around it, and what they raise comes out of it."""
+    around: Surroundings | None = None
     try:
         with handlers_outside() as around:
             if around is not None:
                 around.carries = True
-            return work(*args, **kwargs)
+            result = work(*args, **kwargs)
+        if around is None or around.carried is None:
+            return result
     except Carried as carried:
         if carried.around is not around:
             raise
-        error = _joined(carried)
+    except BaseException:  # perhaps of somebody who has met half of what an iterator should have given
+        if around is None or around.carried is None:
+            raise
+    error = around.taken()
     try:
         raise error
     finally:
         del error  # whose traceback holds this frame
-
-
-def _joined(carried: Carried) -> BaseException:
-    """What was carried, with a traceback that shows where it struck."""
-    last = carried.__traceback__ and carried.__traceback__.tb_next  # the first is the frame that raises it
-    if last is not None:
-        first = last
-        while last.tb_next is not None:
-            last = last.tb_next
-        behind = carried.error.__traceback__  # begins in the same frame as the other ends
-        last.tb_next = behind and behind.tb_next
-        carried.error.__traceback__ = first
-    return carried.error
