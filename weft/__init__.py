@@ -33,7 +33,6 @@ _faces.install_all()
 globals().update({name: face for name, face in _faces.FUNCTIONS.items() if "." not in name})
 globals().update({name: value for name, value in _PUBLIC.items() if "." not in name})
 
-from importlib import import_module as _import_module  # noqa: E402
 from typing import Any as _Any  # noqa: E402
 
 from weft import amp as amp  # noqa: E402
@@ -60,6 +59,7 @@ from weft.autograd.control_flow import map as map  # noqa: E402
 from weft.autograd.control_flow import scan as scan  # noqa: E402
 from weft.autograd.control_flow import while_loop as while_loop  # noqa: E402
 from weft.autograd.grad_mode import *  # noqa: E402, F403
+from weft.core.lazy import load as _load  # noqa: E402
 from weft.core.seams import seams as _seams  # noqa: E402
 from weft.func import vmap as vmap  # noqa: E402
 from weft.nn import functional as _functional  # noqa: E402, F401
@@ -72,7 +72,7 @@ _LATE += ("accelerator", "backends", "cpu", "cuda", "distributed", "distribution
 
 def __getattr__(name: str) -> _Any:
     if name in _LATE:
-        found = _import_module(f"weft.{name}")
+        found = _load(f"weft.{name}")
         if name == "compiler":
             _partners.mark()
         return found

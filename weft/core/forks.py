@@ -71,12 +71,21 @@ def _take_up() -> None:
         exchange(number, handler)
 
 
+def _importing() -> dict[str, int | None]:
+    """The modules that are being imported, with the thread that does it."""
+    return {name: getattr(known(), "owner", None) for name, known in list(_locks.items())}
+
+
+def is_importing() -> bool:
+    """Whether this thread is in an import, so that others may have to wait for it."""
+    return get_ident() in _importing().values()
+
+
 def _in_flight() -> list[str]:
     """The modules that other threads import, and that may be needed in the child."""
-    owners = {name: getattr(known(), "owner", None) for name, known in list(_locks.items())}
     return [
         name
-        for name, owner in owners.items()
+        for name, owner in _importing().items()
         if owner not in (None, get_ident()) and name.partition(".")[0] in OURS
     ]
 

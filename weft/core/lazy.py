@@ -1,15 +1,35 @@
 """Lazy loading: heavy modules (scipy, llvmlite, our own upper layers) are imported when first used.
 
 Gives a proxy that imports its module on the first attribute read and then keeps what it read. Forks wait for
-such imports: Note [Imports in a fork].
+such imports: Note [Imports in a fork]. One idea: an import is never interrupted. Python's own takes and
+releases the lock of a module in lines of Python, where whatever strikes leaves it taken: all other threads
+that need the module would wait for ever.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+import sys
+from types import ModuleType
+from typing import Any, Final
 
-from weft.core import forks as forks
+from weft.core.forks import is_importing
+from weft.core.threads import out_of_reach
+
+
+def _load(name: str) -> ModuleType:
+    return importlib.import_module(name)
+
+
+_apart: Final = out_of_reach(_load, is_importing, everywhere=True)
+
+
+def load(name: str) -> ModuleType:
+    """The module, imported out of reach of interrupts where it is not there yet."""
+    found = sys.modules.get(name)
+    if found is not None and not getattr(found.__spec__, "_initializing", False):
+        return found
+    return _apart(name)
 
 
 class LazyModule:
@@ -21,7 +41,7 @@ class LazyModule:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        value = getattr(importlib.import_module(self._module_name), attribute)
+        value = getattr(load(self._module_name), attribute)
         self.__dict__[attribute] = value
         return value
 

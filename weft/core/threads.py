@@ -72,17 +72,23 @@ class _Life:
     __slots__ = ("__weakref__",)
 
 
-def out_of_reach(work: F, holds: Callable[[], bool] = lambda: False) -> F:
+_out_there: Final[set[int]] = set()
+"""The threads that nobody reaches."""
+
+
+def out_of_reach(work: F, holds: Callable[[], bool] = lambda: False, everywhere: bool = False) -> F:
     """A function that runs where no handler of signals can interrupt it: in the main thread's stead, a thread
     of its own runs it, as handlers run in the main thread alone. For what is not made for interrupts between
     any two of its lines, as most libraries are not. What a handler raises meanwhile goes on when it is done.
     `holds`: whether the caller has a lock that the work takes, as where a handler stands upon other such
-    work: another thread would wait for it for ever.
+    work: another thread would wait for it for ever. `everywhere`: in the stead of every thread, as one may
+    raise something in another.
     """
 
     @functools.wraps(work)
     def run(*args: Any) -> Any:
-        if get_ident() != main_thread().ident or 0 < stack_asked_for() < STACK or holds():
+        reached = get_ident() not in _out_there if everywhere else get_ident() == main_thread().ident
+        if not reached or 0 < stack_asked_for() < STACK or holds():
             return work(*args)
         context, process = copy_context(), os.getpid()
         done: list[tuple[Any, BaseException | None]] = []
@@ -92,11 +98,13 @@ def out_of_reach(work: F, holds: Callable[[], bool] = lambda: False) -> F:
         alive = ref(life)
 
         def there(_life: _Life | None) -> None:
+            _out_there.add(get_ident())
             try:
                 done.append((context.run(work, *args), None))
             except BaseException as error:
                 done.append((None, error))
             finally:
+                _out_there.discard(get_ident())
                 gate.release()
 
         try:

@@ -22,12 +22,11 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from weft.core.interrupts import let_through
-from weft.core.lazy import lazy
+from weft.core.lazy import lazy, load
 from weft.core.logs import is_heard, log
 from weft.core.once import lock
 from weft.native.cache import key_of, store
@@ -114,7 +113,7 @@ def host() -> tuple[str, str, int]:
 @calling_llvm
 def identity() -> tuple[str, ...]:
     """What machine code depends on besides its text."""
-    versions = (import_module("llvmlite").__version__, ".".join(map(str, llvm.llvm_version_info)))
+    versions = (load("llvmlite").__version__, ".".join(map(str, llvm.llvm_version_info)))
     return (*versions, llvm.get_process_triple(), *host()[:2])
 
 

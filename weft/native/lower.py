@@ -11,7 +11,6 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import cache, partial
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -21,6 +20,7 @@ from numpy.lib.stride_tricks import as_strided
 from weft.core.dtypes import BY_NUMPY
 from weft.core.generator import Generator
 from weft.core.interrupts import let_through
+from weft.core.lazy import load
 from weft.core.records import record
 from weft.core.requirements import require
 from weft.core.symbolic import Symbolic
@@ -157,7 +157,7 @@ def rule_of(name: str) -> Rule | None:
     """
     op = REGISTRY.get(name)
     if op is not None and op.lowering is not None:
-        import_module(f"weft.native.lower_{op.lowering}")
+        load(f"weft.native.lower_{op.lowering}")
     return RULES.get(name)
 
 

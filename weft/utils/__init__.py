@@ -1,13 +1,13 @@
 """Tools beside the tensor library, under the names PyTorch gives them."""
 
-from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from weft.core.lazy import load as _load
 from weft.core.naming import named
 from weft.utils import checkpoint as checkpoint
 
 
 def __getattr__(name: str) -> _Any:
     if name in ("data", "_pytree", "hooks"):  # loaded when they are first asked for
-        return _import_module(f"weft.utils.{name}")
+        return _load(f"weft.utils.{name}")
     raise AttributeError(named(f"module 'weft.utils' has no attribute {name!r}"))
