@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import linecache
 import signal
 import sys
@@ -14,7 +15,9 @@ from typing import Any
 import pytest
 
 import weft
+from weft.aot import compiled_autograd
 from weft.core.handlers import RESTART, Handler, _Action, _sigaction, handlers_outside, in_own_context
+from weft.trace.make_fx import make_fx
 
 PACKAGE = weft.__path__[0]
 variable: ContextVar[int] = ContextVar("variable", default=0)
@@ -274,3 +277,58 @@ def test_what_is_lost_on_its_way_comes_out_at_the_end(after: Any) -> None:
     with pytest.raises(StopIteration):
         in_own_context(work)
     assert in_own_context(list) == []
+
+
+class Counting:
+    """A cycle, whose finalizer computes."""
+
+    count = weft.zeros(1)
+    made = 0
+
+    def __init__(self) -> None:
+        self.me = self
+        Counting.made += 1
+
+    def __del__(self) -> None:
+        profile = sys.getprofile()
+        sys.setprofile(None)  # which makes more of these
+        Counting.count.add_(1)
+        sys.setprofile(profile)
+
+
+def with_compiled_tape(plain: Any, x: Any) -> Any:
+    with compiled_autograd.enable(weft.compile):
+        plain(x.requires_grad_()).backward()
+    return plain(x)
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        lambda plain, x: weft.compile(plain)(x.requires_grad_()).detach(),
+        lambda plain, x: make_fx(plain)(x)(x),
+        lambda plain, x: weft.jit.trace(plain, (x,))(x),
+        lambda plain, x: weft.jit.script(plain)(x),
+        with_compiled_tape,
+    ],
+    ids=["compile", "make_fx", "jit.trace", "jit.script", "compiled tape"],
+)
+def test_finalizers_that_compute_are_no_part_of_what_is_traced(trace: Any) -> None:
+    def profile(frame: Any, event: str, _value: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+            Counting()
+
+    plain, x, before = function(30_000), weft.arange(6.0), gc.get_threshold()
+    expected = plain(x)
+    Counting.count, Counting.made = weft.zeros(1), 0
+    gc.collect()
+    try:
+        gc.set_threshold(20, 1000, 1000)
+        sys.setprofile(profile)
+        result = trace(plain, x)
+    finally:
+        sys.setprofile(None)
+        gc.set_threshold(*before)
+    gc.collect()
+    assert Counting.made > 10 and Counting.count.tolist() == [Counting.made]
+    assert weft.allclose(result, expected)

@@ -373,6 +373,7 @@ def left_open(text: str, before: int, number: int, point: int, kind: type[BaseEx
             compiled(x)
     except BaseException as error:
         caught = error
+    let_locals_go(caught)
     if caught is not interrupter.raised and not interrupter.dropped:
         return f"{caught!r} instead of {kind.__name__}, raised at {interrupter.place}"
     caught = interrupter.raised = None

@@ -9,7 +9,7 @@ handler that strikes meanwhile has another, as it was before; what a handler set
 A handler runs in the main thread, between any two lines, with the context variables of the code that it
 interrupts: a recorder, modes without gradients, listeners to warnings. So the user's handlers stand behind
 `Handler`s for as long as such work takes. One that an interrupt leaves in place calls the user's, and puts
-that back.
+that back. Finalizers that compute would do so there, too, when the collector calls them: it has to wait.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from threading import main_thread
 from types import FrameType
 from typing import Any, Final, ParamSpec, TypeVar
 
+from weft.core.collection import put_off
 from weft.core.contexts import Block
 from weft.core.origins import is_ours, is_tracing
 
@@ -186,9 +187,13 @@ def handlers_outside() -> Block:
 
 def in_own_context(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Runs it in a copy of the context, which goes with whatever modes an interrupt leaves on there; handlers
-    of signals run in the context around it.
+    of signals run in the context around it, and the user's finalizers not before its end.
     """
-    return out_of_handlers(partial(copy_context().run, work, *args, **kwargs))
+    held = put_off()
+    try:
+        return out_of_handlers(partial(copy_context().run, work, *args, **kwargs))
+    finally:
+        del held
 
 
 def out_of_handlers(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -13,6 +13,8 @@ from typing import Final
 
 PACKAGE: Final = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}{os.sep}"
 OURS: Final = sys.stdlib_module_names | {"weft", "numpy", "scipy", "ml_dtypes", "llvmlite", "cupy"}
+HANDED: Final = 3
+"""As many arguments do trace functions get."""
 
 
 def is_ours(frame: FrameType) -> bool:
@@ -27,5 +29,8 @@ def is_tracing(frame: FrameType) -> bool:
     """Whether it is that of a function that debuggers, coverage or profilers have called in between: with
     (frame, event, value), perhaps behind `self`.
     """
-    given = [frame.f_locals.get(name) for name in frame.f_code.co_varnames[:3]]
+    code = frame.f_code
+    if code.co_argcount not in (HANDED, HANDED + 1):
+        return False
+    given = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
     return any(isinstance(each, FrameType) for each in given) and any(isinstance(each, str) for each in given)

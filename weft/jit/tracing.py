@@ -13,6 +13,8 @@ import warnings
 from typing import Any
 
 import weft.jit.marks as marks
+from weft.core.collection import put_off
+from weft.core.handlers import handlers_outside
 from weft.core.interrupts import let_through
 from weft.core.trees import flatten
 from weft.jit.annotations import resolve
@@ -183,8 +185,12 @@ class LiveRecorder(Rewriter):
         given = [copy.deepcopy(value) if isinstance(value, (list, dict)) else value for value in inputs]
         for name, value in zip(names, given, strict=True):
             self.bind(self.graph.block.add_parameter(type_of(value, resolve) or TENSOR, name), value)
-        with _Listening(self):
-            result = function(*given)
+        held = put_off()
+        try:
+            with handlers_outside(), _Listening(self):
+                result = function(*given)
+        finally:
+            del held
         self.graph.block.returned = [self.argument(result)]
         return self.graph
 

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from weft.core.collection import put_off
+from weft.core.handlers import handlers_outside
 from weft.core.interrupts import let_through
 from weft.core.trees import flatten
 from weft.graph.graph import Graph
@@ -104,13 +106,16 @@ class Tracing:
         for value, node in self.pending:
             if id(value) not in self.bound:
                 self.take_apart(value, node)
+        held = put_off()  # finalizers and handlers may compute: that is no part of it
         try:
-            with self.recorder:
+            with handlers_outside(), self.recorder:
                 result = function(*given)
             self.recorder.finish()
             self.graph.output(self.recorder.argument(result))
         except Break as found:
             raise RuntimeError(f"make_fx: {found}") from None
+        finally:
+            del held
         root = Module()
         for name, value in self.constants.items():
             if isinstance(value, Parameter) or not isinstance(value, Tensor):

@@ -29,6 +29,7 @@ from weft.aot.compiled_autograd.walk import NeedsEngine, TapeValues, Walk
 from weft.autograd.compiled_calls import OtherGradients, Pattern, Unexpected
 from weft.autograd.tasks import Seeds, Task, _run, local
 from weft.core import modes
+from weft.core.handlers import in_own_context
 from weft.core.interrupts import let_through
 from weft.core.once import lock
 from weft.core.seams import seams
@@ -122,14 +123,14 @@ class Cache:
             changed = walk.changed_since(structure.last)
         if changed != NOTHING:
             try:
-                recording = Recording(walk, structure.gradients, changed)
+                recording = in_own_context(Recording, walk, structure.gradients, changed)
             except (Break, Exception) as error:  # this one stays as it is
                 let_through(error)
             else:
                 if recording.serves(walk):
                     return recording
         try:
-            return Recording(walk, structure.gradients)
+            return in_own_context(Recording, walk, structure.gradients)
         except NeedsEngine:
             raise
         except (Break, Exception) as error:
