@@ -8,18 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from weft.core.types import preserve_format
-from weft.ops.record import ops
-from weft.optim.optimizer import new_step
-from weft.optim.rules import (
-    Ruled,
-    checked,
-    column,
-    followed,
-    kept,
-    rate_of,
-    real_views,
-)
+from weft.optim.rules import Options, Ruled, checked, chosen, columns, followed, kept, rate_of, real_views
 from weft.optim.verbs import check_steps, count_up
 from weft.tensor.base import Tensor
 
@@ -39,65 +28,30 @@ class Adadelta(Ruled):
     """
 
     _added = (("foreach", None), ("maximize", False), ("differentiable", False), ("capturable", False))
+    _zeros = ("square_avg", "acc_delta")
 
     def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1.0,
-        rho: float = 0.9,
-        eps: float = 1e-6,
-        weight_decay: float = 0,
-        foreach: bool | None = None,
-        *,
-        capturable: bool = False,
-        maximize: bool = False,
-        differentiable: bool = False,
-    ) -> None:
+        self, params: Iterable[Any], lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
+        weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
+        maximize: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
         options = checked(
             lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable,
             foreach=foreach, differentiable=differentiable,
         )  # fmt: skip
         super().__init__(params, options)
 
-    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        state["step"] = new_step(param)
-        for name in ("square_avg", "acc_delta"):
-            state[name] = ops.zeros_like(param, memory_format=preserve_format)
-
-    def _update(
-        self, group: dict[str, Any], params: list[Any], grads: list[Any], states: list[dict[str, Any]]
-    ) -> None:
-        adadelta(
-            params,
-            grads,
-            column(states, "square_avg"),
-            column(states, "acc_delta"),
-            column(states, "step"),
-            lr=group["lr"],
-            rho=group["rho"],
-            eps=group["eps"],
-            weight_decay=group["weight_decay"],
-            maximize=group["maximize"],
-        )
+    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
+        lists = columns(states, "square_avg", "acc_delta", "step")
+        adadelta(params, grads, *lists, **chosen(group, "lr", "rho", "eps", "weight_decay", "maximize"))
 
 
 def adadelta(
-    params: list[Any],
-    grads: list[Any],
-    square_avgs: list[Any],
-    acc_deltas: list[Any],
-    state_steps: list[Any],
-    capturable: bool = False,
-    foreach: bool | None = None,
-    differentiable: bool = False,
-    has_complex: bool = False,
-    *,
-    lr: Any,
-    rho: float,
-    eps: float,
-    weight_decay: float,
-    maximize: bool,
-) -> None:
+    params: list[Any], grads: list[Any], square_avgs: list[Any], acc_deltas: list[Any],
+    state_steps: list[Any], capturable: bool = False, foreach: bool | None = None,
+    differentiable: bool = False, has_complex: bool = False, *, lr: Any, rho: float, eps: float,
+    weight_decay: float, maximize: bool,
+) -> None:  # fmt: skip
     """One step on lists of parameters, gradients, running means and step counters."""
     check_steps(state_steps)
     count_up(state_steps)

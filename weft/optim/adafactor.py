@@ -12,10 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.core.dtypes import finfo
-from weft.core.types import preserve_format
-from weft.ops.record import ops
-from weft.optim.optimizer import new_step, overflowed, to_number
-from weft.optim.rules import Ruled, check_rate
+from weft.optim.optimizer import overflowed, to_number
+from weft.optim.rules import Options, Ruled, check_rate, chosen, zeros
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
@@ -37,17 +35,10 @@ class Adafactor(Ruled):
     _added = (("foreach", None),)
 
     def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1e-2,
-        beta2_decay: float = -0.8,
-        eps: tuple[float | None, float] = (None, 1e-3),
-        d: float = 1.0,
-        weight_decay: float = 0.0,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-    ) -> None:
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
+        foreach: bool | None = None, maximize: bool = False,
+    ) -> None:  # fmt: skip
         check_rate(lr)
         if not to_number(lr) >= 0.0:
             raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
@@ -61,69 +52,39 @@ class Adafactor(Ruled):
             raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
         if not weight_decay >= 0.0:
             raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
-        defaults = {
-            "lr": lr,
-            "beta2_decay": beta2_decay,
-            "eps": eps,
-            "d": d,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        options = {
+            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
+            "foreach": foreach, "maximize": maximize,
+        }  # fmt: skip
+        super().__init__(params, options)
 
-    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        state["step"] = new_step(param)
+    def _init_state(self, param: Any, state: Options, group: Options) -> None:
+        super()._init_state(param, state, group)
         if param.dim() > 1:
             *others, rows, columns = param.shape
             state["row_var"] = param.new_zeros((*others, rows, 1))
             state["col_var"] = param.new_zeros((*others, 1, columns))
         else:
-            state["variance"] = ops.zeros_like(param, memory_format=preserve_format)
+            state["variance"] = zeros(param)
 
-    def _update(
-        self, group: dict[str, Any], params: list[Any], grads: list[Any], states: list[dict[str, Any]]
-    ) -> None:
+    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
         eps1, eps2 = group["eps"]
+        names = ("row_var", "col_var", "variance", "step")
+        rows, columns, variances, steps = [[state.get(name) for state in states] for name in names]
+        options = chosen(group, "d", "lr", "beta2_decay", "weight_decay", "maximize")
         adafactor(
-            params,
-            grads,
-            [state.get("row_var") for state in states],
-            [state.get("col_var") for state in states],
-            [state.get("variance") for state in states],
-            [state["step"] for state in states],
-            grad_scale=getattr(self, "grad_scale", None),
-            found_inf=getattr(self, "found_inf", None),
-            d=group["d"],
-            lr=group["lr"],
-            beta2_decay=group["beta2_decay"],
-            weight_decay=group["weight_decay"],
-            eps1=eps1,
-            eps2=eps2,
-            maximize=group["maximize"],
-        )
+            params, grads, rows, columns, variances, steps, eps1=eps1, eps2=eps2,
+            grad_scale=getattr(self, "grad_scale", None), found_inf=getattr(self, "found_inf", None),
+            **options,
+        )  # fmt: skip
 
 
 def adafactor(
-    params: list[Any],
-    grads: list[Any],
-    row_vars: list[Any],
-    col_vars: list[Any],
-    variances: list[Any],
-    state_steps: list[Any],
-    foreach: bool | None = None,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-    has_complex: bool = False,
-    *,
-    d: float,
-    lr: Any,
-    beta2_decay: float,
-    weight_decay: float,
-    eps1: float | None,
-    eps2: float,
-    maximize: bool,
-) -> None:
+    params: list[Any], grads: list[Any], row_vars: list[Any], col_vars: list[Any], variances: list[Any],
+    state_steps: list[Any], foreach: bool | None = None, grad_scale: Any = None, found_inf: Any = None,
+    has_complex: bool = False, *, d: float, lr: Any, beta2_decay: float, weight_decay: float,
+    eps1: float | None, eps2: float, maximize: bool,
+) -> None:  # fmt: skip
     """One step on lists of parameters, gradients, variances (None where there are none) and step counters."""
     check_steps(state_steps)
     if has_complex or any(param.is_complex() for param in params):

@@ -11,16 +11,8 @@ from typing import Any
 
 from weft.core.types import preserve_format
 from weft.ops.record import ops
-from weft.optim.optimizer import check_fused, new_step, overflowed
-from weft.optim.rules import (
-    Ruled,
-    checked,
-    column,
-    followed,
-    kept,
-    rate_of,
-    real_views,
-)
+from weft.optim.optimizer import check_fused, overflowed
+from weft.optim.rules import Options, Ruled, checked, chosen, columns, followed, kept, rate_of, real_views
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
@@ -41,19 +33,10 @@ class Adagrad(Ruled):
     _added = (("foreach", None), ("maximize", False), ("differentiable", False), ("fused", None))
 
     def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1e-2,
-        lr_decay: float = 0,
-        weight_decay: float = 0,
-        initial_accumulator_value: float = 0,
-        eps: float = 1e-10,
-        foreach: bool | None = None,
-        *,
-        maximize: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
-    ) -> None:
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
+        initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
+        maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
         options = checked(
             lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
             initial_accumulator_value=initial_accumulator_value, foreach=foreach, maximize=maximize,
@@ -71,50 +54,28 @@ class Adagrad(Ruled):
             for param in group["params"]:
                 self.state[param]["sum"].share_memory_()
 
-    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def _init_state(self, param: Any, state: Options, group: Options) -> None:
+        super()._init_state(param, state, group)
         start = group["initial_accumulator_value"]
         value = complex(start, start) if param.is_complex() else start
-        state["step"] = new_step(param, group["fused"])
         state["sum"] = ops.full_like(param, value, memory_format=preserve_format)
 
-    def _update(
-        self, group: dict[str, Any], params: list[Any], grads: list[Any], states: list[dict[str, Any]]
-    ) -> None:
+    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
+        options = chosen(group, "fused", "lr", "weight_decay", "lr_decay", "eps", "maximize")
+        sums, steps = columns(states, "sum", "step")
         adagrad(
-            params,
-            grads,
-            column(states, "sum"),
-            column(states, "step"),
-            fused=group["fused"],
-            grad_scale=getattr(self, "grad_scale", None),
-            found_inf=getattr(self, "found_inf", None),
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            lr_decay=group["lr_decay"],
-            eps=group["eps"],
-            maximize=group["maximize"],
-        )
+            params, grads, sums, steps,
+            grad_scale=getattr(self, "grad_scale", None), found_inf=getattr(self, "found_inf", None),
+            **options,
+        )  # fmt: skip
 
 
 def adagrad(
-    params: list[Any],
-    grads: list[Any],
-    state_sums: list[Any],
-    state_steps: list[Any],
-    fused: bool | None = None,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-    has_sparse_grad: bool = False,
-    foreach: bool | None = None,
-    differentiable: bool = False,
-    has_complex: bool = False,
-    *,
-    lr: Any,
-    weight_decay: float,
-    lr_decay: float,
-    eps: float,
-    maximize: bool,
-) -> None:
+    params: list[Any], grads: list[Any], state_sums: list[Any], state_steps: list[Any],
+    fused: bool | None = None, grad_scale: Any = None, found_inf: Any = None, has_sparse_grad: bool = False,
+    foreach: bool | None = None, differentiable: bool = False, has_complex: bool = False, *, lr: Any,
+    weight_decay: float, lr_decay: float, eps: float, maximize: bool,
+) -> None:  # fmt: skip
     """One step on lists of parameters, gradients, sums and step counters."""
     check_steps(state_steps)
     if overflowed(grads, grad_scale, found_inf):

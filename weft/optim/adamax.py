@@ -8,18 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from weft.core.types import preserve_format
 from weft.ops.record import ops
-from weft.optim.optimizer import new_step
-from weft.optim.rules import (
-    Ruled,
-    checked,
-    column,
-    followed,
-    kept,
-    rate_of,
-    real_views,
-)
+from weft.optim.rules import Options, Ruled, checked, chosen, columns, followed, kept, rate_of, real_views
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
@@ -38,68 +28,32 @@ class Adamax(Ruled):
     """
 
     _added = (("foreach", None), ("maximize", False), ("differentiable", False), ("capturable", False))
+    _zeros = ("exp_avg", "exp_inf")
 
     def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float | Tensor = 2e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        foreach: bool | None = None,
-        *,
-        maximize: bool = False,
-        differentiable: bool = False,
-        capturable: bool = False,
-    ) -> None:
+        self, params: Iterable[Any], lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
+        differentiable: bool = False, capturable: bool = False,
+    ) -> None:  # fmt: skip
         options = checked(
             lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, foreach=foreach, maximize=maximize,
             differentiable=differentiable, capturable=capturable,
         )  # fmt: skip
         super().__init__(params, options)
 
-    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        state["step"] = new_step(param)
-        for name in ("exp_avg", "exp_inf"):
-            state[name] = ops.zeros_like(param, memory_format=preserve_format)
-
-    def _update(
-        self, group: dict[str, Any], params: list[Any], grads: list[Any], states: list[dict[str, Any]]
-    ) -> None:
+    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
         beta1, beta2 = group["betas"]
-        adamax(
-            params,
-            grads,
-            column(states, "exp_avg"),
-            column(states, "exp_inf"),
-            column(states, "step"),
-            eps=group["eps"],
-            beta1=beta1,
-            beta2=beta2,
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            maximize=group["maximize"],
-        )
+        lists = columns(states, "exp_avg", "exp_inf", "step")
+        options = chosen(group, "eps", "lr", "weight_decay", "maximize")
+        adamax(params, grads, *lists, beta1=beta1, beta2=beta2, **options)
 
 
 def adamax(
-    params: list[Any],
-    grads: list[Any],
-    exp_avgs: list[Any],
-    exp_infs: list[Any],
-    state_steps: list[Any],
-    foreach: bool | None = None,
-    maximize: bool = False,
-    differentiable: bool = False,
-    capturable: bool = False,
-    has_complex: bool = False,
-    *,
-    eps: float,
-    beta1: float,
-    beta2: float,
-    lr: Any,
+    params: list[Any], grads: list[Any], exp_avgs: list[Any], exp_infs: list[Any], state_steps: list[Any],
+    foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+    capturable: bool = False, has_complex: bool = False, *, eps: float, beta1: float, beta2: float, lr: Any,
     weight_decay: float,
-) -> None:
+) -> None:  # fmt: skip
     """One step on lists of parameters, gradients, state and step counters."""
     check_steps(state_steps)
     lr = rate_of(lr)

@@ -7,20 +7,13 @@ average. One idea: the average is the parameter itself until step `t0`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from weft.core.dtypes import float64
 from weft.core.seams import seams
-from weft.core.types import preserve_format
 from weft.ops.record import ops
 from weft.optim.optimizer import new_step, to_number
-from weft.optim.rules import (
-    Ruled,
-    checked,
-    column,
-    followed,
-    real_views,
-)
+from weft.optim.rules import Options, Ruled, checked, chosen, columns, followed, real_views
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
@@ -40,84 +33,40 @@ class ASGD(Ruled):
     """
 
     _added = (("foreach", None), ("maximize", False), ("differentiable", False), ("capturable", False))
+    _scalars: ClassVar[dict[str, float]] = {"step": 0.0, "eta": 0.0, "mu": 1.0}
+    _zeros = ("ax",)
 
     def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1e-2,
-        lambd: float = 1e-4,
-        alpha: float = 0.75,
-        t0: float = 1e6,
-        weight_decay: float = 0,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        differentiable: bool = False,
-        capturable: bool = False,
-    ) -> None:
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
+        t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
+        differentiable: bool = False, capturable: bool = False,
+    ) -> None:  # fmt: skip
         options = checked(
             lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, foreach=foreach,
             maximize=maximize, differentiable=differentiable, capturable=capturable,
         )  # fmt: skip
         super().__init__(params, options)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for param in group["params"]:
-                known = self.state.get(param) or {}
-                for name in ("eta", "mu"):
-                    if name in known and not isinstance(known[name], Tensor):
-                        known[name] = new_step(param, None, float(known[name]))
-
-    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        state["step"] = new_step(param)
+    def _init_state(self, param: Any, state: Options, group: Options) -> None:
+        super()._init_state(param, state, group)
         state["eta"] = new_step(param, None, to_number(group["lr"]))
-        state["mu"] = new_step(param, None, 1.0)
-        state["ax"] = ops.zeros_like(param, memory_format=preserve_format)
 
-    def _update(
-        self, group: dict[str, Any], params: list[Any], grads: list[Any], states: list[dict[str, Any]]
-    ) -> None:
-        asgd(
-            params,
-            grads,
-            column(states, "ax"),
-            column(states, "mu"),
-            column(states, "eta"),
-            column(states, "step"),
-            maximize=group["maximize"],
-            lambd=group["lambd"],
-            lr=group["lr"],
-            t0=group["t0"],
-            alpha=group["alpha"],
-            weight_decay=group["weight_decay"],
-        )
+    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
+        lists = columns(states, "ax", "mu", "eta", "step")
+        options = chosen(group, "maximize", "lambd", "lr", "t0", "alpha", "weight_decay")
+        asgd(params, grads, *lists, **options)
 
 
 def asgd(
-    params: list[Any],
-    grads: list[Any],
-    axs: list[Any],
-    mus: list[Any],
-    etas: list[Any],
-    state_steps: list[Any],
-    foreach: bool | None = None,
-    maximize: bool = False,
-    differentiable: bool = False,
-    capturable: bool = False,
-    has_complex: bool = False,
-    *,
-    lambd: float,
-    lr: Any,
-    t0: float,
-    alpha: float,
-    weight_decay: float,
-) -> None:
+    params: list[Any], grads: list[Any], axs: list[Any], mus: list[Any], etas: list[Any],
+    state_steps: list[Any], foreach: bool | None = None, maximize: bool = False,
+    differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *, lambd: float,
+    lr: Any, t0: float, alpha: float, weight_decay: float,
+) -> None:  # fmt: skip
     """One step on lists of parameters, gradients, averages, their weights, step sizes and step counters."""
     check_steps(state_steps)
     lr = to_number(lr)
-    columns = zip(params, grads, axs)
-    for tensors, mu, eta, count in zip(columns, mus, etas, advance(state_steps)):
+    for tensors, mu, eta, count in zip(zip(params, grads, axs), mus, etas, advance(state_steps)):
         param, grad, average = real_views(tensors)
         grad = followed(param, grad, weight_decay, maximize)
         size = eta.item()

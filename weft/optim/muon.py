@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
-from weft.core.types import preserve_format
 from weft.ops.record import ops
 from weft.optim.optimizer import to_number
-from weft.optim.rules import Ruled, check_rate, column
+from weft.optim.rules import Options, Ruled, check_rate
 
 __all__ = ["Muon"]
 
@@ -32,35 +31,26 @@ class Muon(Ruled):
     True
     """
 
+    _scalars: ClassVar[dict[str, float]] = {}
+    _zeros = ("momentum_buffer",)
+
     def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        weight_decay: float = 0.1,
-        momentum: float = 0.95,
-        nesterov: bool = True,
-        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
-        eps: float = 1e-7,
-        ns_steps: int = 5,
-        adjust_lr_fn: str | None = None,
-    ) -> None:
+        self, params: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+        nesterov: bool = True, ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,
+    ) -> None:  # fmt: skip
         check_rate(lr)
         for label, value in (("Learning rate", lr), ("momentum", momentum), ("weight decay", weight_decay)):
             if not to_number(value) >= 0.0:
                 raise ValueError(f"{label} should be >= 0 but is: {value}")
         if adjust_lr_fn is not None and adjust_lr_fn not in RATES:
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients,
-            "eps": eps,
-            "ns_steps": ns_steps,
+        options = {
+            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps,
             "adjust_lr_fn": adjust_lr_fn,
-        }
-        super().__init__(params, defaults)
+        }  # fmt: skip
+        super().__init__(params, options)
         for group in self.param_groups:
             for param in group["params"]:
                 if param.ndim != 2:
@@ -69,17 +59,10 @@ class Muon(Ruled):
                         f"{param.size()}"
                     )
 
-    def _restore_steps(self, group: dict[str, Any]) -> None:
-        """There are no step counters here."""
-
-    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        state["momentum_buffer"] = ops.zeros_like(param, memory_format=preserve_format)
-
-    def _update(
-        self, group: dict[str, Any], params: list[Any], grads: list[Any], states: list[dict[str, Any]]
-    ) -> None:
+    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
         lr, momentum = to_number(group["lr"]), group["momentum"]
-        for param, grad, buffer in zip(params, grads, column(states, "momentum_buffer")):
+        for param, grad, state in zip(params, grads, states):
+            buffer = state["momentum_buffer"]
             if param.is_complex():
                 raise RuntimeError("Muon does not support complex parameters")
             buffer.lerp_(grad, 1 - momentum)

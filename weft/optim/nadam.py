@@ -8,20 +8,10 @@ by the momentum of this step, the running mean by that of the next.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
-from weft.core.types import preserve_format
-from weft.ops.record import ops
-from weft.optim.optimizer import new_step, to_number
-from weft.optim.rules import (
-    Ruled,
-    checked,
-    column,
-    followed,
-    kept,
-    rate_of,
-    real_views,
-)
+from weft.optim.optimizer import to_number
+from weft.optim.rules import Options, Ruled, checked, chosen, columns, followed, kept, rate_of, real_views
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
@@ -44,22 +34,15 @@ class NAdam(Ruled):
         ("maximize", False), ("foreach", None), ("capturable", False), ("differentiable", False),
         ("decoupled_weight_decay", False),
     )  # fmt: skip
+    _scalars: ClassVar[dict[str, float]] = {"step": 0.0, "mu_product": 1.0}
+    _zeros = ("exp_avg", "exp_avg_sq")
 
     def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float | Tensor = 2e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        momentum_decay: float = 4e-3,
-        decoupled_weight_decay: bool = False,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        capturable: bool = False,
-        differentiable: bool = False,
-    ) -> None:
+        self, params: Iterable[Any], lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0, momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+        capturable: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
         options = checked(
             lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
             decoupled_weight_decay=decoupled_weight_decay, maximize=maximize, foreach=foreach,
@@ -67,71 +50,30 @@ class NAdam(Ruled):
         )  # fmt: skip
         super().__init__(params, options)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for param in group["params"]:
-                known = self.state.get(param)
-                if known and not isinstance(known["mu_product"], Tensor):
-                    known["mu_product"] = new_step(param, None, float(known["mu_product"]))
-
-    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        state["step"] = new_step(param)
-        state["mu_product"] = new_step(param, None, 1.0)
-        for name in ("exp_avg", "exp_avg_sq"):
-            state[name] = ops.zeros_like(param, memory_format=preserve_format)
-
-    def _update(
-        self, group: dict[str, Any], params: list[Any], grads: list[Any], states: list[dict[str, Any]]
-    ) -> None:
+    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
         beta1, beta2 = group["betas"]
-        nadam(
-            params,
-            grads,
-            column(states, "exp_avg"),
-            column(states, "exp_avg_sq"),
-            column(states, "mu_product"),
-            column(states, "step"),
-            group["decoupled_weight_decay"],
-            maximize=group["maximize"],
-            beta1=beta1,
-            beta2=beta2,
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            momentum_decay=group["momentum_decay"],
-            eps=group["eps"],
+        lists = columns(states, "exp_avg", "exp_avg_sq", "mu_product", "step")
+        options = chosen(
+            group, "decoupled_weight_decay", "maximize", "lr", "weight_decay", "momentum_decay", "eps"
         )
+        nadam(params, grads, *lists, beta1=beta1, beta2=beta2, **options)
 
 
 def nadam(
-    params: list[Any],
-    grads: list[Any],
-    exp_avgs: list[Any],
-    exp_avg_sqs: list[Any],
-    mu_products: list[Any],
-    state_steps: list[Any],
-    decoupled_weight_decay: bool = False,
-    foreach: bool | None = None,
-    capturable: bool = False,
-    differentiable: bool = False,
-    has_complex: bool = False,
-    maximize: bool = False,
-    *,
-    beta1: float,
-    beta2: float,
-    lr: Any,
-    weight_decay: float,
-    momentum_decay: float,
-    eps: float,
-) -> None:
+    params: list[Any], grads: list[Any], exp_avgs: list[Any], exp_avg_sqs: list[Any],
+    mu_products: list[Any], state_steps: list[Any], decoupled_weight_decay: bool = False,
+    foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
+    has_complex: bool = False, maximize: bool = False, *, beta1: float, beta2: float, lr: Any,
+    weight_decay: float, momentum_decay: float, eps: float,
+) -> None:  # fmt: skip
     """One step on lists of parameters, gradients, state and step counters."""
     check_steps(state_steps)
     if not all(isinstance(product, Tensor) for product in mu_products):
         raise RuntimeError("API has changed, `mu_products` argument must contain a list of singleton tensors")
     lr = rate_of(lr)
     shrinks = decoupled_weight_decay and weight_decay != 0
-    columns = zip(params, grads, exp_avgs, exp_avg_sqs)
-    for tensors, product, count in zip(columns, mu_products, advance(state_steps)):
+    lists = zip(params, grads, exp_avgs, exp_avg_sqs)
+    for tensors, product, count in zip(lists, mu_products, advance(state_steps)):
         param, grad, mean, square = real_views(tensors)
         grad = followed(param, grad, 0 if shrinks else weight_decay, maximize)
         if shrinks:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from functools import partial, wraps
 from itertools import chain
@@ -398,21 +398,6 @@ class Optimizer:
     def _keeps_state(self, group: dict[str, Any]) -> bool:
         """Whether parameters of this group get state from `_init_state`."""
         return True
-
-    def _with_gradients(self, group: dict[str, Any]) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
-        """(parameter, gradient, state) of the group's parameters that have a gradient."""
-        state = self.state
-        for param in group["params"]:
-            grad = param.grad
-            if grad is not None:
-                yield param, grad, state[param]
-
-    def _restore_steps(self, group: dict[str, Any]) -> None:
-        """Step counters of old state dicts are numbers: they become tensors."""
-        for param in group["params"]:
-            state = self.state.get(param)
-            if state and not isinstance(state["step"], Tensor):
-                state["step"] = new_step(param, group.get("fused"), float(state["step"]))
 
 
 def new_step(param: Any, fused: Any = None, count: float = 0.0) -> Any:

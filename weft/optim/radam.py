@@ -14,18 +14,8 @@ from typing import Any
 
 from weft.core.dtypes import float64
 from weft.core.seams import seams
-from weft.core.types import preserve_format
 from weft.ops.record import ops
-from weft.optim.optimizer import new_step
-from weft.optim.rules import (
-    Ruled,
-    checked,
-    column,
-    followed,
-    kept,
-    rate_of,
-    real_views,
-)
+from weft.optim.rules import Options, Ruled, checked, chosen, columns, followed, kept, rate_of, real_views
 from weft.optim.verbs import advance, check_steps
 from weft.tensor.base import Tensor
 
@@ -47,21 +37,14 @@ class RAdam(Ruled):
         ("foreach", None), ("maximize", False), ("differentiable", False), ("decoupled_weight_decay", False),
         ("capturable", False),
     )  # fmt: skip
+    _zeros = ("exp_avg", "exp_avg_sq")
 
     def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        decoupled_weight_decay: bool = False,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        capturable: bool = False,
+        self, params: Iterable[Any], lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0, decoupled_weight_decay: bool = False, *,
+        foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
         differentiable: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         options = checked(
             lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize, foreach=foreach,
             capturable=capturable, decoupled_weight_decay=decoupled_weight_decay,
@@ -69,50 +52,19 @@ class RAdam(Ruled):
         )  # fmt: skip
         super().__init__(params, options)
 
-    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        state["step"] = new_step(param)
-        for name in ("exp_avg", "exp_avg_sq"):
-            state[name] = ops.zeros_like(param, memory_format=preserve_format)
-
-    def _update(
-        self, group: dict[str, Any], params: list[Any], grads: list[Any], states: list[dict[str, Any]]
-    ) -> None:
+    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
         beta1, beta2 = group["betas"]
-        radam(
-            params,
-            grads,
-            column(states, "exp_avg"),
-            column(states, "exp_avg_sq"),
-            column(states, "step"),
-            group["decoupled_weight_decay"],
-            maximize=group["maximize"],
-            beta1=beta1,
-            beta2=beta2,
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-        )
+        lists = columns(states, "exp_avg", "exp_avg_sq", "step")
+        options = chosen(group, "decoupled_weight_decay", "maximize", "lr", "weight_decay", "eps")
+        radam(params, grads, *lists, beta1=beta1, beta2=beta2, **options)
 
 
 def radam(
-    params: list[Any],
-    grads: list[Any],
-    exp_avgs: list[Any],
-    exp_avg_sqs: list[Any],
-    state_steps: list[Any],
-    decoupled_weight_decay: bool = False,
-    foreach: bool | None = None,
-    differentiable: bool = False,
-    capturable: bool = False,
-    has_complex: bool = False,
-    maximize: bool = False,
-    *,
-    beta1: float,
-    beta2: float,
-    lr: Any,
-    weight_decay: float,
-    eps: float,
-) -> None:
+    params: list[Any], grads: list[Any], exp_avgs: list[Any], exp_avg_sqs: list[Any],
+    state_steps: list[Any], decoupled_weight_decay: bool = False, foreach: bool | None = None,
+    differentiable: bool = False, capturable: bool = False, has_complex: bool = False,
+    maximize: bool = False, *, beta1: float, beta2: float, lr: Any, weight_decay: float, eps: float,
+) -> None:  # fmt: skip
     """One step on lists of parameters, gradients, state and step counters."""
     check_steps(state_steps)
     lr = rate_of(lr)

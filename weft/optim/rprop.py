@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from weft.core.types import preserve_format
 from weft.ops.record import ops
-from weft.optim.optimizer import new_step, to_number
-from weft.optim.rules import Ruled, checked, column, kept, real_views
+from weft.optim.optimizer import to_number
+from weft.optim.rules import Options, Ruled, checked, columns, kept, real_views
 from weft.optim.verbs import check_steps, count_up
 from weft.tensor.base import Tensor
 
@@ -30,67 +29,40 @@ class Rprop(Ruled):
     """
 
     _added = (("foreach", None), ("maximize", False), ("differentiable", False), ("capturable", False))
+    _zeros = ("prev",)
 
     def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1e-2,
-        etas: tuple[float, float] = (0.5, 1.2),
-        step_sizes: tuple[float, float] = (1e-6, 50),
-        *,
-        capturable: bool = False,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        differentiable: bool = False,
-    ) -> None:
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False,
+        foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+    ) -> None:  # fmt: skip
         options = checked(
             lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach, maximize=maximize,
             differentiable=differentiable, capturable=capturable,
         )  # fmt: skip
         super().__init__(params, options)
 
-    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def _init_state(self, param: Any, state: Options, group: Options) -> None:
+        super()._init_state(param, state, group)
         size = to_number(group["lr"])
-        state["step"] = new_step(param)
-        state["prev"] = ops.zeros_like(param, memory_format=preserve_format)
         state["step_size"] = ops.full_like(param, complex(size, size) if param.is_complex() else size)
 
-    def _update(
-        self, group: dict[str, Any], params: list[Any], grads: list[Any], states: list[dict[str, Any]]
-    ) -> None:
+    def _update(self, group: Options, params: list[Any], grads: list[Any], states: list[Options]) -> None:
         etaminus, etaplus = group["etas"]
-        step_size_min, step_size_max = group["step_sizes"]
+        low, high = group["step_sizes"]
+        before, sizes, steps = columns(states, "prev", "step_size", "step")
         rprop(
-            params,
-            grads,
-            column(states, "prev"),
-            column(states, "step_size"),
-            column(states, "step"),
-            maximize=group["maximize"],
-            step_size_min=step_size_min,
-            step_size_max=step_size_max,
-            etaminus=etaminus,
-            etaplus=etaplus,
-        )
+            params, grads, before, sizes, steps, maximize=group["maximize"], step_size_min=low,
+            step_size_max=high, etaminus=etaminus, etaplus=etaplus,
+        )  # fmt: skip
 
 
 def rprop(
-    params: list[Any],
-    grads: list[Any],
-    prevs: list[Any],
-    step_sizes: list[Any],
-    state_steps: list[Any],
-    foreach: bool | None = None,
-    capturable: bool = False,
-    maximize: bool = False,
-    differentiable: bool = False,
-    has_complex: bool = False,
-    *,
-    step_size_min: float,
-    step_size_max: float,
-    etaminus: float,
-    etaplus: float,
-) -> None:
+    params: list[Any], grads: list[Any], prevs: list[Any], step_sizes: list[Any], state_steps: list[Any],
+    foreach: bool | None = None, capturable: bool = False, maximize: bool = False,
+    differentiable: bool = False, has_complex: bool = False, *, step_size_min: float, step_size_max: float,
+    etaminus: float, etaplus: float,
+) -> None:  # fmt: skip
     """One step on lists of parameters, gradients, earlier gradients, step sizes and step counters."""
     check_steps(state_steps)
     count_up(state_steps)

@@ -7,14 +7,13 @@ is one function over `weft.optim.verbs`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from weft.core.modes import grad_enabled
 from weft.core.seams import seams
 from weft.core.types import preserve_format
 from weft.ops.record import ops
 from weft.optim.optimizer import (
-    Optimizer,
     check_fused,
     check_one_element,
     evaluate,
@@ -23,77 +22,54 @@ from weft.optim.optimizer import (
     to_scalar,
     without_recording,
 )
+from weft.optim.rules import Options, Ruled, chosen
 from weft.optim.verbs import Row, update
 from weft.tensor.base import Tensor
 
 __all__ = ["SGD", "sgd"]
 
 
-class SGD(Optimizer):
+class SGD(Ruled):
     """p -= lr * b, where b = momentum * b + (1 - dampening) * (gradient + weight_decay * p)."""
 
+    _added = (
+        ("nesterov", False), ("maximize", False), ("foreach", None), ("differentiable", False),
+        ("fused", False),
+    )  # fmt: skip
+    _scalars: ClassVar[dict[str, float]] = {}
+
     def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1e-3,
-        momentum: float = 0,
-        dampening: float = 0,
-        weight_decay: float | Tensor = 0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        differentiable: bool = False,
-        fused: bool | None = None,
-    ) -> None:
+        self, params: Iterable[Any], lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
+        weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False,
+        foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:  # fmt: skip
         check_one_element("lr", lr)
-        for label, value in (
-            ("learning rate", lr),
-            ("momentum value", momentum),
-            ("weight_decay value", weight_decay),
-        ):
+        labels = ("learning rate", "momentum value", "weight_decay value")
+        for label, value in zip(labels, (lr, momentum, weight_decay)):
             if to_number(value) < 0.0:
                 raise ValueError(f"Invalid {label}: {value}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
+        options = {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+            "nesterov": nesterov, "maximize": maximize, "foreach": foreach, "differentiable": differentiable,
             "fused": fused,
-        }
-        super().__init__(params, defaults)
+        }  # fmt: skip
+        super().__init__(params, options)
         check_fused(self, fused, foreach, differentiable)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name, default in (
-                ("nesterov", False),
-                ("maximize", False),
-                ("foreach", None),
-                ("differentiable", False),
-                ("fused", False),
-            ):
-                group.setdefault(name, default)
-
-    def _init_states(self, params: list[Any], group: dict[str, Any]) -> None:
+    def _init_states(self, params: list[Any], group: Options) -> None:
         """Makes buffers for a captured step, so that the first one is no special case."""
         for param in params if self._keeps_state(group) else ():
             if self.state[param].get("momentum_buffer") is None:
                 seams.making_state(self)
                 self._init_state(param, self.state[param], group)
 
-    def _keeps_state(self, group: dict[str, Any]) -> bool:
+    def _keeps_state(self, group: Options) -> bool:
         return bool(group["momentum"]) and not group["dampening"] and not group["differentiable"]
 
-    def _init_state(self, param: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """A buffer from which `_continue` gives what `_start` gives: -0.0 adds nothing to any number."""
+    def _init_state(self, param: Any, state: Options, group: Options) -> None:
+        """A buffer from which `_descend` gives what `_start` gives: -0.0 adds nothing to any number."""
         state["momentum_buffer"] = ops.full_like(param, -0.0, memory_format=preserve_format)
 
     @without_recording
@@ -109,21 +85,22 @@ class SGD(Optimizer):
             if moves and seams.is_compiling():
                 self._init_states(params, group)
             buffers = [state[param].get("momentum_buffer") for param in params] if moves else []
-            sgd(
-                params,
-                [param.grad for param in params],
-                buffers,
-                foreach=group["foreach"],
-                fused=group["fused"],
-                grad_scale=getattr(self, "grad_scale", None),
-                found_inf=getattr(self, "found_inf", None),
-                weight_decay=group["weight_decay"],
-                momentum=group["momentum"],
-                lr=group["lr"],
-                dampening=group["dampening"],
-                nesterov=group["nesterov"],
-                maximize=group["maximize"],
+            options = chosen(
+                group,
+                "foreach",
+                "fused",
+                "weight_decay",
+                "momentum",
+                "lr",
+                "dampening",
+                "nesterov",
+                "maximize",
             )
+            sgd(
+                params, [param.grad for param in params], buffers,
+                grad_scale=getattr(self, "grad_scale", None), found_inf=getattr(self, "found_inf", None),
+                **options,
+            )  # fmt: skip
             if moves:
                 for param, buffer in zip(params, buffers):
                     state[param]["momentum_buffer"] = buffer
@@ -131,22 +108,10 @@ class SGD(Optimizer):
 
 
 def sgd(
-    params: list[Any],
-    d_p_list: list[Any],
-    momentum_buffer_list: list[Any],
-    has_sparse_grad: bool = False,
-    foreach: bool | None = None,
-    fused: bool | None = None,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-    *,
-    weight_decay: Any,
-    momentum: float,
-    lr: Any,
-    dampening: float,
-    nesterov: bool,
-    maximize: bool,
-) -> None:
+    params: list[Any], d_p_list: list[Any], momentum_buffer_list: list[Any], has_sparse_grad: bool = False,
+    foreach: bool | None = None, fused: bool | None = None, grad_scale: Any = None, found_inf: Any = None, *,
+    weight_decay: Any, momentum: float, lr: Any, dampening: float, nesterov: bool, maximize: bool,
+) -> None:  # fmt: skip
     """One step on lists of parameters, gradients and momentum buffers; fills in buffers that are None."""
     if overflowed(d_p_list, grad_scale, found_inf):
         return
@@ -156,43 +121,47 @@ def sgd(
             params, d_p_list, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize
         )
         return
-    decay, size = to_number(weight_decay) or None, -float(to_number(lr))
+    plain = (to_number(weight_decay) or None, -float(to_number(lr)), maximize)
     if not momentum:
-        plain = (decay, size, maximize)
-        update(_descend, [((param, grad), plain) for param, grad in zip(params, d_p_list)])
+        update(_descend, [(tensors, plain) for tensors in zip(params, d_p_list)])
         return
-    numbers = (decay, size, maximize, float(momentum), float(1 - dampening), nesterov)
+    numbers = (*plain, float(momentum), float(1 - dampening), nesterov)
     first: list[Row] = []
     later: list[Row] = []
     for position, (param, grad) in enumerate(zip(params, d_p_list)):
         buffer = momentum_buffer_list[position]
+        rows = later
         if buffer is None:
             buffer = momentum_buffer_list[position] = grad.detach().clone()
-            first.append(((param, grad, buffer), numbers))
-        else:
-            later.append(((param, grad, buffer), numbers))
+            rows = first
+        rows.append(((param, grad, buffer), numbers))
     if first:
         update(_start, first)
     if later:
-        update(_continue, later)
+        update(_descend, later)
 
 
-def _seen(do: Any, param: Any, grad: Any, decay: Any, maximize: bool) -> Any:
-    """The gradient that is followed."""
+def _descend(
+    do: Any, tensors: Any, decay: Any, size: Any, maximize: bool, momentum: Any = None, gain: Any = None,
+    nesterov: bool = False,
+) -> None:  # fmt: skip
+    param, grad, *buffers = tensors
     if maximize:
         grad = do.neg(grad)
-    return grad if decay is None else do.plus(grad, param, decay)
-
-
-def _descend(do: Any, param: Any, grad: Any, decay: Any, size: Any, maximize: bool) -> None:
-    do.add(param, _seen(do, param, grad, decay, maximize), size)
+    if decay is not None:
+        grad = do.plus(grad, param, decay)
+    for buffer in buffers:
+        do.scale(buffer, momentum)
+        do.add(buffer, grad, gain)
+        grad = do.plus(grad, buffer, momentum) if nesterov else buffer
+    do.add(param, grad, size)
 
 
 def _start(
-    do: Any, param: Any, grad: Any, buffer: Any,
-    decay: Any, size: Any, maximize: bool, momentum: Any, gain: Any, nesterov: bool,
-) -> None:  # fmt: skip
+    do: Any, tensors: Any, decay: Any, size: Any, maximize: bool, momentum: Any, gain: Any, nesterov: bool
+) -> None:
     """The first step: the buffer holds the gradient."""
+    param, _grad, buffer = tensors
     if maximize:
         do.scale(buffer, -1)
     if decay is not None:
@@ -200,27 +169,10 @@ def _start(
     do.add(param, do.plus(buffer, buffer, momentum) if nesterov else buffer, size)
 
 
-def _continue(
-    do: Any, param: Any, grad: Any, buffer: Any,
-    decay: Any, size: Any, maximize: bool, momentum: Any, gain: Any, nesterov: bool,
-) -> None:  # fmt: skip
-    grad = _seen(do, param, grad, decay, maximize)
-    do.scale(buffer, momentum)
-    do.add(buffer, grad, gain)
-    do.add(param, do.plus(grad, buffer, momentum) if nesterov else buffer, size)
-
-
 def _differentiable(
-    params: list[Any],
-    grads: list[Any],
-    buffers: list[Any],
-    weight_decay: Any,
-    momentum: float,
-    lr: Any,
-    dampening: float,
-    nesterov: bool,
-    maximize: bool,
-) -> None:
+    params: list[Any], grads: list[Any], buffers: list[Any], weight_decay: Any, momentum: float, lr: Any,
+    dampening: float, nesterov: bool, maximize: bool,
+) -> None:  # fmt: skip
     """As the rules above, on tensors that gradients flow through: what is saved is not written to
     afterwards."""
     for position, (param, given) in enumerate(zip(params, grads)):

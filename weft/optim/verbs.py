@@ -1,7 +1,7 @@
 """Verbs: the few in-place operations that update rules are written in, for arrays and for tensors.
 
 Takes a rule and rows of (parameter, gradient, state …), gives nothing: parameters and state are written to.
-One idea: a rule is written once, as `rule(do, parameter, gradient, state …, number …)`. With `do = Arrays`
+One idea: a rule is written once, as `rule(do, (parameter, gradient, state …), number …)`. With `do = Arrays`
 it runs on the arrays of plain tensors, without any layer in between and, where they are long, piece by piece
 in cache; with `do = Tensors` it runs on ops, which serve every other case and can be captured. Both compute
 the same bits.
@@ -176,7 +176,7 @@ class Counting:
 def writes_of(rule: Rule, tensors: int, tested: tuple[Any, ...]) -> tuple[int, ...]:
     """How often a rule writes each tensor of a row, for numbers of which it may test these."""
     counts = [[0] for _ in range(tensors)]
-    rule(Counting, *counts, *tested)
+    rule(Counting, counts, *tested)
     return tuple([count[0] for count in counts])
 
 
@@ -245,18 +245,18 @@ def update(rule: Rule, rows: Iterable[Row]) -> None:
     if direct:
         quiet(_run, rule, direct)
     for tensors, numbers in others:
-        rule(Tensors, *tensors, *numbers)
+        rule(Tensors, tensors, *numbers)
 
 
 def _run(rule: Rule, rows: list[Row]) -> None:
     for arrays, numbers in rows:
         size = arrays[0].size
         if size <= 2 * PIECE:
-            rule(Arrays, *arrays, *numbers)
+            rule(Arrays, arrays, *numbers)
             continue
         flat = [array.reshape(-1) for array in arrays]
         for start in range(0, size, PIECE):
-            rule(Arrays, *[array[start : start + PIECE] for array in flat], *numbers)
+            rule(Arrays, [array[start : start + PIECE] for array in flat], *numbers)
 
 
 def check_steps(steps: list[Any]) -> None:
