@@ -15,7 +15,7 @@ from typing import Any
 
 from weft.core.seams import seams
 from weft.optim.optimizer import check_fused, check_one_element, overflowed, to_number, to_scalar
-from weft.optim.rules import Options, Ruled, check_rate, checked, chosen, columns, real_views, zeros
+from weft.optim.rules import Options, Ruled, check_rate, checked, chosen, columns, followed, real_views, zeros
 from weft.optim.verbs import Row, advance, check_steps, update, way
 from weft.tensor.base import Tensor
 
@@ -144,12 +144,9 @@ def _adapt_by_tensors(
     """As the rule above, with everything that depends on the step kept as tensors. What a gradient rule
     saved is not written to afterwards: hence the copies."""
     param, grad, mean, square, *rest = tensors
-    grad = grad.neg() if maximize else grad
-    if not (isinstance(weight_decay, (int, float)) and weight_decay == 0):
-        if decoupled:
-            param.mul_(1 - lr * weight_decay)
-        else:
-            grad = grad + param.clone() * weight_decay
+    grad = followed(param, grad, 0 if decoupled else weight_decay, maximize)
+    if decoupled and (isinstance(weight_decay, Tensor) or weight_decay != 0):
+        param.mul_(1 - lr * weight_decay)
     weight = 1 - beta1
     mean.lerp_(grad, weight.to(mean.dtype) if isinstance(weight, Tensor) else weight)
     square.copy_(square * beta2 + grad * grad * (1 - beta2))

@@ -47,21 +47,12 @@ class CyclicLR(_Cycle):
     """Up in a straight line from `base_lr` to `max_lr` and down again, over and over."""
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        base_lr: Any,
-        max_lr: Any,
-        step_size_up: int = 2000,
-        step_size_down: int | None = None,
-        mode: str = "triangular",
-        gamma: float = 1.0,
-        scale_fn: Callable[[float], float] | None = None,
-        scale_mode: str = "cycle",
-        cycle_momentum: bool = True,
-        base_momentum: float = 0.8,
-        max_momentum: float = 0.9,
+        self, optimizer: Optimizer, base_lr: Any, max_lr: Any, step_size_up: int = 2000,
+        step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle",
+        cycle_momentum: bool = True, base_momentum: float = 0.8, max_momentum: float = 0.9,
         last_epoch: int = -1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         check_optimizer(optimizer)
         self.optimizer = optimizer
         base_lrs = for_groups("base_lr", optimizer, base_lr)
@@ -132,22 +123,12 @@ class OneCycleLR(_Cycle):
     """Once up to `max_lr`, then down far below where it began."""
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        max_lr: Any,
-        total_steps: int | None = None,
-        epochs: int | None = None,
-        steps_per_epoch: int | None = None,
-        pct_start: float = 0.3,
-        anneal_strategy: str = "cos",
-        cycle_momentum: bool = True,
-        base_momentum: Any = 0.85,
-        max_momentum: Any = 0.95,
-        div_factor: float = 25.0,
-        final_div_factor: float = 1e4,
-        three_phase: bool = False,
+        self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None, epochs: int | None = None,
+        steps_per_epoch: int | None = None, pct_start: float = 0.3, anneal_strategy: str = "cos",
+        cycle_momentum: bool = True, base_momentum: Any = 0.85, max_momentum: Any = 0.95,
+        div_factor: float = 25.0, final_div_factor: float = 1e4, three_phase: bool = False,
         last_epoch: int = -1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         check_optimizer(optimizer)
         self.optimizer = optimizer
         self.total_steps = _count_steps(total_steps, epochs, steps_per_epoch)
@@ -214,13 +195,8 @@ def _phases(steps: int, part: float, three: bool) -> list[dict[str, Any]]:
     """When each phase ends, and the names of the options it goes from and to."""
 
     def phase(end: float, rates: tuple[str, str], momentums: tuple[str, str]) -> dict[str, Any]:
-        return {
-            "end_step": end,
-            "start_lr": rates[0],
-            "end_lr": rates[1],
-            "start_momentum": momentums[0],
-            "end_momentum": momentums[1],
-        }
+        names = ("start_lr", "end_lr", "start_momentum", "end_momentum")
+        return {"end_step": end, **dict(zip(names, rates + momentums))}
 
     low, high = "base_momentum", "max_momentum"
     rise = phase(float(part * steps) - 1, ("initial_lr", "max_lr"), (high, low))

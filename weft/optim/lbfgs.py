@@ -15,7 +15,7 @@ from weft.core.types import contiguous_format
 from weft.ops.record import ops
 from weft.optim.line_search import Point, strong_wolfe
 from weft.optim.optimizer import Optimizer, to_number
-from weft.optim.rules import check_rate
+from weft.optim.rules import checked
 from weft.tensor.base import Tensor
 
 __all__ = ["LBFGS"]
@@ -42,29 +42,16 @@ class LBFGS(Optimizer):
     """
 
     def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float | Tensor = 1,
-        max_iter: int = 20,
-        max_eval: int | None = None,
-        tolerance_grad: float = 1e-7,
-        tolerance_change: float = 1e-9,
-        history_size: int = 100,
+        self, params: Iterable[Any], lr: float | Tensor = 1, max_iter: int = 20, max_eval: int | None = None,
+        tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
         line_search_fn: str | None = None,
-    ) -> None:
-        check_rate(lr)
-        if not to_number(lr) >= 0.0:
-            raise ValueError(f"Invalid learning rate: {lr}")
-        defaults = {
-            "lr": lr,
-            "max_iter": max_iter,
-            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad,
-            "tolerance_change": tolerance_change,
-            "history_size": history_size,
-            "line_search_fn": line_search_fn,
-        }
-        super().__init__(params, defaults)
+    ) -> None:  # fmt: skip
+        options = checked(
+            lr=lr, max_iter=max_iter, max_eval=max_iter * 5 // 4 if max_eval is None else max_eval,
+            tolerance_grad=tolerance_grad, tolerance_change=tolerance_change, history_size=history_size,
+            line_search_fn=line_search_fn,
+        )  # fmt: skip
+        super().__init__(params, options)
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params = self.param_groups[0]["params"]
@@ -94,15 +81,9 @@ class LBFGS(Optimizer):
         return loss, self._gather_flat_grad()
 
     def _searched(
-        self,
-        closure: Callable[[], Any],
-        loss: float,
-        grad: Any,
-        direction: Any,
-        length: Any,
-        slope: Any,
+        self, closure: Callable[[], Any], loss: float, grad: Any, direction: Any, length: Any, slope: Any,
         most: int,
-    ) -> tuple[Point, int]:
+    ) -> tuple[Point, int]:  # fmt: skip
         """The point that a line search finds, and its evaluations; parameters are left where they were."""
         home = [param.clone(memory_format=contiguous_format) for param in self._params]
 

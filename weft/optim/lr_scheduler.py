@@ -22,23 +22,10 @@ from weft.optim.schedule import LRScheduler as LRScheduler
 from weft.optim.schedule import _LRScheduler as _LRScheduler
 
 __all__ = [
-    "ChainedScheduler",
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts",
-    "CyclicLR",
-    "ExponentialLR",
-    "LRScheduler",
-    "LambdaLR",
-    "LinearLR",
-    "MultiStepLR",
-    "MultiplicativeLR",
-    "OneCycleLR",
-    "PolynomialLR",
-    "ReduceLROnPlateau",
-    "SequentialLR",
-    "StepLR",
-]
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR",
+    "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR",
+    "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+]  # fmt: skip
 
 
 class _ByFunctions(LRScheduler):
@@ -135,9 +122,8 @@ class MultiStepLR(LRScheduler):
 
     def get_lr(self) -> list[Rate]:
         self._warn_outside_step()
-        epoch = (
-            self.last_epoch
-        )  # compared, not looked up: captured steps then know it as a number that counts
+        # Compared, not looked up: captured steps then know the epoch as a number that counts.
+        epoch = self.last_epoch
         for milestone, times in self.milestones.items():
             if epoch == milestone:
                 return self._times(self.gamma**times)
@@ -175,13 +161,9 @@ class LinearLR(LRScheduler):
     """Times a factor that goes in a straight line from `start_factor` to `end_factor`."""
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        start_factor: float = 1.0 / 3,
-        end_factor: float = 1.0,
-        total_iters: int = 5,
-        last_epoch: int = -1,
-    ) -> None:
+        self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
+        total_iters: int = 5, last_epoch: int = -1,
+    ) -> None:  # fmt: skip
         if start_factor > 1.0 or start_factor <= 0:
             raise ValueError(
                 "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
@@ -346,17 +328,15 @@ class _OfSchedules(LRScheduler):
                 raise TypeError(f"{name} at index {index} should have `optimizer` as its attribute.")
             if isinstance(scheduler, ReduceLROnPlateau):
                 raise ValueError(
-                    f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional "
-                    "kwargs to "
-                    f"be specified when calling `step`, but got one at index {index} in the given schedulers "
-                    "sequence."
+                    f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs "
+                    f"to be specified when calling `step`, but got one at index {index} in the given "
+                    "schedulers sequence."
                 )
             if optimizer != scheduler.optimizer:
                 raise ValueError(
                     f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
                     f"{type(scheduler).__name__} at index {index} has {scheduler.optimizer}, which is "
-                    "different "
-                    f"from {type(optimizer).__name__}."
+                    f"different from {type(optimizer).__name__}."
                 )
 
     def state_dict(self) -> dict[str, Any]:
@@ -375,22 +355,17 @@ class SequentialLR(_OfSchedules):
     """One schedule after the other, the next from each milestone on."""
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        schedulers: list[LRScheduler],
-        milestones: list[int],
+        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int],
         last_epoch: int = -1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if len(schedulers) < 1:
             raise ValueError(f"{type(self).__name__} expects at least one scheduler, but got no scheduler.")
         self._check_parts(schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
-                "Sequential Schedulers expects number of schedulers provided to be one more than the "
-                "number of "
-                f"milestone points, but got number of schedulers {len(schedulers)} and the number of "
-                "milestones "
-                f"to be equal to {len(milestones)}"
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number "
+                f"of milestone points, but got number of schedulers {len(schedulers)} and the number of "
+                f"milestones to be equal to {len(milestones)}"
             )
         self._schedulers = schedulers
         self._milestones = milestones
@@ -450,17 +425,10 @@ class ReduceLROnPlateau(LRScheduler):
     """Times `factor` when a measured value has not got better for `patience` epochs."""
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        mode: str = "min",
-        factor: float = 0.1,
-        patience: int = 10,
-        threshold: float = 1e-4,
-        threshold_mode: str = "rel",
-        cooldown: int = 0,
-        min_lr: Any = 0,
+        self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
+        threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0, min_lr: Any = 0,
         eps: float = 1e-8,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         check_optimizer(optimizer)
@@ -536,8 +504,7 @@ class ReduceLROnPlateau(LRScheduler):
                     f"The number of param groups in the `optimizer` ({len(groups)}) differs from when "
                     f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due to a new param "
                     "group being added to the optimizer. Please modify the `min_lrs` field to match the "
-                    "length "
-                    "of the `optimizer` param groups."
+                    "length of the `optimizer` param groups."
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, least in zip(groups, self.min_lrs):

@@ -23,6 +23,7 @@ from weft.tensor.legacy import typename
 
 StateDict = dict[str, Any]
 Step = Callable[..., Any]
+Hooks = OrderedDict[int, Callable[..., Any]]
 
 
 class _RequiredParameter:
@@ -36,8 +37,8 @@ required: Final = _RequiredParameter()
 
 
 # -- hooks of all optimizers ---------------------------------------------------------------------------------
-_global_optimizer_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-_global_optimizer_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+_global_optimizer_pre_hooks: Hooks = OrderedDict()
+_global_optimizer_post_hooks: Hooks = OrderedDict()
 
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -51,9 +52,7 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
     return _file(_global_optimizer_post_hooks, hook)
 
 
-def _file(
-    table: OrderedDict[int, Callable[..., Any]], hook: Callable[..., Any], prepend: bool = False
-) -> RemovableHandle:
+def _file(table: Hooks, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
     handle = RemovableHandle(table)
     table[handle.id] = hook
     if prepend:
@@ -184,8 +183,7 @@ class Optimizer:
         if isinstance(given, set):
             raise TypeError(
                 "optimizer parameters need to be organized in ordered collections, but the ordering of "
-                "tensors "
-                "in sets will change between runs. Please use a list instead."
+                "tensors in sets will change between runs. Please use a list instead."
             )
         entries = [given] if isinstance(given, Tensor) else list(given)
         names = [entry[0] for entry in entries if isinstance(entry, tuple)]
@@ -222,8 +220,7 @@ class Optimizer:
         if len(fresh) != len(group["params"]):
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this will "
-                "cause an "
-                "error; see github.com/pytorch/pytorch/issues/40967 for more information",
+                "cause an error; see github.com/pytorch/pytorch/issues/40967 for more information",
                 stacklevel=4,
             )
         named = "param_names" in group
@@ -289,12 +286,12 @@ class Optimizer:
         return hooked
 
     _opt_called: bool
-    _optimizer_step_pre_hooks: OrderedDict[int, Callable[..., Any]]
-    _optimizer_step_post_hooks: OrderedDict[int, Callable[..., Any]]
-    _optimizer_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
-    _optimizer_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
-    _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
-    _optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
+    _optimizer_step_pre_hooks: Hooks
+    _optimizer_step_post_hooks: Hooks
+    _optimizer_state_dict_pre_hooks: Hooks
+    _optimizer_state_dict_post_hooks: Hooks
+    _optimizer_load_state_dict_pre_hooks: Hooks
+    _optimizer_load_state_dict_post_hooks: Hooks
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(optimizer, args, kwargs)` before each step; may return new (args, kwargs)."""
@@ -423,11 +420,4 @@ def _fitted(value: Any, param: Any, group: dict[str, Any], key: Any) -> Any:
     return value
 
 
-HOOK_TABLES: Final = (
-    "_optimizer_step_pre_hooks",
-    "_optimizer_step_post_hooks",
-    "_optimizer_state_dict_pre_hooks",
-    "_optimizer_state_dict_post_hooks",
-    "_optimizer_load_state_dict_pre_hooks",
-    "_optimizer_load_state_dict_post_hooks",
-)
+HOOK_TABLES: Final = tuple(name for name in Optimizer.__annotations__ if name.endswith("_hooks"))

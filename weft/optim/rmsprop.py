@@ -10,7 +10,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft.optim.optimizer import to_number, to_scalar
-from weft.optim.rules import Options, Ruled, checked, chosen, columns, not_negative, real_views, zeros
+from weft.optim.rules import (
+    Options,
+    Ruled,
+    checked,
+    chosen,
+    columns,
+    followed,
+    not_negative,
+    real_views,
+    zeros,
+)
 from weft.optim.verbs import Row, check_steps, count_up, update, way
 from weft.tensor.base import Tensor
 
@@ -115,9 +125,7 @@ def _differentiable(
     """As the rule above, on tensors that gradients flow through: what is saved is not written to
     afterwards."""
     param, grad, square, *rest = tensors
-    grad = grad.neg() if maximize else grad
-    if not (isinstance(weight_decay, (int, float)) and weight_decay == 0):
-        grad = grad + param.clone() * weight_decay
+    grad = followed(param, grad, weight_decay, maximize)
     square.mul_(alpha).add_(grad * grad, alpha=1 - alpha)
     variance = square.clone()
     if centered:

@@ -24,8 +24,8 @@ EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. "
     "Please use `scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from "
     "None, the closed form is used instead of the new chainable form, where available. Please open an "
-    "issue if "
-    "you are unable to replicate your use case: https://github.com/pytorch/pytorch/issues/new/choose."
+    "issue if you are unable to replicate your use case: "
+    "https://github.com/pytorch/pytorch/issues/new/choose."
 )
 
 
@@ -69,9 +69,8 @@ def _watch_steps(optimizer: Any) -> None:
     """Makes this optimizer note that its `step` was called."""
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
-    reference = weakref.ref(
-        optimizer
-    )  # the wrapper lies in the optimizer: a plain reference would be a cycle
+    # The wrapper lies in the optimizer: a plain reference would be a cycle.
+    reference = weakref.ref(optimizer)
     function = optimizer.step.__func__
 
     @wraps(function)
@@ -106,9 +105,8 @@ class LRScheduler:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{number}] when resuming scheduler "
                     "with last_epoch >= 0.\nThis typically happens when:\n1. You're trying to resume "
-                    "training "
-                    "from a checkpoint but haven't properly loaded the optimizer state\n2. You're using "
-                    "last_epoch >= 0 for a fresh training run (not recommended)"
+                    "training from a checkpoint but haven't properly loaded the optimizer state\n2. You're "
+                    "using last_epoch >= 0 for a fresh training run (not recommended)"
                 )
         self.base_lrs = values_of(optimizer, "initial_lr")
         self.last_epoch = last_epoch
@@ -158,11 +156,9 @@ class LRScheduler:
         elif not getattr(self.optimizer, "_opt_called", False):
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and "
-                "later, "
-                "you should call them in the opposite order: `optimizer.step()` before "
-                "`lr_scheduler.step()`.  "
-                "Failure to do this will result in PyTorch skipping the first value of the learning rate "
-                f"schedule. See more details at {GUIDE}",
+                "later, you should call them in the opposite order: `optimizer.step()` before "
+                "`lr_scheduler.step()`.  Failure to do this will result in PyTorch skipping the first value "
+                f"of the learning rate schedule. See more details at {GUIDE}",
                 UserWarning,
                 stacklevel=3,
             )

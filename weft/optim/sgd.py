@@ -22,7 +22,7 @@ from weft.optim.optimizer import (
     to_scalar,
     without_recording,
 )
-from weft.optim.rules import Options, Ruled, chosen
+from weft.optim.rules import Options, Ruled, chosen, followed
 from weft.optim.verbs import Row, update
 from weft.tensor.base import Tensor
 
@@ -175,10 +175,8 @@ def _differentiable(
 ) -> None:  # fmt: skip
     """As the rules above, on tensors that gradients flow through: what is saved is not written to
     afterwards."""
-    for position, (param, given) in enumerate(zip(params, grads)):
-        grad = -given if maximize else given
-        if isinstance(weight_decay, Tensor) or weight_decay != 0:
-            grad = grad + param.clone() * weight_decay
+    for position, param in enumerate(params):
+        grad = followed(param, grads[position], weight_decay, maximize)
         if momentum != 0:
             buffer = buffers[position]
             if buffer is None:

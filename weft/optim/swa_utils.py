@@ -25,14 +25,9 @@ from weft.optim.schedule import for_groups
 from weft.tensor.base import Tensor
 
 __all__ = [
-    "SWALR",
-    "AveragedModel",
-    "get_ema_avg_fn",
-    "get_ema_multi_avg_fn",
-    "get_swa_avg_fn",
-    "get_swa_multi_avg_fn",
-    "update_bn",
-]
+    "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn",
+    "get_swa_multi_avg_fn", "update_bn",
+]  # fmt: skip
 
 Averaging = Callable[[Any, Any, Any], Any]
 
@@ -110,13 +105,9 @@ class AveragedModel(Module):
     n_averaged: Tensor
 
     def __init__(
-        self,
-        model: Module,
-        device: Any = None,
-        avg_fn: Averaging | None = None,
-        multi_avg_fn: Averaging | None = None,
-        use_buffers: bool = False,
-    ) -> None:
+        self, model: Module, device: Any = None, avg_fn: Averaging | None = None,
+        multi_avg_fn: Averaging | None = None, use_buffers: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
@@ -201,13 +192,9 @@ class SWALR(LRScheduler):
     """
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        swa_lr: Any,
-        anneal_epochs: int = 10,
-        anneal_strategy: str = "cos",
+        self, optimizer: Optimizer, swa_lr: Any, anneal_epochs: int = 10, anneal_strategy: str = "cos",
         last_epoch: int = -1,
-    ) -> None:
+    ) -> None:  # fmt: skip
         rates = for_groups("swa_lr", optimizer, swa_lr)
         for rate, group in zip(rates, optimizer.param_groups):
             group["swa_lr"] = rate
