@@ -67,10 +67,9 @@ class Dropout1d(_DropoutNd):
         rank = input.dim()
         if rank not in (2, 3):
             raise RuntimeError(
-                f"dropout1d: Expected 2D or 3D input, but received a {rank}D input. "
-                "Note that dropout1d exists to provide channel-wise dropout on inputs with 1 "
-                "spatial dimension, a channel dimension, and an optional batch dimension "
-                "(i.e. 2D or 3D inputs)."
+                f"dropout1d: Expected 2D or 3D input, but received a {rank}D input. Note that dropout1d "
+                "exists to provide channel-wise dropout on inputs with 1 spatial dimension, a channel "
+                "dimension, and an optional batch dimension (i.e. 2D or 3D inputs)."
             )
         drop = _drop_channels if rank == 3 else _drop_unbatched
         return drop(input, self.p, self.training, self.inplace)

@@ -50,9 +50,8 @@ class _InstanceNorm(_NormBase):
                     f" ({self.num_features}), but got: {input.size(channels)}."
                 )
             warnings.warn(
-                f"input's size at dim={channels} does not match num_features. "
-                "You can silence this warning by not passing in num_features, "
-                "which is not used because affine=False",
+                f"input's size at dim={channels} does not match num_features. You can silence this warning "
+                "by not passing in num_features, which is not used because affine=False",
                 stacklevel=2,
             )
         if channels == 0:

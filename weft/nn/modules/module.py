@@ -244,9 +244,8 @@ class Module(Stateful, Movable):
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(
                 named(
-                    f"cannot assign '{typename(value)}' as buffer '{name}' (weft.nn.Buffer, "
-                    f"weft.Tensor or None "
-                    f"expected)"
+                    f"cannot assign '{typename(value)}' as buffer '{name}' (weft.nn.Buffer, weft.Tensor or "
+                    "None expected)"
                 )
             )
         fields = self.__dict__
@@ -264,8 +263,7 @@ class Module(Stateful, Movable):
         else:
             raise RuntimeError(
                 "Registering a non-persistent buffer on a Module subclass that implements register_buffer() "
-                "without the "
-                "persistent argument is not allowed."
+                "without the persistent argument is not allowed."
             )
 
     @staticmethod
@@ -310,17 +308,15 @@ class Module(Stateful, Movable):
             if not isinstance(param, Parameter):
                 raise TypeError(
                     named(
-                        f"cannot assign '{typename(param)}' object to parameter '{name}' "
-                        f"(weft.nn.Parameter or "
-                        f"None required)"
+                        f"cannot assign '{typename(param)}' object to parameter '{name}' (weft.nn.Parameter "
+                        "or None required)"
                     )
                 )
             if param.grad_fn:
                 raise ValueError(
                     f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
-                    f"explicitly. To "
-                    f"express '{name}' as a function of another Tensor, compute the value in the forward() "
-                    f"method."
+                    f"explicitly. To express '{name}' as a function of another Tensor, compute the value in "
+                    "the forward() method."
                 )
             param = registered(_global_parameter_registration_hooks, self, name, param)
         self._parameters[name] = param
@@ -511,11 +507,9 @@ class Module(Stateful, Movable):
         if getattr(self, "_is_replica", False):
             warnings.warn(
                 "Calling .zero_grad() from a module created with nn.DataParallel() has no effect. The "
-                "parameters are copied (in "
-                "a differentiable manner) from the original module. This means they are not leaf nodes in "
-                "autograd and so don't "
-                "accumulate gradients. If you need gradients in your forward method, consider using "
-                "autograd.grad instead.",
+                "parameters are copied (in a differentiable manner) from the original module. This means "
+                "they are not leaf nodes in autograd and so don't accumulate gradients. If you need "
+                "gradients in your forward method, consider using autograd.grad instead.",
                 stacklevel=2,
             )
         for parameter in self.parameters():

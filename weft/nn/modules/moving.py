@@ -22,17 +22,13 @@ from weft.tensor.base import Tensor
 
 TO_FORMS = (
     " * (weft.device device = None, weft.dtype dtype = None, bool non_blocking = False, bool copy = False, "
-    "*, "
-    "weft.memory_format memory_format = None)\n"
-    " * (weft.dtype dtype, bool non_blocking = False, bool copy = False, *, weft.memory_format memory_format "
-    "= None)\n"
-    " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, weft.memory_format memory_format = "
-    "None)\n"
+    "*, weft.memory_format memory_format = None)\n * (weft.dtype dtype, bool non_blocking = False, bool copy "
+    "= False, *, weft.memory_format memory_format = None)\n * (Tensor tensor, bool non_blocking = False, "
+    "bool copy = False, *, weft.memory_format memory_format = None)\n"
 )
 COMPLEX = (
     "Complex modules are a new feature under active development whose design may change, and some modules "
-    "might not work as "
-    "expected when using complex tensors as parameters or buffers. Please file an issue at "
+    "might not work as expected when using complex tensors as parameters or buffers. Please file an issue at "
     "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a complex module does not work "
     "as expected."
 )
@@ -122,10 +118,8 @@ class Movable:
                 if str(error) == "Cannot copy out of meta tensor; no data!":
                     raise NotImplementedError(
                         named(
-                            f"{error} Please use weft.nn.Module.to_empty() instead of "
-                            f"weft.nn.Module.to() when "
-                            f"moving module from "
-                            "meta to a different device."
+                            f"{error} Please use weft.nn.Module.to_empty() instead of weft.nn.Module.to() "
+                            "when moving module from meta to a different device."
                         )
                     ) from None
                 raise

@@ -154,8 +154,7 @@ class Stateful:
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
                 "Cannot register the same function as the state dict post hook that was previously "
-                "registered via "
-                "register_state_dict_post_hook"
+                "registered via register_state_dict_post_hook"
             )
         return _add(self._state_dict_hooks, hook)
 
@@ -295,8 +294,7 @@ def _load_one(module: Any, name: str, key: str, tensor: Any, given: Any, assign:
     if not (isinstance(given, Tensor) or has_override(given)):
         return (
             f'While copying the parameter named "{key}", expected weft.Tensor or Tensor-like object from '
-            f"checkpoint but received "
-            f"{type(given)}"
+            f"checkpoint but received {type(given)}"
         )
     lazy = is_lazy(tensor)
     if not lazy and not tensor.shape and tuple(given.shape) == (1,):
@@ -304,16 +302,13 @@ def _load_one(module: Any, name: str, key: str, tensor: Any, given: Any, assign:
     if not lazy and given.shape != tensor.shape:
         return (
             f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape "
-            f"in current model is "
-            f"{tensor.shape}."
+            f"in current model is {tensor.shape}."
         )
     if not lazy and tensor.is_meta and not given.is_meta and not assign:
         warnings.warn(
             f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the "
-            f"current model, which is "
-            "a no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their "
-            "corresponding key in "
-            "the module instead of copying them in place?)",
+            "current model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the "
+            "state dictionary to their corresponding key in the module instead of copying them in place?)",
             stacklevel=5,
         )
     token = enter(grad=False)
@@ -332,8 +327,7 @@ def _load_one(module: Any, name: str, key: str, tensor: Any, given: Any, assign:
         sizes = tuple(value.size() for value in (tensor, given))
         return (
             f'While copying the parameter named "{key}", whose dimensions in the model are {sizes[0]} and '
-            f"whose dimensions in the "
-            f"checkpoint are {sizes[1]}, an exception occurred : {error.args}."
+            f"whose dimensions in the checkpoint are {sizes[1]}, an exception occurred : {error.args}."
         )
     finally:
         leave(token)
