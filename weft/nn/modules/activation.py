@@ -65,8 +65,6 @@ class Softsign(Module):
 class _InPlace(Module):
     """A layer whose only option is to work in place."""
 
-    inplace: bool
-
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
@@ -133,9 +131,7 @@ class Threshold(Module):
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
-        self.threshold = threshold
-        self.value = value
-        self.inplace = inplace
+        self.threshold, self.value, self.inplace = threshold, value, inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.threshold(input, self.threshold, self.value, self.inplace)
@@ -146,10 +142,6 @@ class Threshold(Module):
 
 class Hardtanh(Module):
     """`x` kept between `min_val` and `max_val`."""
-
-    min_val: float
-    max_val: float
-    inplace: bool
 
     def __init__(
         self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False,
@@ -164,9 +156,7 @@ class Hardtanh(Module):
             max_val = max_value
         if not max_val > min_val:
             raise AssertionError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
-        self.min_val = min_val
-        self.max_val = max_val
-        self.inplace = inplace
+        self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
@@ -186,38 +176,30 @@ class ReLU6(Hardtanh):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
 
-    def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
+    extra_repr = _InPlace.extra_repr
 
 
-class ELU(Module):
-    """`x` where it is positive, else `alpha * (exp(x) - 1)`."""
-
+class _WithAlpha(Module):
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
+        self.alpha, self.inplace = alpha, inplace
+
+    def extra_repr(self) -> str:
+        return _and_in_place(f"alpha={self.alpha}", self.inplace)
+
+
+class ELU(_WithAlpha):
+    """`x` where it is positive, else `alpha * (exp(x) - 1)`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
-    def extra_repr(self) -> str:
-        return _and_in_place(f"alpha={self.alpha}", self.inplace)
 
-
-class CELU(Module):
+class CELU(_WithAlpha):
     """`x` where it is positive, else `alpha * (exp(x / alpha) - 1)`."""
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
-
-    def extra_repr(self) -> str:
-        return _and_in_place(f"alpha={self.alpha}", self.inplace)
 
 
 class LeakyReLU(Module):
@@ -225,8 +207,7 @@ class LeakyReLU(Module):
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
         super().__init__()
-        self.negative_slope = negative_slope
-        self.inplace = inplace
+        self.negative_slope, self.inplace = negative_slope, inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.leaky_relu(input, self.negative_slope, self.inplace)
@@ -241,9 +222,7 @@ class RReLU(Module):
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__()
-        self.lower = lower
-        self.upper = upper
-        self.inplace = inplace
+        self.lower, self.upper, self.inplace = lower, upper, inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
@@ -271,8 +250,7 @@ class Softplus(Module):
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
-        self.beta = beta
-        self.threshold = threshold
+        self.beta, self.threshold = beta, threshold
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softplus(input, self.beta, self.threshold)
@@ -281,46 +259,39 @@ class Softplus(Module):
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
-class Hardshrink(Module):
-    """`x`, and 0 where it is within `lambd` of 0."""
-
+class _Shrink(Module):
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        return f"{self.lambd}"
+
+
+class Hardshrink(_Shrink):
+    """`x`, and 0 where it is within `lambd` of 0."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
-    def extra_repr(self) -> str:
-        return f"{self.lambd}"
 
-
-class Softshrink(Module):
+class Softshrink(_Shrink):
     """`x` moved by `lambd` towards 0, not beyond it."""
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        return f"{self.lambd}"
 
 
 class PReLU(Module):
     """`x` where it is positive, else `weight * x`, the weight learnt: one, or one per channel."""
 
-    num_parameters: int
     weight: Tensor
 
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
     ) -> None:
         super().__init__()
-        self.num_parameters = num_parameters
-        self.init = init
+        self.num_parameters, self.init = num_parameters, init
         self.weight = Parameter(ops.empty((num_parameters,), dtype=dtype, device=device))
         self.reset_parameters()
 
@@ -336,29 +307,25 @@ class PReLU(Module):
 
 
 # -- along a dimension ---------------------------------------------------------------------------------------
-class GLU(Module):
-    """The first half along `dim` times the sigmoid of the second."""
-
-    def __init__(self, dim: int = -1) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.glu(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
-
-
 class _AlongDim(Module):
-    dim: int | None
-
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
+
+
+class GLU(_AlongDim):
+    """The first half along `dim` times the sigmoid of the second."""
+
+    dim: int
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__(dim)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.glu(input, self.dim)
 
 
 class Softmax(_AlongDim):
@@ -381,9 +348,6 @@ class Softmin(_AlongDim):
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
-
 
 class Softmax2d(Module):
     """The softmax over channels of `(N, C, H, W)` or `(C, H, W)`."""
@@ -402,13 +366,9 @@ class MultiheadAttention(Module):
     `vdim` there are three.
     """
 
-    embed_dim: int
     kdim: int
     vdim: int
-    num_heads: int
     head_dim: int
-    dropout: float
-    batch_first: bool
     in_proj_weight: Tensor | None
     q_proj_weight: Tensor | None
     k_proj_weight: Tensor | None
@@ -432,9 +392,7 @@ class MultiheadAttention(Module):
         self.kdim = kdim if kdim is not None else embed_dim
         self.vdim = vdim if vdim is not None else embed_dim
         self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
-        self.num_heads = num_heads
-        self.dropout = dropout
-        self.batch_first = batch_first
+        self.num_heads, self.dropout, self.batch_first = num_heads, dropout, batch_first
         self.head_dim = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
             raise AssertionError("embed_dim must be divisible by num_heads")

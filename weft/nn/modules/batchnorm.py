@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import weft.nn.functional as F
-import weft.nn.init as init
 from weft.core.dtypes import int64
 from weft.nn.modules.lazy import LazyModuleMixin
 from weft.nn.modules.module import Module
-from weft.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from weft.nn.modules.normalization import _Affine
+from weft.nn.parameter import UninitializedBuffer, UninitializedParameter
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
 
@@ -23,17 +23,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _NormBase(Module):
+class _NormBase(_Affine):
     """What batch and instance normalisation share: scale and shift, and the running statistics."""
 
     _version = 2
-    num_features: int
-    eps: float
-    momentum: float | None
-    affine: bool
-    track_running_stats: bool
-    weight: Tensor | None
-    bias: Tensor | None
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
@@ -43,14 +36,9 @@ class _NormBase(Module):
         track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.num_features = num_features
-        self.eps = eps
-        self.momentum = momentum
-        self.affine = affine
+        self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
         self.track_running_stats = track_running_stats
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            made = ops.empty((num_features,), dtype=dtype, device=device) if wanted else None
-            self.register_parameter(name, None if made is None else Parameter(made))
+        self._make_affine((num_features,), affine, bias, device, dtype)
         mean = variance = count = None
         if track_running_stats:
             mean = ops.zeros((num_features,), dtype=dtype, device=device)
@@ -71,10 +59,7 @@ class _NormBase(Module):
     def reset_parameters(self) -> None:
         """Back to scale 1 and shift 0, and fresh statistics."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
         raise NotImplementedError
@@ -102,6 +87,15 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
+    _ranks: tuple[int, ...] = ()
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if not self._ranks:
+            raise NotImplementedError
+        if input.dim() not in self._ranks:
+            expected = " or ".join(f"{rank}D" for rank in self._ranks)
+            raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
+
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum
@@ -125,25 +119,19 @@ class _BatchNorm(_NormBase):
 class BatchNorm1d(_BatchNorm):
     """Batch normalisation of `(N, C)` or `(N, C, L)`."""
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() not in (2, 3):
-            raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
+    _ranks = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
     """Batch normalisation of `(N, C, H, W)`."""
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() != 4:
-            raise ValueError(f"expected 4D input (got {input.dim()}D input)")
+    _ranks = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
     """Batch normalisation of `(N, C, D, H, W)`."""
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.dim() != 5:
-            raise ValueError(f"expected 5D input (got {input.dim()}D input)")
+    _ranks = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -197,8 +185,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(0, eps, momentum, False, False, device, dtype)
-        self.affine = affine
-        self.track_running_stats = track_running_stats
+        self.affine, self.track_running_stats = affine, track_running_stats
         if affine:
             self.weight = UninitializedParameter(device=device, dtype=dtype)
             if bias:
@@ -232,18 +219,18 @@ class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm1d` that takes `num_features` from its first input."""
 
     cls_to_become = BatchNorm1d
-    _check_input_dim = BatchNorm1d._check_input_dim
+    _ranks = BatchNorm1d._ranks
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm2d` that takes `num_features` from its first input."""
 
     cls_to_become = BatchNorm2d
-    _check_input_dim = BatchNorm2d._check_input_dim
+    _ranks = BatchNorm2d._ranks
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm3d` that takes `num_features` from its first input."""
 
     cls_to_become = BatchNorm3d
-    _check_input_dim = BatchNorm3d._check_input_dim
+    _ranks = BatchNorm3d._ranks

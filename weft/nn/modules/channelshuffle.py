@@ -12,8 +12,6 @@ __all__ = ["ChannelShuffle"]
 class ChannelShuffle(Module):
     """Channels `(groups, n)` become `(n, groups)`."""
 
-    groups: int
-
     def __init__(self, groups: int) -> None:
         super().__init__()
         self.groups = groups

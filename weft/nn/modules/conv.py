@@ -14,7 +14,7 @@ import weft.nn.functional as F
 import weft.nn.init as init
 from weft.nn.modules.lazy import LazyModuleMixin
 from weft.nn.modules.module import Module
-from weft.nn.modules.utils import _ntuple, _reverse_repeat_tuple
+from weft.nn.modules.utils import _ntuple, _reverse_repeat_tuple, named, unusual
 from weft.nn.parameter import Parameter, UninitializedParameter
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
@@ -52,16 +52,6 @@ def _check(in_channels: int, out_channels: int, groups: int, stride: Any, paddin
 
 
 class _ConvNd(Module):
-    in_channels: int
-    out_channels: int
-    kernel_size: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: Any
-    dilation: tuple[int, ...]
-    transposed: bool
-    output_padding: tuple[int, ...]
-    groups: int
-    padding_mode: str
     weight: Tensor
     bias: Tensor | None
 
@@ -72,24 +62,15 @@ class _ConvNd(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         _check(in_channels, out_channels, groups, stride, padding, padding_mode)
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.kernel_size = kernel_size
-        self.stride = stride
-        self.padding = padding
-        self.dilation = dilation
-        self.transposed = transposed
-        self.output_padding = output_padding
-        self.groups = groups
-        self.padding_mode = padding_mode
+        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel_size
+        self.stride, self.padding, self.dilation, self.transposed = stride, padding, dilation, transposed
+        self.output_padding, self.groups, self.padding_mode = output_padding, groups, padding_mode
         self._reversed_padding_repeated_twice = self._border()
         source, result = (out_channels, in_channels) if transposed else (in_channels, out_channels)
         shape = (result, source // groups, *kernel_size)
         self.weight = Parameter(ops.empty(shape, dtype=dtype, device=device))
-        if bias:
-            self.bias = Parameter(ops.empty((out_channels,), dtype=dtype, device=device))
-        else:
-            self.register_parameter("bias", None)
+        made = Parameter(ops.empty((out_channels,), dtype=dtype, device=device)) if bias else None
+        self.register_parameter("bias", made)
         self.reset_parameters()
 
     def _border(self) -> list[int]:
@@ -114,22 +95,11 @@ class _ConvNd(Module):
 
     def extra_repr(self) -> str:
         rank = len(self.kernel_size)
-        text = (
-            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        text = f"{self.in_channels}, {self.out_channels}, {named(self, 'kernel_size', 'stride')}"
+        text += unusual(
+            self, padding=(0,) * len(self.padding), dilation=(1,) * rank, output_padding=(0,) * rank, groups=1
         )
-        if self.padding != (0,) * len(self.padding):
-            text += f", padding={self.padding}"
-        if self.dilation != (1,) * rank:
-            text += f", dilation={self.dilation}"
-        if self.output_padding != (0,) * rank:
-            text += f", output_padding={self.output_padding}"
-        if self.groups != 1:
-            text += f", groups={self.groups}"
-        if self.bias is None:
-            text += ", bias=False"
-        if self.padding_mode != "zeros":
-            text += f", padding_mode={self.padding_mode}"
-        return text
+        return text + (", bias=False" if self.bias is None else "") + unusual(self, padding_mode="zeros")
 
 
 class _Convolution(_ConvNd):

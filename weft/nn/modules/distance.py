@@ -12,15 +12,9 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 class PairwiseDistance(Module):
     """The p-norm of `x1 - x2 + eps` along the last dimension."""
 
-    norm: float
-    eps: float
-    keepdim: bool
-
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
-        self.norm = p
-        self.eps = eps
-        self.keepdim = keepdim
+        self.norm, self.eps, self.keepdim = p, eps, keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
@@ -29,13 +23,9 @@ class PairwiseDistance(Module):
 class CosineSimilarity(Module):
     """The cosine of the angle between vectors along `dim`."""
 
-    dim: int
-    eps: float
-
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
-        self.dim = dim
-        self.eps = eps
+        self.dim, self.eps = dim, eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.cosine_similarity(x1, x2, self.dim, self.eps)

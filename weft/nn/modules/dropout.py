@@ -39,15 +39,11 @@ def _drop_unbatched(input: Tensor, p: float, training: bool, inplace: bool) -> T
 
 
 class _DropoutNd(Module):
-    p: float
-    inplace: bool
-
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
         if p < 0 or p > 1:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        self.p = p
-        self.inplace = inplace
+        self.p, self.inplace = p, inplace
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"

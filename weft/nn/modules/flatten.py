@@ -13,13 +13,9 @@ __all__ = ["Flatten", "Unflatten"]
 class Flatten(Module):
     """Joins the dimensions from `start_dim` to `end_dim`; by default all but the batch."""
 
-    start_dim: int
-    end_dim: int
-
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
+        self.start_dim, self.end_dim = start_dim, end_dim
 
     def forward(self, input: Tensor) -> Tensor:
         return input.flatten(self.start_dim, self.end_dim)
@@ -30,9 +26,6 @@ class Flatten(Module):
 
 class Unflatten(Module):
     """Splits one dimension into several."""
-
-    dim: int
-    unflattened_size: Any
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
@@ -45,8 +38,7 @@ class Unflatten(Module):
                     "unflattened_size must be tuple of ints, "
                     f"but found element of type {type(size).__name__} at pos {position}"
                 )
-        self.dim = dim
-        self.unflattened_size = unflattened_size
+        self.dim, self.unflattened_size = dim, unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:
         return input.unflatten(self.dim, self.unflattened_size)

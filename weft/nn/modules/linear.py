@@ -13,6 +13,7 @@ import weft.nn.init as init
 from weft.autograd.grad_mode import no_grad
 from weft.nn.modules.lazy import LazyModuleMixin
 from weft.nn.modules.module import Module
+from weft.nn.modules.utils import named
 from weft.nn.parameter import Parameter, UninitializedParameter
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
@@ -33,8 +34,6 @@ class Identity(Module):
 class Linear(Module):
     """`y = x @ weight.T + bias`."""
 
-    in_features: int
-    out_features: int
     weight: Tensor
     bias: Tensor | None
 
@@ -42,13 +41,10 @@ class Linear(Module):
         self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
     ) -> None:
         super().__init__()
-        self.in_features = in_features
-        self.out_features = out_features
+        self.in_features, self.out_features = in_features, out_features
         self.weight = Parameter(ops.empty((out_features, in_features), dtype=dtype, device=device))
-        if bias:
-            self.bias = Parameter(ops.empty((out_features,), dtype=dtype, device=device))
-        else:
-            self.register_parameter("bias", None)
+        made = Parameter(ops.empty((out_features,), dtype=dtype, device=device)) if bias else None
+        self.register_parameter("bias", made)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -62,9 +58,7 @@ class Linear(Module):
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
-        )
+        return f"{named(self, 'in_features', 'out_features')}, bias={self.bias is not None}"
 
 
 class NonDynamicallyQuantizableLinear(Linear):
@@ -74,9 +68,6 @@ class NonDynamicallyQuantizableLinear(Linear):
 class Bilinear(Module):
     """`y[k] = x1 @ weight[k] @ x2 + bias[k]`."""
 
-    in1_features: int
-    in2_features: int
-    out_features: int
     weight: Tensor
     bias: Tensor | None
 
@@ -85,15 +76,11 @@ class Bilinear(Module):
         device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.in1_features = in1_features
-        self.in2_features = in2_features
-        self.out_features = out_features
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         shape = (out_features, in1_features, in2_features)
         self.weight = Parameter(ops.empty(shape, dtype=dtype, device=device))
-        if bias:
-            self.bias = Parameter(ops.empty((out_features,), dtype=dtype, device=device))
-        else:
-            self.register_parameter("bias", None)
+        made = Parameter(ops.empty((out_features,), dtype=dtype, device=device)) if bias else None
+        self.register_parameter("bias", made)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -109,10 +96,8 @@ class Bilinear(Module):
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return (
-            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
-            f"out_features={self.out_features}, bias={self.bias is not None}"
-        )
+        sizes = named(self, "in1_features", "in2_features", "out_features")
+        return f"{sizes}, bias={self.bias is not None}"
 
 
 class LazyLinear(LazyModuleMixin, Linear):

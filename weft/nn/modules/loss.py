@@ -16,6 +16,7 @@ import weft.nn.functional as F
 from weft.nn.modules.distance import PairwiseDistance
 from weft.nn.modules.linear import Linear
 from weft.nn.modules.module import Module
+from weft.nn.modules.utils import named
 from weft.ops.losses import legacy_reduction
 from weft.tensor.base import Tensor
 
@@ -96,8 +97,6 @@ class HuberLoss(_Loss):
 class NLLLoss(_WeightedLoss):
     """Minus the log-probability given for the target's class."""
 
-    ignore_index: int
-
     def __init__(
         self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
         reduce: Any = None, reduction: str = "mean",
@@ -135,9 +134,7 @@ class PoissonNLLLoss(_Loss):
         reduce: Any = None, reduction: str = "mean",
     ) -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction)
-        self.log_input = log_input
-        self.full = full
-        self.eps = eps
+        self.log_input, self.full, self.eps = log_input, full, eps
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
         return F.poisson_nll_loss(
@@ -151,8 +148,7 @@ class GaussianNLLLoss(_Loss):
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(None, None, reduction)
-        self.full = full
-        self.eps = eps
+        self.full, self.eps = full, eps
 
     def forward(self, input: Tensor, target: Tensor, var: Any) -> Tensor:
         return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
@@ -161,16 +157,12 @@ class GaussianNLLLoss(_Loss):
 class CrossEntropyLoss(_WeightedLoss):
     """Minus the log of the softmax at the target's class, or the mean of it under target probabilities."""
 
-    ignore_index: int
-    label_smoothing: float
-
     def __init__(
         self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
         reduce: Any = None, reduction: str = "mean", label_smoothing: float = 0.0,
     ) -> None:  # fmt: skip
         super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(
@@ -233,12 +225,9 @@ class LinearCrossEntropyLoss(Module):
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        return (
-            f"in_features={self.in_features}, num_classes={self.num_classes}, "
-            f"out_features={self.out_features}, bias={self.linear.bias is not None}, "
-            f"reduction={self.reduction}, ignore_index={self.ignore_index}, "
-            f"label_smoothing={self.label_smoothing}, options={self.options}"
-        )
+        sizes = named(self, "in_features", "num_classes", "out_features")
+        rest = named(self, "reduction", "ignore_index", "label_smoothing", "options")
+        return f"{sizes}, bias={self.linear.bias is not None}, {rest}"
 
 
 class BCELoss(_WeightedLoss):
@@ -285,11 +274,6 @@ class KLDivLoss(_Loss):
 class TripletMarginLoss(_Loss):
     """How far the positive example is not nearer, by the margin, than the negative one."""
 
-    margin: float
-    p: float
-    eps: float
-    swap: bool
-
     def __init__(
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
         size_average: Any = None, reduce: Any = None, reduction: str = "mean",
@@ -297,10 +281,7 @@ class TripletMarginLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         if margin <= 0:
             raise ValueError(f"TripletMarginLoss: expected margin to be greater than 0, got {margin} instead")
-        self.margin = margin
-        self.p = p
-        self.eps = eps
-        self.swap = swap
+        self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return F.triplet_margin_loss(
@@ -312,9 +293,6 @@ class TripletMarginLoss(_Loss):
 class TripletMarginWithDistanceLoss(_Loss):
     """As `TripletMarginLoss`, by any distance."""
 
-    margin: float
-    swap: bool
-
     def __init__(
         self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
         swap: bool = False, reduction: str = "mean",
@@ -325,8 +303,7 @@ class TripletMarginWithDistanceLoss(_Loss):
                 f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead"
             )
         self.distance_function: Any = distance_function if distance_function else PairwiseDistance()
-        self.margin = margin
-        self.swap = swap
+        self.margin, self.swap = margin, swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return F.triplet_margin_with_distance_loss(
@@ -335,47 +312,36 @@ class TripletMarginWithDistanceLoss(_Loss):
         )  # fmt: skip
 
 
-class CosineEmbeddingLoss(_Loss):
-    """1 less the cosine of pairs that belong together, the cosine beyond the margin of those that do not."""
-
-    margin: float
-
+class _MarginLoss(_Loss):
     def __init__(
         self, margin: float = 0.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
     ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
+
+
+class CosineEmbeddingLoss(_MarginLoss):
+    """1 less the cosine of pairs that belong together, the cosine beyond the margin of those that do not."""
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 # -- margins -------------------------------------------------------------------------------------------------
-class HingeEmbeddingLoss(_Loss):
+class HingeEmbeddingLoss(_MarginLoss):
     """The distance of pairs that belong together, what is missing to the margin of those that do not."""
-
-    margin: float
 
     def __init__(
         self, margin: float = 1.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
     ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
+        super().__init__(margin, size_average, reduce, reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
-class MarginRankingLoss(_Loss):
+class MarginRankingLoss(_MarginLoss):
     """How far the input that the target ranks first is not ahead by the margin."""
-
-    margin: float
-
-    def __init__(
-        self, margin: float = 0.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
@@ -405,9 +371,6 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 class MultiMarginLoss(_WeightedLoss):
     """How far the target's class is not ahead of all others by the margin."""
 
-    margin: float
-    p: int
-
     def __init__(
         self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: Any = None,
         reduce: Any = None, reduction: str = "mean",
@@ -419,8 +382,7 @@ class MultiMarginLoss(_WeightedLoss):
             raise ValueError(
                 f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.dim()}D instead"
             )
-        self.p = p
-        self.margin = margin
+        self.p, self.margin = p, margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multi_margin_loss(
@@ -432,13 +394,9 @@ class MultiMarginLoss(_WeightedLoss):
 class CTCLoss(_Loss):
     """Minus the log-likelihood of a label sequence under all its alignments with a longer one."""
 
-    blank: int
-    zero_infinity: bool
-
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)
-        self.blank = blank
-        self.zero_infinity = zero_infinity
+        self.blank, self.zero_infinity = blank, zero_infinity
 
     def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
         return F.ctc_loss(

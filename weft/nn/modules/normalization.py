@@ -12,6 +12,7 @@ from typing import Any
 import weft.nn.functional as F
 import weft.nn.init as init
 from weft.nn.modules.module import Module
+from weft.nn.modules.utils import named
 from weft.nn.parameter import Parameter
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
@@ -23,27 +24,16 @@ def _as_shape(shape: Any) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, numbers.Integral) else tuple(shape)  # type: ignore[return-value]
 
 
-class LayerNorm(Module):
-    """Mean 0 and variance 1 over the last dimensions, those of `normalized_shape`."""
+class _Affine(Module):
+    """A layer that at the end scales and shifts by what is learnt, where that is wanted."""
 
-    normalized_shape: tuple[int, ...]
-    eps: float
-    elementwise_affine: bool
     weight: Tensor | None
     bias: Tensor | None
 
-    def __init__(
-        self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.normalized_shape = _as_shape(normalized_shape)
-        self.eps = eps
-        self.elementwise_affine = elementwise_affine
-        for name, wanted in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            made = ops.empty(self.normalized_shape, dtype=dtype, device=device) if wanted else None
-            self.register_parameter(name, None if made is None else Parameter(made))
-        self.reset_parameters()
+    def _make_affine(self, shape: Any, affine: bool, bias: bool, device: Any, dtype: Any) -> None:
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            made = Parameter(ops.empty(shape, dtype=dtype, device=device)) if wanted else None
+            self.register_parameter(name, made)
 
     def reset_parameters(self) -> None:
         """Back to scale 1 and shift 0."""
@@ -52,22 +42,34 @@ class LayerNorm(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
+
+class LayerNorm(_Affine):
+    """Mean 0 and variance 1 over the last dimensions, those of `normalized_shape`."""
+
+    normalized_shape: tuple[int, ...]
+
+    def __init__(
+        self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.normalized_shape = _as_shape(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self._make_affine(self.normalized_shape, elementwise_affine, bias, device, dtype)
+        self.reset_parameters()
+
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
-            f"bias={self.bias is not None}"
-        )
+        shown = named(self, "eps", "elementwise_affine")
+        return f"{self.normalized_shape}, {shown}, bias={self.bias is not None}"
 
 
 class RMSNorm(Module):
     """Root mean square 1 over the last dimensions, those of `normalized_shape`."""
 
     normalized_shape: tuple[int, ...]
-    eps: float | None
-    elementwise_affine: bool
     weight: Tensor | None
 
     def __init__(
@@ -76,12 +78,10 @@ class RMSNorm(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
-        self.eps = eps
-        self.elementwise_affine = elementwise_affine
-        if elementwise_affine:
-            self.weight = Parameter(ops.empty(self.normalized_shape, dtype=dtype, device=device))
-        else:
-            self.register_parameter("weight", None)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        shape = self.normalized_shape
+        made = Parameter(ops.empty(shape, dtype=dtype, device=device)) if elementwise_affine else None
+        self.register_parameter("weight", made)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -96,15 +96,8 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Mean 0 and variance 1 over each of `num_groups` groups of channels."""
-
-    num_groups: int
-    num_channels: int
-    eps: float
-    affine: bool
-    weight: Tensor | None
-    bias: Tensor | None
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
@@ -113,30 +106,16 @@ class GroupNorm(Module):
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
-        self.num_groups = num_groups
-        self.num_channels = num_channels
-        self.eps = eps
-        self.affine = affine
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            made = ops.empty((num_channels,), dtype=dtype, device=device) if wanted else None
-            self.register_parameter(name, None if made is None else Parameter(made))
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self._make_affine((num_channels,), affine, bias, device, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Back to scale 1 and shift 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return (
-            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
-            f"bias={self.bias is not None}"
-        )
+        shown = named(self, "eps", "affine")
+        return f"{self.num_groups}, {self.num_channels}, {shown}, bias={self.bias is not None}"
 
 
 class LocalResponseNorm(Module):
@@ -144,10 +123,7 @@ class LocalResponseNorm(Module):
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
     def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)

@@ -27,8 +27,7 @@ class DataParallel(Module):
         super().__init__()
         self.module = module
         self.device_ids: list[Any] = []
-        self.output_device = output_device
-        self.dim = dim
+        self.output_device, self.dim = output_device, dim
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         return self.module(*inputs, **kwargs)

@@ -12,8 +12,6 @@ __all__ = ["PixelShuffle", "PixelUnshuffle"]
 class PixelShuffle(Module):
     """`(N, C * r * r, H, W)` to `(N, C, H * r, W * r)`."""
 
-    upscale_factor: int
-
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
         self.upscale_factor = upscale_factor
@@ -27,8 +25,6 @@ class PixelShuffle(Module):
 
 class PixelUnshuffle(Module):
     """`(N, C, H * r, W * r)` to `(N, C * r * r, H, W)`."""
-
-    downscale_factor: int
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ from typing import Any
 
 import weft.nn.functional as F
 from weft.nn.modules.module import Module
-from weft.nn.modules.utils import _ntuple, _single
+from weft.nn.modules.utils import _ntuple, _single, named
 from weft.tensor.base import Tensor
 
 __all__ = [
@@ -36,9 +36,7 @@ class _MaxPoolNd(_Pool):
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = stride if stride is not None else kernel_size
-        self.padding = padding
-        self.dilation = dilation
-        self.return_indices = return_indices
+        self.padding, self.dilation, self.return_indices = padding, dilation, return_indices
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Any:
@@ -48,10 +46,7 @@ class _MaxPoolNd(_Pool):
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
-            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
-        )
+        return named(self, "kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
 
 class MaxPool1d(_MaxPoolNd):
@@ -99,33 +94,34 @@ class _FractionalMaxPoolNd(_Pool):
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
+    def forward(self, input: Tensor) -> Any:
+        return type(self)._function(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
+
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
     """Maxima of windows of `(N, C, H, W)` at random places, to an output size or ratio."""
 
-    _rank = 2
-
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool2d(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
-            _random_samples=self._random_samples,
-        )  # fmt: skip
+    _rank, _function = 2, staticmethod(F.fractional_max_pool2d)
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
     """Maxima of windows of `(N, C, D, H, W)` at random places, to an output size or ratio."""
 
-    _rank = 3
-
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool3d(
-            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
-            _random_samples=self._random_samples,
-        )  # fmt: skip
+    _rank, _function = 3, staticmethod(F.fractional_max_pool3d)
 
 
 # -- back from maxima ----------------------------------------------------------------------------------------
-class _MaxUnpoolNd(Module):
+class _Windows(_Pool):
+    """Pools that show how their windows lie."""
+
+    def extra_repr(self) -> str:
+        return named(self, "kernel_size", "stride", "padding")
+
+
+class _MaxUnpoolNd(_Windows):
     """Puts maxima back where they were found, with zeros elsewhere."""
 
     _rank: int
@@ -137,8 +133,9 @@ class _MaxUnpoolNd(Module):
         self.stride = per_dimension(stride if stride is not None else kernel_size)
         self.padding = per_dimension(padding)
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        function = type(self)._function
+        return function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
@@ -150,35 +147,24 @@ class MaxUnpool1d(_MaxUnpoolNd):
     [[[0.0, 4.0, 3.0, 0.0]]]
     """
 
-    _rank = 1
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    _rank, _function = 1, staticmethod(F.max_unpool1d)
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
     """Undoes `MaxPool2d` as far as its indices tell."""
 
-    _rank = 2
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    _rank, _function = 2, staticmethod(F.max_unpool2d)
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
     """Undoes `MaxPool3d` as far as its indices tell."""
 
-    _rank = 3
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+    _rank, _function = 3, staticmethod(F.max_unpool3d)
 
 
 # -- means ---------------------------------------------------------------------------------------------------
-class AvgPool1d(_Pool):
+class AvgPool1d(_Windows):
     """The mean of each window of `(N, C, L)`."""
-
-    _function = staticmethod(F.avg_pool1d)
 
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -188,19 +174,15 @@ class AvgPool1d(_Pool):
         self.kernel_size = _single(kernel_size)
         self.stride = _single(stride if stride is not None else kernel_size)
         self.padding = _single(padding)
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool1d(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
         )
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-
-class _AvgPoolNd(_Pool):
+class _AvgPoolNd(_Windows):
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
         count_include_pad: bool = True, divisor_override: int | None = None,
@@ -208,9 +190,7 @@ class _AvgPoolNd(_Pool):
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = stride if stride is not None else kernel_size
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+        self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
         self.divisor_override = divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
@@ -218,9 +198,6 @@ class _AvgPoolNd(_Pool):
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
             self.divisor_override,
         )  # fmt: skip
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class AvgPool2d(_AvgPoolNd):
@@ -241,9 +218,7 @@ class _LPPoolNd(_Pool):
         self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
     ) -> None:
         super().__init__()
-        self.norm_type = norm_type
-        self.kernel_size = kernel_size
-        self.stride = stride
+        self.norm_type, self.kernel_size, self.stride = norm_type, kernel_size, stride
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:
@@ -251,10 +226,7 @@ class _LPPoolNd(_Pool):
         return function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
     def extra_repr(self) -> str:
-        return (
-            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
-            f"ceil_mode={self.ceil_mode}"
-        )
+        return named(self, "norm_type", "kernel_size", "stride", "ceil_mode")
 
 
 class LPPool1d(_LPPoolNd):
@@ -309,8 +281,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
 class _AdaptiveMaxPoolNd(_Pool):
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
-        self.output_size = output_size
-        self.return_indices = return_indices
+        self.output_size, self.return_indices = output_size, return_indices
 
     def forward(self, input: Tensor) -> Any:
         return type(self)._function(input, self.output_size, self.return_indices)

@@ -18,6 +18,7 @@ from weft.core import modes
 from weft.core.dtypes import bfloat16, float32
 from weft.nn.modules.module import Module
 from weft.nn.modules.packed import PackedSequence, counts_of
+from weft.nn.modules.utils import unusual
 from weft.nn.parameter import Parameter
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
@@ -79,15 +80,7 @@ MODES: dict[str, tuple[int, Step]] = {
 class RNNBase(Module):
     """Layers of one mode over a sequence `(L, N, features)`, `(N, L, features)` or `(L, features)`."""
 
-    mode: str
-    input_size: int
-    hidden_size: int
-    num_layers: int
-    bias: bool
-    batch_first: bool
     dropout: float
-    bidirectional: bool
-    proj_size: int
 
     def __init__(
         self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
@@ -96,15 +89,10 @@ class RNNBase(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         _check_options(mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
-        self.mode = mode
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.num_layers = num_layers
-        self.bias = bias
-        self.batch_first = batch_first
+        self.mode, self.input_size, self.hidden_size = mode, input_size, hidden_size
+        self.num_layers, self.bias, self.batch_first = num_layers, bias, batch_first
         self.dropout = float(dropout)
-        self.bidirectional = bidirectional
-        self.proj_size = proj_size
+        self.bidirectional, self.proj_size = bidirectional, proj_size
         self._all_weights: list[list[str]] = []
         rows, width, directions = MODES[mode][0] * hidden_size, proj_size or hidden_size, 1 + bidirectional
         for layer in range(num_layers):
@@ -277,16 +265,7 @@ class RNNBase(Module):
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
-        if self.proj_size != 0:
-            text += f", proj_size={self.proj_size}"
-        if self.num_layers != 1:
-            text += f", num_layers={self.num_layers}"
-        if self.bias is not True:
-            text += f", bias={self.bias}"
-        if self.batch_first is not False:
-            text += f", batch_first={self.batch_first}"
-        if self.dropout != 0:
-            text += f", dropout={self.dropout}"
+        text += unusual(self, proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0)
         if self.bidirectional is not False:
             text += f", bidirectional={self.bidirectional}"
         return text
@@ -371,8 +350,6 @@ ONLY_LSTM = "proj_size argument is only supported for LSTM, not RNN or GRU"
 
 class RNN(RNNBase):
     """`h = tanh(x @ W_ih.T + b_ih + h @ W_hh.T + b_hh)`, or with relu."""
-
-    nonlinearity: str
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
@@ -482,9 +459,6 @@ class LSTM(RNNBase):
 class RNNCellBase(Module):
     """One step of a recurrent layer, on `(N, features)` or `(features,)`."""
 
-    input_size: int
-    hidden_size: int
-    bias: bool
     weight_ih: Tensor
     weight_hh: Tensor
     bias_ih: Tensor | None
@@ -495,9 +469,7 @@ class RNNCellBase(Module):
         dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.bias = bias
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = num_chunks * hidden_size
         self.weight_ih = Parameter(ops.empty((rows, input_size), dtype=dtype, device=device))
         self.weight_hh = Parameter(ops.empty((rows, hidden_size), dtype=dtype, device=device))
@@ -560,8 +532,6 @@ class RNNCellBase(Module):
 
 class RNNCell(RNNCellBase):
     """One step of an `RNN`."""
-
-    nonlinearity: str
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",

@@ -11,6 +11,7 @@ import weft.nn.functional as F
 import weft.nn.init as init
 from weft.autograd.grad_mode import no_grad
 from weft.nn.modules.module import Module
+from weft.nn.modules.utils import unusual
 from weft.nn.parameter import Parameter
 from weft.ops.record import ops
 from weft.tensor.base import Tensor
@@ -18,44 +19,22 @@ from weft.tensor.base import Tensor
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
-class Embedding(Module):
-    """A table of `num_embeddings` vectors; the row `padding_idx` starts as zeros and receives no gradient."""
+class _Table(Module):
+    """What the two share: the table of vectors."""
 
     num_embeddings: int
     embedding_dim: int
     padding_idx: int | None
-    max_norm: float | None
-    norm_type: float
-    scale_grad_by_freq: bool
-    sparse: bool
     weight: Tensor
 
-    def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
-        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
-        sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False,
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        if padding_idx:  # row 0 may be named even for an empty table
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError("Padding_idx must be within num_embeddings")
-            padding_idx %= num_embeddings
-        self.padding_idx = padding_idx
-        self.max_norm = max_norm
-        self.norm_type = norm_type
-        self.scale_grad_by_freq = scale_grad_by_freq
-        self.sparse = sparse
-        if _weight is None:
-            table = ops.empty((num_embeddings, embedding_dim), dtype=dtype, device=device)
-            self.weight = Parameter(table, requires_grad=not _freeze)
+    def _make_table(self, given: Tensor | None, freeze: bool, device: Any, dtype: Any) -> None:
+        shape = (self.num_embeddings, self.embedding_dim)
+        if given is not None and tuple(given.shape) != shape:
+            raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+        table = ops.empty(shape, dtype=dtype, device=device) if given is None else given
+        self.weight = Parameter(table, requires_grad=not freeze)
+        if given is None:
             self.reset_parameters()
-        else:
-            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-            self.weight = Parameter(_weight, requires_grad=not _freeze)
 
     def reset_parameters(self) -> None:
         """Draws a new table from the standard normal distribution."""
@@ -64,6 +43,26 @@ class Embedding(Module):
             with no_grad():
                 self.weight[self.padding_idx].fill_(0)
 
+
+class Embedding(_Table):
+    """A table of `num_embeddings` vectors; the row `padding_idx` starts as zeros and receives no gradient."""
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
+        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+        sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        if padding_idx:  # row 0 may be named even for an empty table
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise AssertionError("Padding_idx must be within num_embeddings")
+            padding_idx %= num_embeddings
+        self.padding_idx, self.max_norm, self.norm_type = padding_idx, max_norm, norm_type
+        self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
+        self._make_table(_weight, _freeze, device, dtype)
+
     def forward(self, input: Tensor) -> Tensor:
         return F.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
@@ -71,18 +70,11 @@ class Embedding(Module):
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        parts = [f"{self.num_embeddings}", f"{self.embedding_dim}"]
-        if self.padding_idx is not None:
-            parts.append(f"padding_idx={self.padding_idx}")
-        if self.max_norm is not None:
-            parts.append(f"max_norm={self.max_norm}")
-        if self.norm_type != 2:
-            parts.append(f"norm_type={self.norm_type}")
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        text += unusual(self, padding_idx=None, max_norm=None, norm_type=2)
         if self.scale_grad_by_freq is not False:
-            parts.append(f"scale_grad_by_freq={self.scale_grad_by_freq}")
-        if self.sparse is not False:
-            parts.append("sparse=True")
-        return ", ".join(parts)
+            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        return text if self.sparse is False else text + ", sparse=True"
 
     @classmethod
     def from_pretrained(
@@ -100,7 +92,7 @@ class Embedding(Module):
         )  # fmt: skip
 
 
-class EmbeddingBag(Module):
+class EmbeddingBag(_Table):
     """A table of vectors of which each bag of indices gets the sum, mean or maximum.
 
     >>> import weft
@@ -109,17 +101,6 @@ class EmbeddingBag(Module):
     [[4.0, 6.0], [3.0, 4.0]]
     """
 
-    num_embeddings: int
-    embedding_dim: int
-    max_norm: float | None
-    norm_type: float
-    scale_grad_by_freq: bool
-    weight: Tensor
-    mode: str
-    sparse: bool
-    include_last_offset: bool
-    padding_idx: int | None
-
     def __init__(
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
         scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
@@ -127,33 +108,15 @@ class EmbeddingBag(Module):
         device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.max_norm = max_norm
-        self.norm_type = norm_type
-        self.scale_grad_by_freq = scale_grad_by_freq
+        self.num_embeddings, self.embedding_dim, self.max_norm = num_embeddings, embedding_dim, max_norm
+        self.norm_type, self.scale_grad_by_freq = norm_type, scale_grad_by_freq
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise AssertionError("padding_idx must be within num_embeddings")
             padding_idx %= num_embeddings
         self.padding_idx = padding_idx
-        if _weight is None:
-            self.weight = Parameter(ops.empty((num_embeddings, embedding_dim), dtype=dtype, device=device))
-            self.reset_parameters()
-        else:
-            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
-                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
-            self.weight = Parameter(_weight)
-        self.mode = mode
-        self.sparse = sparse
-        self.include_last_offset = include_last_offset
-
-    def reset_parameters(self) -> None:
-        """Draws a new table from the standard normal distribution."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with no_grad():
-                self.weight[self.padding_idx].fill_(0)
+        self._make_table(_weight, False, device, dtype)
+        self.mode, self.sparse, self.include_last_offset = mode, sparse, include_last_offset
 
     def forward(
         self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
@@ -164,17 +127,10 @@ class EmbeddingBag(Module):
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
+        text = f"{self.num_embeddings}, {self.embedding_dim}{unusual(self, max_norm=None, norm_type=2)}"
         if self.scale_grad_by_freq is not False:
             text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
-        text += f", mode={self.mode!r}"
-        if self.padding_idx is not None:
-            text += f", padding_idx={self.padding_idx}"
-        return text
+        return f"{text}, mode={self.mode!r}{unusual(self, padding_idx=None)}"
 
     @classmethod
     def from_pretrained(

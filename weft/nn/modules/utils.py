@@ -33,6 +33,18 @@ def _reverse_repeat_tuple(values: Iterable[Any], times: int) -> tuple[Any, ...]:
     return tuple(value for value in reversed(tuple(values)) for _ in range(times))
 
 
+def named(layer: Any, *names: str) -> str:
+    """Attributes of a layer as its `extra_repr` shows them."""
+    return ", ".join(f"{name}={getattr(layer, name)}" for name in names)
+
+
+def unusual(layer: Any, **usual: Any) -> str:
+    """As `named`, each behind a comma, of those attributes that are not as usual."""
+    return "".join(
+        f", {named(layer, name)}" for name, value in usual.items() if getattr(layer, name) != value
+    )
+
+
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
     """Takes a prefix (`"module."`) off the names in a state dict, and off those in its metadata."""
     for key in list(state_dict):
