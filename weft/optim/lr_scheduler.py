@@ -97,8 +97,7 @@ class StepLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.step_size = step_size
-        self.gamma = gamma
+        self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
@@ -142,8 +141,7 @@ class ConstantLR(LRScheduler):
     ) -> None:
         if factor > 1.0 or factor < 0:
             raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
-        self.factor = factor
-        self.total_iters = total_iters
+        self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
@@ -170,9 +168,7 @@ class LinearLR(LRScheduler):
             )
         if end_factor > 1.0 or end_factor < 0:
             raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
-        self.start_factor = start_factor
-        self.end_factor = end_factor
-        self.total_iters = total_iters
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
@@ -212,8 +208,7 @@ class PolynomialLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
     ) -> None:
-        self.total_iters = total_iters
-        self.power = power
+        self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
@@ -233,8 +228,7 @@ class CosineAnnealingLR(LRScheduler):
     """Half a cosine down from the initial rate to `eta_min` in `T_max` epochs, and up again."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
-        self.T_max = T_max
-        self.eta_min = eta_min
+        self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Rate]:
@@ -272,10 +266,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
         if not isinstance(eta_min, (float, int)):
             raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
-        self.T_0 = T_0
-        self.T_i = T_0
-        self.T_mult = T_mult
-        self.eta_min = eta_min
+        self.T_0, self.T_i, self.T_mult, self.eta_min = T_0, T_0, T_mult, eta_min
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
@@ -367,8 +358,7 @@ class SequentialLR(_OfSchedules):
                 f"of milestone points, but got number of schedulers {len(schedulers)} and the number of "
                 f"milestones to be equal to {len(milestones)}"
             )
-        self._schedulers = schedulers
-        self._milestones = milestones
+        self._schedulers, self._milestones = schedulers, milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
         # Making the parts has already changed the rates: they go back, and the first part begins anew.
@@ -410,8 +400,7 @@ class ChainedScheduler(_OfSchedules):
             )
         optimizer = optimizer or schedulers[0].optimizer
         self._check_parts(schedulers, optimizer)
-        self._schedulers = schedulers
-        self.optimizer = optimizer
+        self._schedulers, self.optimizer = schedulers, optimizer
         self._last_lr = self._unchanged()
 
     def step(self) -> None:  # type: ignore[override]
@@ -436,14 +425,10 @@ class ReduceLROnPlateau(LRScheduler):
         listed = isinstance(min_lr, (list, tuple))
         if listed and len(min_lr) != count:
             raise ValueError(f"expected {count} min_lrs, got {len(min_lr)}")
-        self.factor = factor
-        self.optimizer = optimizer
+        self.factor, self.optimizer = factor, optimizer
         self.default_min_lr = None if listed else min_lr
         self.min_lrs = list(min_lr) if listed else [min_lr] * count
-        self.patience = patience
-        self.cooldown = cooldown
-        self.eps = eps
-        self.last_epoch = 0
+        self.patience, self.cooldown, self.eps, self.last_epoch = patience, cooldown, eps, 0
         self._last_lr = self._unchanged()
         self._init_is_better(mode, threshold, threshold_mode)
         self._reset()
@@ -453,16 +438,13 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"mode {mode} is unknown!")
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f"threshold mode {threshold_mode} is unknown!")
-        self.mode = mode
-        self.threshold = threshold
-        self.threshold_mode = threshold_mode
+        self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
         self.mode_worse = math.inf if mode == "min" else -math.inf
 
     def _reset(self) -> None:
         """Forgets what was measured."""
         self.best = self.mode_worse
-        self.cooldown_counter = 0
-        self.num_bad_epochs = 0
+        self.cooldown_counter, self.num_bad_epochs = 0, 0
 
     @property
     def in_cooldown(self) -> bool:
@@ -483,8 +465,7 @@ class ReduceLROnPlateau(LRScheduler):
             warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self.last_epoch = epoch
         if self._is_better(value, self.best):
-            self.best = value
-            self.num_bad_epochs = 0
+            self.best, self.num_bad_epochs = value, 0
         else:
             self.num_bad_epochs += 1
         if self.in_cooldown:
