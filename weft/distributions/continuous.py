@@ -36,19 +36,10 @@ class _LocationScale(Distribution):
 class Normal(_LocationScale):
     """The normal distribution."""
 
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
+    mean = property(lambda self: self.loc)
     mode = mean
-
-    @property
-    def stddev(self) -> Any:
-        return self.scale
-
-    @property
-    def variance(self) -> Any:
-        return self.scale.square()
+    stddev = property(lambda self: self.scale)
+    variance = property(lambda self: self.scale.square())
 
     def _standard(self, shape: Any) -> Any:
         return self.loc.detach().new_empty(shape).normal_()
@@ -72,36 +63,21 @@ class LogNormal(Distribution):
     arg_constraints = {"loc": real, "scale": positive}
     has_rsample = True
     support = positive
+    _inner = "base_dist"
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.base_dist = Normal(loc, scale, validate_args=validate_args)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    @property
-    def loc(self) -> Any:
-        return self.base_dist.loc
-
-    @property
-    def scale(self) -> Any:
-        return self.base_dist.scale
-
-    @property
-    def mean(self) -> Any:
-        return (self.loc + self.scale.square() / 2).exp()
-
-    @property
-    def mode(self) -> Any:
-        return (self.loc - self.scale.square()).exp()
+    loc = property(lambda self: self.base_dist.loc)
+    scale = property(lambda self: self.base_dist.scale)
+    mean = property(lambda self: (self.loc + self.scale.square() / 2).exp())
+    mode = property(lambda self: (self.loc - self.scale.square()).exp())
 
     @property
     def variance(self) -> Any:
         square = self.scale.square()
         return square.expm1() * (2 * self.loc + square).exp()
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = super().expand(batch_shape)
-        made.base_dist = self.base_dist.expand(batch_shape)
-        return made
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         return self.base_dist.rsample(sample_shape).exp()
@@ -126,6 +102,7 @@ class HalfNormal(Distribution):
     arg_constraints = {"scale": positive}
     has_rsample = True
     support = nonnegative
+    _inner = "base_dist"
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         self.base_dist = Normal(0.0, scale, validate_args=False)
@@ -133,26 +110,10 @@ class HalfNormal(Distribution):
         if self._validate_args and not (self.scale > 0).all():
             self.base_dist._check_parameters()
 
-    @property
-    def scale(self) -> Any:
-        return self.base_dist.scale
-
-    @property
-    def mean(self) -> Any:
-        return self.scale * math.sqrt(2 / math.pi)
-
-    @property
-    def mode(self) -> Any:
-        return ops.zeros_like(self.scale)
-
-    @property
-    def variance(self) -> Any:
-        return self.scale.square() * (1 - 2 / math.pi)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = super().expand(batch_shape)
-        made.base_dist = self.base_dist.expand(batch_shape)
-        return made
+    scale = property(lambda self: self.base_dist.scale)
+    mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
+    mode = property(lambda self: ops.zeros_like(self.scale))
+    variance = property(lambda self: self.scale.square() * (1 - 2 / math.pi))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         return self.base_dist.rsample(sample_shape).abs()
@@ -174,15 +135,9 @@ class HalfNormal(Distribution):
 class Laplace(_LocationScale):
     """The Laplace distribution."""
 
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
+    mean = property(lambda self: self.loc)
     mode = mean
-
-    @property
-    def variance(self) -> Any:
-        return 2 * self.scale.square()
+    variance = property(lambda self: 2 * self.scale.square())
 
     def _standard(self, shape: Any) -> Any:
         drawn = self.loc.detach().new_empty(shape).uniform_(-1 + 1e-7, 1)
@@ -206,17 +161,9 @@ class Laplace(_LocationScale):
 class Cauchy(_LocationScale):
     """The Cauchy distribution, which has neither mean nor variance."""
 
-    @property
-    def mean(self) -> Any:
-        return ops.full_like(self.loc, math.nan)
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
-
-    @property
-    def variance(self) -> Any:
-        return ops.full_like(self.loc, math.inf)
+    mean = property(lambda self: ops.full_like(self.loc, math.nan))
+    mode = property(lambda self: self.loc)
+    variance = property(lambda self: ops.full_like(self.loc, math.inf))
 
     def _standard(self, shape: Any) -> Any:
         return self.loc.detach().new_empty(shape).cauchy_()
@@ -237,17 +184,9 @@ class Cauchy(_LocationScale):
 class Gumbel(_LocationScale):
     """The Gumbel distribution."""
 
-    @property
-    def mean(self) -> Any:
-        return self.loc + self.scale * EULER
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
-
-    @property
-    def variance(self) -> Any:
-        return self.scale.square() * (math.pi**2 / 6)
+    mean = property(lambda self: self.loc + self.scale * EULER)
+    mode = property(lambda self: self.loc)
+    variance = property(lambda self: self.scale.square() * (math.pi**2 / 6))
 
     def _standard(self, shape: Any) -> Any:
         return -self.loc.detach().new_empty(shape).exponential_().log()
@@ -286,17 +225,9 @@ class Uniform(Distribution):
             f"Interval(lower_bound={low}, upper_bound={high})", lambda v: (v >= low) & (v <= high)
         )
 
-    @property
-    def mean(self) -> Any:
-        return (self.high + self.low) / 2
-
-    @property
-    def mode(self) -> Any:
-        return ops.full_like(self.high, math.nan)
-
-    @property
-    def variance(self) -> Any:
-        return (self.high - self.low).square() / 12
+    mean = property(lambda self: (self.high + self.low) / 2)
+    mode = property(lambda self: ops.full_like(self.high, math.nan))
+    variance = property(lambda self: (self.high - self.low).square() / 12)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         drawn = self.low.detach().new_empty(self._extended_shape(sample_shape)).uniform_()
@@ -327,19 +258,10 @@ class Exponential(Distribution):
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
-    @property
-    def mean(self) -> Any:
-        return self.rate.reciprocal()
-
+    mean = property(lambda self: self.rate.reciprocal())
     stddev = mean
-
-    @property
-    def mode(self) -> Any:
-        return ops.zeros_like(self.rate)
-
-    @property
-    def variance(self) -> Any:
-        return self.rate.pow(-2)
+    mode = property(lambda self: ops.zeros_like(self.rate))
+    variance = property(lambda self: self.rate.pow(-2))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         return self.rate.detach().new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate

@@ -45,9 +45,7 @@ class _ByChance(Distribution):
             return self.logits.sigmoid()
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    @property
-    def param_shape(self) -> Any:
-        return self._batch_shape
+    param_shape = property(lambda self: self._batch_shape)
 
 
 class Bernoulli(_ByChance):
@@ -56,17 +54,9 @@ class Bernoulli(_ByChance):
     support = boolean
     has_enumerate_support = True
 
-    @property
-    def mean(self) -> Any:
-        return self.probs
-
-    @property
-    def mode(self) -> Any:
-        return (self.probs >= 0.5).to(self.probs.dtype)
-
-    @property
-    def variance(self) -> Any:
-        return self.probs * (1 - self.probs)
+    mean = property(lambda self: self.probs)
+    mode = property(lambda self: (self.probs >= 0.5).to(self.probs.dtype))
+    variance = property(lambda self: self.probs * (1 - self.probs))
 
     def sample(self, sample_shape: Any = ()) -> Any:
         return self.probs.detach().expand(self._extended_shape(sample_shape)).bernoulli()
@@ -88,17 +78,9 @@ class Geometric(_ByChance):
 
     support = whole
 
-    @property
-    def mean(self) -> Any:
-        return 1 / self.probs - 1
-
-    @property
-    def mode(self) -> Any:
-        return ops.zeros_like(self.probs)
-
-    @property
-    def variance(self) -> Any:
-        return (1 / self.probs - 1) / self.probs
+    mean = property(lambda self: 1 / self.probs - 1)
+    mode = property(lambda self: ops.zeros_like(self.probs))
+    variance = property(lambda self: (1 / self.probs - 1) / self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Any:
         drawn = self.probs.detach().new_empty(self._extended_shape(sample_shape)).uniform_(1e-7, 1)
@@ -143,19 +125,10 @@ class Categorical(Distribution):
     def param_shape(self) -> Any:
         return self.__dict__["probs" if "probs" in self.__dict__ else "logits"].shape
 
-    @property
-    def support(self) -> Any:
-        return integers_below(self._num_events)
-
-    @property
-    def mean(self) -> Any:
-        return ops.full(self._batch_shape, math.nan, dtype=self.probs.dtype)
-
+    support = property(lambda self: integers_below(self._num_events))
+    mean = property(lambda self: ops.full(self._batch_shape, math.nan, dtype=self.probs.dtype))
     variance = mean
-
-    @property
-    def mode(self) -> Any:
-        return self.probs.argmax(-1)
+    mode = property(lambda self: self.probs.argmax(-1))
 
     def sample(self, sample_shape: Any = ()) -> Any:
         sample_shape = _shape(sample_shape)
@@ -182,22 +155,15 @@ class OneHotCategorical(Distribution):
 
     arg_constraints = {"probs": simplex, "logits": real_vector}
     support = one_hot
+    has_enumerate_support = True
+    _inner = "_categorical"
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
         self._categorical = Categorical(probs, logits, validate_args=validate_args)
         shape = self._categorical.param_shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = super().expand(batch_shape)
-        made._categorical = self._categorical.expand(batch_shape)
-        return made
-
-    has_enumerate_support = True
-
-    @property
-    def mode(self) -> Any:
-        return self._spread(self._categorical.mode)
+    mode = property(lambda self: self._spread(self._categorical.mode))
 
     def _spread(self, places: Any) -> Any:
         zeros = self.probs.detach().new_zeros((*places.shape, *self._event_shape))
@@ -206,21 +172,10 @@ class OneHotCategorical(Distribution):
     def enumerate_support(self, expand: bool = True) -> Any:
         return self._spread(self._categorical.enumerate_support(expand))
 
-    @property
-    def probs(self) -> Any:
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Any:
-        return self._categorical.logits
-
-    @property
-    def mean(self) -> Any:
-        return self.probs
-
-    @property
-    def variance(self) -> Any:
-        return self.probs * (1 - self.probs)
+    probs = property(lambda self: self._categorical.probs)
+    logits = property(lambda self: self._categorical.logits)
+    mean = property(lambda self: self.probs)
+    variance = property(lambda self: self.probs * (1 - self.probs))
 
     def sample(self, sample_shape: Any = ()) -> Any:
         return self._spread(self._categorical.sample(sample_shape))

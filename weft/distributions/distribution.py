@@ -37,6 +37,8 @@ class Distribution:
     has_enumerate_support = False
     support: Any = None
     _validate_args = __debug__
+    _inner = ""
+    """The attribute that holds the distribution which this one is made of, if there is one."""
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -128,6 +130,8 @@ class Distribution:
             else:
                 made.__dict__[name] = value
         made._batch_shape = batch
+        if self._inner:
+            made.__dict__[self._inner] = self.__dict__[self._inner].expand(batch_shape)
         return made
 
     def _extended_shape(self, sample_shape: Any = ()) -> Any:

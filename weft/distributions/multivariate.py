@@ -43,17 +43,9 @@ class Independent(Distribution):
     def has_rsample(self) -> bool:  # type: ignore[override]
         return bool(self.base_dist.has_rsample)
 
-    @property
-    def mean(self) -> Any:
-        return self.base_dist.mean
-
-    @property
-    def mode(self) -> Any:
-        return self.base_dist.mode
-
-    @property
-    def variance(self) -> Any:
-        return self.base_dist.variance
+    mean = property(lambda self: self.base_dist.mean)
+    mode = property(lambda self: self.base_dist.mode)
+    variance = property(lambda self: self.base_dist.variance)
 
     def sample(self, sample_shape: Any = ()) -> Any:
         return self.base_dist.sample(sample_shape)
@@ -83,13 +75,9 @@ class MultivariateNormal(Distribution):
     has_rsample = True
 
     def __init__(
-        self,
-        loc: Any,
-        covariance_matrix: Any = None,
-        precision_matrix: Any = None,
-        scale_tril: Any = None,
+        self, loc: Any, covariance_matrix: Any = None, precision_matrix: Any = None, scale_tril: Any = None,
         validate_args: bool | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if loc.ndim < 1:
             raise ValueError("loc must be at least one-dimensional.")
         given = {
@@ -127,10 +115,7 @@ class MultivariateNormal(Distribution):
             return covariance if name == "covariance_matrix" else inverse(covariance)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
+    mean = property(lambda self: self.loc)
     mode = mean
 
     @property
