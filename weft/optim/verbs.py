@@ -40,10 +40,6 @@ class Arrays:
         return MODULES[type(x)].negative(x, out=...)
 
     @staticmethod
-    def copy(x: Array) -> Array:
-        return x.copy()
-
-    @staticmethod
     def scale(x: Array, factor: float) -> None:
         """x *= factor"""
         x *= factor
@@ -109,45 +105,15 @@ class Arrays:
 class Tensors:
     """The verbs on tensors, by ops."""
 
-    @staticmethod
-    def neg(x: Any) -> Any:
-        return x.neg()
-
-    @staticmethod
-    def copy(x: Any) -> Any:
-        return x.clone()
-
-    @staticmethod
-    def scale(x: Any, factor: Any) -> None:
-        x.mul_(factor)
-
-    @staticmethod
-    def add(x: Any, y: Any, alpha: Any) -> None:
-        x.add_(y, alpha=alpha)
-
-    @staticmethod
-    def plus(x: Any, y: Any, alpha: Any) -> Any:
-        return x.add(y, alpha=alpha)
-
-    @staticmethod
-    def add_product(x: Any, left: Any, right: Any, value: Any) -> None:
-        x.addcmul_(left, right, value=value)
-
-    @staticmethod
-    def plus_product(x: Any, left: Any, right: Any, value: Any) -> Any:
-        return x.addcmul(left, right, value=value)
-
-    @staticmethod
-    def add_quotient(x: Any, left: Any, right: Any, value: Any) -> None:
-        x.addcdiv_(left, right, value=value)
-
-    @staticmethod
-    def approach(x: Any, end: Any, weight: Any, near: bool) -> None:
-        x.lerp_(end, weight)
-
-    @staticmethod
-    def raise_to(x: Any, y: Any) -> None:
-        x.copy_(x.maximum(y))
+    neg = staticmethod(lambda x: x.neg())
+    scale = staticmethod(lambda x, factor: x.mul_(factor))
+    add = staticmethod(lambda x, y, alpha: x.add_(y, alpha=alpha))
+    plus = staticmethod(lambda x, y, alpha: x.add(y, alpha=alpha))
+    add_product = staticmethod(lambda x, left, right, value: x.addcmul_(left, right, value=value))
+    plus_product = staticmethod(lambda x, left, right, value: x.addcmul(left, right, value=value))
+    add_quotient = staticmethod(lambda x, left, right, value: x.addcdiv_(left, right, value=value))
+    approach = staticmethod(lambda x, end, weight, near: x.lerp_(end, weight))
+    raise_to = staticmethod(lambda x, y: x.copy_(x.maximum(y)))
 
     @staticmethod
     def root(x: Any, divisor: Any, summand: Any) -> Any:
@@ -169,7 +135,7 @@ class Counting:
         return [0]
 
     scale = add = add_product = add_quotient = approach = raise_to = written
-    neg = copy = plus = plus_product = root = made
+    neg = plus = plus_product = root = made
 
 
 @cache

@@ -34,23 +34,15 @@ from weft.nn.modules.hooks import (
     _global_parameter_registration_hooks,
     add,
     missing_from_regular,
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
     registered,
-)
-from weft.nn.modules.hooks import register_module_backward_hook as register_module_backward_hook
-from weft.nn.modules.hooks import (
-    register_module_buffer_registration_hook as register_module_buffer_registration_hook,
-)
-from weft.nn.modules.hooks import register_module_forward_hook as register_module_forward_hook
-from weft.nn.modules.hooks import register_module_forward_pre_hook as register_module_forward_pre_hook
-from weft.nn.modules.hooks import register_module_full_backward_hook as register_module_full_backward_hook
-from weft.nn.modules.hooks import (
-    register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
-)
-from weft.nn.modules.hooks import (
-    register_module_module_registration_hook as register_module_module_registration_hook,
-)
-from weft.nn.modules.hooks import (
-    register_module_parameter_registration_hook as register_module_parameter_registration_hook,
 )
 from weft.nn.modules.moving import Movable
 from weft.nn.modules.state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
@@ -61,16 +53,11 @@ from weft.tensor.base import Tensor
 from weft.tensor.legacy import typename
 
 __all__ = [
-    "Module",
-    "register_module_backward_hook",
-    "register_module_buffer_registration_hook",
-    "register_module_forward_hook",
-    "register_module_forward_pre_hook",
-    "register_module_full_backward_hook",
-    "register_module_full_backward_pre_hook",
-    "register_module_module_registration_hook",
+    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
+    "register_module_forward_hook", "register_module_forward_pre_hook", "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook", "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
-]
+]  # fmt: skip
 
 T = TypeVar("T", bound="Module")
 Hook = Callable[..., Any]
@@ -125,12 +112,8 @@ class Module(Stateful, Movable):
             raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")
         if self.call_super_init is False and args:
             raise TypeError(f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given")
-        fields: dict[str, Any] = {
-            "training": True,
-            "_parameters": {},
-            "_buffers": {},
-            "_non_persistent_buffers_set": set(),
-        }
+        fields: dict[str, Any] = {"training": True, "_parameters": {}, "_buffers": {}}
+        fields["_non_persistent_buffers_set"] = set()
         for table in HOOK_TABLES:
             fields[table] = OrderedDict()
         fields["_is_full_backward_hook"] = None
@@ -202,11 +185,8 @@ class Module(Stateful, Movable):
 
     def __setattr__(self, name: str, value: Any) -> None:
         fields = self.__dict__
-        parameters, modules, buffers = (
-            fields.get("_parameters"),
-            fields.get("_modules"),
-            fields.get("_buffers"),
-        )
+        parameters, modules = fields.get("_parameters"), fields.get("_modules")
+        buffers = fields.get("_buffers")
         if isinstance(value, Parameter):
             if parameters is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
@@ -429,12 +409,9 @@ class Module(Stateful, Movable):
             yield child
 
     def _named_members(
-        self,
-        get_members_fn: Callable[[Module], Any],
-        prefix: str = "",
-        recurse: bool = True,
+        self, get_members_fn: Callable[[Module], Any], prefix: str = "", recurse: bool = True,
         remove_duplicate: bool = True,
-    ) -> Iterator[tuple[str, Any]]:
+    ) -> Iterator[tuple[str, Any]]:  # fmt: skip
         """Each (dotted name, value) of what `get_members_fn` gives for the modules of the tree."""
         seen = set()
         modules = (
