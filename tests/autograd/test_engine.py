@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -568,3 +569,27 @@ def test_materialized_gradients_may_be_differentiated_where_a_graph_is_created(g
     found = run(weft.ones(2, requires_grad=True), weft.ones(3, requires_grad=True))
     assert found.tolist() == [0.0, 0.0, 0.0]
     assert found.requires_grad is graph and found.is_leaf
+
+
+def test_inputs_may_have_names():
+    def f(x, y):
+        z = (x**2 + y * x).sum()
+        found = weft.autograd.grad(z, {"x": x, 1: y})
+        return found["x"], found[1], list(found)
+
+    x, y = weft.tensor([1.0, 2.0], requires_grad=True), weft.tensor([3.0, 5.0], requires_grad=True)
+    for function in (
+        f,
+        weft.compile(f, fullgraph=True),
+        weft.compile(f, fullgraph=True, backend="aot_eager"),
+    ):
+        first, second, names = function(x, y)
+        assert first.tolist() == [5.0, 9.0] and second.tolist() == [1.0, 2.0] and names == ["x", 1]
+    assert weft.autograd.grad(x.sum(), {"x": x, "y": y}, allow_unused=True)["y"] is None
+    (x * y).sum().backward(inputs={"only": x})
+    assert x.grad.tolist() == [3.0, 5.0] and y.grad is None
+    with pytest.raises(TypeError, match="must be a dict"):
+        weft.autograd.grad(x.sum(), OrderedDict(x=x))
+    for call in (lambda: weft.autograd.grad(x.sum(), {}), lambda: x.sum().backward(inputs={})):
+        with pytest.raises(RuntimeError, match="cannot be empty"):
+            call()

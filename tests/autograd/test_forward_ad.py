@@ -133,3 +133,11 @@ def test_complex_directions_against_differences(function: Any) -> None:
         moved = forward_ad.unpack_dual(function(forward_ad.make_dual(x, way))).tangent
     wanted = (function(x + 1e-6 * way) - function(x - 1e-6 * way)) / 2e-6
     assert weft.allclose(moved, wanted, rtol=1e-5, atol=1e-7)
+
+
+def test_levels_are_numbered():
+    assert forward_ad._current_level == -1
+    with forward_ad.dual_level():
+        assert forward_ad._current_level == 0
+    with pytest.raises(AttributeError, match="has no attribute '_other'"):
+        forward_ad._other

@@ -217,3 +217,16 @@ def test_requires_grad_can_be_asked_of_views_that_may_not_be_used() -> None:
     assert row.requires_grad
     with pytest.raises(RuntimeError, match="created in no_grad mode"):
         row.grad_fn
+
+
+def test_what_may_be_deleted():
+    x = weft.ones(2, requires_grad=True)
+    x.grad = weft.ones(2)
+    del x.grad
+    assert x.grad is None
+    with pytest.raises(RuntimeError, match="Deleting tensor data is not allowed"):
+        del x.data
+    with pytest.raises(RuntimeError, match="requires_grad must be a bool"):
+        del x.requires_grad
+    with pytest.raises(AttributeError):
+        del x.is_leaf

@@ -130,3 +130,13 @@ def test_memory_that_numpy_has_seen_is_not_resizable(part: Any) -> None:
     with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):
         tensor.resize_(100)
     assert tensor.resize_(3).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_arrays_of_tensors_that_require_grad_are_given_where_nothing_is_recorded():
+    x = weft.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="Can't call numpy"):
+        x.numpy()
+    with weft.no_grad():
+        array = x.numpy()
+    array[0] = 3
+    assert x.tolist() == [3.0, 1.0]

@@ -43,3 +43,9 @@ def test_new_and_type() -> None:
     with pytest.warns(UserWarning, match="tensor.new_tensor"):
         assert x.new_tensor(x).data_ptr() != x.data_ptr()
     assert weft.scalar_tensor(3).dtype is weft.float32 and weft.scalar_tensor(3, dtype=weft.long).item() == 3
+
+
+def test_a_size_without_dimensions_is_one_element():
+    x = weft.ones(2)
+    assert x.new(weft.Size([])).shape == () and weft.FloatTensor(weft.Size([])).shape == ()
+    assert x.new().shape == (0,)

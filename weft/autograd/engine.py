@@ -51,7 +51,7 @@ def backward(
         grad_tensors = grad_variables
     task = Task(create_graph if retain_graph is None else retain_graph, create_graph)
     if inputs is not None:
-        inputs = _sequence(inputs)
+        inputs = _sequence(inputs.values() if isinstance(inputs, dict) else inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     seeds = seeds_for(tensors, grad_tensors, task.tensors)
@@ -73,8 +73,14 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
-    """The gradients of the outputs with respect to the inputs."""
+) -> Any:
+    """The gradients of the outputs with respect to the inputs, as a tuple; as a dict, where they are one."""
+    if isinstance(inputs, dict):
+        if type(inputs) is not dict:
+            raise TypeError(f"`inputs` argument to `grad()` must be a dict, not {type(inputs).__name__}")
+        options = (grad_outputs, retain_graph, create_graph, only_inputs, allow_unused)
+        found = grad(outputs, tuple(inputs.values()), *options, is_grads_batched, materialize_grads)
+        return dict(zip(inputs, found))
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "

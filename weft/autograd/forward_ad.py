@@ -68,6 +68,12 @@ class dual_level:
         return wrapped
 
 
+def __getattr__(name: str) -> int:
+    if name == "_current_level":  # as PyTorch numbers it: -1 where none is open
+        return len(_open.get()) - 1
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def _level(level: int | None, text: str) -> Directions:
     if level is None:
         level = len(_open.get()) - 1

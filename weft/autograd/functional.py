@@ -150,7 +150,10 @@ def _gradients(outputs: Any, inputs: Any, given: Any = None, graph: bool = False
     live = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o is not None and o.requires_grad]
     if not live:
         return (None,) * len(inputs)
-    return grad([o for o, _ in live], inputs, [s for _, s in live], True, graph, allow_unused=True)
+    found: tuple[Any, ...] = grad(
+        [o for o, _ in live], inputs, [s for _, s in live], True, graph, allow_unused=True
+    )
+    return found
 
 
 def _filled(values: Any, like: Any, strict: bool, graph: bool, stage: str) -> Tensors:

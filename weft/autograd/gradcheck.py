@@ -307,7 +307,10 @@ class _Check:
 
     # -- analytical --------------------------------------------------------------------------------
     def gradients(self, output: Tensor, seed: Any) -> tuple[Any, ...]:
-        return grad((output,), self.wanted, (wrap(seed),), retain_graph=True, allow_unused=True)
+        found: tuple[Any, ...] = grad(
+            (output,), self.wanted, (wrap(seed),), retain_graph=True, allow_unused=True
+        )
+        return found
 
     def analytical(self, output: Tensor) -> list[Any]:
         """One matrix per input, from one backward per element of the output."""

@@ -131,6 +131,14 @@ def _delete_grad(self: Tensor) -> None:
     self._grad = None
 
 
+def _delete_requires_grad(self: Tensor) -> None:
+    raise RuntimeError("requires_grad must be a bool")
+
+
+def _delete_data(self: Tensor) -> None:
+    raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
+
+
 def _get_data(self: Tensor) -> Tensor:
     """The same memory without history, and without a share in the version."""
     data = wrap(self.array)
@@ -183,12 +191,15 @@ def _backward_hooks(self: Tensor) -> Any:
 
 for _name, _property in {
     "requires_grad": property(
-        _get_requires_grad, _set_requires_grad, doc="Whether gradients flow to this tensor."
+        _get_requires_grad,
+        _set_requires_grad,
+        _delete_requires_grad,
+        "Whether gradients flow to this tensor.",
     ),
     "grad": property(
         _get_grad, _set_grad, _delete_grad, "The gradient that backward has summed up so far, or None."
     ),
-    "data": property(_get_data, _set_data, doc=_get_data.__doc__),
+    "data": property(_get_data, _set_data, _delete_data, _get_data.__doc__),
     "grad_fn": property(_grad_fn, doc="The node that made this tensor; None for a leaf."),
     "is_leaf": property(_is_leaf, doc="Whether no recorded op made this tensor."),
     "output_nr": property(_output_nr, doc="Which output of its node this is."),

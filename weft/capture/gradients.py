@@ -69,6 +69,7 @@ def run_engine(machine: Machine, func: Any, args: Args, kwargs: Kwargs) -> Any:
     if machine.saved_through:
         raise Break(KIND, seen="a backward under saved_tensors_hooks from outside")
     args, kwargs = as_tuples(args), {name: as_tuples((value,))[0] for name, value in kwargs.items()}
+    names, args, kwargs = without_names(INPUTS[func], args, kwargs)
     roots = roots_of(args[:1] or (kwargs.get("outputs", kwargs.get("tensors")),))
     check_outside(machine, roots, kwargs.get("inputs", args[INPUTS[func] : INPUTS[func] + 1]))
     for leaf in leaves_behind(roots):
@@ -77,7 +78,19 @@ def run_engine(machine: Machine, func: Any, args: Args, kwargs: Kwargs) -> Any:
     result = recorder.within(recorder.plain(func), args, kwargs)
     if func is not engine.grad:
         return None
-    return tuple(own_results(recorder, result, before))
+    gradients = own_results(recorder, result, before)
+    return tuple(gradients) if names is None else dict(zip(names, gradients, strict=True))
+
+
+def without_names(place: int, args: Args, kwargs: Kwargs) -> tuple[list[Any] | None, Args, Kwargs]:
+    """The keys of the inputs where these are a dict, and the arguments with a tuple in its place."""
+    inputs = kwargs.get("inputs", args[place] if len(args) > place else None)
+    if type(inputs) is not dict:
+        return None, args, kwargs
+    values = tuple(inputs.values())
+    if "inputs" in kwargs:
+        return list(inputs), args, {**kwargs, "inputs": values}
+    return list(inputs), (*args[:place], values, *args[place + 1 :]), kwargs
 
 
 def check_outside(machine: Machine, roots: list[Any], inputs: Any) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from weft.core.device import creation_device
 from weft.core.dtypes import BY_NUMPY, bfloat16
 from weft.core.errors import argument_name
+from weft.core.modes import grad_enabled
 from weft.core.naming import named
 from weft.core.warn import warn_at_level
 from weft.tensor.base import PUBLIC, Tensor, fresh, method, public, storage_root
@@ -125,7 +126,7 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
             f"can't convert {where} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
             "memory first."
         )
-    if self.tracked and not force:
+    if self.tracked and not force and grad_enabled():
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )

@@ -53,7 +53,7 @@ def construct(kind: dtype, args: tuple[Any, ...], where: Any) -> Tensor:
             raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
         if not isinstance(data, Size):
             return build(data, kind, where, "new")
-        args = tuple(data)
+        return ops.empty(tuple(data), dtype=kind, device=where)  # type: ignore[no-any-return]
     return ops.empty(args or (0,), dtype=kind, device=where)  # type: ignore[no-any-return]
 
 
