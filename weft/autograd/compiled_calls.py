@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from weft.autograd import hooks
 from weft.autograd.function_node import FunctionNode
+from weft.autograd.hooks import KINDS, RETAINING, HookKind, retain
 from weft.autograd.tasks import accumulate
 from weft.tensor.base import Tensor, storage_root, wrap
 from weft.tensor.tape import check_versions
@@ -48,48 +48,34 @@ def pattern(values: Any) -> Pattern:
     return tuple([value is not None for value in values])
 
 
-def call_hook(hook: Callable[[Any], Any], gradient: Any) -> Any:
-    """The gradient after one hook of a tensor."""
-    answer = hook(wrap(gradient.array))
-    return gradient if answer is None else hooks.checked(hook, gradient, answer)
+def hook_call(kind: HookKind) -> Callable[..., Any]:
+    """What graphs call for a hook of a kind: with the hook and what that is given; it gives what takes the
+    place of the first.
 
-
-def call_pre_hook(
-    hook: Callable[..., Any], number: int, given: Pattern, gradients: tuple[Any, ...]
-) -> tuple[Any, ...]:
-    """The gradients of a node's outputs after one hook that runs before the node.
-
-    `number` is that of the hook, `given` says where it is expected to leave gradients.
+    Where a hook may leave gradients out, the call has two more arguments behind the hook: its number, and
+    where it is expected to leave gradients.
     """
-    answer = hook(own(gradients))
-    return expected(hook, number, given, gradients, answer)
+
+    def call(hook: Callable[..., Any], *given: Any) -> Any:
+        answer = hook(*map(own, given)) if kind.gets_gradients else hook(*given)
+        return kind.answered(hook, given[0], answer)
+
+    def call_expecting(hook: Callable[..., Any], number: int, expected: Pattern, *given: Any) -> Any:
+        values = call(hook, *given)
+        if pattern(values) != expected:
+            raise OtherGradients(hook, number, pattern(values))
+        return values
+
+    made = call_expecting if kind.several else call
+    made.__name__ = made.__qualname__ = kind.compiled
+    return made
 
 
-def call_post_hook(
-    hook: Callable[..., Any], number: int, given: Pattern, inputs: tuple[Any, ...], outputs: tuple[Any, ...]
-) -> tuple[Any, ...]:
-    """The gradients of a node's inputs after one hook that runs after the node."""
-    answer = hook(own(inputs), own(outputs))
-    return expected(hook, number, given, inputs, answer)
-
-
-def own(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The gradients as a hook gets them: tensors of its own, and views of nothing."""
-    return tuple([None if value is None else wrap(value.array) for value in gradients])
-
-
-def expected(hook: Any, number: int, given: Pattern, before: tuple[Any, ...], answer: Any) -> tuple[Any, ...]:
-    """What a hook answered, checked; None leaves the gradients as they were."""
-    values = before if answer is None else hooks.checked_tuple(hook, before, answer)
-    if pattern(values) != given:
-        raise OtherGradients(hook, number, pattern(values))
-    return values
-
-
-def call_post_accumulate_hook(hook: Callable[..., Any], leaf: Tensor) -> None:
-    """Tells a hook that a leaf has its gradient."""
-    if hook(leaf) is not None:
-        raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+def own(gradient: Any) -> Any:
+    """A gradient, or a tuple of them, as a hook gets it: tensors of its own, and views of nothing."""
+    if isinstance(gradient, tuple):
+        return tuple([own(value) for value in gradient])
+    return None if gradient is None else wrap(gradient.array)
 
 
 def accumulate_grad(leaf: Tensor, gradient: Tensor) -> None:
@@ -99,7 +85,14 @@ def accumulate_grad(leaf: Tensor, gradient: Tensor) -> None:
 
 def retain_grad(tensor: Tensor, gradient: Tensor) -> None:
     """Adds to the `.grad` of a tensor that is no leaf."""
-    hooks.retain(tensor, gradient.array, False)
+    retain(lambda: tensor, gradient.array)
+
+
+HOOK_CALLS: Final = {
+    RETAINING: retain_grad,
+    **{kind: hook_call(kind) for kind in KINDS if kind.of_users},
+}
+globals().update({call.__name__: call for call in HOOK_CALLS.values()})  # as other functions of this module
 
 
 def unpack_saved(item: Any) -> Any:

@@ -1,12 +1,13 @@
 """Hooks: functions that see, and may replace, gradients on their way through the graph.
 
 Takes user functions, keeps them on nodes and leaves, runs them for the engine. One idea: a node without
-hooks carries None, so the engine asks one question; everything else about hooks is here.
+hooks carries None, so the engine asks one question; everything else about hooks is here, one `HookKind` for
+each kind. The engine, captured code and compiled autograd go over the kinds.
 
 # Note [Order of hooks]
 For one node, in this order: hooks of the tensors it made (in order of registration), then `retain_grad` of
-those tensors, then capture for `autograd.grad`, node pre-hooks, the node itself (for a leaf: accumulation,
-then post-accumulate hooks), node hooks.
+those tensors (`ARRIVED`), then capture for `autograd.grad`, node pre-hooks (`BEFORE`), the node itself (for a
+leaf: accumulation, then post-accumulate hooks, `ACCUMULATED`), node hooks (`AFTER`).
 """
 
 from __future__ import annotations
@@ -14,19 +15,25 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from weft.core.arrays import namespace
 from weft.ops.record import REGISTRY
 from weft.tensor.base import Tensor, wrap
-from weft.tensor.views import Stop
+from weft.tensor.tape import Node
+from weft.tensor.views import Stop, refresh
 
 
-class HookTable(dict[int, Callable[..., Any]]):
+class HookTable(dict[int, Any]):
     """Hooks by number, in order of registration; can be referred to weakly."""
 
     __slots__ = ("__weakref__",)
+
+
+Tables = dict[int, HookTable]
+"""The hooks of one kind that a node has, by output number."""
 
 
 class RemovableHandle:
@@ -74,27 +81,69 @@ UNHELD = 2
 """How many references a function sees to a tensor that nobody else has: its own, and that of who counts."""
 
 
-class Hooks:
-    """All hooks of one node (a leaf is the node of its own accumulation)."""
+class HookKind:
+    """A kind of hooks: who has them, what they are called with, what they may answer.
 
-    __slots__ = ("tensors", "retained", "pre", "post", "accumulated", "accumulator", "__weakref__")
+    When they run is said by the moment below in which the kind stands.
+    """
 
-    def __init__(self) -> None:
-        self.tensors: dict[int, HookTable] = {}  # by output number
-        self.retained: dict[int, Any] = {}  # by output number: weak references to tensors with retain_grad
-        self.pre: HookTable | None = None
-        self.post: HookTable | None = None
-        self.accumulated: HookTable | None = None
-        self.accumulator: Any = None  # weak reference to a leaf's AccumulateGrad
+    name: str
+    """Where its tables stand in `Hooks.tables`."""
+    of: str = "tensor"
+    """What is hooked: a "tensor", a "leaf", or a "node"."""
+    method: str
+    """The method of `Tensor`, or of `Node`, that registers."""
+    compiled: str
+    """The function that graphs of compiled autograd call for one: see `weft.autograd.compiled_calls`."""
+    several = False
+    """Whether it takes and answers tuples, and may leave gradients out of them."""
+    gets_gradients = True
+    """Whether what it is called with are gradients: each a tensor of its own, and a view of nothing."""
+    of_users = True
+    """Whether its hooks are functions of the user's."""
 
-    def on_tensors(self, node: Any, gradient: Any, task: Any) -> Any:
-        """Runs the hooks of the tensors behind this node's outputs, then keeps retained gradients."""
+    def place(self, owner: Any) -> tuple[Any, int]:
+        """The node and the output number with which hooks on a tensor or a node stand; raises where there
+        can be none."""
+        if self.of == "node":
+            return owner, 0
+        if owner.origin is not None:
+            refresh(owner)
+        if not owner.tracked:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if owner.node is None or (self.of == "tensor" and type(owner.node) is Stop):
+            return owner, 0
+        if self.of == "leaf":
+            raise RuntimeError(f"{self.name} cannot be registered on non-leaf tensors")
+        return owner.node, owner.index
+
+    def add(self, owner: Any, hook: Callable[..., Any]) -> RemovableHandle:
+        node, slot = self.place(owner)
+        return add_hook(hooks_of(node).table(self, slot), hook)
+
+    def run(self, tables: Tables, node: Any, value: Any, task: Any, *seen: Any) -> Any:
+        """Runs the hooks of a node on the value that is there at their moment; gives what takes its place."""
+        raise NotImplementedError
+
+    def held(self, hook: Any) -> Any:
+        """What graphs are given for a hook; None where it has nothing to do any more."""
+        return hook
+
+    def answered(self, hook: Any, before: Any, answer: Any) -> Any:
+        """What takes the place of `before`, which the hook was called with; raises where it cannot."""
+        raise NotImplementedError
+
+
+class TensorHooks(HookKind):
+    """Called with the gradient of a tensor; may answer with another."""
+
+    name, method, compiled = "tensor hooks", "register_hook", "call_hook"
+
+    def run(self, tables: Tables, node: Any, gradient: Any, task: Any, *seen: Any) -> Any:
         several, graph = node.outputs is not None, task.tensors
         values = list(gradient) if several else [gradient]
-        together = getattr(node, "hooks_without_gradient", True)  # or it is a leaf
-        some = together and any(value is not None for value in values)
-        for slot, table in list(self.tensors.items()):
-            if values[slot] is None and not some and not task.comes_by(node, None if together else slot):
+        for slot, table in list(tables.items()):
+            if values[slot] is None and not task.is_told(node, slot, gradient):
                 continue
             given = task.given(values[slot]) if graph else task.shown(values[slot])
             for hook in list(table.values()):
@@ -104,51 +153,142 @@ class Hooks:
             values[slot] = given if graph or given is None else given.array
             if not graph and given is not None and sys.getrefcount(given) > UNHELD:
                 task.show(given)
-        for slot, reference in list(self.retained.items()):
-            tensor = reference()
-            if tensor is not None and values[slot] is not None:
-                retain(tensor, values[slot], graph)
         return values if several else values[0]
 
-    def on_pre(self, node: Any, gradient: Any, graph: bool) -> Any:
-        """Runs node pre-hooks on the tuple of the outputs' gradients."""
-        if not self.pre:
-            return gradient
-        several = node.outputs is not None
-        given = wrapped(gradient if several else (gradient,), graph)
-        for hook in list(self.pre.values()):
-            answer = hook(given)
-            if answer is not None:
-                given = checked_tuple(hook, given, answer)
-        values = unwrapped(given, graph)
-        return list(values) if several else values[0]
+    def answered(self, hook: Any, before: Any, answer: Any) -> Any:
+        return before if answer is None else checked(hook, before, answer)
 
-    def on_post(self, node: Any, results: Any, gradient: Any, graph: bool) -> Any:
-        """Runs node hooks on (gradients of the inputs, gradients of the outputs)."""
-        if not self.post:
-            return results
-        inputs = wrapped(results, graph)
-        outputs = wrapped(gradient if node.outputs is not None else (gradient,), graph)
-        for hook in list(self.post.values()):
-            answer = hook(inputs, outputs)
-            if answer is not None:
-                inputs = checked_tuple(hook, inputs, answer)
-        return unwrapped(inputs, graph)
 
-    def on_accumulated(self, leaf: Tensor, _graph: bool) -> None:
-        """Runs post-accumulate hooks."""
-        if self.accumulated:
-            for hook in list(self.accumulated.values()):
-                if hook(leaf) is not None:
-                    raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+class RetainedGradients(HookKind):
+    """`retain_grad`: our own hooks, which keep the gradient of a tensor."""
+
+    name, method, compiled, of_users = "retained gradients", "retain_grad", "retain_grad", False
+
+    def run(self, tables: Tables, node: Any, gradient: Any, task: Any, *seen: Any) -> Any:
+        for slot, table in list(tables.items()):
+            value = gradient if node.outputs is None else gradient[slot]
+            if value is not None:
+                for hook in list(table.values()):
+                    hook(value)
+        return gradient
+
+    def held(self, hook: Any) -> Any:
+        return hook.args[0]()
+
+    def keep(self, tensor: Tensor) -> None:
+        hooks_of(tensor.node).table(self, tensor.index)[0] = partial(retain, weakref.ref(tensor))
+
+
+class TupleHooks(HookKind):
+    """Of nodes: called with tuples of gradients; may answer with another in place of the first one."""
+
+    of, several = "node", True
+
+    def ask(self, tables: Tables, values: Any, task: Any, *seen: Any) -> tuple[Any, ...]:
+        graph = task.tensors
+        given, rest = wrapped(values, graph), [wrapped(group, graph) for group in seen]
+        for hook in list(tables[0].values()):
+            answer = hook(given, *rest)
+            if answer is not None:
+                given = self.answered(hook, given, answer)
+        return tuple([v if v is None or graph else v.array for v in given])
+
+    def answered(self, hook: Any, before: tuple[Any, ...], answer: Any) -> tuple[Any, ...]:
+        if answer is None:
+            return before
+        if not isinstance(answer, tuple):
+            raise TypeError(f"expected tuple, but hook returned '{type(answer).__name__}'")
+        if len(answer) != len(before):
+            raise RuntimeError(
+                f"hook '{hook_name(hook)}' has returned an incorrect number of values (got {len(answer)}, "
+                f"but expected {len(before)})"
+            )
+        return tuple([checked(hook, b, a) for b, a in zip(before, answer)])
+
+
+class NodePreHooks(TupleHooks):
+    """Called with the gradients of a node's outputs."""
+
+    name, method, compiled = "node pre-hooks", "register_prehook", "call_pre_hook"
+
+    def run(self, tables: Tables, node: Any, gradient: Any, task: Any, *seen: Any) -> Any:
+        if node.outputs is None:
+            return self.ask(tables, (gradient,), task)[0]
+        return list(self.ask(tables, gradient, task))
+
+
+class NodeHooks(TupleHooks):
+    """Called with the gradients of a node's inputs, and those of its outputs."""
+
+    name, method, compiled = "node hooks", "register_hook", "call_post_hook"
+
+    def run(self, tables: Tables, node: Any, results: Any, task: Any, *seen: Any) -> Any:
+        return self.ask(tables, results, task, seen if node.outputs is None else seen[0])
+
+
+class PostAccumulateHooks(HookKind):
+    """Called with a leaf; answer nothing."""
+
+    name, of, gets_gradients = "post accumulate grad hooks", "leaf", False
+    method, compiled = "register_post_accumulate_grad_hook", "call_post_accumulate_hook"
+
+    def run(self, tables: Tables, node: Any, leaf: Any, task: Any, *seen: Any) -> Any:
+        for hook in list(tables[0].values()):
+            answer = hook(leaf)
+            if answer is not None:
+                self.answered(hook, leaf, answer)
+        return leaf
+
+    def answered(self, hook: Any, before: Any, answer: Any) -> None:
+        if answer is not None:
+            raise RuntimeError(f"Tensor {self.name} should return None.")
+
+
+TENSOR, RETAINING = TensorHooks(), RetainedGradients()
+PRE, POST, POST_ACCUMULATE = NodePreHooks(), NodeHooks(), PostAccumulateHooks()
+Moment = tuple[HookKind, ...]
+ARRIVED: Final[Moment] = (TENSOR, RETAINING)
+BEFORE: Final[Moment] = (PRE,)
+AFTER: Final[Moment] = (POST,)
+ACCUMULATED: Final[Moment] = (POST_ACCUMULATE,)
+KINDS: Final[Moment] = (*ARRIVED, *BEFORE, *AFTER, *ACCUMULATED)
+"""All kinds, in the order in which graphs of compiled autograd number the hooks of a node."""
+
+
+class Hooks:
+    """All hooks of one node (a leaf is the node of its own accumulation)."""
+
+    __slots__ = ("tables", "accumulator", "__weakref__")
+
+    def __init__(self) -> None:
+        self.tables: dict[str, Tables] = {}  # by the name of the kind
+        self.accumulator: Any = None  # weak reference to a leaf's AccumulateGrad
+
+    def table(self, kind: HookKind, slot: int = 0) -> HookTable:
+        """The hooks of one kind on an output (of the node itself: 0), made if there were none."""
+        return self.tables.setdefault(kind.name, {}).setdefault(slot, HookTable())
+
+    def run(self, moment: Moment, node: Any, value: Any, task: Any, *seen: Any) -> Any:
+        """Runs the hooks of the kinds of a moment, each on what those before leave."""
+        tables = self.tables
+        for kind in moment:
+            if kind.name in tables:
+                value = kind.run(tables[kind.name], node, value, task, *seen)
+        return value
+
+
+def standing(node: Any) -> Iterator[tuple[HookKind, int, HookTable, int]]:
+    """The hooks of a node that would do something: kind, output number, table, and number in it."""
+    if type(node.hooks) is Hooks:
+        for kind in KINDS:
+            for slot, table in node.hooks.tables.get(kind.name, {}).items():
+                for number, hook in table.items():
+                    if kind.held(hook) is not None:
+                        yield kind, slot, table, number
 
 
 def wrapped(values: Any, graph: bool) -> tuple[Any, ...]:
-    return tuple(v if v is None or graph else wrap(v) for v in values)
-
-
-def unwrapped(values: Any, graph: bool) -> tuple[Any, ...]:
-    return tuple(v if v is None or graph else v.array for v in values)
+    return tuple([v if v is None or graph else wrap(v) for v in values])
 
 
 def hook_name(hook: Any) -> str:
@@ -169,19 +309,12 @@ def checked(hook: Any, before: Any, after: Any) -> Any:
     return after
 
 
-def checked_tuple(hook: Any, before: tuple[Any, ...], answer: Any) -> tuple[Any, ...]:
-    if not isinstance(answer, tuple):
-        raise TypeError(f"expected tuple, but hook returned '{type(answer).__name__}'")
-    if len(answer) != len(before):
-        raise RuntimeError(
-            f"hook '{hook_name(hook)}' has returned an incorrect number of values (got {len(answer)}, but "
-            f"expected {len(before)})"
-        )
-    return tuple(checked(hook, b, a) for b, a in zip(before, answer))
-
-
-def retain(tensor: Tensor, gradient: Any, graph: bool) -> None:
-    """Adds to the `.grad` of a tensor that is no leaf."""
+def retain(reference: Any, gradient: Any) -> None:
+    """Adds to the `.grad` of a tensor that is no leaf, if it is still there."""
+    tensor = reference()
+    if tensor is None:
+        return
+    graph = isinstance(gradient, Tensor)
     given = gradient if graph else wrap(namespace(gradient).array(gradient, copy=True, order="C"))
     before = tensor._grad
     if before is not None:
@@ -198,11 +331,11 @@ class Retained:
     def moved(self, tensor: Tensor, node: Any, index: int) -> None:
         """The tensor's history has moved from this node's output to where it is now."""
         if node is not None and node.hooks is not None:
-            node.hooks.retained.pop(index, None)
+            node.hooks.tables.get(RETAINING.name, {}).pop(index, None)
         if tensor.node is None:
             tensor.hooks = None
             return
-        hooks_of(tensor.node).retained[tensor.index] = weakref.ref(tensor)
+        RETAINING.keep(tensor)
 
 
 RETAINED = Retained()
@@ -216,8 +349,53 @@ def hooks_of(node: Any) -> Hooks:
     return hooks
 
 
-def tensor_table(tensor: Tensor) -> HookTable:
-    """Where hooks on this tensor's gradient stand: on its node, or on itself."""
-    if tensor.node is None or type(tensor.node) is Stop:
-        return hooks_of(tensor).tensors.setdefault(0, HookTable())
-    return hooks_of(tensor.node).tensors.setdefault(tensor.index, HookTable())
+# -- methods that register -----------------------------------------------------------------------------------
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def registers(kind: HookKind) -> Callable[[Method], Method]:
+    """Decorator: the function becomes the method that registers hooks of a kind."""
+
+    def attach(function: Method) -> Method:
+        setattr(Node if kind.of == "node" else Tensor, kind.method, function)
+        return function
+
+    return attach
+
+
+@registers(TENSOR)
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+    """Calls `hook(grad)` whenever the gradient of this tensor is known; what it returns replaces the
+    gradient."""
+    return TENSOR.add(self, hook)
+
+
+@registers(RETAINING)
+def retain_grad(self: Tensor) -> None:
+    """Keeps the gradient of this non-leaf in `.grad`."""
+    if self.origin is not None:
+        refresh(self)
+    if not self.tracked:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if self.node is not None and type(self.node) is not Stop and self.hooks is not RETAINED:
+        RETAINING.keep(self)
+        self.hooks = RETAINED
+
+
+@registers(PRE)
+def register_node_prehook(self: Node, hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(grad_outputs)` before this node runs; a tuple it returns replaces grad_outputs."""
+    return PRE.add(self, hook)
+
+
+@registers(POST)
+def register_node_hook(self: Node, hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls `hook(grad_inputs, grad_outputs)` after this node ran; a tuple it returns replaces
+    grad_inputs."""
+    return POST.add(self, hook)
+
+
+@registers(POST_ACCUMULATE)
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+    """Calls `hook(tensor)` after backward has added to this leaf's `.grad`."""
+    return POST_ACCUMULATE.add(self, hook)

@@ -1,4 +1,4 @@
-"""What a user sees of a node: `next_functions`, `name()`, `metadata`, saved tensors, hooks, and calling it.
+"""What a user sees of a node: `next_functions`, `name()`, `metadata`, saved tensors, and calling it.
 
 Attaches these to the tape's `Node`, and gives leaves their `AccumulateGrad`. One idea: on the tape an edge
 to a leaf ends at the leaf tensor itself; the AccumulateGrad that users see there is made when asked for, and
@@ -8,10 +8,9 @@ stays the same while anybody holds it.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from weft.autograd.hooks import HookTable, RemovableHandle, add_hook, hooks_of
+from weft.autograd.hooks import hooks_of
 from weft.core.dtypes import BY_NUMPY
 from weft.core.naming import naming
 from weft.core.types import TensorType
@@ -137,23 +136,6 @@ def _metadata(self: Node) -> dict[str, Any]:
     return notes
 
 
-def _register_hook(self: Node, hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls `hook(grad_inputs, grad_outputs)` after this node ran; a tuple it returns replaces
-    grad_inputs."""
-    hooks = hooks_of(self)
-    if hooks.post is None:
-        hooks.post = HookTable()
-    return add_hook(hooks.post, hook)
-
-
-def _register_prehook(self: Node, hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls `hook(grad_outputs)` before this node runs; a tuple it returns replaces grad_outputs."""
-    hooks = hooks_of(self)
-    if hooks.pre is None:
-        hooks.pre = HookTable()
-    return add_hook(hooks.pre, hook)
-
-
 def _call(self: Node, *gradients: Any) -> Any:
     """The gradients of the inputs for these gradients of the outputs: one tensor, or a tuple."""
     count = len(input_metadata(self))
@@ -233,8 +215,6 @@ for _attribute, _value in {
     ),
     "metadata": property(_metadata, doc="A dict for whoever wants to note something on this node."),
     "_input_metadata": property(input_metadata, doc="Types of the tensors this node made."),
-    "register_hook": _register_hook,
-    "register_prehook": _register_prehook,
     "name": _name,
     "_sequence_nr": _sequence_nr,
     "__call__": _call,

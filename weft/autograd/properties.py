@@ -1,4 +1,4 @@
-"""What a Tensor shows of autograd: requires_grad, grad, grad_fn, detach, hooks, backward.
+"""What a Tensor shows of autograd: requires_grad, grad, grad_fn, detach, backward.
 
 Attaches properties and methods to `Tensor`. One idea: a view follows its base lazily, so whatever reads a
 tensor's history asks `settled` first.
@@ -6,12 +6,10 @@ tensor's history asks `settled` first.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
 from typing import Any
 
 from weft.autograd.engine import backward
-from weft.autograd.hooks import RETAINED, HookTable, RemovableHandle, add_hook, hooks_of, tensor_table
+from weft.autograd.hooks import RETAINED, TENSOR
 from weft.core import modes
 from weft.core.dtypes import BY_NUMPY
 from weft.core.warn import warn_at_level
@@ -186,7 +184,7 @@ def _retains_grad(self: Tensor) -> bool:
 def _backward_hooks(self: Tensor) -> Any:
     node = settled(self).node
     hooks = (self if node is None else node).hooks
-    return None if hooks is None or hooks is RETAINED else hooks.tensors.get(self.index)
+    return None if hooks is None or hooks is RETAINED else hooks.tables.get(TENSOR.name, {}).get(self.index)
 
 
 for _name, _property in {
@@ -216,17 +214,6 @@ def _is_view(self: Tensor) -> bool:
 
 
 @method
-def retain_grad(self: Tensor) -> None:
-    """Keeps the gradient of this non-leaf in `.grad`."""
-    if not settled(self).tracked:
-        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    if _grad_fn(self) is None or self.hooks is RETAINED:
-        return
-    hooks_of(self.node).retained[self.index] = weakref.ref(self)
-    self.hooks = RETAINED
-
-
-@method
 def detach(self: Tensor) -> Tensor:
     """The same memory, outside the graph; writing to it counts as writing to this tensor."""
     return attach_alias(self)
@@ -249,28 +236,6 @@ def detach_(self: Tensor) -> Tensor:
     if self.hooks is RETAINED:
         self.hooks = None
     return self
-
-
-@method
-def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-    """Calls `hook(grad)` whenever the gradient of this tensor is known; what it returns replaces the
-    gradient."""
-    if not settled(self).tracked:
-        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    return add_hook(tensor_table(self), hook)
-
-
-@method
-def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
-    """Calls `hook(tensor)` after backward has added to this leaf's `.grad`."""
-    if not settled(self).tracked:
-        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    if self.node is not None:
-        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    hooks = hooks_of(self)
-    if hooks.accumulated is None:
-        hooks.accumulated = HookTable()
-    return add_hook(hooks.accumulated, hook)
 
 
 def _tensor_backward(

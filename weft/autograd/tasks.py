@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 import weft.autograd.anomaly as anomaly
+from weft.autograd.hooks import ACCUMULATED, AFTER, ARRIVED, BEFORE
 from weft.core import modes
 from weft.core.arrays import MODULES, namespace
 from weft.core.interrupts import let_through
@@ -125,7 +126,7 @@ class Task:
             gradient = [None] * len(node.outputs)
         given = gradient
         if hooks is not None:
-            given = hooks.on_tensors(node, gradient, self)
+            given = hooks.run(ARRIVED, node, gradient, self)
         if self.captures is not None and node in self.captures:
             seen = gradient if needed else given
             for slot, position in self.captures[node]:
@@ -134,7 +135,7 @@ class Task:
             return None
         gradient = seen = None
         if hooks is not None:
-            given = hooks.on_pre(node, given, self.tensors)
+            given = hooks.run(BEFORE, node, given, self)
         if node._seq == LEAF_SEQUENCE:
             self.at_leaf(node, given)
             results: Any = ()
@@ -147,7 +148,7 @@ class Task:
         if not self.retain and node._seq != LEAF_SEQUENCE and node not in self.without:
             node.release()
         if hooks is not None:
-            results = hooks.on_post(node, results, given, self.tensors)
+            results = hooks.run(AFTER, node, results, self, given)
         return results or None
 
     def shown(self, gradient: Any) -> Any:
@@ -189,7 +190,7 @@ class Task:
             if recorder is None or recorder.host.accumulate(leaf, gradient, self.graph) is NotImplemented:
                 accumulate(leaf, gradient, self.tensors, 1)
             if leaf.hooks is not None:
-                leaf.hooks.on_accumulated(leaf, self.graph)
+                leaf.hooks.run(ACCUMULATED, leaf, leaf, self)
 
     def undefined(self, node: Any) -> Any:
         """No gradient reached the node: none leaves it, unless it wants to be asked."""
@@ -202,6 +203,14 @@ class Task:
             if not self.retain:
                 node.release()
         return results
+
+    def is_told(self, node: Any, slot: int, gradient: Any) -> bool:
+        """Whether hooks of an output that no gradient came to are called, with None. See Note [Nodes that
+        stand for many]."""
+        together = getattr(node, "hooks_without_gradient", True)  # or it is a leaf
+        if together and node.outputs is not None and any(value is not None for value in gradient):
+            return True
+        return self.comes_by(node, None if together else slot)
 
     def comes_by(self, node: Any, slot: int | None) -> bool:
         """Whether the sweep visits output `slot` of `node` with an undefined gradient (`None`: any output).

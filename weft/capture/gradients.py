@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.autograd import engine
 from weft.autograd.function_node import FunctionNode
-from weft.autograd.hooks import Hooks, HookTable, hooks_of
+from weft.autograd.hooks import KINDS, Hooks, HookTable, hooks_of
 from weft.autograd.nodes import GradientEdge, anchor
 from weft.autograd.tasks import reachable
 from weft.capture.grads import read_grad, write_grad
@@ -183,30 +183,26 @@ def learn_leaf(machine: Machine, leaf: Any) -> None:
     machine.world.guard("FACT", known.source, ("has_hooks", bool(hooks)))
     if not hooks:
         return
-    if type(hooks) is not Hooks or hooks.pre or hooks.post:
-        raise Break(KIND, seen="a backward through a leaf with hooks on its node")
+    if type(hooks) is not Hooks:
+        raise Break(KIND, seen="a backward through a leaf with other things than hooks on it")
     if any(has_type(each, Removed) for each in machine.world.hooked):
         raise Break(KIND, seen="a backward after the removal of a hook from outside")
-    source = known.source.slot(Tensor, "hooks")
+    source = known.source.slot(Tensor, "hooks").slot(Hooks, "tables")
+    machine.world.guard("KEYS", source, tuple(hooks.tables))
     mine = hooks_of(leaf)
-    tables: list[tuple[Any, Source, HookTable]] = []
-    slots = source.slot(Hooks, "tensors")
-    machine.world.guard("LEN", slots, len(hooks.tensors))
-    if hooks.tensors:
-        tables.append((hooks.tensors[0], slots.item(0), mine.tensors.setdefault(0, HookTable())))
-    if hooks.accumulated is None:
-        machine.world.guard("EQ", source.slot(Hooks, "accumulated"), None)
-    else:
-        if mine.accumulated is None:
-            mine.accumulated = HookTable()
-        tables.append((hooks.accumulated, source.slot(Hooks, "accumulated"), mine.accumulated))
-    for table, place, copy in tables:
-        machine.world.guard("KEYS", place, tuple(table))
-        own = dict(copy)
-        copy.clear()
-        for number, hook in table.items():
-            copy[number] = machine.c_arguments.callback(machine.wrapping.wrap(hook, place.item(number)))
-        copy.update(own)  # registered by captured code: behind the others
+    for kind in KINDS:
+        tables = hooks.tables.get(kind.name)
+        if tables is not None:
+            learn_table(machine, tables[0], source.item(kind.name).item(0), mine.table(kind))
+
+
+def learn_table(machine: Machine, table: HookTable, source: Source, copy: HookTable) -> None:
+    machine.world.guard("KEYS", source, tuple(table))
+    own = dict(copy)
+    copy.clear()
+    for number, hook in table.items():
+        copy[number] = machine.c_arguments.callback(machine.wrapping.wrap(hook, source.item(number)))
+    copy.update(own)  # registered by captured code: behind the others
 
 
 def accumulate(machine: Machine, leaf: Any, gradient: Any, create_graph: bool) -> None:

@@ -1,9 +1,9 @@
 """Hooks that captured code registers: an effect of the segment on the tensors that it leaves behind.
 
-Takes calls of `register_hook`, `register_post_accumulate_grad_hook` and `handle.remove()`; gives lines that
-register the same hooks on the real tensors, once the graph has run. One idea: a hook stands in the tables of
-the fake from the moment it is registered, so a backward inside the captured code meets it where eager would;
-what still stands there at the end is registered outside, in the same order.
+Takes calls of the methods that register hooks, and of `handle.remove()`; gives lines that register the same
+hooks on the real tensors, once the graph has run. One idea: a hook stands in the tables of the fake from the
+moment it is registered, so a backward inside the captured code meets it where eager would; what still stands
+there at the end is registered outside, in the same order.
 
 # Note [Handles]
     handle = x.register_hook(h)      handle = new_handle()                      with the other objects
@@ -14,9 +14,11 @@ A handle is made before the hook is registered, so that whatever holds it can be
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.autograd.hooks import HookTable, RemovableHandle, add_hook, hooks_of, tensor_table
+from weft.autograd.hooks import KINDS, HookKind, HookTable, RemovableHandle, add_hook, hooks_of
 from weft.autograd.tasks import reachable
 from weft.autograd.trace_wrapped import check_like, trace_wrapped, wrapped_call
 from weft.capture.calls import BY_CODE, handles
@@ -39,10 +41,6 @@ if TYPE_CHECKING:
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 KIND: Final = "autograd-inside"
-HOOK, ACCUMULATED = "register_hook", "register_post_accumulate_grad_hook"
-NODE_HOOK, NODE_PREHOOK = "hook of the node", "pre-hook of the node"
-NOT_TRACKED = "cannot register a hook on a tensor that doesn't require gradient"
-NOT_A_LEAF = "post accumulate grad hooks cannot be registered on non-leaf tensors"
 
 
 @record(slots=True)
@@ -50,7 +48,7 @@ class Registered:
     """A hook that captured code registered."""
 
     tensor: Any
-    method: str
+    kind: HookKind
     hook: Any
     handle: Any
     table: HookTable
@@ -60,67 +58,29 @@ class Registered:
 
 
 # -- calls ---------------------------------------------------------------------------------------------------
-def register(machine: Machine, method: str, args: Args, kwargs: Kwargs) -> Any:
-    tensor, hook = machine.native(lambda self, hook: (self, hook), *args, **kwargs)
-    if type(tensor) not in PLAIN:
-        raise Break(KIND, seen=f"{method} on a {type(tensor).__name__}")
-    if tensor.origin is not None:
-        refresh(tensor)
-    if not tensor.tracked:
-        raise machine.fail(RuntimeError(NOT_TRACKED))
-    if method == ACCUMULATED:
+def register(kind: HookKind, machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    owner, hook = machine.native(lambda self, hook: (self, hook), *args, **kwargs)
+    tensor: Any = machine.world.nodes.get(id(owner)) if kind.of == "node" else owner
+    if kind.of == "node":  # `tensor.grad_fn.register_hook(hook)`, for a tensor that captured code made
+        if tensor is None or tensor.node is not owner:
+            raise Break(KIND, seen="a hook on a node that is not the one behind a tensor made here")
+        machine.recorder.node(tensor).meta[NATIVE] = True  # its node on the tape is what eager code makes
+    elif type(tensor) not in PLAIN:
+        raise Break(KIND, seen=f"{kind.method} on a {type(tensor).__name__}")
+    elif kind.of == "leaf":
         machine.recorder.facts.append((tensor, "is_leaf"))
-        if tensor.node is not None:
-            raise machine.fail(RuntimeError(NOT_A_LEAF))
-        hooks = hooks_of(tensor)
-        if hooks.accumulated is None:
-            hooks.accumulated = HookTable()
-        table = hooks.accumulated
-    else:
-        table = tensor_table(tensor)
+    node, slot = machine.native(kind.place, owner)
+    table = hooks_of(node).table(kind, slot)
     handle = machine.world.keep(add_hook(table, machine.c_arguments.callback(hook)))
     machine.world.changes += 1
-    machine.world.hooked.append(Registered(tensor, method, hook, handle, table, tensor.node))
+    machine.world.hooked.append(Registered(tensor, kind, hook, handle, table, tensor.node))
     return handle
 
 
-def register_on_node(machine: Machine, method: str, args: Args, kwargs: Kwargs) -> Any:
-    """`tensor.grad_fn.register_hook(hook)`, for a tensor that captured code made."""
-    node, hook = machine.native(lambda self, hook: (self, hook), *args, **kwargs)
-    tensor = machine.world.nodes.get(id(node))
-    if tensor is None or tensor.node is not node:
-        raise Break(KIND, seen="a hook on a node that is not the one behind a tensor made here")
-    machine.recorder.node(tensor).meta[NATIVE] = True  # its node on the tape is what eager code makes
-    hooks = hooks_of(node)
-    table = (hooks.post if method == NODE_HOOK else hooks.pre) or HookTable()
-    if method == NODE_HOOK:
-        hooks.post = table
-    else:
-        hooks.pre = table
-    handle = machine.world.keep(add_hook(table, machine.c_arguments.callback(hook)))
-    machine.world.changes += 1
-    machine.world.hooked.append(Registered(tensor, method, hook, handle, table, node))
-    return handle
-
-
-@handles(Node.__dict__["register_hook"])
-def register_node_hook(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    return register_on_node(machine, NODE_HOOK, args, kwargs)
-
-
-@handles(Node.__dict__["register_prehook"])
-def register_node_prehook(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    return register_on_node(machine, NODE_PREHOOK, args, kwargs)
-
-
-@handles(Tensor.__dict__[HOOK])
-def register_hook(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    return register(machine, HOOK, args, kwargs)
-
-
-@handles(Tensor.__dict__[ACCUMULATED])
-def register_post_accumulate_grad_hook(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    return register(machine, ACCUMULATED, args, kwargs)
+for _kind in KINDS:
+    if _kind.of_users:
+        _owner: Any = Node if _kind.of == "node" else Tensor
+        handles(_owner.__dict__[_kind.method])(partial(register, _kind))
 
 
 def registration(machine_or_builder: Any, handle: Any) -> Registered | None:
@@ -217,7 +177,8 @@ def hook_line(builder: Builder, each: Any) -> str:
             raise Break(KIND, seen="a hook on a view that a write made unusable") from None
     if each.tensor.node is not each.node:
         raise Break(KIND, seen="a hook on a tensor that is written afterwards")
-    texts = ", ".join(map(builder.text, (each.handle, each.tensor, each.method, each.hook)))
+    path = f"grad_fn.{each.kind.method}" if each.kind.of == "node" else each.kind.method
+    texts = ", ".join(map(builder.text, (each.handle, each.tensor, path, each.hook)))
     return f"{builder.constant(register_outside, 'register')}({texts})"
 
 
@@ -244,12 +205,7 @@ def new_handle() -> RemovableHandle:
     return RemovableHandle(HookTable())
 
 
-def register_outside(handle: RemovableHandle, tensor: Any, method: str, hook: Callable[..., Any]) -> None:
-    """Registers a hook under a handle that is there already."""
-    if method == NODE_HOOK:
-        made = tensor.grad_fn.register_hook(hook)
-    elif method == NODE_PREHOOK:
-        made = tensor.grad_fn.register_prehook(hook)
-    else:
-        made = getattr(tensor, method)(hook)
+def register_outside(handle: RemovableHandle, tensor: Any, path: str, hook: Callable[..., Any]) -> None:
+    """Registers a hook under a handle that is there already, by the method at a path of attributes."""
+    made = attrgetter(path)(tensor)(hook)
     handle.hooks_dict_ref, handle.id = made.hooks_dict_ref, made.id

@@ -20,12 +20,13 @@ hundreds, and whoever calls the graph may empty the list once they are taken.
 from __future__ import annotations
 
 import operator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.autograd import compiled_calls as calls
 from weft.autograd.compiled_calls import Unexpected, pattern
 from weft.autograd.function_node import FunctionNode, missing_backward
-from weft.autograd.hooks import checked, checked_tuple
+from weft.autograd.hooks import KINDS, HookKind
 from weft.capture.calls import handles
 from weft.capture.grads import read_grad, write_grad
 from weft.capture.outcome import Input
@@ -53,21 +54,29 @@ WHOLE_LISTS: Final = "whole_lists"
 
 
 # -- hooks ---------------------------------------------------------------------------------------------------
-@handles(calls.call_hook)
-def call_hook(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    hook, gradient = args
-    given = own(machine, gradient)
+def call_hook(kind: HookKind, machine: Machine, args: Args, kwargs: Kwargs) -> Any:
+    hook, *given = args
+    number, expected = (given.pop(0), given.pop(0)) if kind.several else (0, None)
+    shown = [own(machine, value) for value in given] if kind.gets_gradients else given
     last = machine.graph._root._prev
-    answer = machine.calls.call(hook, (given,), {})
-    if answer is None:
-        return gradient
-    machine.native(checked, hook, gradient, answer)
-    rename(machine, answer, "result", last)
-    return answer
+    answer = machine.calls.call(hook, tuple(shown), {})
+    values = machine.native(kind.answered, hook, given[0], answer)
+    if kind.several and pattern(values) != expected:
+        raise Unexpected(number, pattern(values))
+    if answer is not None:
+        rename(machine, values, "result", last)
+    return machine.world.keep(values)
+
+
+for _kind in KINDS:
+    if _kind.of_users:
+        handles(calls.HOOK_CALLS[_kind])(partial(call_hook, _kind))
 
 
 def own(machine: Machine, gradient: Any) -> Any:
-    """The gradient as a hook gets it: a tensor of its own, and a view of nothing."""
+    """A gradient, or a tuple of them, as a hook gets it: tensors of its own, and views of nothing."""
+    if has_type(gradient, tuple):
+        return machine.world.keep(tuple([own(machine, value) for value in gradient]))
     if gradient is None:
         return None
     handed = machine.handed
@@ -75,25 +84,6 @@ def own(machine: Machine, gradient: Any) -> Any:
         gradient = machine.native(gradient.detach)
     handed.add(id(machine.world.keep(gradient)))
     return gradient
-
-
-@handles(calls.call_pre_hook, calls.call_post_hook)
-def call_node_hook(machine: Machine, args: Args, kwargs: Kwargs) -> Any:
-    hook, number, given, *gradients = args
-    before = gradients[0]
-    given_to_hook = [machine.world.keep(tuple([own(machine, g) for g in group])) for group in gradients]
-    answer = machine.calls.call(hook, tuple(given_to_hook), {})
-    values = before if answer is None else machine.native(checked_tuple, hook, before, answer)
-    if pattern(values) != given:
-        raise Unexpected(number, pattern(values))
-    return machine.world.keep(values)
-
-
-@handles(calls.call_post_accumulate_hook)
-def call_post_accumulate_hook(machine: Machine, args: Args, kwargs: Kwargs) -> None:
-    hook, leaf = args
-    if machine.calls.call(hook, (leaf,), {}) is not None:
-        raise machine.fail(RuntimeError("Tensor post accumulate grad hooks should return None."))
 
 
 def rename(machine: Machine, value: Any, name: str, last: Node) -> None:

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from weft.autograd import engine
+from weft.autograd.hooks import KINDS
 from weft.tensor import shims
 from weft.tensor.base import PUBLIC, Tensor
 from weft.trace.breaks import Break
@@ -49,7 +50,7 @@ METHODS: Final = {
         "set_", "resize_", "resize_as_", "requires_grad_", "detach_", "t_", "transpose_", "swapaxes_",
         "swapdims_", "squeeze_", "unsqueeze_", "as_strided_",
     ),
-    Treatment.AUTOGRAD: ("backward", "register_hook", "register_post_accumulate_grad_hook", "retain_grad"),
+    Treatment.AUTOGRAD: ("backward", *[kind.method for kind in KINDS if kind.of != "node"]),
     Treatment.MEMORY: (
         "data_ptr", "storage", "untyped_storage", "storage_offset", "is_set_to", "_is_view", "__reduce_ex__",
         "__deepcopy__",

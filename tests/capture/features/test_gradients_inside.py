@@ -42,6 +42,7 @@ class Watched:
         self.makers = makers
         self.log: list[Any] = []
         self.values: list[Any] = []
+        self.node: Any = None
 
     def __call__(self) -> None:
         self.values = [make() for make in self.makers]
@@ -495,6 +496,53 @@ def test_a_hook_added_between_calls_is_noticed(check: Callable[..., Any]) -> Non
         calls[0] += 1
         if calls[0] == 2:
             w[0].register_hook(lambda g: g * 10)
+        return harness.one()
+
+    def f(x):
+        w[0].grad = None
+        (w[0] * x).sum().backward()
+
+    check(f, arguments, arguments, state=start, watch=w.seen, frames=2)
+
+
+def on_the_node(w: Watched, kind: str) -> None:
+    """Hooks the node that adds to the leaf's `.grad`."""
+    w.node = (w[0] * 1).grad_fn.next_functions[0][0]
+    if kind == "before":
+        w.node.register_prehook(lambda outputs: w.log.append("before") or (outputs[0] * 10,))
+    else:
+        w.node.register_hook(lambda inputs, outputs: w.log.append((inputs, outputs[0].sum())))
+
+
+@pytest.mark.parametrize("kind", ["before", "after"])
+def test_hooks_from_outside_on_the_node_of_a_leaf(check: Callable[..., Any], kind: str) -> None:
+    w = Watched(leaf)
+
+    def start() -> None:
+        w()
+        on_the_node(w, kind)
+
+    def f(x):
+        w[0].grad = None
+        (w[0] * x).sum().backward()
+
+    check(f, harness.one, state=start, watch=w.seen)
+
+
+@pytest.mark.parametrize("kind", ["before", "after"])
+def test_a_hook_added_to_the_node_of_a_hooked_leaf_is_noticed(check: Callable[..., Any], kind: str) -> None:
+    w = Watched(leaf)
+    calls = [0]
+
+    def start() -> None:
+        w()
+        w[0].register_hook(lambda g: g + 1)
+        calls[0] = 0
+
+    def arguments() -> Any:
+        calls[0] += 1
+        if calls[0] == 2:
+            on_the_node(w, kind)
         return harness.one()
 
     def f(x):

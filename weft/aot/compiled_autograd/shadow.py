@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from weft.aot.compiled_autograd.walk import Changed, NeedsEngine, Visitor, Walk, hooks_with_work, types_read
+from weft.aot.compiled_autograd.walk import Changed, NeedsEngine, Visitor, Walk, types_read
 from weft.aot.runtime.nodes import CompiledFunctionBackward
 from weft.autograd import compiled_calls as calls
 from weft.autograd.function_node import FunctionNode
-from weft.autograd.hooks import Hooks
+from weft.autograd.hooks import KINDS, HookKind, Hooks, standing
 from weft.autograd.tasks import Task, _run
 from weft.core import modes
 from weft.core.device import cpu
@@ -41,11 +42,8 @@ from weft.trace.scalars import Scalars
 
 STANDS_FOR: Final[dict[type, type]] = {}
 RUNS_USER_CODE: Final = frozenset(
-    {
-        calls.call_hook, calls.call_pre_hook, calls.call_post_hook, calls.call_post_accumulate_hook,
-        calls.call_backward, calls.unpack_saved,
-    }
-)  # fmt: skip
+    {calls.call_backward, calls.unpack_saved, *[calls.HOOK_CALLS[kind] for kind in KINDS if kind.of_users]}
+)
 NOTHING: Final = Changed([], [])
 _made = 0
 
@@ -123,64 +121,17 @@ class ShadowTask(Task):
     def apply(self, node: Any, gradient: Any) -> Any:
         if gradient is None and self.plainly and node.hooks is None:
             return None if node._seq == LEAF_SEQUENCE else self.undefined(node)
-        if node.hooks is None:
-            self.check(node, gradient)
         return super().apply(node, gradient)
 
+    def rules(self, node: Any, given: Any) -> Any:
+        self.check(node, given)
+        return super().rules(node, given)
 
-class ShadowHooks:
-    """Stands for the hooks of one node: each becomes a call in the graph."""
+    def given(self, gradient: Any) -> Any:
+        return gradient  # what graphs call hands on a tensor of its own
 
-    def __init__(self, recording: Recording, hooks: Hooks, numbers: list[int]) -> None:
-        self.recording = recording
-        rest = iter(numbers)
-        self.tensors = [(slot, [next(rest) for _ in table]) for slot, table in hooks.tensors.items()]
-        alive = [(slot, reference()) for slot, reference in hooks.retained.items()]
-        self.retained = [(slot, tensor) for slot, tensor in alive if tensor is not None]
-        self.pre = [next(rest) for _ in hooks.pre or ()]
-        self.post = [next(rest) for _ in hooks.post or ()]
-        self.accumulated = [next(rest) for _ in hooks.accumulated or ()]
-
-    def on_tensors(self, node: Any, gradient: Any, _task: Any) -> Any:
-        several = node.outputs is not None
-        values = list(gradient) if several else [gradient]
-        recording = self.recording
-        for slot, numbers in self.tensors:
-            for number in numbers:
-                if values[slot] is None:
-                    raise NeedsEngine("a hook that is called without a gradient")
-                args = (recording.hook(number), values[slot])
-                values[slot] = recording.call(calls.call_hook, args, bare(values[slot]))
-        for slot, tensor in self.retained:
-            if values[slot] is not None:
-                place = recording.walk.retained[id(tensor)]
-                recording.call(calls.retain_grad, (recording.item("inputs", place), values[slot]), None)
-        return values if several else values[0]
-
-    def on_pre(self, node: Any, gradient: Any, _graph: bool) -> Any:
-        if not self.pre:
-            self.recording.check(node, gradient)
-            return gradient
-        several = node.outputs is not None
-        values = tuple(gradient) if several else (gradient,)
-        for number in self.pre:
-            values = self.recording.call_hook(calls.call_pre_hook, number, values, ())
-        self.recording.check(node, values)
-        return list(values) if several else values[0]
-
-    def on_post(self, node: Any, results: Any, gradient: Any, _graph: bool) -> Any:
-        if not self.post:
-            return results
-        given = tuple(gradient) if node.outputs is not None else (gradient,)
-        values = tuple(results)
-        for number in self.post:
-            values = self.recording.call_hook(calls.call_post_hook, number, values, (given,))
-        return values
-
-    def on_accumulated(self, leaf: Any, _graph: bool) -> None:
-        for number in self.accumulated:
-            node = self.recording.recorder.node(leaf)
-            self.recording.call(calls.call_post_accumulate_hook, (self.recording.hook(number), node), None)
+    def is_told(self, node: Any, slot: int, gradient: Any) -> bool:
+        raise NeedsEngine("a hook that is called without a gradient")
 
 
 class PackedItem(NamedTuple):
@@ -367,14 +318,20 @@ class Recording:
             if any(value is not None for value in given):
                 self.call(calls.check_saved, (self.hook(number),), None)
 
-    def call_hook(self, function: Any, number: int, values: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
-        """Records the call of a hook of a node: it answers with gradients like those given."""
-        given = self.gradients.get(number, calls.pattern(values))
-        if any(there and value is None for there, value in zip(given, values, strict=True)):
+    def call_hook(self, kind: HookKind, number: int, *given: Any) -> Any:
+        """Records the call of a hook: it answers with gradients like the first of those given."""
+        function, values = calls.HOOK_CALLS[kind], given[0]
+        hook = self.item("hooks" if kind.of_users else "inputs", number)
+        if not (kind.of_users and kind.gets_gradients):
+            return self.call(function, (hook, *given), None)
+        if not kind.several:
+            return self.call(function, (hook, *given), bare(values))
+        left = self.gradients.get(number, calls.pattern(values))
+        if any(there and value is None for there, value in zip(left, values, strict=True)):
             raise NeedsEngine("a hook that makes a gradient where there was none")
-        made = tuple([bare(value) if there else None for there, value in zip(given, values, strict=True)])
-        self.expected[number] = given
-        return self.call(function, (self.hook(number), number, given, values, *rest), made)
+        made = tuple([bare(value) if there else None for there, value in zip(left, values, strict=True)])
+        self.expected[number] = left
+        return self.call(function, (hook, number, left, *given), made)
 
     def argument(self, value: Any) -> Any:
         return value if isinstance(value, GraphNode) else self.recorder.argument(value)
@@ -485,12 +442,12 @@ class Recording:
         return PackedItem(next(hooks), self.fakes.shape(value.shape), value.dtype)
 
     def hooks_for(self, live: Any, numbers: Any) -> Any:
-        hooks = hooks_with_work(live)
-        if hooks is None:
-            return None
-        tables = (*hooks.tensors.values(), hooks.pre, hooks.post, hooks.accumulated)
-        mine = [next(numbers) for table in tables for _ in table or ()]
-        return ShadowHooks(self, hooks, mine)
+        """Stands for the hooks of one node: each becomes a call in the graph."""
+        hooks = Hooks()
+        for kind, slot, table, key in standing(live):
+            number = next(numbers) if kind.of_users else self.walk.retained[id(kind.held(table[key]))]
+            hooks.table(kind, slot)[key] = partial(self.call_hook, kind, number)
+        return hooks if hooks.tables else None
 
     def is_released(self, live: Any) -> bool:
         shadow = self.shadows[live]

@@ -23,7 +23,7 @@ from weft.aot.runtime.nodes import CompiledFunctionBackward
 from weft.autograd.compiled_calls import Pattern, pattern
 from weft.autograd.function_context import FunctionCtx, Packed
 from weft.autograd.function_node import FunctionNode
-from weft.autograd.hooks import Hooks, HookTable, hooks_of
+from weft.autograd.hooks import POST, HookKind, HookTable, hooks_of, standing
 from weft.autograd.tasks import Seeds, Task
 from weft.core.device import device
 from weft.core.dtypes import dtype
@@ -302,31 +302,21 @@ class Walk:
 
     def hook_key(self, node: Any) -> Any:
         """The hooks of a node by their code; they are inputs of the graph themselves."""
-        hooks = hooks_with_work(node)
-        if hooks is None:
-            return None
-        tables = [(slot, self.table(table)) for slot, table in hooks.tensors.items()]
-        kept = []
-        for slot, reference in hooks.retained.items():
-            tensor = reference()
-            if tensor is not None:
-                if type(tensor) not in PLAIN:
-                    raise NeedsEngine(f"a {type(tensor).__name__} with retain_grad")
-                self.retained[id(tensor)] = len(self.keys.inputs)
-                self.keys.inputs.append(tensor)
-                kept.append((slot, len(self.keys.inputs) - 1))
-        rest = [self.table(hooks.pre, True), self.table(hooks.post, True), self.table(hooks.accumulated)]
-        return tuple(tables), tuple(kept), tuple(rest)
+        return tuple([self.hook(*found) for found in standing(node)]) or None
 
-    def table(self, table: Any, uncertain: bool = False) -> Any:
-        if not table:
-            return ()
-        if uncertain:
-            self.uncertain += [
-                partial(watch_hook, table, key, len(self.hooks) + at) for at, key in enumerate(table)
-            ]
-        self.hooks += table.values()
-        return tuple([code_of(hook) for hook in table.values()])
+    def hook(self, kind: HookKind, slot: int, table: HookTable, key: int) -> Any:
+        hook = table[key]
+        if not kind.of_users:
+            tensor = kind.held(hook)
+            if type(tensor) not in PLAIN:
+                raise NeedsEngine(f"a {type(tensor).__name__} with {kind.method}")
+            self.retained[id(tensor)] = len(self.keys.inputs)
+            self.keys.inputs.append(tensor)
+            return kind.name, slot, len(self.keys.inputs) - 1
+        if kind.several:
+            self.uncertain.append(partial(watch_hook, table, key, len(self.hooks)))
+        self.hooks.append(hook)
+        return kind.name, slot, code_of(hook)
 
     def task_key(self) -> Any:
         task, numbers = self.task, self.numbers
@@ -377,31 +367,21 @@ class Changed(NamedTuple):
     floats: list[int]
 
 
-def hooks_with_work(node: Any) -> Hooks | None:
-    """The hooks of a node, if there are any that would do something."""
-    hooks = node.hooks
-    if type(hooks) is not Hooks:
-        return None
-    tables = (*hooks.tensors.values(), hooks.pre, hooks.post, hooks.accumulated)
-    alive = any(reference() is not None for reference in hooks.retained.values())
-    return hooks if alive or any(tables) else None
-
-
 Watch = Callable[[dict[int, Pattern]], Callable[[], None]]
 
 
 def watch_node(node: Any, number: int, found: dict[int, Pattern]) -> Callable[[], None]:
     """Notes for which inputs a node gives gradients, by a hook that runs before all others."""
     hooks = hooks_of(node)
-    before = hooks.post
+    before = hooks.table(POST)
 
     def note(inputs: tuple[Any, ...], _outputs: tuple[Any, ...]) -> None:
         found[number] = pattern(inputs)
 
-    hooks.post = HookTable({-1: note, **(before or {})})
+    hooks.tables[POST.name] = {0: HookTable({-1: note, **before})}
 
     def put_back() -> None:
-        hooks.post = before
+        hooks.tables[POST.name] = {0: before}
 
     return put_back
 
