@@ -72,6 +72,32 @@ def test_hooks_of_nodes(compile_graph: Compiler) -> None:
     check(program, compile_graph)
 
 
+class Pair(weft.autograd.Function):
+    """Has gradients for both of its inputs."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any, b: Any) -> Any:
+        return a * 2 + b
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * 2, g
+
+
+@pytest.mark.parametrize("compile_graph", [EAGER, AOT, WITH_BREAKS, as_it_is])
+def test_a_hook_of_a_custom_node_that_drops_a_gradient(compile_graph: Compiler) -> None:
+    def program() -> Iterator[Any]:
+        for _ in range(3):
+            x, y = weft.ones(3, requires_grad=True), weft.ones(3, requires_grad=True)
+            result = Pair.apply(x, y)
+            result.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] * 3, None))
+            result.sum().backward()
+            yield x.grad
+            yield y.grad is None
+
+    check(program, compile_graph, captures=2)
+
+
 @COMPILERS
 def test_effects_of_hooks_come_in_the_order_of_the_engine(compile_graph: Compiler) -> None:
     def program() -> Iterator[Any]:

@@ -309,7 +309,7 @@ def observe(seeds: Seeds, task: Task, walk: Walk, structure: Structure, entry: C
     undo: list[Callable[[], None]] = []
     found: dict[int, Pattern] = {}
     try:
-        for watch in walk.uncertain:
+        for watch in reversed(walk.uncertain):  # hooks of a node first: that of the node copies their table
             undo.append(watch(found))
         _run(seeds, task)
     finally:
