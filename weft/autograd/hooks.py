@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -277,14 +277,16 @@ class Hooks:
         return value
 
 
-def standing(node: Any) -> Iterator[tuple[HookKind, int, HookTable, int]]:
+def standing(hooks: Any) -> list[tuple[HookKind, int, HookTable, int]]:
     """The hooks of a node that would do something: kind, output number, table, and number in it."""
-    if type(node.hooks) is Hooks:
+    found: list[tuple[HookKind, int, HookTable, int]] = []
+    if type(hooks) is Hooks:
         for kind in KINDS:
-            for slot, table in node.hooks.tables.get(kind.name, {}).items():
+            for slot, table in hooks.tables.get(kind.name, {}).items():
                 for number, hook in table.items():
-                    if kind.held(hook) is not None:
-                        yield kind, slot, table, number
+                    if kind.of_users or kind.held(hook) is not None:
+                        found.append((kind, slot, table, number))
+    return found
 
 
 def wrapped(values: Any, graph: bool) -> tuple[Any, ...]:

@@ -444,7 +444,7 @@ class Recording:
     def hooks_for(self, live: Any, numbers: Any) -> Any:
         """Stands for the hooks of one node: each becomes a call in the graph."""
         hooks = Hooks()
-        for kind, slot, table, key in standing(live):
+        for kind, slot, table, key in standing(live.hooks):
             number = next(numbers) if kind.of_users else self.walk.retained[id(kind.held(table[key]))]
             hooks.table(kind, slot)[key] = partial(self.call_hook, kind, number)
         return hooks if hooks.tables else None

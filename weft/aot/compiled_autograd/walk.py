@@ -302,7 +302,8 @@ class Walk:
 
     def hook_key(self, node: Any) -> Any:
         """The hooks of a node by their code; they are inputs of the graph themselves."""
-        return tuple([self.hook(*found) for found in standing(node)]) or None
+        hooks = node.hooks
+        return None if hooks is None else tuple([self.hook(*found) for found in standing(hooks)]) or None
 
     def hook(self, kind: HookKind, slot: int, table: HookTable, key: int) -> Any:
         hook = table[key]
