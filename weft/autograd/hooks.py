@@ -98,7 +98,8 @@ class HookKind:
     several = False
     """Whether it takes and answers tuples, and may leave gradients out of them."""
     gets_gradients = True
-    """Whether what it is called with are gradients: each a tensor of its own, and a view of nothing."""
+    """Whether what it is called with are gradients: each a tensor of its own, and a view of nothing. A kind
+    that is called with something else answers nothing."""
     of_users = True
     """Whether its hooks are functions of the user's."""
 
