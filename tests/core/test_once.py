@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from weft.core.once import lock, once
+from weft.core.once import cached, lock, once
 
 
 def test_threads_get_the_same_object() -> None:
@@ -108,3 +108,37 @@ def test_what_is_there_is_found_without_a_call_of_python() -> None:
     finally:
         sys.setprofile(None)
     assert not calls
+
+
+def test_what_an_object_keeps_is_computed_under_no_lock() -> None:
+    """Of two threads each computes what the other one asks for meanwhile, as in a finalizer."""
+    meeting = threading.Barrier(2)
+
+    class Pair:
+        def __init__(self, is_inner: bool = False) -> None:
+            self.is_inner = is_inner
+
+        @cached
+        def left(self) -> int:
+            if self.is_inner:
+                return 1
+            meeting.wait(5)
+            return Pair(is_inner=True).right
+
+        @cached
+        def right(self) -> int:
+            if self.is_inner:
+                return 2
+            meeting.wait(5)
+            return Pair(is_inner=True).left
+
+    found: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(Pair().left), daemon=True),
+        threading.Thread(target=lambda: found.append(Pair().right), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    assert sorted(found) == [1, 2]

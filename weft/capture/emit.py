@@ -35,7 +35,6 @@ import re
 import types
 from collections.abc import Callable
 from dataclasses import field
-from functools import cached_property
 from typing import Any
 
 from weft.capture.binding import parameter_names
@@ -73,6 +72,7 @@ from weft.capture.shortcut import Recipe, variables_read
 from weft.capture.tape_calls import copies_in_order
 from weft.core import modes
 from weft.core.generator import Generator, default_generator
+from weft.core.once import cached
 from weft.core.records import record
 from weft.core.settings import settings
 from weft.core.warn import GRAPH
@@ -282,7 +282,7 @@ class _Segment:
             end = [*stores, *parts.end]
         return [*_titled("modes", parts.modes), *begun, *end]
 
-    @cached_property
+    @cached
     def writes(self) -> tuple[dict[Node, Any], int]:
         """See `writes_of`."""
         before = self.outcome.modes_before

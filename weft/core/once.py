@@ -20,11 +20,12 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar, overload
 
 from weft.core.collection import Living
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def once(make: F) -> F:
@@ -40,6 +41,27 @@ def once(make: F) -> F:
 
     asked.made = made  # type: ignore[attr-defined]
     return asked  # type: ignore[return-value]
+
+
+class cached(Generic[T]):
+    """As `functools.cached_property`, which up to Python 3.11 has one lock for all objects and holds it while
+    it computes: a handler of signals or a finalizer that strikes there may wait for a second one, whose
+    holder waits for the first.
+    """
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self.make = make
+        self.__doc__ = make.__doc__
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> cached[T]: ...
+    @overload
+    def __get__(self, owner: object, kind: type | None = None) -> T: ...
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        if owner is None:
+            return self
+        made: Any = owner.__dict__.setdefault(self.make.__name__, self.make(owner))
+        return made
 
 
 _locks: Final[Living[Any]] = Living()

@@ -7,8 +7,9 @@ arguments, knows which parameters are tensors, and prints itself for generated f
 from __future__ import annotations
 
 import ast
-from functools import cached_property
 from typing import Any, Final
+
+from weft.core.once import cached
 
 TENSOR: Final = "Tensor"  # must be a tensor
 OPERAND: Final = "Operand"  # a tensor or a Python number
@@ -39,7 +40,7 @@ class Signature:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    @cached_property
+    @cached
     def parameters(self) -> tuple[OpParameter, ...]:
         function = ast.parse(f"def f({self.text}): ...").body[0]
         assert isinstance(function, ast.FunctionDef)
@@ -57,57 +58,57 @@ class Signature:
         ]
         return tuple(found)
 
-    @cached_property
+    @cached
     def names(self) -> tuple[str, ...]:
         return tuple(p.name for p in self.parameters)
 
-    @cached_property
+    @cached
     def tensor_slots(self) -> tuple[int, ...]:
         """Positions of the parameters that may hold one tensor."""
         return tuple(i for i, p in enumerate(self.parameters) if p.is_tensor)
 
-    @cached_property
+    @cached
     def list_slots(self) -> tuple[int, ...]:
         """Positions of the parameters that hold a sequence of tensors."""
         return tuple(i for i, p in enumerate(self.parameters) if p.annotation == TENSORS)
 
-    @cached_property
+    @cached
     def number_slots(self) -> tuple[int, ...]:
         """Positions of the parameters that hold numbers or sizes, for which a zero-dim tensor may stand."""
         return tuple(
             i for i, p in enumerate(self.parameters) if p.annotation in ("Number", "int", "float", "Shape")
         )
 
-    @cached_property
+    @cached
     def float_slots(self) -> tuple[int, ...]:
         """Positions of the parameters that hold numbers to compute with."""
         return tuple(i for i, p in enumerate(self.parameters) if p.annotation in ("Number", "float"))
 
-    @cached_property
+    @cached
     def positional(self) -> int:
         """How many leading parameters may be given by position."""
         return sum(not p.keyword_only for p in self.parameters)
 
-    @cached_property
+    @cached
     def gradient_slot(self) -> int | None:
         """Position of `requires_grad`, in ops that make leaves."""
         return self.names.index("requires_grad") if "requires_grad" in self.names else None
 
-    @cached_property
+    @cached
     def input_slots(self) -> tuple[int, ...]:
         """Positions of the parameters that hold tensors, one or several."""
         return tuple(sorted((*self.tensor_slots, *self.list_slots)))
 
-    @cached_property
+    @cached
     def words(self) -> frozenset[str]:
         """The annotations that occur."""
         return frozenset(p.annotation for p in self.parameters)
 
-    @cached_property
+    @cached
     def defaults(self) -> tuple[Any, ...]:
         return tuple(p.default for p in self.parameters)
 
-    @cached_property
+    @cached
     def required(self) -> int:
         """How many leading parameters must be given."""
         return max((i + 1 for i, p in enumerate(self.parameters) if p.default is MISSING), default=0)
