@@ -18,6 +18,7 @@ from typing import Any, Final
 from weft.autograd.grad_mode import enable_grad, put_grad
 from weft.autograd.hooks import RemovableHandle
 from weft.core.dtypes import dtype, float32, float64, get_default_dtype
+from weft.nn.modules.hooks import add
 from weft.tensor.base import Tensor
 from weft.tensor.legacy import typename
 
@@ -44,20 +45,12 @@ _global_optimizer_post_hooks: Hooks = OrderedDict()
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(optimizer, args, kwargs)` runs before every step of every optimizer; may return new (args,
     kwargs)."""
-    return _file(_global_optimizer_pre_hooks, hook)
+    return add(_global_optimizer_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(optimizer, args, kwargs)` runs after every step of every optimizer."""
-    return _file(_global_optimizer_post_hooks, hook)
-
-
-def _file(table: Hooks, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-    handle = RemovableHandle(table)
-    table[handle.id] = hook
-    if prepend:
-        table.move_to_end(handle.id, last=False)
-    return handle
+    return add(_global_optimizer_post_hooks, hook)
 
 
 # -- what subclasses use -------------------------------------------------------------------------------------
@@ -295,35 +288,35 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(optimizer, args, kwargs)` before each step; may return new (args, kwargs)."""
-        return _file(self._optimizer_step_pre_hooks, hook)
+        return add(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """`hook(optimizer, args, kwargs)` after each step."""
-        return _file(self._optimizer_step_post_hooks, hook)
+        return add(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(optimizer)` before `state_dict()` collects anything."""
-        return _file(self._optimizer_state_dict_pre_hooks, hook, prepend)
+        return add(self._optimizer_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(optimizer, state_dict)` on what `state_dict()` is about to give; may return another."""
-        return _file(self._optimizer_state_dict_post_hooks, hook, prepend)
+        return add(self._optimizer_state_dict_post_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(optimizer, state_dict)` on a shallow copy of what is loaded; may return another."""
-        return _file(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+        return add(self._optimizer_load_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """`hook(optimizer)` after a state dict was loaded."""
-        return _file(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+        return add(self._optimizer_load_state_dict_post_hooks, hook, prepend=prepend)
 
     # -- saving ----------------------------------------------------------------------------------------------
     def state_dict(self) -> StateDict:

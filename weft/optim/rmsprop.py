@@ -80,7 +80,8 @@ def rmsprop(
     lr = to_scalar(lr)
     moves = momentum > 0
     lists = [params, grads, square_avgs]
-    lists += [grad_avgs] * centered + [momentum_buffer_list] * moves
+    lists += [grad_avgs] if centered else []
+    lists += [momentum_buffer_list] if moves else []
     if differentiable:
         for tensors in zip(*lists):
             _differentiable(tensors, lr, alpha, eps, weight_decay, momentum, centered, maximize)

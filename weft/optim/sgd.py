@@ -86,16 +86,9 @@ class SGD(Ruled):
                 self._init_states(params, group)
             buffers = [state[param].get("momentum_buffer") for param in params] if moves else []
             options = chosen(
-                group,
-                "foreach",
-                "fused",
-                "weight_decay",
-                "momentum",
-                "lr",
-                "dampening",
-                "nesterov",
+                group, "foreach", "fused", "weight_decay", "momentum", "lr", "dampening", "nesterov",
                 "maximize",
-            )
+            )  # fmt: skip
             sgd(
                 params, [param.grad for param in params], buffers,
                 grad_scale=getattr(self, "grad_scale", None), found_inf=getattr(self, "found_inf", None),
@@ -150,7 +143,7 @@ def _descend(
         grad = do.neg(grad)
     if decay is not None:
         grad = do.plus(grad, param, decay)
-    for buffer in buffers:
+    for buffer in buffers:  # one, where there is momentum
         do.scale(buffer, momentum)
         do.add(buffer, grad, gain)
         grad = do.plus(grad, buffer, momentum) if nesterov else buffer

@@ -16,6 +16,7 @@ from typing import Any
 from weft.autograd.hooks import RemovableHandle
 from weft.core.interrupts import let_through
 from weft.core.modes import enter, leave
+from weft.nn.modules.hooks import add
 from weft.nn.parameter import Parameter, is_lazy
 from weft.tensor.base import Tensor
 from weft.tensor.overrides import has_override
@@ -156,17 +157,17 @@ class Stateful:
                 "Cannot register the same function as the state dict post hook that was previously "
                 "registered via register_state_dict_post_hook"
             )
-        return _add(self._state_dict_hooks, hook)
+        return add(self._state_dict_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Any) -> RemovableHandle:
         """Calls `hook(module, state_dict, prefix, metadata)` after saving; it may change the dict, and
         returns None."""
         hook._from_public_api = True
-        return _add(self._state_dict_hooks, hook)
+        return add(self._state_dict_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, prefix, keep_vars)` before saving."""
-        return _add(self._state_dict_pre_hooks, hook)
+        return add(self._state_dict_pre_hooks, hook)
 
     # -- loading ---------------------------------------------------------------------------------------------
     def _register_load_state_dict_pre_hook(
@@ -175,7 +176,7 @@ class Stateful:
         """Calls `hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`
         before
         loading, with the module in front if asked for."""
-        return _add(self._load_state_dict_pre_hooks, _WrappedHook(hook, self if with_module else None))
+        return add(self._load_state_dict_pre_hooks, _WrappedHook(hook, self if with_module else None))
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
@@ -185,7 +186,7 @@ class Stateful:
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(module, incompatible_keys)` after loading; it may change the lists in place."""
-        return _add(self._load_state_dict_post_hooks, hook)
+        return add(self._load_state_dict_post_hooks, hook)
 
     def _load_from_state_dict(
         self,
@@ -273,12 +274,6 @@ class Stateful:
             listed = "\n\t".join(errors)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
         return _IncompatibleKeys(missing, unexpected)
-
-
-def _add(table: OrderedDict[int, Any], hook: Callable[..., Any]) -> RemovableHandle:
-    handle = RemovableHandle(table)
-    table[handle.id] = hook
-    return handle
 
 
 def _quoted(keys: list[str]) -> str:
