@@ -27,7 +27,6 @@ class _NormBase(_Affine):
     """What batch and instance normalisation share: scale and shift, and the running statistics."""
 
     _version = 2
-    _ranks: tuple[int, ...] = ()
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
@@ -63,11 +62,7 @@ class _NormBase(_Affine):
         super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
-        if not self._ranks:
-            raise NotImplementedError
-        if input.dim() not in self._ranks:
-            expected = " or ".join(f"{rank}D" for rank in self._ranks)
-            raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
+        raise NotImplementedError
 
     def extra_repr(self) -> str:
         return (
@@ -92,6 +87,15 @@ class _NormBase(_Affine):
 
 
 class _BatchNorm(_NormBase):
+    _ranks: tuple[int, ...] = ()
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if not self._ranks:
+            raise NotImplementedError
+        if input.dim() not in self._ranks:
+            expected = " or ".join(f"{rank}D" for rank in self._ranks)
+            raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
+
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum

@@ -27,15 +27,22 @@ OLD_STATISTICS = (
 
 
 class _InstanceNorm(_NormBase):
+    _rank: int
+
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = False,
         track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
+    def _check_input_dim(self, input: Tensor) -> None:
+        low, high = self._rank + 1, self._rank + 2
+        if input.dim() not in (low, high):
+            raise ValueError(f"expected {low}D or {high}D input (got {input.dim()}D input)")
+
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        channels = input.dim() - self._ranks[0]
+        channels = input.dim() - self._rank - 1
         if input.size(channels) != self.num_features:
             if self.affine:
                 raise ValueError(
@@ -77,37 +84,37 @@ class _InstanceNorm(_NormBase):
 class InstanceNorm1d(_InstanceNorm):
     """Instance normalisation of `(N, C, L)` or `(C, L)`."""
 
-    _ranks = (2, 3)
+    _rank = 1
 
 
 class InstanceNorm2d(_InstanceNorm):
     """Instance normalisation of `(N, C, H, W)` or `(C, H, W)`."""
 
-    _ranks = (3, 4)
+    _rank = 2
 
 
 class InstanceNorm3d(_InstanceNorm):
     """Instance normalisation of `(N, C, D, H, W)` or `(C, D, H, W)`."""
 
-    _ranks = (4, 5)
+    _rank = 3
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
     """An `InstanceNorm1d` that takes `num_features` from its first input."""
 
-    _ranks = (2, 3)
+    _rank = 1
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
     """An `InstanceNorm2d` that takes `num_features` from its first input."""
 
-    _ranks = (3, 4)
+    _rank = 2
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
     """An `InstanceNorm3d` that takes `num_features` from its first input."""
 
-    _ranks = (4, 5)
+    _rank = 3
     cls_to_become = InstanceNorm3d
