@@ -192,3 +192,17 @@ def test_unused_method_raises_when_called():
     assert scripted(weft.ones(1), False).item() == 1
     with pytest.raises(weft.jit.Error, match="unused"):
         scripted(weft.ones(1), True)
+
+
+@pytest.mark.parametrize("layer", [
+    lambda: nn.BatchNorm1d(2), lambda: nn.BatchNorm2d(2), lambda: nn.BatchNorm3d(2),
+    lambda: nn.InstanceNorm1d(2),
+    lambda: nn.MaxUnpool1d(2), lambda: nn.MaxUnpool3d(2), lambda: nn.FractionalMaxPool2d(2, 3),
+    lambda: nn.CircularPad2d(1), lambda: nn.ZeroPad2d(1), lambda: nn.Embedding(3, 2), lambda: nn.LayerNorm(2),
+    lambda: nn.GroupNorm(1, 2), lambda: nn.ELU(), lambda: nn.GLU(), lambda: nn.HingeEmbeddingLoss(),
+])  # fmt: skip
+def test_layers_are_scripted_and_not_called_as_they_are(layer):
+    """Scripting reads the text of `forward`: what it cannot read stays a call of Python."""
+    forward = weft.jit.script(layer()).__dict__["_script"].methods["forward"]
+    forward.ensure()
+    assert not any(node.operator == "prim::PythonOp" for node in forward.graph.walk())

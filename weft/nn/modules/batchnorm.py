@@ -87,15 +87,6 @@ class _NormBase(_Affine):
 
 
 class _BatchNorm(_NormBase):
-    _ranks: tuple[int, ...] = ()
-
-    def _check_input_dim(self, input: Tensor) -> None:
-        if not self._ranks:
-            raise NotImplementedError
-        if input.dim() not in self._ranks:
-            expected = " or ".join(f"{rank}D" for rank in self._ranks)
-            raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
-
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum
@@ -119,19 +110,25 @@ class _BatchNorm(_NormBase):
 class BatchNorm1d(_BatchNorm):
     """Batch normalisation of `(N, C)` or `(N, C, L)`."""
 
-    _ranks = (2, 3)
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() not in (2, 3):
+            raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
 
 
 class BatchNorm2d(_BatchNorm):
     """Batch normalisation of `(N, C, H, W)`."""
 
-    _ranks = (4,)
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() != 4:
+            raise ValueError(f"expected 4D input (got {input.dim()}D input)")
 
 
 class BatchNorm3d(_BatchNorm):
     """Batch normalisation of `(N, C, D, H, W)`."""
 
-    _ranks = (5,)
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() != 5:
+            raise ValueError(f"expected 5D input (got {input.dim()}D input)")
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -219,18 +216,18 @@ class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm1d` that takes `num_features` from its first input."""
 
     cls_to_become = BatchNorm1d
-    _ranks = BatchNorm1d._ranks
+    _check_input_dim = BatchNorm1d._check_input_dim
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm2d` that takes `num_features` from its first input."""
 
     cls_to_become = BatchNorm2d
-    _ranks = BatchNorm2d._ranks
+    _check_input_dim = BatchNorm2d._check_input_dim
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm3d` that takes `num_features` from its first input."""
 
     cls_to_become = BatchNorm3d
-    _ranks = BatchNorm3d._ranks
+    _check_input_dim = BatchNorm3d._check_input_dim

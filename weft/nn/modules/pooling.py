@@ -94,23 +94,29 @@ class _FractionalMaxPoolNd(_Pool):
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
+
+class FractionalMaxPool2d(_FractionalMaxPoolNd):
+    """Maxima of windows of `(N, C, H, W)` at random places, to an output size or ratio."""
+
+    _rank = 2
+
     def forward(self, input: Tensor) -> Any:
-        return type(self)._function(
+        return F.fractional_max_pool2d(
             input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
             _random_samples=self._random_samples,
         )  # fmt: skip
 
 
-class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Maxima of windows of `(N, C, H, W)` at random places, to an output size or ratio."""
-
-    _rank, _function = 2, staticmethod(F.fractional_max_pool2d)
-
-
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
     """Maxima of windows of `(N, C, D, H, W)` at random places, to an output size or ratio."""
 
-    _rank, _function = 3, staticmethod(F.fractional_max_pool3d)
+    _rank = 3
+
+    def forward(self, input: Tensor) -> Any:
+        return F.fractional_max_pool3d(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
 
 
 # -- back from maxima ----------------------------------------------------------------------------------------
@@ -133,10 +139,6 @@ class _MaxUnpoolNd(_Windows):
         self.stride = per_dimension(stride if stride is not None else kernel_size)
         self.padding = per_dimension(padding)
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        function = type(self)._function
-        return function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
-
 
 class MaxUnpool1d(_MaxUnpoolNd):
     """Undoes `MaxPool1d` as far as its indices tell.
@@ -147,19 +149,28 @@ class MaxUnpool1d(_MaxUnpoolNd):
     [[[0.0, 4.0, 3.0, 0.0]]]
     """
 
-    _rank, _function = 1, staticmethod(F.max_unpool1d)
+    _rank = 1
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
     """Undoes `MaxPool2d` as far as its indices tell."""
 
-    _rank, _function = 2, staticmethod(F.max_unpool2d)
+    _rank = 2
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
     """Undoes `MaxPool3d` as far as its indices tell."""
 
-    _rank, _function = 3, staticmethod(F.max_unpool3d)
+    _rank = 3
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 # -- means ---------------------------------------------------------------------------------------------------
