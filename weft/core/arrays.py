@@ -192,6 +192,11 @@ def is_array(value: Any) -> TypeGuard[Array]:
     return type(value) in MODULES or isinstance(value, np.ndarray)
 
 
+def row_major(array: Array) -> Array:
+    """The array, or a copy of it that lies row by row."""
+    return array if array.flags.c_contiguous else namespace(array).ascontiguousarray(array)
+
+
 def as_array(value: Any) -> Array:
     """What a kernel gave as an array: NumPy gives scalars where no dimension is left."""
     return value if type(value) in MODULES else np.asarray(value)

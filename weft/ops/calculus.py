@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.core import dtypes
-from weft.core.arrays import Array, ArrayModule, namespace
+from weft.core.arrays import Array, ArrayModule, namespace, row_major
 from weft.core.dims import wrap_dim, wrap_dims
 from weft.core.types import TensorType
 from weft.core.warn import warn
@@ -310,7 +310,7 @@ def _logcumsumexp_kernel(x: Array, dim: int) -> Array:
     if not x.ndim or not x.size:
         return x.copy()
     xp, axis = namespace(x), wrap_dim(dim, x.ndim)
-    elements = widest(x)
+    elements = row_major(widest(x))
     if x.dtype.kind != "c":
         return narrowed(xp.logaddexp.accumulate(elements, axis), x.dtype)
     peaks = _running_peaks(xp, elements, axis)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.arrays import MODULES, Array, is_array, namespace
+from weft.core.arrays import MODULES, Array, is_array, namespace, row_major
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import BY_NUMPY, result_dtype
 from weft.core.interrupts import let_through
@@ -117,7 +117,7 @@ def _gather(x: Array, dim: int, positions: Array, sparse_grad: bool) -> Array:
         places, source.shape[dim], f"index {{bad}} is out of bounds for dimension {dim} with size {{size}}"
     )
     source = source[tuple(FULL if i == dim else slice(n) for i, n in enumerate(places.shape))]
-    return xp.take_along_axis(source, places, dim).reshape(positions.shape)
+    return xp.take_along_axis(source, row_major(places), dim).reshape(positions.shape)
 
 
 def _gather_samples(make: Maker) -> Iterator[Sample]:
@@ -572,7 +572,7 @@ def _masked_fill_rule(x: TensorType, mask: TensorType, value: Any) -> TensorType
 
 def _masked_fill(x: Array, mask: Array, value: Any) -> Array:
     xp, stored = MODULES[type(x)], _stored(value, x.dtype)
-    return xp.where(mask, stored if xp is np else xp.asarray(stored), x)
+    return row_major(xp.where(mask, stored if xp is np else xp.asarray(stored), x))
 
 
 def _stored(value: Any, kind: Any) -> Array:

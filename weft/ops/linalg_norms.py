@@ -12,7 +12,7 @@ from math import inf
 from typing import Any
 
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, as_array, namespace, row_major
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import as_dtype
 from weft.core.types import TensorType
@@ -96,9 +96,9 @@ def _vector_norm(x: Array, order: Any, dim: Any, keepdim: bool, kind: Any) -> Ar
     elif order == 0:
         out = fold_sum((x != 0).astype(carrier), axes, keepdim, carrier)
     elif order == inf:
-        out = xp.max(xp.abs(x), axes, keepdims=keepdim)
+        out = row_major(as_array(xp.max(xp.abs(x), axes, keepdims=keepdim)))
     elif order == -inf:
-        out = xp.min(xp.abs(x), axes, keepdims=keepdim)
+        out = row_major(as_array(xp.min(xp.abs(x), axes, keepdims=keepdim)))
     elif order == 1:
         out = fold_sum(xp.abs(x), axes, keepdim, carrier)
     else:

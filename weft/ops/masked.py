@@ -183,7 +183,7 @@ def median(input: Any, dim: Any, keepdim: bool, dtype: Any, mask: Any) -> Any:
     floats.
     """
     own = type_of(input)
-    x = input if own.dtype.is_floating_point else ops._to_copy(input, dtypes.float32)
+    x = input if own.dtype.category >= dtypes.FLOAT else ops._to_copy(input, dtypes.float32)
     line = min(dims_of(dim, own.ndim), default=0)
     found = ops.nanmedian(_masked(x, mask, nan), line, keepdim)[0]
     return found if x is input else _median_back(found, own.dtype if dtype is None else dtype)

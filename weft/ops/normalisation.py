@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.core import modes
-from weft.core.arrays import Array, ArrayModule, namespace
+from weft.core.arrays import Array, ArrayModule, namespace, row_major
 from weft.core.dtypes import HALVES, dtype, finfo, float32, promote_types
 from weft.core.types import Size, TensorType
 from weft.ops.batching import spread_to, to_front
@@ -252,7 +252,7 @@ def _layer_kernel(x: Array, shape: Any, weight: Any, bias: Any, eps: float, cudn
             raise ValueError(wanted)
     if not wanted or rank < 0 or x.shape[rank:] != wanted:
         raise ValueError(wanted)
-    out, _, _, scale = _moments(namespace(x), working(x), tuple(range(rank, x.ndim)), eps)
+    out, _, _, scale = _moments(namespace(x), row_major(working(x)), tuple(range(rank, x.ndim)), eps)
     out *= scale
     return _affine(out, weight, bias).astype(x.dtype, copy=False)
 

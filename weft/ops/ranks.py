@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, namespace, row_major
 from weft.core.dims import wrap_dim
 from weft.core.types import TensorType
 from weft.ops.batching import unchanged
@@ -99,7 +99,7 @@ def _running(name: str, fold: str) -> Op:
         if not x.ndim:
             return only_place(x)
         xp, axis = namespace(x), wrap_dim(dim, x.ndim)
-        values = wide(x)
+        values = row_major(wide(x))
         best = getattr(xp, fold).accumulate(values, axis)
         new = values == best
         if values.dtype.kind == "f":

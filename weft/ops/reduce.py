@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.arrays import NUMPY, Array, ArrayFunction, namespace
+from weft.core.arrays import NUMPY, Array, ArrayFunction, namespace, row_major
 from weft.core.dims import wrap_dim, wrap_dims
 from weft.core.dtypes import BY_NUMPY, HALF_CHARS, as_dtype, dtype, float32
 from weft.core.types import TensorType
@@ -112,14 +112,16 @@ def narrowed(x: Array, kind: Any) -> Array:
 
 # -- sums --------------------------------------------------------------------------------------------------
 def fold_sum(x: Array, axes: Any, keepdims: bool, carrier: Any) -> Array:
-    """The sum over these axes, accumulated in `carrier`, with pairwise accuracy whatever the strides."""
+    """The sum over these axes, accumulated in `carrier`, with pairwise accuracy whatever the strides. It lies
+    row by row, as what other folds give.
+    """
     if x.size > SEQUENTIAL and carrier.itemsize == (4 if carrier.kind == "f" else 8) and carrier.kind in "fc":
         order = sorted(axes, key=lambda axis: abs(x.strides[axis]))
         if _sequential(x, axes) > SEQUENTIAL:
             for axis in order:
                 x = _blocked(x, axis, carrier)
-            return x if keepdims else x.reshape(reduced_shape(x.shape, axes, False))
-    return namespace(x).add.reduce(x, axes, dtype=carrier, keepdims=keepdims, out=...)
+            return row_major(x if keepdims else x.reshape(reduced_shape(x.shape, axes, False)))
+    return row_major(namespace(x).add.reduce(x, axes, dtype=carrier, keepdims=keepdims, out=...))
 
 
 def _sequential(x: Array, axes: tuple[int, ...]) -> int:
@@ -185,7 +187,7 @@ def _sum(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
             if x.size <= SEQUENTIAL:
                 return _add_up(x, None, keepdims=keepdim, out=...)
         elif x.size <= SEQUENTIAL and x.ndim and (type(dim) is int or (type(dim) is tuple and dim)):
-            return _add_up(x, dim, keepdims=keepdim, out=...)
+            return row_major(_add_up(x, dim, keepdims=keepdim, out=...))
     given = summed_dtype(x, kind)
     carrier = given.computes_in
     if own.kind == "c" and given.category < dtypes.COMPLEX:
@@ -287,9 +289,8 @@ def _prod(x: Array, dim: Any, keepdim: bool, kind: Any) -> Array:
     if x.dtype.kind == "c" and given.category < dtypes.COMPLEX:
         x = x.real
     axes = dims_of(dim if dim is None else wrap_dim(dim, x.ndim), x.ndim)
-    return narrowed(
-        namespace(x).multiply.reduce(x, axes, dtype=carrier.numpy, keepdims=keepdim, out=...), given.numpy
-    )
+    out = namespace(x).multiply.reduce(x, axes, dtype=carrier.numpy, keepdims=keepdim, out=...)
+    return narrowed(row_major(out), given.numpy)
 
 
 def _prod_gradient(g: Any, _out: TensorType, x: Any, dim: Any, keepdim: bool) -> Any:
@@ -353,7 +354,7 @@ def _extreme_kernel(ufunc: str) -> Any:
         kind = x.dtype
         x = wide(x)
         out: Array = getattr(namespace(x), ufunc).reduce(x, dims_of(dim, x.ndim), keepdims=keepdim, out=...)
-        return narrowed(out, kind)
+        return narrowed(row_major(out), kind)
 
     return kernel
 
@@ -662,7 +663,7 @@ def _truth_kernel(ufunc: str) -> Any:
         out: Array = getattr(namespace(x), ufunc).reduce(
             x, _truth_dims(dim, x.ndim), keepdims=keepdim, out=...
         )
-        return out.astype(kind) if kind == dtypes.uint8.numpy else out
+        return row_major(out.astype(kind) if kind == dtypes.uint8.numpy else out)
 
     return kernel
 

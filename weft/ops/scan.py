@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.core import dtypes
-from weft.core.arrays import Array, ArrayModule, namespace
+from weft.core.arrays import Array, ArrayModule, namespace, row_major
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import HALVES, dtype_of, float32
 from weft.core.types import TensorType
@@ -57,6 +57,7 @@ def _scan_kernel(ufunc: str) -> Any:
             x = x.real
         if not x.ndim:
             return x.astype(given.numpy)
+        x = row_major(x)
         out = getattr(namespace(x), ufunc).accumulate(x, axis, dtype=carrier_of(given))
         if ufunc == "add" and given.category >= dtypes.FLOAT:
             out += 0  # sums begin with 0: -0.0 is none

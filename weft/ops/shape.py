@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.core import dtypes
-from weft.core.arrays import Array, namespace
+from weft.core.arrays import Array, namespace, row_major
 from weft.core.dims import wrap_dim, wrap_dims
 from weft.core.dtypes import promote_types
 from weft.core.naming import named
@@ -101,10 +101,20 @@ def check_joined(_op: Op, target: Any, value: Any, tensors: Any) -> None:
 def _cat(tensors: Any, dim: int) -> Array:
     parts = [x for x in tensors if not _skipped(x.shape)] or tensors[:1]
     first = tensors[0].dtype
+    xp = namespace(*tensors)
     if all(x.dtype is first for x in tensors):
-        return namespace(*tensors).concatenate(parts, dim)
-    kind = joined_dtype([type_of(x) for x in tensors]).numpy
-    return namespace(*tensors).concatenate([x.astype(kind, copy=False) for x in parts], dim)
+        joined = xp.concatenate(parts, dim)
+    else:
+        kind = joined_dtype([type_of(x) for x in tensors]).numpy
+        joined = xp.concatenate([x.astype(kind, copy=False) for x in parts], dim)
+    return joined if all(map(_channels_last, parts)) else row_major(joined)
+
+
+def _channels_last(x: Array) -> bool:
+    """Whether the second of four or five dimensions lies innermost; what else joins lies row by row."""
+    if not 4 <= x.ndim <= 5 or x.flags.c_contiguous:
+        return False
+    return bool(x.transpose(0, *range(2, x.ndim), 1).flags.c_contiguous)
 
 
 def _cat_vjp(g: Any, _out: Any, _tensors: Any, dim: int) -> list[Any]:
@@ -154,9 +164,9 @@ def _stack_rule(tensors: Any, dim: int) -> TensorType:
 def _stack(tensors: Any, dim: int) -> Array:
     first = tensors[0].dtype
     if all(x.dtype is first for x in tensors):
-        return namespace(*tensors).stack(tensors, dim)
+        return row_major(namespace(*tensors).stack(tensors, dim))
     kind = joined_dtype([type_of(x) for x in tensors]).numpy
-    return namespace(*tensors).stack([x.astype(kind, copy=False) for x in tensors], dim)
+    return row_major(namespace(*tensors).stack([x.astype(kind, copy=False) for x in tensors], dim))
 
 
 stack: Op = index(

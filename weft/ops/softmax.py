@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.core import modes
-from weft.core.arrays import Array, ArrayModule, namespace
+from weft.core.arrays import Array, ArrayModule, namespace, row_major
 from weft.core.dims import wrap_dim
 from weft.core.dtypes import as_dtype, dtype
 from weft.core.types import TensorType
@@ -85,7 +85,7 @@ def _along(core: Any, x: Array, dim: int, dtype: Any) -> Array:
         raise NotImplementedError(kind.name)  # the type rule says it in the user's words
     xp = namespace(x)
     carrier = kind.computes_in.numpy
-    work = x if x.dtype is carrier else x.astype(carrier)
+    work = row_major(x if x.dtype is carrier else x.astype(carrier))  # so lies what PyTorch gives
     if x.size == 0 or x.ndim == 0:  # `reshape` also refuses what only stands for an array
         if not -max(x.ndim, 1) <= dim < max(x.ndim, 1):
             raise IndexError(dim)
